@@ -130,9 +130,16 @@ std::string values_of(const FlagName& flag, const std::string& before, const std
     wanted.of = NamesWanted::Of::kNamespaces;
     return proposals_of(names(wanted), before, typed) + kNoFiles;
   }
+  if (flag.name == "--node") {
+    // The selector of these commands is that of pods.
+    wanted.flags.erase("--selector");
+    wanted.of = NamesWanted::Of::kNodes;
+    return proposals_of(names(wanted), before, typed) + kNoFiles;
+  }
   if (flag.choices.empty()) {
     const bool names_file = flag.name == "--filename" || flag.name == "--kubeconfig" ||
-                            flag.name.ends_with("certificate-authority");
+                            flag.name.ends_with("certificate-authority") ||
+                            flag.name.ends_with("-ca") || flag.name.ends_with("-token-file");
     return names_file ? kFiles : kNoFiles;
   }
   std::string out;

@@ -82,6 +82,15 @@ Sum max_of(const Sum& a, const Sum& b) {
   return {std::max(a.core, b.core), std::max(a.memory, b.memory)};
 }
 
+std::string pods_path(const PodChoice& choice, const std::string& name_space) {
+  return choice.all ? "/api/v1/pods" : fmt::format("/api/v1/namespaces/{}/pods", name_space);
+}
+
+std::string list_phrase(const PodChoice& choice, const std::string& name_space) {
+  return choice.all ? "list the pods of all namespaces"
+                    : "list the pods in namespace " + name_space;
+}
+
 }  // namespace
 
 std::optional<PodRow> pod_row(const GpuPod& pod, const Contract& contract) {
@@ -118,11 +127,15 @@ void add_namespace_flag(Options& options, std::string& name_space) {
   });
 }
 
-void add_pod_flags(Options& options, PodChoice& choice) {
-  options.add_words("POD...", choice.names, 0, kNodesNamedMax);
+void add_pod_selection_flags(Options& options, PodChoice& choice) {
   add_namespace_flag(options, choice.name_space);
   options.add_flag("A,all-namespaces", "the pods of all namespaces", choice.all);
   options.add_text("l,selector", "label selector of the pods; if empty, all", choice.selector);
+}
+
+void add_pod_flags(Options& options, PodChoice& choice) {
+  options.add_words("POD...", choice.names, 0, kNodesNamedMax);
+  add_pod_selection_flags(options, choice);
   options.check([&choice]() -> Result<void> {
     if (!choice.all || choice.names.empty()) return {};
     return error("--all-namespaces does not go with the name of a pod");
@@ -145,14 +158,11 @@ void add_domain_flag(Options& options, std::string& domain) {
 
 Result<std::vector<PodRow>> read_pods(Api& api, const PodChoice& choice,
                                       const std::string& name_space, const Contract& contract) {
-  const std::string path =
-      choice.all ? "/api/v1/pods" : fmt::format("/api/v1/namespaces/{}/pods", name_space);
-  const std::string what =
-      choice.all ? "list the pods of all namespaces" : "list the pods in namespace " + name_space;
   std::vector<PodRow> rows;
   const auto listed =
-      api.list({path, "status.phase!=Succeeded,status.phase!=Failed", choice.selector}, what,
-               [&](const std::string& text) {
+      api.list({pods_path(choice, name_space), "status.phase!=Succeeded,status.phase!=Failed",
+                choice.selector},
+               list_phrase(choice, name_space), [&](const std::string& text) {
                  // A pod that cannot be read is not one of which anything could be shown.
                  const auto pod = read_gpu_pod(text);
                  if (!pod) return;
@@ -166,6 +176,18 @@ Result<std::vector<PodRow>> read_pods(Api& api, const PodChoice& choice,
   std::ranges::sort(rows, {},
                     [](const PodRow& row) { return std::pair(row.ref.name_space, row.ref.name); });
   return rows;
+}
+
+Result<std::set<PodRef>> selected_pods(Api& api, const PodChoice& choice,
+                                       const std::string& name_space) {
+  std::set<PodRef> pods;
+  const auto listed = api.list({pods_path(choice, name_space), "", choice.selector},
+                               list_phrase(choice, name_space), [&](const std::string& text) {
+                                 if (const auto pod = read_gpu_pod(text))
+                                   pods.insert(pod->pod.ref());
+                               });
+  if (!listed.known()) return error(listed.problem());
+  return pods;
 }
 
 PodSums sums_of(const PodRow& pod) {

@@ -3,6 +3,7 @@
 
 #include <cstdint>
 #include <optional>
+#include <set>
 #include <string>
 #include <vector>
 
@@ -45,6 +46,8 @@ struct PodChoice {
 };
 // -n, -A, -l and POD...
 void add_pod_flags(Options& options, PodChoice& choice);
+// -n, -A and -l.
+void add_pod_selection_flags(Options& options, PodChoice& choice);
 // -n alone.
 void add_namespace_flag(Options& options, std::string& name_space);
 // The namespace of the flag, or of the context, or "default".
@@ -57,6 +60,11 @@ void add_domain_flag(Options& options, std::string& domain);
 // that is named does not exist or requests no cards.
 Result<std::vector<PodRow>> read_pods(Api& api, const PodChoice& choice,
                                       const std::string& name_space, const Contract& contract);
+
+// The pods with the labels of the choice, also those that have finished. Errors: they cannot be
+// listed.
+Result<std::set<PodRef>> selected_pods(Api& api, const PodChoice& choice,
+                                       const std::string& name_space);
 
 // The sums over the containers, as Kubernetes counts a pod (pod_requests.h).
 struct PodSums {

@@ -5,6 +5,7 @@
 #include <algorithm>
 #include <set>
 
+#include "common/base/query_text.h"
 #include "common/base/text.h"
 #include "common/kube/object_json.h"
 #include "extender/kubectl/doctor/read_facts.h"
@@ -62,13 +63,14 @@ Result<std::vector<InspectedNode>> read_inspected_nodes(const Json& cluster) {
   });
 }
 
-Result<std::vector<InspectedNode>> all_nodes(Extender& extender) {
+Result<std::vector<InspectedNode>> all_nodes(Extender& extender, Json* first) {
   std::vector<InspectedNode> all;
   std::string after;
   for (std::size_t page = 0; page < kPagesMax; ++page) {
     const auto json =
         extender.get("/inspect/cluster?limit=500&after=" + query_text(after), "read the nodes");
     if (!json) return json.error();
+    if (first != nullptr && page == 0) *first = *json;
     auto nodes = read_inspected_nodes(*json);
     if (!nodes) return nodes.error();
     std::ranges::move(*nodes, std::back_inserter(all));

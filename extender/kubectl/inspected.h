@@ -39,8 +39,9 @@ struct InspectedNode {
 // Errors: a member is missing or has a wrong type.
 Result<std::vector<InspectedNode>> read_inspected_nodes(const Json& cluster);
 
-// The pages of all nodes, sorted by name.
-Result<std::vector<InspectedNode>> all_nodes(Extender& extender);
+// The pages of all nodes, sorted by name. `first` may be null, or gets the first page, which has
+// also the totals and the drift.
+Result<std::vector<InspectedNode>> all_nodes(Extender& extender, Json* first = nullptr);
 
 // Which nodes a command is about: those that are named, or those with the labels, or all with
 // cards.

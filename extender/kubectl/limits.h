@@ -44,6 +44,12 @@ inline constexpr int kChangeAttemptsMax = 8;
 inline constexpr std::size_t kPluginsMax = 200;
 inline constexpr std::size_t kPluginsAtOnce = 8;
 
+// Of one plugin's answer, which may be of a compromised node: findings, and shares of containers.
+inline constexpr std::size_t kDriftItemsMax = 10'000;
+inline constexpr std::size_t kUseItemsMax = 20'000;
+// Sentences about nodes that were not asked, one for each node.
+inline constexpr std::size_t kNodeProblemsMax = 50;
+
 // Requests in flight at once. kube-apiserver by default lets a user have some tens of them.
 inline constexpr std::size_t kRequestsAtOnce = 16;
 

@@ -1,30 +1,13 @@
 // kubectl mgpu pods
 #include <fmt/format.h>
 
-#include <chrono>
-
+#include "extender/kubectl/age.h"
 #include "extender/kubectl/gpu_pods.h"
 #include "extender/kubectl/verb.h"
 #include "extender/kubectl/views.h"
 
 namespace mgpu::kubectl {
 namespace {
-
-using std::chrono::days;
-using std::chrono::duration_cast;
-using std::chrono::hours;
-using std::chrono::minutes;
-using std::chrono::seconds;
-
-// "7s", "5m", "3h", "2d": one unit, since the table is read at a glance.
-std::string age_text(const std::optional<Time>& created, Time now) {
-  if (!created) return "";
-  const seconds age = std::max(now - *created, seconds(0));
-  if (age < minutes(2)) return fmt::format("{}s", age.count());
-  if (age < hours(2)) return fmt::format("{}m", duration_cast<minutes>(age).count());
-  if (age < days(2)) return fmt::format("{}h", duration_cast<hours>(age).count());
-  return fmt::format("{}d", duration_cast<days>(age).count());
-}
 
 Color color_of_status(const PodRow& pod) {
   if (pod.broken) return Color::kRed;
@@ -100,8 +83,7 @@ class PodsVerb final : public Verb {
         read_pods(api, choice_, namespace_of(choice_.name_space, (*cluster)->config()),
                   *Contract::for_domain(domain_));
     if (!pods) return fail(console, pods.error().message);
-    const auto now = std::chrono::time_point_cast<seconds>(std::chrono::system_clock::now());
-    show(pods_view(*pods, choice_.all, now), output_, console);
+    show(pods_view(*pods, choice_.all, clock_now()), output_, console);
     return kFine;
   }
 

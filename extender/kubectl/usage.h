@@ -12,6 +12,7 @@
 #include "extender/kubectl/cluster.h"
 #include "extender/kubectl/doctor/metrics_text.h"
 #include "extender/kubectl/gpu_pods.h"
+#include "extender/kubectl/plugin_access.h"
 
 namespace mgpu::kubectl {
 
@@ -35,13 +36,6 @@ void add_usages(const MetricSamples& samples, Usages& usages,
 
 // The pods whose usage is read, by their nodes.
 using PodsOfNodes = std::map<std::string, std::set<PodRef>>;
-
-struct PluginFlags {
-  std::vector<std::string> urls{};  // of plugins outside of pods
-  std::int64_t port = 9801;
-};
-// --plugin-url and --plugin-metrics-port.
-void add_plugin_flags(Options& options, PluginFlags& flags);
 
 struct ReadUsages {
   Usages usages;

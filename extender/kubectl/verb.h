@@ -35,6 +35,8 @@ std::unique_ptr<Verb> pods_verb();
 std::unique_ptr<Verb> top_verb();
 std::unique_ptr<Verb> explain_verb();
 std::unique_ptr<Verb> simulate_verb();
+std::unique_ptr<Verb> drift_verb();
+std::unique_ptr<Verb> waste_verb();
 std::unique_ptr<Verb> cordon_card_verb();
 std::unique_ptr<Verb> uncordon_card_verb();
 std::unique_ptr<Verb> web_verb();

@@ -15,6 +15,8 @@ std::vector<std::unique_ptr<Verb>> all_verbs() {
   verbs.push_back(top_verb());
   verbs.push_back(explain_verb());
   verbs.push_back(simulate_verb());
+  verbs.push_back(drift_verb());
+  verbs.push_back(waste_verb());
   verbs.push_back(cordon_card_verb());
   verbs.push_back(uncordon_card_verb());
   verbs.push_back(web_verb());

@@ -48,6 +48,8 @@ TEST(Completion, ProposesTheValuesOfAFlag) {
 TEST(Completion, LetsTheShellProposeFiles) {
   EXPECT_EQ(complete({"simulate", "-f", ""}), ":0\n");
   EXPECT_EQ(complete({"nodes", "--kubeconfig", "x"}), ":0\n");
+  EXPECT_EQ(complete({"waste", "--prometheus-ca", ""}), ":0\n");
+  EXPECT_EQ(complete({"waste", "--prometheus-token-file", ""}), ":0\n");
 }
 
 TEST(Completion, ProposesShells) {
@@ -112,6 +114,12 @@ TEST_F(CompletionOfNames, ProposesNodesWithCardsAndTheirIndices) {
   EXPECT_EQ(with_cluster({"cordon-card", "g"}), "gpu-1\t\n:4\n");
   EXPECT_EQ(with_cluster({"cordon-card", "gpu-1", ""}), "0\t\n2\t\n:4\n");
   EXPECT_EQ(with_cluster({"cordon-card", "gpu-1", "0", ""}), ":4\n");
+}
+
+TEST_F(CompletionOfNames, ProposesTheNodesOfAFlag) {
+  cluster_.api.set("/api/v1/nodes", list_of(node("gpu-1", cards_) + "," + node("cpu-1", "")));
+  EXPECT_EQ(with_cluster({"drift", "-l", "app=x", "--node", ""}), "gpu-1\t\n:4\n");
+  EXPECT_EQ(with_cluster({"drift", "--node=g"}), "--node=gpu-1\t\n:4\n");
 }
 
 TEST_F(CompletionOfNames, ProposesNamespaces) {

@@ -1,0 +1,154 @@
+// kubectl mgpu drift
+#include "extender/kubectl/drift.h"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <utility>
+
+#include "extender/kubectl/age.h"
+#include "extender/kubectl/extender_access.h"
+#include "extender/kubectl/limits.h"
+#include "extender/kubectl/plugin_access.h"
+#include "extender/kubectl/verb.h"
+
+namespace mgpu::kubectl {
+namespace {
+
+// What was read, and one sentence for each part that was not.
+struct DriftOfCluster {
+  std::vector<DriftItem> items;
+  std::vector<std::string> problems;
+  std::set<std::string> nodes;  // those with cards, as far as the extender is known
+};
+
+void add_drift(Result<ReadDrift> read, const std::string& reporter, DriftOfCluster& all) {
+  if (!read) {
+    all.problems.push_back(fmt::format("{}: {}", reporter, read.error().message));
+    return;
+  }
+  std::ranges::move(read->items, std::back_inserter(all.items));
+  if (read->left_out > 0) {
+    all.problems.push_back(
+        fmt::format("{} has {} more findings, which are not listed", reporter, read->left_out));
+  }
+}
+
+class DriftVerb final : public Verb {
+ public:
+  std::string name() const override { return "drift"; }
+  std::string description() const override {
+    return "shows where annotations, kubelet, shares and the processes on the cards do not agree";
+  }
+  void add_flags(Options& options) override {
+    add_pod_flags(options, choice_);
+    options.add_texts("node", "node whose findings are shown; if absent, all", nodes_);
+    add_output_flag(options, output_, kViewFormats);
+    add_cluster_flags(options, access_);
+    add_extender_flags(options, extender_);
+    add_plugin_flags(options, plugins_);
+    options.check([this]() -> Result<void> {
+      for (const std::string& node : nodes_) {
+        if (auto checked = check_name("--node", node); !checked) return checked;
+      }
+      return {};
+    });
+  }
+  int run(Console& console) override {
+    const auto cluster = Cluster::connect(access_);
+    if (!cluster) return fail(console, cluster.error().message);
+    Api api((*cluster)->transport(), access_.request_timeout);
+    DriftChoice choice{.pods = choice_,
+                       .name_space = namespace_of(choice_.name_space, (*cluster)->config()),
+                       .nodes = {nodes_.begin(), nodes_.end()}};
+    if (!choice_.selector.empty()) {
+      auto selected = selected_pods(api, choice_, choice.name_space);
+      if (!selected) return fail(console, selected.error().message);
+      choice.selected = std::move(*selected);
+    }
+    DriftOfCluster all;
+    read_extender(**cluster, all);
+    read_plugins(**cluster, choice.nodes, all);
+    const auto items = chosen_drift(std::move(all.items), choice);
+    show(drift_view(items, choice_.all, clock_now()), output_, console);
+    for (const std::string& problem : all.problems) fail(console, problem);
+    return items.empty() && all.problems.empty() ? kFine : kFoundOrFailed;
+  }
+
+ private:
+  void read_extender(Cluster& cluster, DriftOfCluster& all) const {
+    const auto extender = Extender::connect(cluster, access_, extender_);
+    if (!extender) {
+      all.problems.push_back(extender.error().message);
+      return;
+    }
+    Json first;
+    const auto nodes = all_nodes(**extender, &first);
+    if (!nodes) {
+      all.problems.push_back(nodes.error().message);
+      return;
+    }
+    for (const InspectedNode& node : *nodes) {
+      if (!node.cards.empty()) all.nodes.insert(node.name);
+    }
+    add_drift(extender_drift(first, *nodes), "the extender", all);
+  }
+
+  void read_plugins(Cluster& cluster, const std::set<std::string>& chosen,
+                    DriftOfCluster& all) const {
+    const PluginAnswers plugins =
+        ask_plugins(cluster, access_, plugins_, extender_.name_space,
+                    {"/drift", "read the drift", chosen.empty() ? nullptr : &chosen});
+    if (!plugins.problem.empty()) all.problems.push_back(plugins.problem);
+    for (const PluginAnswer& plugin : plugins.answers) {
+      if (plugin.body.known()) {
+        add_drift(
+            plugin_drift(plugin.body.value(), plugin.node),
+            plugin.node.empty() ? "a device plugin" : "the device plugin of node " + plugin.node,
+            all);
+      } else {
+        all.problems.push_back(plugin.body.problem());
+      }
+    }
+    if (plugins.not_asked > 0) {
+      all.problems.push_back(
+          fmt::format("{} device plugins were asked and {} were not; --node "
+                      "names the nodes",
+                      plugins.answers.size(), plugins.not_asked));
+    }
+    if (plugins_.urls.empty() && plugins.problem.empty()) {
+      name_silent_nodes(chosen.empty() ? all.nodes : chosen, plugins.running, all);
+    }
+  }
+
+  // The nodes of which no device plugin was found.
+  void name_silent_nodes(const std::set<std::string>& nodes, const std::set<std::string>& running,
+                         DriftOfCluster& all) const {
+    std::size_t silent = 0;
+    for (const std::string& node : nodes) {
+      if (running.contains(node) || ++silent > kNodeProblemsMax) continue;
+      all.problems.push_back(
+          fmt::format("no device plugin of node {} runs in namespace {}; --mgpu-namespace names "
+                      "another namespace, and --plugin-url a plugin outside of pods",
+                      node, extender_.name_space));
+    }
+    if (silent <= kNodeProblemsMax) return;
+    all.problems.push_back(
+        fmt::format("no device plugins of {} more nodes were found", silent - kNodeProblemsMax));
+  }
+
+  ClusterFlags access_;
+  ExtenderFlags extender_;
+  PluginFlags plugins_;
+  PodChoice choice_;
+  std::vector<std::string> nodes_;
+  std::string output_;
+};
+
+}  // namespace
+
+std::unique_ptr<Verb> drift_verb() {
+  return std::make_unique<DriftVerb>();
+}
+
+}  // namespace mgpu::kubectl

@@ -1,0 +1,145 @@
+#include "extender/kubectl/plugin_access.h"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <future>
+#include <utility>
+
+#include "common/base/text.h"
+#include "extender/kubectl/doctor/read_facts.h"
+#include "extender/kubectl/limits.h"
+#include "extender/kubectl/port_forward.h"
+#include "extender/kubectl/service_client.h"
+
+namespace mgpu::kubectl {
+namespace {
+
+constexpr int kNoSuchPath = 404;
+
+struct PluginPod {
+  PodRef ref;
+  std::string node;
+};
+
+// What one address answers. `answered`: there was an HTTP answer, whatever it says.
+Fact<std::string> answer_at(const ServiceAddress& address, const kube::Config& config,
+                            Duration timeout, const PluginQuestion& question,
+                            const std::string& name, bool& answered) {
+  const std::string what = fmt::format("{} of {}", question.what, name);
+  const auto client = ServiceClient::create(address, config, timeout);
+  if (!client) return {Missing::kFailed, what + ": " + client.error().message};
+  kube::Request request;
+  request.target = question.path;
+  const kube::Response response = (*client)->call(request);
+  answered = response.status != 0;
+  if (response.status != kNoSuchPath) return body_of(response, what);
+  return {Missing::kAbsent,
+          fmt::format("{}: the device plugin has no {}, so that it is older than this program "
+                      "({}); update it",
+                      what, question.path, MGPU_VERSION)};
+}
+
+Fact<std::string> answer_of_pod(const PluginPod& pod, Cluster& cluster, const ClusterFlags& access,
+                                std::int64_t port, const PluginQuestion& question) {
+  const std::string name = fmt::format("{} on node {}", to_string(pod.ref), pod.node);
+  const auto forward = PortForward::start({.pod = pod.ref,
+                                           .port = static_cast<std::uint16_t>(port),
+                                           .kubeconfig = access.kubeconfig,
+                                           .context = access.context},
+                                          kPortForwardTimeout);
+  if (!forward) {
+    return {Missing::kFailed,
+            fmt::format("{} of {}: {}", question.what, name, forward.error().message)};
+  }
+  Fact<std::string> read;
+  // The listener of a pod may have a certificate, and does not say so.
+  for (const char* scheme : {"http", "https"}) {
+    const std::string url = fmt::format("{}://127.0.0.1:{}", scheme, (*forward)->port());
+    bool answered = false;
+    read = answer_at({url, "", true, false}, cluster.config(), access.request_timeout, question,
+                     name, answered);
+    if (answered) break;
+  }
+  return read;
+}
+
+bool runs_plugin(const ProgramPod& pod) {
+  return (pod.name == "mgpu-device-plugin" || pod.component == "device-plugin") &&
+         pod.phase == "Running" && !pod.node.empty();
+}
+
+Fact<std::vector<PluginPod>> plugin_pods(Cluster& cluster, const ClusterFlags& access,
+                                         const std::string& mgpu_namespace) {
+  Api api(cluster.transport(), access.request_timeout);
+  std::vector<PluginPod> pods;
+  const auto listed =
+      api.list({fmt::format("/api/v1/namespaces/{}/pods", mgpu_namespace), "",
+                "app.kubernetes.io/name in (mgpu,mgpu-device-plugin)"},
+               fmt::format("list the device plugins in namespace {}", mgpu_namespace),
+               [&](const std::string& text) {
+                 const auto pod = read_program_pod(text);
+                 if (pod && runs_plugin(*pod)) pods.push_back({pod->ref, pod->node});
+               });
+  if (!listed.known()) return listed.as<std::vector<PluginPod>>();
+  std::ranges::sort(pods, {}, &PluginPod::node);
+  return pods;
+}
+
+}  // namespace
+
+void add_plugin_flags(Options& options, PluginFlags& flags) {
+  options.add_texts("plugin-url",
+                    "URL of the service listener of a device plugin, such as "
+                    "http://127.0.0.1:9801; if absent, kubectl port-forward connects to the "
+                    "plugins of the nodes",
+                    flags.urls);
+  options.add_number("plugin-metrics-port",
+                     "port of that listener in the pods of the device plugin", flags.port, 1,
+                     65535);
+  options.check([&flags]() -> Result<void> {
+    for (const std::string& url : flags.urls) {
+      if (url.starts_with("http://") || url.starts_with("https://")) continue;
+      return error("--plugin-url must begin with http:// or https://, found " + in_quotes(url));
+    }
+    return {};
+  });
+}
+
+PluginAnswers ask_plugins(Cluster& cluster, const ClusterFlags& access, const PluginFlags& flags,
+                          const std::string& mgpu_namespace, const PluginQuestion& question) {
+  PluginAnswers read;
+  for (const std::string& url : flags.urls) {
+    bool answered = false;
+    read.answers.push_back({"", answer_at({url, "", false, false}, cluster.config(),
+                                          access.request_timeout, question, url, answered)});
+  }
+  if (!flags.urls.empty()) return read;
+  const auto found = plugin_pods(cluster, access, mgpu_namespace);
+  if (!found.known()) {
+    read.problem = found.problem();
+    return read;
+  }
+  std::vector<PluginPod> pods;
+  for (const PluginPod& pod : found.value()) {
+    read.running.insert(pod.node);
+    if (question.nodes == nullptr || question.nodes->contains(pod.node)) pods.push_back(pod);
+  }
+  const std::size_t count = std::min(pods.size(), kPluginsMax);
+  read.not_asked = pods.size() - count;
+  for (std::size_t begin = 0; begin < count; begin += kPluginsAtOnce) {
+    std::vector<std::future<Fact<std::string>>> answers;
+    const std::size_t end = std::min(count, begin + kPluginsAtOnce);
+    for (std::size_t i = begin; i < end; ++i) {
+      answers.push_back(std::async(std::launch::async, [&, i] {
+        return answer_of_pod(pods[i], cluster, access, flags.port, question);
+      }));
+    }
+    for (std::size_t i = begin; i < end; ++i) {
+      read.answers.push_back({pods[i].node, answers[i - begin].get()});
+    }
+  }
+  return read;
+}
+
+}  // namespace mgpu::kubectl

@@ -1,0 +1,44 @@
+// What the device plugins answer on their service listeners, through forwarded ports or at URLs.
+#pragma once
+
+#include <cstdint>
+#include <set>
+#include <string>
+#include <vector>
+
+#include "extender/kubectl/cluster.h"
+
+namespace mgpu::kubectl {
+
+struct PluginFlags {
+  std::vector<std::string> urls{};  // of plugins outside of pods
+  std::int64_t port = 9801;
+};
+// --plugin-url and --plugin-metrics-port.
+void add_plugin_flags(Options& options, PluginFlags& flags);
+
+// What is asked of which plugins.
+struct PluginQuestion {
+  std::string path;                    // "/metrics"
+  std::string what;                    // begins the sentence of a problem: "read the metrics"
+  const std::set<std::string>* nodes;  // null: all nodes
+};
+
+struct PluginAnswer {
+  std::string node{};  // empty at a URL
+  Fact<std::string> body{};
+};
+
+struct PluginAnswers {
+  std::vector<PluginAnswer> answers{};
+  std::string problem{};            // why the plugins were not found; empty: they were
+  std::set<std::string> running{};  // the nodes on which plugins run, asked or not
+  std::size_t not_asked = 0;        // plugins over kPluginsMax
+};
+
+// Asks the plugins in the namespace of mgpu, by kubectl port-forward, at most kPluginsAtOnce at a
+// time; or those at the URLs of the flags. They do not get the token of the kubeconfig.
+PluginAnswers ask_plugins(Cluster& cluster, const ClusterFlags& access, const PluginFlags& flags,
+                          const std::string& mgpu_namespace, const PluginQuestion& question);
+
+}  // namespace mgpu::kubectl

@@ -1,0 +1,195 @@
+// kubectl mgpu waste
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <cstdlib>
+#include <map>
+#include <utility>
+
+#include "common/base/text.h"
+#include "extender/kubectl/age.h"
+#include "extender/kubectl/doctor/read_facts.h"
+#include "extender/kubectl/extender_access.h"
+#include "extender/kubectl/gpu_pods.h"
+#include "extender/kubectl/verb.h"
+#include "extender/kubectl/waste/collect.h"
+#include "extender/kubectl/waste/limits.h"
+#include "extender/kubectl/waste/pod_owner.h"
+#include "extender/kubectl/waste/view.h"
+
+namespace mgpu::kubectl {
+namespace {
+
+constexpr std::int64_t kMarginDefault = 20;
+constexpr std::int64_t kMarginMax = 400;
+const std::vector<std::string> kWasteFormats = {"table", "wide", "json", "yaml", "csv"};
+const std::vector<std::string> kWasteGroups = {"pod", "owner", "namespace"};
+
+std::string default_prometheus_url() {
+  const char* const variable = std::getenv("MGPU_PROMETHEUS_URL");
+  return variable == nullptr ? "" : variable;
+}
+
+WasteBy group_of(const std::string& by) {
+  if (by == "owner") return WasteBy::kOwner;
+  return by == "namespace" ? WasteBy::kNamespace : WasteBy::kPod;
+}
+
+class WasteVerb final : public Verb {
+ public:
+  std::string name() const override { return "waste"; }
+  std::string description() const override {
+    return "shows the GPU-hours that were granted, used and wasted, and requests that would "
+           "suffice";
+  }
+  void add_flags(Options& options) override {
+    prometheus_.url = default_prometheus_url();
+    add_pod_selection_flags(options, choice_);
+    options.add_choice("by", "what the rows are", by_, kWasteGroups);
+    options.add_text("prometheus-url",
+                     "URL of a Prometheus that scrapes the device plugins; if empty, the accounts "
+                     "of the plugins are read; $MGPU_PROMETHEUS_URL sets the default",
+                     prometheus_.url);
+    options.add_text("prometheus-ca",
+                     "file with the PEM certificates that a --prometheus-url with https is "
+                     "verified with; if empty, those of the system",
+                     prometheus_.ca_file);
+    options.add_text("prometheus-token-file", "file with a bearer token for --prometheus-url",
+                     prometheus_.token_file);
+    options.add_duration("since", "the time before --until; needs --prometheus-url", since_,
+                         kSinceMin, kSinceMax);
+    options.add_text("until",
+                     "end of the time, such as 2026-01-02T03:04:05Z; if empty, now; needs "
+                     "--prometheus-url",
+                     until_);
+    options.add_number(
+        "margin",
+        fmt::format("percent that a suggestion adds to the 95th percentile of the compute, rounded "
+                    "up to {} core, and to the peak of the memory, rounded up to {} MiB; nothing "
+                    "is suggested for less than {} measured hour and {} samples",
+                    kSuggestCoreStep, kSuggestMemoryStep, kSuggestHoursMin, kSuggestSamplesMin),
+        margin_, 0, kMarginMax);
+    add_output_flag(options, output_, kWasteFormats);
+    add_cluster_flags(options, access_);
+    add_plugin_flags(options, plugins_);
+    add_mgpu_namespace_flag(options, mgpu_namespace_);
+    options.check([this] { return check_flags(); });
+  }
+  int run(Console& console) override {
+    // With all that is asked in Prometheus, no API server is needed.
+    auto cluster = Cluster::connect(access_);
+    const bool needs_cluster = prometheus_.url.empty() || !choice_.selector.empty() ||
+                               (!choice_.all && choice_.name_space.empty());
+    if (!cluster && needs_cluster) return fail(console, cluster.error().message);
+    const std::string name_space =
+        namespace_of(choice_.name_space, cluster ? (*cluster)->config() : kube::Config());
+    auto facts = collect(cluster, name_space);
+    if (!facts) return fail(console, facts.error().message);
+    if (auto chosen = choose(cluster, name_space, *facts); !chosen) {
+      return fail(console, chosen.error().message);
+    }
+    if (by_ == "owner") add_owners(cluster, name_space, *facts);
+    print(*facts, console);
+    for (const std::string& problem : facts->problems) fail(console, problem);
+    return facts->problems.empty() ? kFine : kFoundOrFailed;
+  }
+
+ private:
+  using Connection = Result<std::unique_ptr<Cluster>>;
+
+  Result<void> check_flags() const {
+    if (prometheus_.url.empty()) {
+      if (since_ == kShortSince && until_.empty()) return {};
+      return error(
+          "--since and --until need --prometheus-url; the device plugins have sums since the "
+          "begin of their accounts");
+    }
+    if (!until_.empty() && !parse_time(until_)) {
+      return error("--until must be a time such as 2026-01-02T03:04:05Z, found " +
+                   in_quotes(until_));
+    }
+    const auto config = promql::config_of(prometheus_);
+    return config ? Result<void>() : config.error();
+  }
+
+  Result<UseFacts> collect(const Connection& cluster, const std::string& name_space) const {
+    if (prometheus_.url.empty()) {
+      return collect_from_plugins(**cluster, access_, plugins_, mgpu_namespace_);
+    }
+    const Time until = parse_time(until_).value_or(clock_now());
+    const auto since = std::chrono::duration_cast<std::chrono::seconds>(since_);
+    return collect_from_prometheus(prometheus_,
+                                   use_scope(until, since, choice_.all ? "" : name_space));
+  }
+
+  // Leaves out the shares of other namespaces, and of pods without the labels.
+  Result<void> choose(const Connection& cluster, const std::string& name_space,
+                      UseFacts& facts) const {
+    std::erase_if(facts.shares, [&](const MeasuredShare& share) {
+      return !choice_.all && share.pod.name_space != name_space;
+    });
+    if (choice_.selector.empty()) return {};
+    Api api((*cluster)->transport(), access_.request_timeout);
+    const auto pods = selected_pods(api, choice_, name_space);
+    if (!pods) return pods.error();
+    std::erase_if(facts.shares,
+                  [&](const MeasuredShare& share) { return !pods->contains(share.pod); });
+    return {};
+  }
+
+  // Of pods whose owners neither Prometheus nor a plugin knows: from their objects, while these
+  // exist. Otherwise a pod is its own owner.
+  void add_owners(const Connection& cluster, const std::string& name_space, UseFacts& facts) const {
+    const auto unknown = [](const MeasuredShare& share) { return share.owner.empty(); };
+    if (!std::ranges::any_of(facts.shares, unknown)) return;
+    std::map<PodRef, OwnedPod> owned;
+    if (cluster) {
+      Api api((*cluster)->transport(), access_.request_timeout);
+      const std::string path =
+          choice_.all ? "/api/v1/pods" : fmt::format("/api/v1/namespaces/{}/pods", name_space);
+      const auto listed = api.list({path, "", choice_.selector}, "list the pods for their owners",
+                                   [&](const std::string& text) {
+                                     if (const auto pod = read_owned_pod(text))
+                                       owned[pod->pod] = *pod;
+                                   });
+      if (!listed.known()) facts.problems.push_back(listed.problem());
+    } else {
+      facts.problems.push_back(cluster.error().message);
+    }
+    for (MeasuredShare& share : facts.shares) {
+      if (!unknown(share)) continue;
+      const auto pod = owned.find(share.pod);
+      share.owner_kind = pod == owned.end() ? "Pod" : pod->second.owner_kind;
+      share.owner = pod == owned.end() ? share.pod.name : pod->second.owner;
+    }
+  }
+
+  void print(const UseFacts& facts, Console& console) const {
+    const WasteBy by = group_of(by_);
+    const auto rows = waste_rows(facts.shares, by, margin_);
+    if (output_ == "csv") return console.print(waste_csv(rows, facts));
+    const View view = waste_view(rows, facts, by, choice_.all);
+    show(view, output_, console);
+    if (view.table.empty() || (output_ != "table" && output_ != "wide")) return;
+    console.print(fmt::format("\n{}\n{}\n", total_text(rows), source_text(facts)));
+  }
+
+  ClusterFlags access_;
+  PodChoice choice_;
+  PluginFlags plugins_;
+  promql::Access prometheus_;
+  std::string mgpu_namespace_;
+  std::string by_ = "pod";
+  std::string until_;
+  std::string output_;
+  Duration since_ = kShortSince;
+  std::int64_t margin_ = kMarginDefault;
+};
+
+}  // namespace
+
+std::unique_ptr<Verb> waste_verb() {
+  return std::make_unique<WasteVerb>();
+}
+
+}  // namespace mgpu::kubectl

@@ -1,0 +1,154 @@
+#include "extender/kubectl/waste/collect.h"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <memory>
+#include <set>
+#include <utility>
+
+#include "common/base/asio_executor.h"
+#include "common/kube/curl_transport.h"
+#include "extender/kubectl/waste/limits.h"
+#include "extender/kubectl/waste/plugin_use.h"
+#include "extender/prometheus/query.h"
+
+namespace mgpu::kubectl {
+namespace {
+
+// Queries that Prometheus computes at once. By default it accepts 20 from all its clients.
+constexpr std::size_t kQueriesAtOnce = 4;
+
+class PrometheusClient {
+ public:
+  static Result<std::unique_ptr<PrometheusClient>> create(const promql::Access& access) {
+    auto config = promql::config_of(access);
+    if (!config) return config.error();
+    std::unique_ptr<PrometheusClient> client(new PrometheusClient());
+    auto transport = kube::CurlTransport::create(std::move(*config), client->executor_);
+    if (!transport) return error("--prometheus-url: " + transport.error().message);
+    client->transport_ = std::move(*transport);
+    return client;
+  }
+  // The transport is destroyed after it.
+  ~PrometheusClient() { executor_.stop(); }
+  PrometheusClient(const PrometheusClient&) = delete;
+  PrometheusClient& operator=(const PrometheusClient&) = delete;
+
+  // The answers in the order of the queries. The first error is the error of all.
+  Result<std::vector<promql::Answer>> vectors(const std::vector<UseQuery>& queries) {
+    std::vector<kube::Request> requests;
+    for (const UseQuery& query : queries) {
+      requests.push_back(promql::instant_query(query.expression, query.at, kQueryTimeout));
+    }
+    const Duration timeout = requests.empty() ? Duration(0) : requests.front().timeout;
+    std::vector<promql::Answer> answers;
+    for (const kube::Response& response : Api(*transport_, timeout).call_all(std::move(requests))) {
+      auto answer = promql::vector_in(response);
+      if (!answer) return answer.error();
+      for (const std::string& warning : answer->warnings) warnings_.insert(warning);
+      answers.push_back(std::move(*answer));
+    }
+    return answers;
+  }
+  Result<promql::Answer> vector(const std::string& expression, Time at) {
+    auto answers = vectors({{expression, at, {}}});
+    if (!answers) return answers.error();
+    return std::move(answers->front());
+  }
+  const std::set<std::string>& warnings() const { return warnings_; }
+
+ private:
+  PrometheusClient() = default;
+
+  AsioExecutor executor_;
+  std::unique_ptr<kube::Transport> transport_;
+  std::set<std::string> warnings_;
+};
+
+Result<SeriesOfShares> read_series(PrometheusClient& client, const UseScope& scope) {
+  const auto queries = use_queries(scope);
+  SeriesOfShares shares;
+  for (std::size_t begin = 0; begin < queries.size(); begin += kQueriesAtOnce) {
+    const std::size_t end = std::min(queries.size(), begin + kQueriesAtOnce);
+    const std::vector<UseQuery> some(queries.begin() + static_cast<std::ptrdiff_t>(begin),
+                                     queries.begin() + static_cast<std::ptrdiff_t>(end));
+    const auto answers = client.vectors(some);
+    if (!answers) return answers.error();
+    for (std::size_t i = 0; i < some.size(); ++i) add_use((*answers)[i], scope, some[i], shares);
+  }
+  return shares;
+}
+
+Result<void> read_percentiles(PrometheusClient& client, const UseScope& scope,
+                              SeriesOfShares& shares) {
+  UseQuery query = percentile_query(scope, kStepsOfPercentile);
+  auto answer = client.vector(query.expression, query.at);
+  if (!answer) {
+    query = percentile_query(scope, kStepsOfPercentileLeast);
+    answer = client.vector(query.expression, query.at);
+  }
+  if (!answer) return answer.error();
+  add_use(*answer, scope, query, shares);
+  return {};
+}
+
+}  // namespace
+
+Result<UseFacts> collect_from_prometheus(const promql::Access& access, UseScope scope) {
+  const auto client = PrometheusClient::create(access);
+  if (!client) return client.error();
+  const auto exported = (*client)->vector(exported_labels_query(scope), scope.until);
+  if (!exported) return exported.error();
+  scope.exported_labels = !exported->series.empty();
+  auto series = read_series(**client, scope);
+  if (!series) return series.error();
+  if (auto read = read_percentiles(**client, scope, *series); !read) return read.error();
+  const auto named = (*client)->vector(owners_query(scope), scope.until);
+  if (!named) return named.error();
+  const auto owners = owners_in(*named, scope);
+  UseFacts facts;
+  facts.shares = shares_of(*series, scope);
+  for (MeasuredShare& share : facts.shares) {
+    const auto owner = owners.find(share.pod);
+    if (owner != owners.end()) std::tie(share.owner_kind, share.owner) = owner->second;
+  }
+  facts.from_prometheus = true;
+  facts.since = scope.from;
+  facts.until = scope.until;
+  facts.step = scope.step;
+  for (const std::string& warning : (*client)->warnings()) {
+    facts.problems.push_back("Prometheus warns: " + warning);
+  }
+  return facts;
+}
+
+UseFacts collect_from_plugins(Cluster& cluster, const ClusterFlags& access,
+                              const PluginFlags& plugins, const std::string& mgpu_namespace) {
+  const PluginAnswers read = ask_plugins(cluster, access, plugins, mgpu_namespace,
+                                         {"/use", "read the account of use", nullptr});
+  UseFacts facts;
+  if (!read.problem.empty()) facts.problems.push_back(read.problem);
+  if (plugins.urls.empty() && read.problem.empty() && read.running.empty()) {
+    facts.problems.push_back(fmt::format(
+        "no device plugin runs in namespace {}; --mgpu-namespace names another namespace, "
+        "--plugin-url a plugin outside of pods, and --prometheus-url a Prometheus",
+        mgpu_namespace));
+  }
+  for (const PluginAnswer& plugin : read.answers) {
+    if (!plugin.body.known()) {
+      facts.problems.push_back(plugin.body.problem());
+    } else if (const auto added = add_account(plugin.body.value(), facts); !added) {
+      facts.problems.push_back((plugin.node.empty() ? "" : "node " + plugin.node + ": ") +
+                               added.error().message);
+    }
+  }
+  if (read.not_asked > 0) {
+    facts.problems.push_back(
+        fmt::format("{} device plugins were asked and {} were not; --prometheus-url reads all",
+                    read.answers.size(), read.not_asked));
+  }
+  return facts;
+}
+
+}  // namespace mgpu::kubectl

@@ -1,0 +1,84 @@
+#include "extender/kubectl/waste/plugin_use.h"
+
+#include <algorithm>
+#include <cmath>
+#include <utility>
+
+#include "extender/kubectl/doctor/read_facts.h"
+#include "extender/kubectl/inspected.h"
+#include "extender/kubectl/limits.h"
+
+namespace mgpu::kubectl {
+namespace {
+
+constexpr double kHourSeconds = 3'600;
+
+// Absent, or no amount: not set.
+std::optional<double> amount_in(const Json& item, const char* name) {
+  if (!item.contains(name)) return std::nullopt;
+  const double value = item.at(name).get<double>();
+  constexpr double kMost = 1e15;
+  return value >= 0 && value < kMost ? std::optional(value) : std::nullopt;
+}
+
+std::string text_or_empty(const Json& item, const char* name) {
+  return item.contains(name) ? item.at(name).get<std::string>() : "";
+}
+
+MeasuredShare share_in(const Json& item) {
+  MeasuredShare share;
+  share.pod = {item.at("namespace").get<std::string>(), item.at("pod").get<std::string>()};
+  share.container = item.at("container").get<std::string>();
+  share.uuid = item.at("uuid").get<std::string>();
+  share.owner_kind = text_or_empty(item, "ownerKind");
+  share.owner = text_or_empty(item, "owner");
+  share.core = amount_in(item, "corePercent").value_or(0);
+  share.memory = amount_in(item, "memoryMiB").value_or(0);
+  share.granted_hours = amount_in(item, "cardSecondsGranted").value_or(0) / kHourSeconds;
+  if (const auto used = amount_in(item, "cardSecondsUsed")) share.used_hours = *used / kHourSeconds;
+  share.measured_hours = amount_in(item, "secondsMeasured").value_or(0) / kHourSeconds;
+  share.samples = std::llround(amount_in(item, "samples").value_or(0));
+  share.memory_peak = amount_in(item, "memoryMiBPeak");
+  share.core_p95 = amount_in(item, "corePercentP95");
+  return share;
+}
+
+void widen(const std::optional<Time>& since, const std::optional<Time>& now, UseFacts& facts) {
+  if (since) {
+    facts.since = std::min(facts.since.value_or(*since), *since);
+    facts.since_newest = std::max(facts.since_newest.value_or(*since), *since);
+  }
+  if (now) facts.until = std::max(facts.until.value_or(*now), *now);
+}
+
+}  // namespace
+
+Result<void> add_account(const std::string& body, UseFacts& facts) {
+  const Json answer = Json::parse(body, nullptr, false);
+  if (!answer.is_object()) {
+    return error("the answer of the device plugin to /use is not a JSON object");
+  }
+  const auto account = read_answer<UseFacts>("/use of the device plugin", [&] {
+    UseFacts read;
+    widen(parse_time(answer.at("since").get<std::string>()),
+          parse_time(text_or_empty(answer, "now")), read);
+    for (const Json& item : answer.at("items")) {
+      if (read.shares.size() == kUseItemsMax) {
+        ++read.left_out;
+      } else {
+        read.shares.push_back(share_in(item));
+      }
+    }
+    if (answer.contains("leftOut")) read.left_out += answer.at("leftOut").get<std::int32_t>();
+    return read;
+  });
+  if (!account) return account.error();
+  ++facts.accounts;
+  widen(account->since, account->until, facts);
+  widen(account->since_newest, std::nullopt, facts);
+  facts.left_out += std::max<std::int64_t>(account->left_out, 0);
+  facts.shares.insert(facts.shares.end(), account->shares.begin(), account->shares.end());
+  return {};
+}
+
+}  // namespace mgpu::kubectl

@@ -1,0 +1,229 @@
+// kubectl mgpu waste as users call it, with scripted servers in place of the API server, the
+// device plugins and Prometheus.
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+
+#include <cstdlib>
+#include <nlohmann/json.hpp>
+
+#include "test/extender/kubectl/scripted_cluster.h"
+
+namespace mgpu::test {
+namespace {
+
+using testing::AllOf;
+using testing::Contains;
+using testing::Each;
+using testing::HasSubstr;
+using testing::IsEmpty;
+using testing::Not;
+using testing::StartsWith;
+
+std::string item_of(const std::string& name_space, const std::string& pod,
+                    const std::string& more = "") {
+  return R"({"namespace": ")" + name_space + R"(", "pod": ")" + pod +
+         R"(", "container": "app", "card": 0, "uuid": "GPU-0", "corePercent": 50,
+            "memoryMiB": 4096, "running": true, "cardSecondsGranted": 18000,
+            "cardSecondsUsed": 3600, "secondsMeasured": 36000, "memoryMiBPeak": 1000,
+            "corePercentP95": 17, "samples": 7200)" +
+         more + "}";
+}
+
+std::string account_of(const std::string& items) {
+  return R"({"node": "gpu-1", "since": "2026-01-01T10:00:00Z", "now": "2026-01-02T10:00:00Z",
+             "items": [)" +
+         items + R"(], "leftOut": 0})";
+}
+
+class WasteVerbTest : public testing::Test {
+ protected:
+  WasteVerbTest() {
+    ::unsetenv("MGPU_PROMETHEUS_URL");
+    cluster.extender.set("/use", account_of(item_of("research", "notebook") + "," +
+                                            item_of("team-b", "web-7d9c-x")));
+  }
+  Ran waste(std::vector<std::string> words) const {
+    words.insert(words.begin(), {"waste", "--plugin-url", cluster.url()});
+    return cluster.with_config(std::move(words));
+  }
+  ScriptedCluster cluster;
+};
+
+TEST_F(WasteVerbTest, ReadsTheAccountsOfThePluginsAndSaysSinceWhen) {
+  const Ran ran = waste({"-A"});
+  EXPECT_EQ(ran.code, 0) << ran.err;
+  EXPECT_THAT(ran.out, AllOf(HasSubstr("NAMESPACE   POD"), HasSubstr("notebook"),
+                             HasSubstr("25 core, 1,280 MiB"),
+                             HasSubstr("\nGranted 10.00 GPU-hours, used 2.00, wasted 8.00 (80%).\n"
+                                       "From the accounts of 1 device plugin, since "
+                                       "2026-01-01T10:00:00Z.\n")));
+}
+
+TEST_F(WasteVerbTest, ShowsTheNamespaceOfTheFlagOrTheContext) {
+  EXPECT_THAT(waste({"-n", "research"}).out, AllOf(HasSubstr("notebook"), Not(HasSubstr("web-"))));
+  cluster.write_config(", namespace: team-b");
+  EXPECT_THAT(waste({}).out, AllOf(HasSubstr("web-"), Not(HasSubstr("notebook"))));
+}
+
+TEST_F(WasteVerbTest, SelectsPodsByTheirLabels) {
+  cluster.api.set("/api/v1/pods?",
+                  list_of(R"({"metadata": {"name": "notebook", "namespace": "research"}})"));
+  EXPECT_THAT(waste({"-A", "-l", "app=x"}).out,
+              AllOf(HasSubstr("notebook"), Not(HasSubstr("web-"))));
+}
+
+TEST_F(WasteVerbTest, FindsOwnersInThePodsWherePluginsDoNotKnowThem) {
+  cluster.api.set("/api/v1/pods?", list_of(R"({"metadata": {"name": "web-7d9c-x",
+      "namespace": "team-b", "labels": {"pod-template-hash": "7d9c"}, "ownerReferences": [
+      {"kind": "ReplicaSet", "name": "web-7d9c", "controller": true}]}})"));
+  const Ran ran = waste({"-A", "--by", "owner"});
+  EXPECT_EQ(ran.code, 0) << ran.err;
+  EXPECT_THAT(ran.out, AllOf(HasSubstr("Deployment/web "), HasSubstr("Pod/notebook ")));
+}
+
+TEST_F(WasteVerbTest, APluginThatKnowsTheOwnersNeedsNoRightToListPods) {
+  cluster.extender.set("/use", account_of(item_of("a", "p", R"(, "ownerKind": "Job",
+                                                               "owner": "nightly")")));
+  const Ran ran = waste({"-A", "--by", "owner"});
+  EXPECT_EQ(ran.code, 0) << ran.err;
+  EXPECT_THAT(ran.out, HasSubstr("Job/nightly"));
+  EXPECT_THAT(cluster.api.requests(), IsEmpty());
+}
+
+TEST_F(WasteVerbTest, WithoutTheRightToListPodsEachPodIsItsOwner) {
+  cluster.api.set("/api/v1/pods?", R"({"kind": "Status", "message": "pods is forbidden"})", 403);
+  const Ran ran = waste({"-A", "--by", "owner"});
+  EXPECT_EQ(ran.code, 1);
+  EXPECT_THAT(ran.out, HasSubstr("Pod/notebook"));
+  EXPECT_EQ(ran.err, "kubectl mgpu: list the pods for their owners: HTTP 403: pods is forbidden\n");
+}
+
+TEST_F(WasteVerbTest, AnEmptyClusterIsOneSentence) {
+  cluster.extender.set("/use", account_of(""));
+  const Ran ran = waste({"-A"});
+  EXPECT_EQ(ran.code, 0);
+  EXPECT_THAT(ran.out, IsEmpty());
+  EXPECT_EQ(ran.err,
+            "No container held a share of a card. From the accounts of 1 device plugin, since "
+            "2026-01-01T10:00:00Z.\n");
+  const Ran json = waste({"-A", "-o", "json"});
+  EXPECT_EQ(nlohmann::json::parse(json.out)["items"].size(), 0);
+}
+
+TEST_F(WasteVerbTest, SaysThatAPluginIsOlder) {
+  cluster.extender.set("/use", R"({"error": "path \"/use\" not found"})", 404);
+  const Ran ran = waste({"-A"});
+  EXPECT_EQ(ran.code, 1);
+  EXPECT_THAT(ran.err, HasSubstr("the device plugin has no /use, so that it is older than this "
+                                 "program"));
+}
+
+TEST_F(WasteVerbTest, SaysThatThereAreNoPlugins) {
+  cluster.api.set("/api/v1/namespaces/kube-system/pods?", list_of(""));
+  const Ran ran = cluster.with_config({"waste", "-A"});
+  EXPECT_EQ(ran.code, 1);
+  EXPECT_THAT(ran.err, HasSubstr("no device plugin runs in namespace kube-system; "
+                                 "--mgpu-namespace names another namespace"));
+  cluster.api.set("/api/v1/namespaces/kube-system/pods?",
+                  R"({"kind": "Status", "message": "pods is forbidden"})", 403);
+  EXPECT_THAT(cluster.with_config({"waste", "-A"}).err,
+              HasSubstr("list the device plugins in namespace kube-system: HTTP 403: pods is "
+                        "forbidden"));
+}
+
+TEST_F(WasteVerbTest, CsvGoesToStandardOutputAlone) {
+  const Ran ran = waste({"-A", "-o", "csv"});
+  EXPECT_EQ(ran.code, 0);
+  EXPECT_THAT(ran.out, StartsWith("namespace,owner_kind,owner,pod,container,"));
+  EXPECT_EQ(std::ranges::count(ran.out, '\n'), 3);
+  EXPECT_THAT(ran.err, IsEmpty());
+}
+
+TEST_F(WasteVerbTest, RefusesAWrongCommandLine) {
+  const std::pair<std::vector<std::string>, std::string> cases[] = {
+      {{"--since", "2h"}, "--since and --until need --prometheus-url"},
+      {{"--until", "2026-01-01T00:00:00Z"}, "--since and --until need --prometheus-url"},
+      {{"--prometheus-url", "http://x", "--until", "yesterday"}, "found \"yesterday\""},
+      {{"--prometheus-url", "x"}, "--prometheus-url must be http:// or https://"},
+      {{"--prometheus-url", "http://x", "--since", "1m"}, "--since"},
+      {{"--by", "team"}, "--by"},
+      {{"--margin", "-1"}, "--margin"},
+      {{"-o", "name"}, "--output"},
+      {{"POD"}, "POD"},
+  };
+  for (const auto& [words, expected] : cases) {
+    const Ran ran = waste(words);
+    EXPECT_EQ(ran.code, 2) << expected;
+    EXPECT_THAT(ran.err, HasSubstr(expected));
+  }
+}
+
+// --- with Prometheus -----------------------------------------------------------------------------
+
+std::string vector_answer(const std::string& series) {
+  return R"({"status":"success","data":{"resultType":"vector","result":[)" + series + "]}}";
+}
+
+// Answers every query with the same value of one share.
+std::string share_answer(const char* value) {
+  return vector_answer(R"({"metric":{"namespace":"research","pod":"notebook","container":"app",
+      "uuid":"GPU-0","owner_kind":"Job","owner":"nightly"},"value":[1767225600,")" +
+                       std::string(value) + R"("]})");
+}
+
+TEST_F(WasteVerbTest, AsksPrometheusForTheTimeAndTheNamespace) {
+  cluster.extender.set("/api/v1/query?", share_answer("1"));
+  cluster.extender.set("/api/v1/query?query=count%28max_over_time", vector_answer(""));
+  const Ran ran =
+      cluster.with_config({"waste", "-n", "research", "--prometheus-url", cluster.url() + "/",
+                           "--since", "1h", "--until", "2026-01-01T00:00:00Z", "-o", "json"});
+  EXPECT_EQ(ran.code, 0) << ran.err;
+  const auto json = nlohmann::json::parse(ran.out);
+  EXPECT_EQ(json["source"], "prometheus");
+  EXPECT_EQ(json["since"], "2025-12-31T23:00:00Z");
+  EXPECT_EQ(json["until"], "2026-01-01T00:00:00Z");
+  EXPECT_EQ(json["items"][0]["pod"], "notebook");
+  EXPECT_EQ(json["items"][0]["owner"], "nightly");
+  EXPECT_THAT(cluster.extender.requests(), Each(HasSubstr("&time=1767225600&timeout=")));
+  EXPECT_THAT(cluster.extender.requests(), Contains(HasSubstr("namespace%3D%22research%22")));
+}
+
+TEST_F(WasteVerbTest, WithPrometheusAndAllNamespacesNoClusterIsNeeded) {
+  cluster.extender.set("/api/v1/query?", vector_answer(""));
+  const Ran ran = run({"waste", "-A", "--prometheus-url", cluster.url(), "--kubeconfig",
+                       cluster.folder.path("no-such-file")});
+  EXPECT_EQ(ran.code, 0) << ran.err;
+  EXPECT_THAT(ran.err, StartsWith("No container held a share of a card. From Prometheus, since "));
+}
+
+TEST_F(WasteVerbTest, TheEnvironmentNamesAPrometheus) {
+  cluster.extender.set("/api/v1/query?", vector_answer(""));
+  ::setenv("MGPU_PROMETHEUS_URL", cluster.url().c_str(), 1);
+  const Ran ran = cluster.with_config({"waste", "-A"});
+  ::unsetenv("MGPU_PROMETHEUS_URL");
+  EXPECT_EQ(ran.code, 0) << ran.err;
+  EXPECT_THAT(ran.err, HasSubstr("From Prometheus"));
+}
+
+TEST_F(WasteVerbTest, SaysWhatPrometheusSays) {
+  cluster.extender.set("/api/v1/query?",
+                       R"({"status":"error","errorType":"execution","error":"too many samples"})",
+                       422);
+  const Ran ran = cluster.with_config({"waste", "-A", "--prometheus-url", cluster.url()});
+  EXPECT_EQ(ran.code, 1);
+  EXPECT_THAT(ran.out, IsEmpty());
+  EXPECT_THAT(ran.err,
+              StartsWith("kubectl mgpu: Prometheus answers 422 execution: too many samples\n"));
+}
+
+TEST_F(WasteVerbTest, ShowsTheWarningsOfPrometheus) {
+  cluster.extender.set("/api/v1/query?",
+                       R"({"status":"success","data":{"resultType":"vector","result":[]},
+                           "warnings":["a store does not answer"]})");
+  const Ran ran = cluster.with_config({"waste", "-A", "--prometheus-url", cluster.url()});
+  EXPECT_EQ(ran.code, 1);
+  EXPECT_THAT(ran.err, HasSubstr("Prometheus warns: a store does not answer\n"));
+}
+
+}  // namespace
+}  // namespace mgpu::test
