@@ -45,6 +45,7 @@ Result<std::unique_ptr<Extender>> Extender::start(ExtenderSettings settings,
   extender->watched_budgets_.start();
   extender->watched_nominations_.start();
   extender->binder_.start_reconciling();
+  extender->cluster_events_.start();
   extender->start_sequence_.start();
   return extender;
 }
@@ -360,6 +361,7 @@ void Extender::update_metrics() {
   probe_.ready(ready() || (follows() && watched_nodes_.listed() && watched_pods_.listed()));
   probe_.leader(may_decide());
   probe_.binds_in_flight(binder_.in_flight());
+  probe_.events_dropped(cluster_events_.dropped());
   for (const Watched* watched : watched_) {
     probe_.watch_silence(watched->name(), watched->silent_for());
   }

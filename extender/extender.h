@@ -39,6 +39,7 @@
 #include "extender/bind/holder_lease.h"
 #include "extender/bind/start_sequence.h"
 #include "extender/certificates/secret_certificates.h"
+#include "extender/cluster_events.h"
 #include "extender/election/leader_election.h"
 #include "extender/election/leader_endpoints.h"
 #include "extender/learning/price_refresher.h"
@@ -151,6 +152,7 @@ class Extender {
   // Verbs do not wait for it: without it, cards are only not kept for pods that preempt.
   Watched watched_nominations_;
   const std::array<Watched*, 3> watched_ = {&watched_nodes_, &watched_pods_, &watched_budgets_};
+  ClusterEvents cluster_events_{ledger_, transport_, [this] { return may_decide(); }};
   AsioExecutor inspections_;   // for the views of /inspect alone
   AsioExecutor web_executor_;  // for the web page alone
   std::optional<Web> web_;
