@@ -31,11 +31,11 @@ std::string overfull_sentence(const std::vector<CardIndex>& cards) {
 }  // namespace
 
 ClusterEvents::ClusterEvents(const Ledger& ledger, kube::Transport& transport,
-                             std::function<bool()> decides)
+                             const std::string& process, std::function<bool()> decides)
     : ledger_(ledger),
       executor_(transport.executor()),
       decides_(std::move(decides)),
-      recorder_({.component = "mgpu-extender"}, transport, utc_now) {}
+      recorder_({.component = "mgpu-extender", .host = process}, transport, utc_now) {}
 
 void ClusterEvents::start() {
   executor_.after(kClusterEventsInterval, polls_.wrap([this] {

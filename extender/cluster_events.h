@@ -37,8 +37,9 @@ inline constexpr std::size_t kClusterEventsFindingsMax = 1'000;
 class ClusterEvents {
  public:
   // `ledger` and `transport` outlive it, and its polls run on the executor of `transport`.
-  // `decides` is called there.
-  ClusterEvents(const Ledger& ledger, kube::Transport& transport, std::function<bool()> decides);
+  // `decides` is called there. Events name `process` as their host.
+  ClusterEvents(const Ledger& ledger, kube::Transport& transport, const std::string& process,
+                std::function<bool()> decides);
 
   // Begins to poll. Once.
   void start();

@@ -152,7 +152,8 @@ class Extender {
   // Verbs do not wait for it: without it, cards are only not kept for pods that preempt.
   Watched watched_nominations_;
   const std::array<Watched*, 3> watched_ = {&watched_nodes_, &watched_pods_, &watched_budgets_};
-  ClusterEvents cluster_events_{ledger_, transport_, [this] { return may_decide(); }};
+  ClusterEvents cluster_events_{ledger_, transport_, lease_.identity(),
+                                [this] { return may_decide(); }};
   AsioExecutor inspections_;   // for the views of /inspect alone
   AsioExecutor web_executor_;  // for the web page alone
   std::optional<Web> web_;

@@ -57,7 +57,7 @@ std::uint64_t EventRecorder::dropped() const {
 
 void EventRecorder::record(EventObject object, const Event& event) {
   object.component = source_.component;
-  object.host = source_.node.str();
+  object.host = source_.host;
   object.time = now_();
   object.warning = event.type == Event::Type::kWarning;
   object.reason = cut_text(event.reason, kReasonMax);

@@ -20,7 +20,7 @@ namespace mgpu::kube {
 // The program that writes Events.
 struct EventSource {
   std::string component;  // "mgpu-device-plugin"
-  NodeName node{};        // that it works for; empty: none
+  std::string host;       // its node, or the name of one of several processes
 };
 
 struct Event {
@@ -40,8 +40,8 @@ class EventRecorder {
   // `uid` may be empty.
   void on_pod(const PodRef& pod, const PodUid& uid, const Event& event);
   void on_node(const NodeName& node, const Event& event);
-  // On the node of the source.
-  void on_node(const Event& event) { on_node(source_.node, event); }
+  // On the host of the source.
+  void on_node(const Event& event) { on_node(NodeName(source_.host), event); }
   // Events that were not sent, or whose request failed.
   std::uint64_t dropped() const;
 

@@ -27,7 +27,7 @@ class ClusterEventsTest : public testing::Test {
     start();
   }
   void start() {
-    events.emplace(ledger, server.api(), [this] { return decides; });
+    events.emplace(ledger, server.api(), "extender-1", [this] { return decides; });
     events->start();
   }
   void poll(int times = 2) {
@@ -67,7 +67,7 @@ TEST_F(ClusterEventsTest, WritesTheDriftOfAPod) {
   const EventJson event = pod_events()[0];
   EXPECT_EQ(event["type"], "Warning");
   EXPECT_EQ(event["reason"], "MGPUDrift");
-  EXPECT_EQ(event["source"]["component"], "mgpu-extender");
+  EXPECT_EQ(event["source"], EventJson({{"component", "mgpu-extender"}, {"host", "extender-1"}}));
   EXPECT_EQ(event["involvedObject"]["kind"], "Pod");
   EXPECT_EQ(event["involvedObject"]["uid"], "a");
   EXPECT_THAT(event["message"].get<std::string>(),

@@ -26,7 +26,7 @@ constexpr std::uint64_t kInFlight = kEventsInFlightMax;
 class EventRecorderTest : public ::testing::Test {
  public:
   EventRecorderTest() {
-    recorder_.emplace(EventSource{"mgpu-device-plugin", NodeName("n1")}, server_.api(),
+    recorder_.emplace(EventSource{"mgpu-device-plugin", "n1"}, server_.api(),
                       [this] { return "2026-01-02T00:00:" + std::to_string(10 + clock_++) + "Z"; });
   }
   void record(const std::string& message = "card 3 is not healthy") {
@@ -216,7 +216,7 @@ TEST(EventRecorder, AcceptsEventsFromAnyThread) {
   MemoryApiServer api(executor, {});
   std::uint64_t dropped = 0;
   {
-    EventRecorder recorder({"mgpu-device-plugin", NodeName("n1")}, api, utc_now);
+    EventRecorder recorder({"mgpu-device-plugin", "n1"}, api, utc_now);
     std::vector<std::jthread> threads;
     for (int i = 0; i < 4; ++i) {
       threads.emplace_back([&] {
