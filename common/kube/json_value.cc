@@ -180,6 +180,13 @@ std::int32_t JsonValue::int32() {
   return 0;
 }
 
+double JsonValue::number() {
+  if (!place_.is(ValueKind::kNumber, "a number")) return 0;
+  double number = 0;
+  if (place_.value.get_double().get(number)) place_.note("a number");
+  return number;
+}
+
 bool JsonValue::boolean() {
   if (!place_.is(ValueKind::kBoolean, "true or false")) return false;
   bool truth = false;

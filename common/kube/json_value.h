@@ -32,6 +32,7 @@ class JsonValue {
 
   std::string text();
   std::int32_t int32();
+  double number();
   bool boolean();
   // The members of an object of strings.
   StringMap texts() { return map(false); }

@@ -1,6 +1,7 @@
 // kubectl mgpu explain
 #include <fmt/format.h>
 
+#include "common/base/query_text.h"
 #include "common/base/text.h"
 #include "extender/kubectl/doctor/read_facts.h"
 #include "extender/kubectl/explain_text.h"

@@ -58,7 +58,4 @@ class Extender {
   std::unique_ptr<ServiceClient> client_;
 };
 
-// `text` as a part of a query.
-std::string query_text(std::string_view text);
-
 }  // namespace mgpu::kubectl

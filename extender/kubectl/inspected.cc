@@ -5,6 +5,7 @@
 #include <algorithm>
 #include <set>
 
+#include "common/base/query_text.h"
 #include "common/base/text.h"
 #include "common/kube/object_json.h"
 #include "extender/kubectl/doctor/read_facts.h"

@@ -4,6 +4,7 @@
 #include <map>
 #include <vector>
 
+#include "common/base/query_text.h"
 #include "common/base/text.h"
 #include "extender/kubectl/limits.h"
 #include "extender/kubectl/manifest.h"

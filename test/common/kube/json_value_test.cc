@@ -18,6 +18,7 @@ using ::testing::Pair;
 struct Everything {
   std::string text;
   std::int32_t number = 0;
+  double real = 0;
   bool truth = false;
   StringMap texts;
   StringMap quantities;
@@ -31,6 +32,7 @@ Result<Everything> read_everything(std::string_view json) {
   const auto read = read_json(json, [&](JsonValue& root) {
     root.read({{"text", all.text},
                {"number", all.number},
+               {"real", [&](JsonValue& value) { all.real = value.number(); }},
                {"truth", all.truth},
                {"texts", all.texts},
                {"quantities", [&](JsonValue& value) { all.quantities = value.quantities(); }},
@@ -50,12 +52,14 @@ Result<Everything> read_everything(std::string_view json) {
 }
 
 TEST(JsonValue, ReadsEachTypeAndSkipsOtherMembers) {
-  const auto all = read_everything(R"( {"skipped":{"text":[1.5,"]"]},"text":"x\u00e9\/","number":-7,
+  const auto all = read_everything(
+      R"( {"skipped":{"text":[1.5,"]"]},"text":"x\u00e9\/","number":-7,"real":-1.5e2,
       "truth" : true , "texts":{"a":"b","c":""}, "quantities":{"cpu":2,"memory":"1Gi"},
       "list":["a","b"], "objects":[{"name":"o","x":{}},{}], "object": {"a" :[{}] } } )");
   ASSERT_TRUE(all) << all.error().message;
   EXPECT_EQ(all->text, "x\xC3\xA9/");
   EXPECT_EQ(all->number, -7);
+  EXPECT_EQ(all->real, -150);
   EXPECT_TRUE(all->truth);
   EXPECT_THAT(all->texts, ElementsAre(Pair("a", "b"), Pair("c", "")));
   EXPECT_THAT(all->quantities, ElementsAre(Pair("cpu", "2"), Pair("memory", "1Gi")));
@@ -88,6 +92,8 @@ TEST(JsonValue, ReportsTheFirstProblemWithItsPath) {
       {R"({"number":"a\n"})", R"(number must be a 32-bit integer, is string "a\n")"},
       {R"({"number":2147483648})", "number must be a 32-bit integer, is number 2147483648"},
       {R"({"number":1e2})", "number must be a 32-bit integer, is number 1e2"},
+      {R"({"real":"1"})", R"(real must be a number, is string "1")"},
+      {R"({"real":1e999})", "real must be a number, is number 1e999"},
       {R"({"truth":"true"})", R"(truth must be true or false, is string "true")"},
       {R"({"texts":{"a":"b","c":[]}})", "texts.c must be a string, is array"},
       {R"({"texts":{"a":1}})", "texts.a must be a string, is number 1"},
