@@ -122,6 +122,9 @@ Extender::~Extender() {
   drain();
   server_.reset();
   release_lease();
+  service_.reset();
+  web_.reset();
+  web_executor_.stop();
 }
 
 void Extender::add_routes() {
@@ -140,16 +143,27 @@ void Extender::add_routes() {
   extender::add_routes(service_router_, "/inspect", ledger_, settings_.verbs, client_,
                        inspections_);
   add_service_routes(service_router_, metrics_, [this] { return readiness(); });
+}
+
+Result<void> Extender::add_web() {
+  if (settings_.prometheus) {
+    auto prometheus = kube::CurlTransport::create(*settings_.prometheus, web_executor_);
+    if (!prometheus) return error("--prometheus-url: " + prometheus.error().message);
+    prometheus_ = std::move(*prometheus);
+  }
   web_.emplace(Web::Sources{.ledger = ledger_,
                             .settings = settings_.verbs,
                             .transport = transport_,
+                            .prometheus = prometheus_.get(),
                             .readiness = [this] { return readiness(); },
                             .unix_ms = unix_ms},
                web_executor_);
   web_->add_routes(service_router_);
+  return {};
 }
 
 Result<void> Extender::start_servers() {
+  if (auto added = add_web(); !added) return added.error();
   auto service = ServiceServer::start(settings_.service, service_router_, transport_,
                                       server_events(metrics_, kMetricPrefix, "metrics"));
   if (!service) return service.error();
