@@ -58,7 +58,8 @@ func TestWebShowsAPodFromRequestToCard(t *testing.T) {
 		page.waitText("#detail-body", name+" (app): cards "+cards)
 	}
 	page.waitText("#detail-body", "GPU-gpu-00-"+bound.Annotations[indexKeyPrefix+"c0"])
-	page.waitText("#detail-body", "is not known here")
+	page.waitText("#detail-body", "The extender reads no Prometheus (--prometheus-url).")
+	page.waitText("#detail-body", "kubectl mgpu top -n "+world.namespace)
 	page.click(`#detail-body a[href="#/node/gpu-00"]`)
 	page.waitText("#detail-title", "Node gpu-00")
 	page.run(chromedp.NavigateBack())
@@ -319,7 +320,7 @@ func TestWebPictures(t *testing.T) {
 		page.click("#tab-" + picture.tab)
 		if strings.Contains(picture.path, "#") {
 			page.waitText("#detail-body", "Policy for nodes/cards")
-			page.waitText("#detail-body", "is not known here")
+			page.waitText("#detail-body", "kubectl mgpu top")
 		}
 		if picture.tab == "waiting" {
 			page.waitRow("serving/embed-0", true)

@@ -53,7 +53,7 @@ class ClusterEventsTest : public testing::Test {
 
 // A claim that does not agree with its annotations.
 Claim edited_claim(const std::string& uid, const char* detail = "they were edited") {
-  Claim claim = test::bound_claim(uid, "n1", "10/10", "0");
+  Claim claim = test::bound_claim(uid, "n1", "1/1", "0");
   claim.pod.name_space = "default-of-pods";
   claim.drift = Drift::kChangedAnnotations;
   claim.drift_detail = detail;

@@ -58,12 +58,13 @@ export function drawHistory(chart, table, points) {
     picture,
     element('p', { class: 'times caption' }, element('span', {}, dayAndClock(points[0].at)), element('span', {}, clock(points.at(-1).at))),
     legend);
-  table.replaceChildren(tableOf(some(points, kTableRows)));
+  const open = table.querySelector('details')?.open ?? false;
+  table.replaceChildren(tableOf(some(points, kTableRows), open));
 }
 
-function tableOf(points) {
+function tableOf(points, open) {
   const head = ['time', ...kLines.map((line) => `${line.name} (%)`), 'free cards', 'partly used nodes', 'pods'];
-  return element('details', {}, element('summary', {}, 'As a table'),
+  return element('details', { open: open ? '' : null }, element('summary', {}, 'As a table'),
     element('div', { class: 'scroll', tabindex: '0', role: 'region', 'aria-label': 'History as a table' }, element('table', {},
       element('thead', {}, element('tr', {}, head.map((text) => element('th', { scope: 'col' }, text)))),
       element('tbody', {}, points.map((point) => element('tr', {},
