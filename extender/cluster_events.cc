@@ -22,10 +22,13 @@ std::string drift_sentence(const Claim& claim) {
 }
 
 std::string overfull_sentence(const std::vector<CardIndex>& cards) {
+  const bool one = cards.size() == 1;
   return fmt::format(
-      "more of card {} is in use than its capacity: delete pods on it that were bound without "
-      "mgpu-extender, or whose node has changed; /inspect/node and kubectl mgpu cards name them",
-      format_card_indices(cards));
+      "{} {} {} more in use than {} capacity: delete pods that were bound without mgpu-extender, "
+      "or "
+      "before the cards of the node changed; /inspect/node names the pods",
+      one ? "card" : "cards", format_card_indices(cards), one ? "has" : "have",
+      one ? "its" : "their");
 }
 
 }  // namespace

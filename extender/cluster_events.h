@@ -1,7 +1,7 @@
 // Writes Events about what people have to repair, which `kubectl describe` shows:
 //
 //   MGPUDrift              on a pod: its annotations and its cards do not agree
-//   MGPUCardsOverfull      on a node: more of a card is in use than its capacity
+//   MGPUCardsOverfull      on a node: a card has more in use than its capacity
 //   MGPUBadNodeAnnotation  on a node: an annotation about its cards cannot be read
 //
 // A finding is written when two polls in a row have it, since a card may seem overfull while the

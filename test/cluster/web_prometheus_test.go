@@ -101,13 +101,16 @@ func percentOf(amount inspectedAmount) string {
 func TestWebShowsWhatAPodUses(t *testing.T) {
 	world := newPrometheusWorld(t)
 	world.startPrometheus(t)
-	page := world.extender.openPage(t, "/web/#/pod/"+world.pod.Namespace+"/"+world.pod.Name)
+	page := world.extender.openPage(t, "/web/#/pod/"+world.pod.Namespace+"/"+world.pod.Name,
+		window(1100, 860, 1, false), colorScheme("dark"))
 	page.waitLive()
 	page.waitText("#detail-title", "Pod "+world.pod.Namespace+"/train")
 	page.waitText("#detail-body .use-table", "app")
 	page.waitText("#detail-body .use-table", "20 % of 40 %")
 	page.waitText("#detail-body .use-table", "1 GiB of 7.8 GiB")
 	page.waitText("#detail-body", "From Prometheus, at ")
+	page.waitText("#detail-body", "Policy for nodes/cards")
+	page.screenshot("page-pod.png")
 	width := eval[string](page, `document.querySelector('.use-bar > span').style.width`)
 	if width != "50%" {
 		t.Errorf("the bar of the compute has the width %q, want half", width)

@@ -108,7 +108,17 @@ TEST_F(ClusterEventsTest, WritesTheOverfullCardsOfANode) {
   EXPECT_EQ(event["reason"], "MGPUCardsOverfull");
   EXPECT_EQ(event["involvedObject"]["kind"], "Node");
   EXPECT_EQ(event["involvedObject"]["name"], "n1");
-  EXPECT_THAT(event["message"].get<std::string>(), HasSubstr("card 0 "));
+  EXPECT_THAT(event["message"].get<std::string>(),
+              HasSubstr("card 0 has more in use than its capacity"));
+}
+
+TEST_F(ClusterEventsTest, NamesAllOverfullCards) {
+  for (const char* pod : {"a", "b"}) {
+    ledger.apply_pod(test::bound_claim(pod, "n1", "wholex2", "0,1"));
+  }
+  poll();
+  EXPECT_THAT(node_events().at(0)["message"].get<std::string>(),
+              HasSubstr("cards 0,1 have more in use than their capacity"));
 }
 
 TEST_F(ClusterEventsTest, ACardThatIsOverfullForOnePollIsNotReported) {
