@@ -45,6 +45,7 @@ Result<std::unique_ptr<Extender>> Extender::start(ExtenderSettings settings,
   extender->watched_budgets_.start();
   extender->watched_nominations_.start();
   extender->binder_.start_reconciling();
+  extender->cluster_events_.start();
   extender->start_sequence_.start();
   return extender;
 }
@@ -121,6 +122,9 @@ Extender::~Extender() {
   drain();
   server_.reset();
   release_lease();
+  service_.reset();
+  web_.reset();
+  web_executor_.stop();
 }
 
 void Extender::add_routes() {
@@ -139,16 +143,27 @@ void Extender::add_routes() {
   extender::add_routes(service_router_, "/inspect", ledger_, settings_.verbs, client_,
                        inspections_);
   add_service_routes(service_router_, metrics_, [this] { return readiness(); });
+}
+
+Result<void> Extender::add_web() {
+  if (settings_.prometheus) {
+    auto prometheus = kube::CurlTransport::create(*settings_.prometheus, web_executor_);
+    if (!prometheus) return error("--prometheus-url: " + prometheus.error().message);
+    prometheus_ = std::move(*prometheus);
+  }
   web_.emplace(Web::Sources{.ledger = ledger_,
                             .settings = settings_.verbs,
                             .transport = transport_,
+                            .prometheus = prometheus_.get(),
                             .readiness = [this] { return readiness(); },
                             .unix_ms = unix_ms},
                web_executor_);
   web_->add_routes(service_router_);
+  return {};
 }
 
 Result<void> Extender::start_servers() {
+  if (auto added = add_web(); !added) return added.error();
   auto service = ServiceServer::start(settings_.service, service_router_, transport_,
                                       server_events(metrics_, kMetricPrefix, "metrics"));
   if (!service) return service.error();
@@ -360,6 +375,7 @@ void Extender::update_metrics() {
   probe_.ready(ready() || (follows() && watched_nodes_.listed() && watched_pods_.listed()));
   probe_.leader(may_decide());
   probe_.binds_in_flight(binder_.in_flight());
+  probe_.events_dropped(cluster_events_.dropped());
   for (const Watched* watched : watched_) {
     probe_.watch_silence(watched->name(), watched->silent_for());
   }

@@ -32,6 +32,8 @@
 #include "common/http/router.h"
 #include "common/http/server.h"
 #include "common/kube/client.h"
+#include "common/kube/config.h"
+#include "common/kube/curl_transport.h"
 #include "common/kube/transport.h"
 #include "common/program/service_routes.h"
 #include "common/program/service_server.h"
@@ -39,6 +41,7 @@
 #include "extender/bind/holder_lease.h"
 #include "extender/bind/start_sequence.h"
 #include "extender/certificates/secret_certificates.h"
+#include "extender/cluster_events.h"
 #include "extender/election/leader_election.h"
 #include "extender/election/leader_endpoints.h"
 #include "extender/learning/price_refresher.h"
@@ -69,6 +72,7 @@ struct ExtenderSettings {
   // Set: kube-scheduler calls this Service, and the leader is its endpoint.
   std::optional<EndpointSettings> endpoints{};
   std::optional<CertificateSettings> certificates{};  // with http.tls.from_texts; none: files
+  std::optional<kube::Config> prometheus{};           // that the web page reads
   // Called once, on the executor, when another process holds the Lease; may be empty.
   std::function<void(const std::string& sentence)> on_lease_lost{};
 };
@@ -77,7 +81,7 @@ class Extender {
  public:
   // When it returns, the servers listen and the reflectors have started to list. Both transports
   // outlive the extender. `for_election` is required with settings.election, and renews the Lease.
-  // Errors: those of http::Server::start.
+  // Errors: those of http::Server::start; credentials of Prometheus that cannot be read.
   static Result<std::unique_ptr<Extender>> start(ExtenderSettings settings,
                                                  kube::Transport& transport,
                                                  kube::Transport* for_election = nullptr);
@@ -98,6 +102,7 @@ class Extender {
            CurrentPrices& prices);
 
   Result<void> start_servers();
+  Result<void> add_web();
   void add_routes();
   bool may_decide() const;
   bool follows() const;
@@ -151,8 +156,11 @@ class Extender {
   // Verbs do not wait for it: without it, cards are only not kept for pods that preempt.
   Watched watched_nominations_;
   const std::array<Watched*, 3> watched_ = {&watched_nodes_, &watched_pods_, &watched_budgets_};
+  ClusterEvents cluster_events_{ledger_, transport_, lease_.identity(),
+                                [this] { return may_decide(); }};
   AsioExecutor inspections_;   // for the views of /inspect alone
-  AsioExecutor web_executor_;  // for the web page alone
+  AsioExecutor web_executor_;  // for the web page alone; stopped before prometheus_ ends
+  std::unique_ptr<kube::CurlTransport> prometheus_;  // may be null
   std::optional<Web> web_;
   // Of the servers; null: they are in files. It outlives them, since probes read its state, and is
   // stopped before.

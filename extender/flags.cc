@@ -14,6 +14,7 @@
 #include "common/kube/limits.h"
 #include "common/program/open_files.h"
 #include "extender/certificate_flags.h"
+#include "extender/prometheus_flags.h"
 
 namespace mgpu::extender {
 
@@ -291,6 +292,7 @@ void add_flags(Options& options, Flags& flags) {
   options.add_flag("expected-placements",
                    "avoid cards that are expected to go to pods between filter and bind",
                    flags.expected_placements);
+  add_prometheus_flags(options, flags.prometheus);
   add_log_flags(options, flags);
   options.check([&flags]() -> Result<void> {
     const auto settings = settings_of(flags);
@@ -315,6 +317,8 @@ Result<ExtenderSettings> settings_of(const Flags& flags) {
   if (!verbs) return verbs.error();
   auto certificates = certificate_settings(flags.tls_secret, flags.tls_names);
   if (!certificates) return certificates.error();
+  auto prometheus = prometheus_config(flags.prometheus);
+  if (!prometheus) return prometheus.error();
   auto http = http_options(flags);
   if (!http) return http.error();
   auto service = service_settings_of(flags.service);
@@ -329,7 +333,8 @@ Result<ExtenderSettings> settings_of(const Flags& flags) {
                           .lease = {flags.lease_namespace, flags.lease_name},
                           .election = *election,
                           .endpoints = std::move(*endpoints),
-                          .certificates = std::move(*certificates)};
+                          .certificates = std::move(*certificates),
+                          .prometheus = std::move(*prometheus)};
 }
 
 void log_flags(const Flags& flags) {
@@ -356,6 +361,7 @@ void log_flags(const Flags& flags) {
                         {"tls_names", flags.tls_names},
                         {"client_certificates", on_or_off(!flags.tls_client_ca_file.empty())},
                         {"client_names", flags.tls_client_names},
+                        {"prometheus_url", flags.prometheus.url},
                         {"metrics_tls", on_or_off(!flags.service.metrics_tls_cert_file.empty() ||
                                                   flags.metrics_tls_from_secret)},
                         {"insecure_listen", on_or_off(flags.service.insecure_listen)}});

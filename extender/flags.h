@@ -12,6 +12,7 @@
 #include "common/program/service_flags.h"
 #include "extender/bind/limits.h"
 #include "extender/extender.h"
+#include "extender/prometheus/access.h"
 
 namespace mgpu::extender {
 
@@ -45,6 +46,7 @@ struct Flags : ProgramFlags {
   std::string tls_secret;        // namespace/name
   std::string tls_names;         // comma-separated
   bool metrics_tls_from_secret = false;
+  promql::Access prometheus;
   std::int64_t max_body_bytes = http::kHttpBodyBytesMax;
   std::int64_t max_connections = http::kHttpConnectionsMax;
   std::int64_t max_connections_per_address = http::kHttpConnectionsPerAddressMax;

@@ -237,6 +237,13 @@ void Probe::binds_in_flight(std::size_t count) {
   set("binds_in_flight", "Binds that have begun and are not answered.", number(count));
 }
 
+void Probe::events_dropped(std::uint64_t count) {
+  metrics_.replace({{"mgpu_extender_events_dropped_total",
+                     "Number of Events that were not sent, or whose request failed.",
+                     prometheus::MetricType::Counter,
+                     {series({}, static_cast<double>(count))}}});
+}
+
 void Probe::certificates_end(const std::map<std::string, std::chrono::sys_seconds>& ends) {
   for (const auto& [certificate, end] : ends) {
     set("certificate_expiry_timestamp_seconds",

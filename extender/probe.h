@@ -14,6 +14,7 @@
 //   mgpu_extender_drifts_total{drift}              pods whose drift began or changed to this one
 //   mgpu_extender_nodes, _cards, _claims{phase}, _drifting_pods, _overfull_cards,
 //   mgpu_extender_expected_placements, _nominated_pods  what the ledger holds
+//   mgpu_extender_events_dropped_total             Events that were not written
 //   mgpu_extender_ready                            1 once it may decide
 //   mgpu_extender_certificate_expiry_timestamp_seconds{certificate}  "ca", "server", "client"
 //   mgpu_extender_watch_problems_total{resource}   failed lists and watches
@@ -26,6 +27,7 @@
 
 #include <chrono>
 #include <cstddef>
+#include <cstdint>
 #include <map>
 #include <string>
 #include <string_view>
@@ -59,6 +61,7 @@ class Probe {
   void ready(bool ready);
   void leader(bool leader);
   void binds_in_flight(std::size_t count);
+  void events_dropped(std::uint64_t count);
   void certificates_end(const std::map<std::string, std::chrono::sys_seconds>& ends);
 
  private:

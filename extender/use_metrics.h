@@ -2,7 +2,9 @@
 //
 //   mgpu_extender_compute_cards{state}             compute in cards: "allocated", "free",
 //   "unusable" mgpu_extender_free_cards                       cards of which nothing is allocated
+//   mgpu_extender_free_compute_on_used_cards       free compute on the other ones, in cards
 //   mgpu_extender_gpu_nodes                        nodes with cards
+//   mgpu_extender_partly_used_nodes                nodes with used cards and with others
 //   mgpu_extender_gpu_allocation_ratio             GAR of Kant
 //   mgpu_extender_memory_allocation_ratio
 //   mgpu_extender_gpu_node_fragmentation_ratio     GFR of Kant

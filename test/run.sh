@@ -489,6 +489,10 @@ prepare_cluster() {
   export MGPU_CONFORMANCE_BINARY=$PWD/build/asan/test/kube_conformance_test
   export MGPU_MOVED_CLOCK_LIBRARY=$PWD/build/asan/test/clock/libmgpu_moved_clock.so
   export MGPU_MPS_CONTROL_BINARY=$PWD/build/asan/test/fake_mps_control
+  prepare_prometheus
+}
+
+prepare_prometheus() {
   MGPU_PROMETHEUS_FOLDER=$(bash deploy/install.sh prometheus) || { failed=$((failed + 1)) && return 1; }
   export MGPU_PROMETHEUS_FOLDER
 }
@@ -498,10 +502,12 @@ stage_cluster() {
 }
 
 prepare_web() {
-  build asan mgpu-extender kubectl-mgpu || return 1
+  build asan mgpu-extender mgpu-device-plugin kubectl-mgpu || return 1
   prepare_components || return 1
+  prepare_prometheus || return 1
   MGPU_CHROMIUM_BINARY=$(bash deploy/install.sh chromium) || { failed=$((failed + 1)) && return 1; }
   export MGPU_CHROMIUM_BINARY
+  export MGPU_DEVICE_PLUGIN_BINARY=$PWD/build/asan/plugin/mgpu-device-plugin
   export MGPU_KUBECTL_MGPU_BINARY=$PWD/build/asan/extender/kubectl-mgpu
 }
 

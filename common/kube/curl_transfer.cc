@@ -199,8 +199,9 @@ std::size_t CurlTransfer::on_body(char* text, std::size_t, std::size_t size, voi
     return size;
   }
   transfer.body_.append(text, size);
-  if (transfer.body_.size() <= kApiResponseBytesMax) return size;
-  transfer.too_large_ = fmt::format("the answer has more than {} bytes", kApiResponseBytesMax);
+  const std::size_t most = transfer.request_.response_bytes_max;
+  if (transfer.body_.size() <= most) return size;
+  transfer.too_large_ = fmt::format("the answer has more than {} bytes", most);
   return 0;
 }
 

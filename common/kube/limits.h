@@ -65,6 +65,11 @@ inline constexpr std::size_t kExecTextShown = 300;
 // The configuration of a plugin in the extension of a cluster.
 inline constexpr std::size_t kExecClusterConfigBytesMax = std::size_t{256} << 10;
 inline constexpr int kExecClusterConfigDepthMax = 32;
+// Events whose count is kept, so that an equal one updates the same object.
+inline constexpr std::size_t kEventsRememberedMax = 1'024;
+// kubelet truncates its messages to the same length (core/v1 Event.message, apiserver validation).
+inline constexpr std::size_t kEventMessageMax = 1'024;
+inline constexpr std::size_t kEventsInFlightMax = 16;
 // simdjson's buffers are about six times as large as the largest message. A thread frees them after
 // a message above this size. A filter request for 5,000 nodes has about 120 KiB.
 inline constexpr std::size_t kJsonParserKeptBytes = std::size_t{2} << 20;

@@ -25,13 +25,15 @@ struct Request {
   std::string body;
   std::string content_type;  // of `body`; empty where there is no body
   Duration timeout{0};       // of the whole exchange; 0: kApiRequestTimeout; watches have none
+  // Of the body of the answer; at most kApiResponseBytesMax.
+  std::size_t response_bytes_max = kApiResponseBytesMax;
 };
 
 // Why there is no answer. `sent` is true where the server may have acted on the request.
 struct TransportFailure {
   std::string message;  // one sentence: "connection refused", "certificate has expired", ...
   bool sent = false;
-  bool too_large = false;  // the answer has more than kApiResponseBytesMax
+  bool too_large = false;  // the answer has more than Request::response_bytes_max
 };
 
 struct Response {

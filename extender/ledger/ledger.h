@@ -59,6 +59,13 @@ struct NodeView {
   std::vector<ClaimView> claims;
 };
 
+// What an administrator has to repair on a node that the API server has.
+struct NodeTrouble {
+  NodeName node;
+  std::string problem;              // NodeFacts::problem; may be empty
+  std::vector<CardIndex> overfull;  // cards with more in use than their capacity
+};
+
 // Differs from an earlier one of the same node if its cards, its problem or the claims on it have
 // changed.
 struct NodeVersion {
@@ -247,6 +254,8 @@ class Ledger {
   std::optional<ClaimView> claim(const PodRef& pod) const;
   // Claims whose drift is not kNone, the first `most` in the order of pods.
   std::vector<ClaimView> drifting(std::size_t most = std::numeric_limits<std::size_t>::max()) const;
+  // The nodes with a trouble, the first `most` in no order.
+  std::vector<NodeTrouble> troubled_nodes(std::size_t most) const;
   Counts counts() const;
   // Increases whenever cards may have become free: a claim was released, or a node's cards are new
   // or changed, or are no longer kept for a nominated pod. The second form ends first what ends

@@ -16,7 +16,7 @@ void count_node(const NodeRecord& record, Counts& counts) {
   if (!record.present) return;
   ++counts.nodes;
   counts.cards += record.node.cards.size();
-  counts.overfull += overfull_cards(record);
+  counts.overfull += overfull_cards(record).size();
 }
 
 }  // namespace
@@ -153,6 +153,19 @@ std::vector<ClaimView> Ledger::drifting(std::size_t most) const {
   lock.unlock();
   sort_and_cut();
   return drifting;
+}
+
+std::vector<NodeTrouble> Ledger::troubled_nodes(std::size_t most) const {
+  std::vector<NodeTrouble> troubled;
+  MutexLock lock(mutex_);
+  each_record(lock, [&](const NodeRecord& record) {
+    if (!record.present || troubled.size() >= most) return;
+    NodeTrouble trouble{record.node.name, record.problem, overfull_cards(record)};
+    if (!trouble.problem.empty() || !trouble.overfull.empty()) {
+      troubled.push_back(std::move(trouble));
+    }
+  });
+  return troubled;
 }
 
 std::uint64_t Ledger::releases() const {

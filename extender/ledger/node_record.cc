@@ -257,19 +257,22 @@ void remove_expected(NodeRecord& record, const std::vector<CardHold>& holds) {
   check_totals(record);
 }
 
-std::size_t overfull_cards(const NodeRecord& record) {
-  const auto overfull = [](const Card& card) { return !card.used.fits_in(card.capacity); };
-  const auto count_in = [&](const std::vector<Card>& cards) {
-    return static_cast<std::size_t>(std::ranges::count_if(cards, overfull));
+std::vector<CardIndex> overfull_cards(const NodeRecord& record) {
+  const auto overfull_of = [](const std::vector<Card>& cards) {
+    std::vector<CardIndex> overfull;
+    for (const Card& card : cards) {
+      if (!card.used.fits_in(card.capacity)) overfull.push_back(card.index);
+    }
+    return overfull;
   };
-  const std::size_t most = count_in(record.node.cards);
-  if (most == 0 || record.drifting == 0) return most;
+  std::vector<CardIndex> most = overfull_of(record.node.cards);
+  if (most.empty() || record.drifting == 0) return most;
   Node known = record.node;
   for (const Entry* entry : record.claims) {
     if (entry->view.claim.placement) continue;
     for (const CardHold& hold : entry->view.holds) known.find(hold.card)->used -= hold.share;
   }
-  return count_in(known.cards);
+  return overfull_of(known.cards);
 }
 
 }  // namespace mgpu::extender

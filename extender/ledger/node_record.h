@@ -85,8 +85,8 @@ void remove_expected(NodeRecord& record, const std::vector<CardHold>& holds);
 // cards); for checks.
 bool totals_are_consistent(const NodeRecord& record);
 
-// The number of cards with more used than their capacity. Claims without a placement do not count,
-// since on most cards they hold nothing.
-std::size_t overfull_cards(const NodeRecord& record);
+// The cards with more used than their capacity. Claims without a placement do not count, since on
+// most cards they hold nothing.
+std::vector<CardIndex> overfull_cards(const NodeRecord& record);
 
 }  // namespace mgpu::extender

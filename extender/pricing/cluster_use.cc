@@ -28,6 +28,7 @@ void ClusterUse::add(const Node& node, const TargetWorkload* target) {
   if (node.cards.empty()) return;
   std::int64_t allocated = 0;
   std::int64_t free = 0;
+  std::size_t in_use = 0;
   for (const Card& card : node.cards) {
     const Share taken = card.used + card.expected;
     allocated += within(taken.core, card.capacity.core).value();
@@ -36,9 +37,13 @@ void ClusterUse::add(const Node& node, const TargetWorkload* target) {
     memory += card.capacity.memory.value();
     memory_allocated += within(taken.memory, card.capacity.memory).value();
     if (card.usable() && taken.zero()) ++cards_free;
+    if (taken.zero()) continue;
+    ++in_use;
+    core_free_in_parts += free_core(card);
   }
   ++nodes;
   if (allocated > 0 && free > 0) ++nodes_in_part;
+  if (in_use > 0 && in_use < node.cards.size()) ++nodes_partly_used;
   cards += node.cards.size();
   core_allocated += allocated;
   core_free += free;

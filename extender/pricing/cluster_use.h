@@ -24,14 +24,16 @@
 namespace mgpu::extender {
 
 struct ClusterUse {
-  std::size_t nodes = 0;          // with cards
-  std::size_t nodes_in_part = 0;  // of these, the partly allocated ones
+  std::size_t nodes = 0;              // with cards
+  std::size_t nodes_in_part = 0;      // of these, the partly allocated ones
+  std::size_t nodes_partly_used = 0;  // of `nodes`, those with cards in use and others that are not
   std::size_t cards = 0;
   std::size_t cards_free = 0;  // usable cards of which nothing is allocated
   std::int64_t core = 0;       // what pods may hold, percent of a card
   std::int64_t core_allocated = 0;
   std::int64_t core_free = 0;
-  std::int64_t memory = 0;  // MiB
+  std::int64_t core_free_in_parts = 0;  // of core_free, on cards of which something is allocated
+  std::int64_t memory = 0;              // MiB
   std::int64_t memory_allocated = 0;
   double fragmented = 0;        // F, in cards; 0 while the workload is not known
   bool workload_known = false;  // a target was given that is not empty

@@ -3,62 +3,94 @@
 #include <fmt/format.h>
 
 #include <algorithm>
+#include <cmath>
 #include <iterator>
+#include <string_view>
 
 namespace mgpu::extender {
 namespace {
 
-void add_node(Sample& sample, const Node& node) {
+struct Sums {
+  std::int64_t core = 0;  // capacity of all cards
+  std::int64_t core_used = 0;
+  std::int64_t core_free = 0;           // of healthy cards
+  std::int64_t core_free_in_parts = 0;  // of these, on cards of which a part is used
+  std::int64_t memory = 0;              // MiB
+  std::int64_t memory_used = 0;
+  std::int64_t cards_free = 0;
+  std::int64_t nodes_partly = 0;
+};
+
+void add_node(Sums& sums, const Node& node) {
   std::size_t in_use = 0;
   for (const Card& card : node.cards) {
-    sample.core += card.capacity.core.value();
-    sample.core_used += card.used.core.value();
-    sample.memory += card.capacity.memory.value();
-    sample.memory_used += card.used.memory.value();
+    sums.core += card.capacity.core.value();
+    sums.core_used += card.used.core.value();
+    sums.memory += card.capacity.memory.value();
+    sums.memory_used += card.used.memory.value();
     const bool used = card.used != Share();
     if (used) ++in_use;
     if (!card.usable()) continue;
-    sample.core_free += card.room().core.value();
+    sums.core_free += card.room().core.value();
     if (used) {
-      sample.core_free_in_parts += card.room().core.value();
+      sums.core_free_in_parts += card.room().core.value();
     } else {
-      ++sample.cards_free;
+      ++sums.cards_free;
     }
   }
-  if (in_use > 0 && in_use < node.cards.size()) ++sample.nodes_partly;
+  if (in_use > 0 && in_use < node.cards.size()) ++sums.nodes_partly;
+}
+
+std::optional<double> percent(std::int64_t part, std::int64_t whole) {
+  if (whole <= 0) return std::nullopt;
+  return 100.0 * static_cast<double>(part) / static_cast<double>(whole);
+}
+
+void append(std::string& out, const std::optional<double>& value) {
+  if (value && std::isfinite(*value)) {
+    fmt::format_to(std::back_inserter(out), ",{:.6g}", *value);
+  } else {
+    out += ",null";
+  }
 }
 
 }  // namespace
 
-Sample sample_of(const Ledger& ledger, std::int64_t unix_ms) {
-  Sample sample{.unix_ms = unix_ms};
-  ledger.visit_in_steps([&](const Node& node) { add_node(sample, node); });
-  sample.pods = static_cast<std::int64_t>(ledger.counts().bound);
-  return sample;
+HistoryPoint current_point(const Ledger& ledger, std::int64_t unix_ms) {
+  Sums sums;
+  ledger.visit_in_steps([&](const Node& node) { add_node(sums, node); });
+  return {.unix_ms = unix_ms,
+          .core = percent(sums.core_used, sums.core),
+          .memory = percent(sums.memory_used, sums.memory),
+          .core_in_parts = percent(sums.core_free_in_parts, sums.core_free),
+          .cards_free = static_cast<double>(sums.cards_free),
+          .nodes_partly = static_cast<double>(sums.nodes_partly),
+          .pods = static_cast<double>(ledger.counts().bound)};
 }
 
-void History::add(const Sample& sample) {
-  if (samples_.size() >= places_) {
-    std::vector<Sample> kept;
+std::string points_json(std::span<const HistoryPoint> points) {
+  std::string out = "[";
+  for (const HistoryPoint& point : points) {
+    fmt::format_to(std::back_inserter(out), "{}[{}", out.size() > 1 ? "," : "", point.unix_ms);
+    for (const auto& value : {point.core, point.memory, point.core_in_parts, point.cards_free,
+                              point.nodes_partly, point.pods}) {
+      append(out, value);
+    }
+    out += "]";
+  }
+  return out + "]";
+}
+
+void History::add(const HistoryPoint& point) {
+  if (points_.size() >= places_) {
+    std::vector<HistoryPoint> kept;
     kept.reserve(places_);
-    for (std::size_t i = 0; i < samples_.size(); i += 2) kept.push_back(samples_[i]);
-    samples_ = std::move(kept);
+    for (std::size_t i = 0; i < points_.size(); i += 2) kept.push_back(points_[i]);
+    points_ = std::move(kept);
     interval_ = std::min(2 * interval_, kHistoryIntervalMax);
     ++thinned_;
   }
-  samples_.push_back(sample);
-}
-
-std::string History::json(std::size_t begin) const {
-  std::string out = "[";
-  for (std::size_t i = begin; i < samples_.size(); ++i) {
-    const Sample& at = samples_[i];
-    fmt::format_to(std::back_inserter(out), "{}[{},{},{},{},{},{},{},{},{},{}]",
-                   i == begin ? "" : ",", at.unix_ms, at.core, at.core_used, at.core_free,
-                   at.core_free_in_parts, at.memory, at.memory_used, at.cards_free, at.nodes_partly,
-                   at.pods);
-  }
-  return out + "]";
+  points_.push_back(point);
 }
 
 }  // namespace mgpu::extender

@@ -1,11 +1,13 @@
-// The totals of the cluster over time, since the start of the extender, in limited memory: when all
-// places are taken, every second sample is removed, and from then on samples are twice as far
-// apart. Not thread-safe.
+// What the page shows of the cluster over time: since the start of the extender, in limited memory.
+// When all places are taken, every second point is removed, and from then on points are twice as
+// far apart. Not thread-safe.
 #pragma once
 
 #include <chrono>
 #include <cstddef>
 #include <cstdint>
+#include <optional>
+#include <span>
 #include <string>
 #include <vector>
 
@@ -15,43 +17,41 @@
 
 namespace mgpu::extender {
 
-struct Sample {
+// Ratios are in percent, and not set where they are those of nothing, or not known.
+struct HistoryPoint {
   std::int64_t unix_ms = 0;
-  std::int64_t core = 0;  // capacity of all cards
-  std::int64_t core_used = 0;
-  std::int64_t core_free = 0;           // of healthy cards
-  std::int64_t core_free_in_parts = 0;  // of these, on cards of which a part is used
-  std::int64_t memory = 0;              // MiB
-  std::int64_t memory_used = 0;
-  std::int64_t cards_free = 0;    // healthy cards of which nothing is used
-  std::int64_t nodes_partly = 0;  // nodes with cards of which some are in use, and not all
-  std::int64_t pods = 0;
+  std::optional<double> core{};           // the granted part of the compute of all cards
+  std::optional<double> memory{};         // and of their memory
+  std::optional<double> core_in_parts{};  // the part of the free compute on partly used cards
+  std::optional<double> cards_free{};     // healthy cards of which nothing is used
+  std::optional<double> nodes_partly{};   // nodes with cards of which some are in use, and not all
+  std::optional<double> pods{};
 };
 
 // Of the cluster now.
-Sample sample_of(const Ledger& ledger, std::int64_t unix_ms);
+HistoryPoint current_point(const Ledger& ledger, std::int64_t unix_ms);
+
+// [[unix_ms, core, memory, core_in_parts, cards_free, nodes_partly, pods]*], with null for what is
+// not set.
+std::string points_json(std::span<const HistoryPoint> points);
 
 class History {
  public:
   // `places` is even.
-  explicit History(std::size_t places = kHistorySamplesMax, Duration interval = kHistoryInterval)
+  explicit History(std::size_t places = kHistoryPointsMax, Duration interval = kHistoryInterval)
       : places_(places), interval_(interval) {}
 
-  void add(const Sample& sample);
-  // The time between two samples now.
+  void add(const HistoryPoint& point);
+  // The time between two points now.
   Duration interval() const { return interval_; }
-  const std::vector<Sample>& samples() const { return samples_; }
-  // Increases when samples other than the last ones have changed.
+  const std::vector<HistoryPoint>& points() const { return points_; }
+  // Increases when points other than the last ones have changed.
   std::uint64_t thinned() const { return thinned_; }
-
-  // [[unix_ms, core, core_used, core_free, core_free_in_parts, memory, memory_used, cards_free,
-  //   nodes_partly, pods]*], from the sample `begin` on.
-  std::string json(std::size_t begin) const;
 
  private:
   const std::size_t places_;
   Duration interval_;
-  std::vector<Sample> samples_;
+  std::vector<HistoryPoint> points_;
   std::uint64_t thinned_ = 0;
 };
 

@@ -29,10 +29,32 @@ inline constexpr std::chrono::milliseconds kWaitingInterval{1'000};
 // The watch of waiting pods goes on for this time after the last page is closed.
 inline constexpr std::chrono::seconds kWaitingLinger{60};
 
-// The history has at most this many samples. When it is full, every second one is removed, and
-// samples are taken half as often: 4 hours in steps of 10 s, then 8 hours in steps of 20 s.
-inline constexpr std::size_t kHistorySamplesMax = 1'440;
+// The history has at most this many points. When it is full, every second one is removed, and
+// points are taken half as often: 4 hours in steps of 10 s, then 8 hours in steps of 20 s.
+inline constexpr std::size_t kHistoryPointsMax = 1'440;
 inline constexpr std::chrono::milliseconds kHistoryInterval{10'000};
 inline constexpr std::chrono::milliseconds kHistoryIntervalMax{86'400'000};
+
+// The history of Prometheus: kHistoryPointsMax points.
+inline constexpr std::chrono::seconds kPrometheusHistory{86'400};
+inline constexpr std::chrono::seconds kPrometheusStep{60};
+// Between two queries for it, while a page is open.
+inline constexpr std::chrono::milliseconds kPrometheusInterval{60'000};
+// Of a query in Prometheus.
+inline constexpr std::chrono::milliseconds kPrometheusTimeout{10'000};
+// Of its answer. Seven series with all points have 300 KiB.
+inline constexpr std::size_t kPrometheusBytesMax = std::size_t{4} << 20;
+// Of a label that the page shows; those of Kubernetes have at most 253.
+inline constexpr std::size_t kPrometheusLabelBytesMax = 256;
+
+// What a pod uses is asked again after this time; a page asks every 10 s.
+inline constexpr std::chrono::milliseconds kPodUseLife{5'000};
+inline constexpr std::size_t kPodUsesKept = 64;
+// Queries for what pods use that Prometheus has not answered. Requests about the same pod wait for
+// the same one, as many as pages can be open.
+inline constexpr std::size_t kPodUseQueriesMax = 4;
+inline constexpr std::size_t kPodUseWaitingMax = kWebClientsMax;
+// Shares of a pod that are shown. A pod has a few containers with a few cards.
+inline constexpr std::size_t kPodUseSharesMax = 256;
 
 }  // namespace mgpu::extender

@@ -5,6 +5,7 @@
 
 #include <charconv>
 #include <chrono>
+#include <span>
 #include <utility>
 #include <vector>
 
@@ -27,6 +28,15 @@ std::uint64_t number_in(const std::string& text) {
   return number;
 }
 
+std::string history_event(bool restart, const char* source, std::chrono::milliseconds interval,
+                          std::span<const HistoryPoint> points, const std::string& problem) {
+  const std::string why =
+      problem.empty() ? "" : fmt::format(",\"problem\":\"{}\"", json_escaped(problem));
+  return event("history",
+               fmt::format(R"({{"restart":{},"source":"{}","intervalSeconds":{},"points":{}{}}})",
+                           restart, source, interval.count() / 1000, points_json(points), why));
+}
+
 void redirect_to_page(const http::Respond& respond, const char* to) {
   respond(with_web_headers(
       {.status = 302, .content_type = "text/plain", .body = {}, .headers = {{"Location", to}}}));
@@ -43,7 +53,8 @@ struct Web::Client {
   std::uint64_t waiting = 0;
   Instant waiting_sent{};
   std::uint64_t thinned = 0;
-  std::size_t samples = 0;
+  std::size_t points = 0;        // of the history of this process
+  std::uint64_t prometheus = 0;  // PrometheusHistory::version
   Instant last_part{};
 };
 
@@ -106,8 +117,12 @@ Web::Web(Sources sources, Executor& executor)
       started_(sources_.unix_ms()),
       epoch_(fmt::format("{:x}-{:x}", started_, ::getpid())),
       feed_(sources_.ledger),
-      waiting_(sources_.transport, sources_.settings.contract) {
-  executor_.post(tasks_.wrap([this] { take_sample(); }));
+      waiting_(sources_.transport, sources_.settings.contract),
+      pod_use_(sources_.prometheus, executor, sources_.unix_ms) {
+  if (sources_.prometheus != nullptr) {
+    prometheus_.emplace(*sources_.prometheus, sources_.unix_ms);
+  }
+  executor_.post(tasks_.wrap([this] { add_point(); }));
 }
 
 Web::~Web() {
@@ -132,6 +147,10 @@ void Web::add_routes(http::Router& router) {
              [this](const http::Request& request, const http::Respond& respond) {
                open_events(request, respond);
              });
+  router.add("GET", "/web/use", [this](const http::Request& request, const http::Respond& respond) {
+    executor_.post(
+        tasks_.wrap([this, query = request.query, respond] { pod_use_.answer(query, respond); }));
+  });
 }
 
 void Web::open_events(const http::Request& request, const http::Respond& respond) {
@@ -153,9 +172,9 @@ void Web::open_events(const http::Request& request, const http::Respond& respond
 
 // --- on the executor -----------------------------------------------------------------------------
 
-void Web::take_sample() {
-  history_.add(sample_of(sources_.ledger, sources_.unix_ms()));
-  executor_.after(history_.interval(), tasks_.wrap([this] { take_sample(); }));
+void Web::add_point() {
+  history_.add(current_point(sources_.ledger, sources_.unix_ms()));
+  executor_.after(history_.interval(), tasks_.wrap([this] { add_point(); }));
 }
 
 // Ends when no page has been open for a while.
@@ -176,6 +195,7 @@ void Web::tick() {
 void Web::update() {
   feed_.update(executor_.now());
   status_ = readiness_response(sources_.readiness()).body;
+  if (prometheus_) prometheus_->poll(executor_.now());
 }
 
 void Web::pump(Client& client) {
@@ -231,16 +251,24 @@ std::string Web::hello() const {
           json_escaped(sources_.settings.contract.domain), json_escaped(name)));
 }
 
+// Those of Prometheus are sent as a whole, since the oldest ones leave.
 std::string Web::history_text(Client& client) {
-  const bool restart = client.samples == 0 || client.thinned != history_.thinned();
-  if (restart) client.samples = 0;
-  if (client.samples >= history_.samples().size()) return {};
-  const std::string samples = history_.json(client.samples);
-  client.samples = history_.samples().size();
+  const std::uint64_t version = prometheus_ ? prometheus_->version() : 0;
+  const bool answered = std::exchange(client.prometheus, version) != version;
+  if (prometheus_ && !prometheus_->points().empty()) {
+    if (!answered && client.points == 0) return {};
+    client.points = 0;
+    return history_event(true, "prometheus", kPrometheusStep, prometheus_->points(), "");
+  }
+  const std::vector<HistoryPoint>& points = history_.points();
+  const bool restart = client.points == 0 || client.thinned != history_.thinned() || answered;
+  if (restart) client.points = 0;
+  if (client.points >= points.size()) return {};
+  const std::span<const HistoryPoint> more = std::span(points).subspan(client.points);
+  client.points = points.size();
   client.thinned = history_.thinned();
-  const auto seconds = std::chrono::duration_cast<std::chrono::seconds>(history_.interval());
-  return event("history", fmt::format(R"({{"restart":{},"intervalSeconds":{},"samples":{}}})",
-                                      restart, seconds.count(), samples));
+  return history_event(restart, "extender", history_.interval(), more,
+                       prometheus_ ? prometheus_->problem() : "");
 }
 
 }  // namespace mgpu::extender

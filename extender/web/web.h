@@ -3,14 +3,16 @@
 //   GET /                              to /web/
 //   GET /web/, /web/FILE               the page and its files (page/)
 //   GET /web/events[?epoch=E&since=V]  server-sent events (HTML standard, 9.2), which do not end
+//   GET /web/use?namespace=N&pod=P     what a pod uses of its cards (pod_use.h)
 //
 //   event    data
 //   hello    {"epoch", "started", "now", "version", "domain", "policy"}   first; times are in ms
 //   nodes    what has changed since V, or all nodes (cluster_feed.h). V counts in epoch E only
 //   synced   {}: the nodes before it are the whole cluster
 //   waiting  the pods that wait for cards (waiting_pods.h)
-//   history  {"restart": bool, "intervalSeconds", "samples": [...]} (history.h): more samples, or
-//            with "restart" all of them
+//   history  {"restart": bool, "source": "prometheus" | "extender", "intervalSeconds", "points":
+//            [...], "problem"?} (history.h): more points, or with "restart" all of them. Those of
+//            the extender begin with its start. "problem" says why they are not of Prometheus
 //   status   the body of /readyz
 //   beat     {"now"}: after kWebBeatInterval without another event
 //
@@ -23,6 +25,7 @@
 #include <cstdint>
 #include <functional>
 #include <memory>
+#include <optional>
 #include <string>
 #include <unordered_map>
 
@@ -34,6 +37,8 @@
 #include "extender/verbs/verbs.h"
 #include "extender/web/cluster_feed.h"
 #include "extender/web/history.h"
+#include "extender/web/pod_use.h"
+#include "extender/web/prometheus_history.h"
 #include "extender/web/waiting_pods.h"
 
 namespace mgpu::extender {
@@ -44,7 +49,8 @@ class Web {
     Ledger& ledger;
     const Settings& settings;
     kube::Transport& transport;
-    std::function<Readiness()> readiness;  // any thread
+    kube::Transport* prometheus = nullptr;  // on the executor of Web; null: there is none
+    std::function<Readiness()> readiness;   // any thread
     std::function<std::int64_t()> unix_ms;
   };
   // `executor` runs everything, and is that of nothing else that should not wait for it. What is
@@ -61,7 +67,7 @@ class Web {
 
   void open_events(const http::Request& request, const http::Respond& respond);
   void tick();
-  void take_sample();
+  void add_point();
   void update();
   void pump(Client& client);
   std::string next_text(Client& client);
@@ -77,6 +83,8 @@ class Web {
   ClusterFeed feed_;
   WaitingPods waiting_;
   History history_;
+  std::optional<PrometheusHistory> prometheus_;
+  PodUse pod_use_;
   std::string status_;
   bool ticking_ = false;
   std::string waiting_text_;  // of waiting_version_, the same for all pages

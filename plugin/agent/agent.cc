@@ -53,7 +53,8 @@ Agent::Agent(AgentSettings settings, std::unique_ptr<CardSource> cards, kube::Tr
       transport_(transport),
       on_fatal_(std::move(on_fatal)),
       records_(settings_.state_folder + "/allocations"),
-      events_(settings_.node, transport, utc_now),
+      events_({.component = "mgpu-device-plugin", .host = settings_.node.str()}, transport,
+              utc_now),
       publisher_(settings_.node, settings_.contract, transport,
                  [](const std::string& problem) {
                    log_warn("publishing to the Node object failed", {{"problem", problem}});

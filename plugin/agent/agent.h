@@ -20,6 +20,7 @@
 #include "common/base/result.h"
 #include "common/contract/contract.h"
 #include "common/http/router.h"
+#include "common/kube/event_recorder.h"
 #include "common/kube/transport.h"
 #include "common/program/service_routes.h"
 #include "common/program/service_server.h"
@@ -40,13 +41,14 @@
 #include "plugin/kubelet/device_plugin.h"
 #include "plugin/kubelet/pod_resources.h"
 #include "plugin/monitor/limits.h"
-#include "plugin/node/event_recorder.h"
 #include "plugin/node/limits.h"
 #include "plugin/node/node_publisher.h"
 #include "plugin/node/other_access.h"
 #include "plugin/state/records.h"
 
 namespace mgpu::plugin {
+
+using kube::Event;
 
 enum class Injection { kAuto, kCdi, kDeviceNodes };
 enum class MemoryResource { kNodeStatus, kDevicePlugin };
@@ -182,7 +184,7 @@ class Agent {
   Metrics metrics_;
   AgentMetrics agent_metrics_{metrics_};
   Records records_;
-  EventRecorder events_;
+  kube::EventRecorder events_;
   NodePublisher publisher_;
   Pods pods_;
   UseRecorder use_;

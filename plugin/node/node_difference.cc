@@ -8,6 +8,7 @@
 #include "common/contract/cpu_taint.h"
 #include "common/contract/limits.h"
 #include "common/contract/quantity.h"
+#include "common/kube/limits.h"
 #include "plugin/node/limits.h"
 
 namespace mgpu::plugin {
@@ -44,7 +45,7 @@ void compare_cards(const NodeReport& report, const kube::Node& node, const Contr
 void compare_condition(kube::Condition wanted, const kube::Node& node, const std::string& now,
                        NodeDifference& difference) {
   if (difference.status.condition) return;
-  wanted.message = cut_text(wanted.message, kEventMessageMax);
+  wanted.message = cut_text(wanted.message, kube::kEventMessageMax);
   const auto found = std::ranges::find(node.conditions, wanted.type, &kube::Condition::type);
   if (found != node.conditions.end() && *found == wanted) return;
   difference.status.condition = wanted;

@@ -85,13 +85,15 @@ func TestChartRefusesWrongValues(t *testing.T) {
 		"extender.image.repository=a@b": `extender.image.repository: is "a@b"; expected the name of an image without tag and digest`,
 		"test.image.repository=busybox:1": `test.image.repository: is "busybox:1"; expected the name of an image without its tag, ` +
 			"which is test.image.tag",
-		"extender.image.tag=a/b":                 `extender.image.tag: is "a/b"; expected a tag, or nothing`,
-		"extender.policy=best":                   "at '/extender/policy': value must be one of 'equilibrium', 'binpack',",
-		"extender.service.clusterIP=extender":    `extender.service.clusterIP: is "extender"; expected an IP address of`,
-		"extender.service.port=70000":            "at '/extender/service/port': maximum: got 70,000, want 65,535",
-		"extender.extraArgs={http-threads}":      `extender.extraArgs[0]: is "http-threads"; expected a flag with its value, as in --http-threads=4`,
-		"extender.certificates.source=vault":     "at '/extender/certificates/source': value must be one of 'extender', 'secret', 'certManager'",
-		"extender.certificates.clientNames=null": "extender.certificates.clientNames: is empty; expected the common name of kube-scheduler's client",
+		"extender.image.tag=a/b":                  `extender.image.tag: is "a/b"; expected a tag, or nothing`,
+		"extender.policy=best":                    "at '/extender/policy': value must be one of 'equilibrium', 'binpack',",
+		"extender.service.clusterIP=extender":     `extender.service.clusterIP: is "extender"; expected an IP address of`,
+		"extender.service.port=70000":             "at '/extender/service/port': maximum: got 70,000, want 65,535",
+		"extender.prometheus.url=prometheus:9090": `extender.prometheus.url: is "prometheus:9090"; expected http:// or https:// with a host`,
+		"extender.prometheus.caSecretName=ca":     `extender.prometheus.caSecretName: is "ca", but extender.prometheus.url is ""; expected an https:// address`,
+		"extender.extraArgs={http-threads}":       `extender.extraArgs[0]: is "http-threads"; expected a flag with its value, as in --http-threads=4`,
+		"extender.certificates.source=vault":      "at '/extender/certificates/source': value must be one of 'extender', 'secret', 'certManager'",
+		"extender.certificates.clientNames=null":  "extender.certificates.clientNames: is empty; expected the common name of kube-scheduler's client",
 		"extender.certificates.source=certManager": "extender.certificates.issuerRef.name: is empty; " +
 			"extender.certificates.source=certManager expects the name of an Issuer",
 		"extender.leaderElection.renewDeadlineSeconds=15": "extender.leaderElection.leaseDurationSeconds: is 15; " +

@@ -26,20 +26,36 @@ func prometheusProgram(t testing.TB, name string) string {
 	return filepath.Join(folder, name)
 }
 
-// startPrometheus starts a Prometheus that scrapes each job at its port every second, and evaluates the rules.
-func startPrometheus(t testing.TB, rules string, ports map[string]int) *Prometheus {
+// newPrometheus returns a Prometheus that has not been started.
+func newPrometheus(t testing.TB) *Prometheus {
 	t.Helper()
-	binary, folder := prometheusProgram(t, "prometheus"), t.TempDir()
 	port, err := freePort()
 	if err != nil {
 		t.Fatal(err)
 	}
+	return &Prometheus{port: port}
+}
+
+func (p *Prometheus) url() string { return fmt.Sprint("http://127.0.0.1:", p.port) }
+
+// startPrometheus starts a Prometheus that scrapes each job at its port every second, and evaluates the rules.
+func startPrometheus(t testing.TB, rules string, ports map[string]int) *Prometheus {
+	t.Helper()
+	prometheus := newPrometheus(t)
+	prometheus.start(t, rules, ports)
+	return prometheus
+}
+
+func (p *Prometheus) start(t testing.TB, rules string, ports map[string]int) {
+	t.Helper()
+	binary, folder := prometheusProgram(t, "prometheus"), t.TempDir()
 	jobs := []any{}
 	for job, target := range ports {
 		jobs = append(jobs, map[string]any{"job_name": job, "static_configs": []any{
 			map[string]any{"targets": []string{fmt.Sprint("127.0.0.1:", target)}}}})
 	}
-	if rules, err = filepath.Abs(rules); err != nil {
+	rules, err := filepath.Abs(rules)
+	if err != nil {
 		t.Fatal(err)
 	}
 	text, err := json.Marshal(map[string]any{"rule_files": []string{rules}, "scrape_configs": jobs,
@@ -52,25 +68,24 @@ func startPrometheus(t testing.TB, rules string, ports map[string]int) *Promethe
 		t.Fatal(err)
 	}
 	process, err := startProcess("prometheus", filepath.Join(folder, "log"), binary, "--config.file", configuration,
-		"--storage.tsdb.path", filepath.Join(folder, "data"), "--web.listen-address", fmt.Sprint("127.0.0.1:", port))
+		"--storage.tsdb.path", filepath.Join(folder, "data"), "--web.listen-address", fmt.Sprint("127.0.0.1:", p.port))
 	if err != nil {
 		t.Fatal(err)
 	}
 	process.endWithTest(t)
-	prometheus := &Prometheus{process, port}
+	p.process = process
 	waitFor(t, 2*time.Minute, "Prometheus to scrape all jobs", func() (bool, string) {
 		if !process.running() {
 			t.Fatalf("Prometheus ended:\n%s", process.logTail(10))
 		}
-		up, err := prometheus.query("up == 1")
+		up, err := p.query("up == 1")
 		return err == nil && len(up) == len(ports), fmt.Sprint(up, err)
 	})
-	return prometheus
 }
 
 // get reads the data of a path of the HTTP API.
 func (p *Prometheus) get(path string, parameters url.Values, data any) error {
-	_, body, err := read(http.Get(fmt.Sprintf("http://127.0.0.1:%d/api/v1/%s?%s", p.port, path, parameters.Encode())))
+	_, body, err := read(http.Get(fmt.Sprintf("%s/api/v1/%s?%s", p.url(), path, parameters.Encode())))
 	if err != nil {
 		return err
 	}

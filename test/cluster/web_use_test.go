@@ -11,7 +11,6 @@ import (
 	"github.com/chromedp/cdproto/accessibility"
 	"github.com/chromedp/chromedp"
 	"github.com/chromedp/chromedp/kb"
-	corev1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 )
 
@@ -58,7 +57,8 @@ func TestWebShowsAPodFromRequestToCard(t *testing.T) {
 		page.waitText("#detail-body", name+" (app): cards "+cards)
 	}
 	page.waitText("#detail-body", "GPU-gpu-00-"+bound.Annotations[indexKeyPrefix+"c0"])
-	page.waitText("#detail-body", "is not known here")
+	page.waitText("#detail-body", "The extender reads no Prometheus (--prometheus-url).")
+	page.waitText("#detail-body", "kubectl mgpu top -n "+world.namespace)
 	page.click(`#detail-body a[href="#/node/gpu-00"]`)
 	page.waitText("#detail-title", "Node gpu-00")
 	page.run(chromedp.NavigateBack())
@@ -262,7 +262,7 @@ func axText(value *accessibility.Value) string {
 	return text
 }
 
-// TestWebPictures makes the pictures of the README.
+// TestWebPictures makes the pictures of the README, but that of a pod, which TestWebShowsWhatAPodUses makes.
 func TestWebPictures(t *testing.T) {
 	world := newWorld(t, 0)
 	models := []NodeShape{v100Node(8), {8, "A100-80GB", 81_559, 96_000, 512 << 10}, {4, "A10", 23_028, 96_000, 512 << 10}}
@@ -279,7 +279,6 @@ func TestWebPictures(t *testing.T) {
 		{"serving", "chat", []int{50, 50, 50, 70, 70, 40, 45}, 16_384},
 		{"training", "finetune", []int{100, 200, 400, 800, 100}, 0},
 	}
-	var last *corev1.Pod
 	for _, of := range wanted {
 		if err := plane.createNamespace(world.ctx, of.namespace); err != nil {
 			t.Fatal(err)
@@ -292,7 +291,7 @@ func TestWebPictures(t *testing.T) {
 			}
 			name := fmt.Sprintf("%s-%d", of.name, i)
 			create(world.ctx, t, newPod(of.namespace, name).container("main", fmt.Sprint(core), memory))
-			last = waitBound(world.ctx, t, of.namespace, name)
+			waitBound(world.ctx, t, of.namespace, name)
 		}
 	}
 	world.breakCard(t, "node-05")
@@ -308,7 +307,6 @@ func TestWebPictures(t *testing.T) {
 		tab    string
 	}{
 		{"page.png", "/web/", 1100, 860, "light", "nodes"},
-		{"page-pod.png", "/web/#/pod/" + last.Namespace + "/" + last.Name, 1100, 860, "dark", "nodes"},
 		{"page-phone.png", "/web/", 390, 780, "dark", "waiting"},
 	} {
 		page := world.extender.openPage(t, picture.path, window(picture.width, picture.height, 1, false),
@@ -317,10 +315,6 @@ func TestWebPictures(t *testing.T) {
 		page.waitText(`[data-total=unhealthy] strong`, "1")
 		page.waitText(`[data-total=waiting] strong`, "2")
 		page.click("#tab-" + picture.tab)
-		if strings.Contains(picture.path, "#") {
-			page.waitText("#detail-body", "Policy for nodes/cards")
-			page.waitText("#detail-body", "is not known here")
-		}
 		if picture.tab == "waiting" {
 			page.waitRow("serving/embed-0", true)
 			eval[bool](page, `(document.getElementById('tabs').scrollIntoView(), true)`)

@@ -653,6 +653,25 @@ TEST_F(ExtenderTest, ReportsWhyItCannotStart) {
     ASSERT_FALSE(second);
     EXPECT_THAT(second.error().message, HasSubstr("address already in use"));
   }
+  ExtenderSettings without_ca = settings();
+  without_ca.prometheus = kube::Config{.server = "https://127.0.0.1", .ca = {"", "/no/ca.crt"}};
+  const auto second = Extender::start(without_ca, api_server);
+  ASSERT_FALSE(second);
+  EXPECT_THAT(second.error().message, HasSubstr("--prometheus-url: "));
+  EXPECT_THAT(second.error().message, HasSubstr("/no/ca.crt"));
+}
+
+// Nothing waits for a Prometheus, whatever is at its address.
+TEST_F(ExtenderTest, DecidesWithoutPrometheus) {
+  ExtenderSettings with = settings();
+  with.prometheus = kube::Config{.server = "http://127.0.0.1:1"};
+  auto started = Extender::start(with, api_server);
+  ASSERT_TRUE(started) << started.error().message;
+  extender = std::move(*started);
+  ASSERT_TRUE(becomes_true([this] { return extender->ready(); }));
+  const test::RawResponse use = get("/web/use?namespace=a&pod=b");
+  EXPECT_EQ(use.status, 503);
+  EXPECT_THAT(use.body, HasSubstr("Prometheus does not answer"));
 }
 
 }  // namespace

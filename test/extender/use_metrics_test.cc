@@ -42,6 +42,8 @@ TEST_F(UseMetricsTest, ExportsTheUseOfTheCluster) {
       AllOf(HasSubstr("mgpu_extender_compute_cards{state=\"allocated\"} 0.4"),
             HasSubstr("mgpu_extender_compute_cards{state=\"free\"} 2.6"),
             HasSubstr("mgpu_extender_compute_cards{state=\"unusable\"} 1\n"),
+            HasSubstr("mgpu_extender_free_compute_on_used_cards 0.6\n"),
+            HasSubstr("mgpu_extender_partly_used_nodes 1\n"),
             HasSubstr("mgpu_extender_free_cards 2\n"), HasSubstr("mgpu_extender_gpu_nodes 2\n"),
             HasSubstr("mgpu_extender_gpu_allocation_ratio 0.1\n"),
             HasSubstr("mgpu_extender_memory_allocation_ratio 0.125\n"),

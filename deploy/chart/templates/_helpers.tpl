@@ -210,6 +210,14 @@ extenders:
 {{- end -}}
 {{- end }}
 
+{{/* The port of the pods of Prometheus: networkPolicy.prometheusPort, or that of the URL. Context: the root. */}}
+{{- define "mgpu.prometheusPort" -}}
+{{- $url := .Values.extender.prometheus.url -}}
+{{- $authority := first (splitList "/" (trimPrefix "http://" (trimPrefix "https://" $url))) -}}
+{{- $named := regexFind ":[0-9]+$" $authority | trimPrefix ":" -}}
+{{- .Values.networkPolicy.prometheusPort | default $named | default (ternary "443" "80" (hasPrefix "https://" $url)) -}}
+{{- end }}
+
 {{/* Fails unless a text has a form. Context: its name, the text, a regular expression, what was expected. */}}
 {{- define "mgpu.check" -}}
 {{- if not (regexMatch (index . 2) (index . 1)) -}}

@@ -17,10 +17,11 @@ struct ExpectedPolicy {
   const char* file;  // of deploy/rbac
   Level level;       // where it is missing
 };
-constexpr std::array<ExpectedPolicy, 5> kPolicies{{
+constexpr std::array<ExpectedPolicy, 6> kPolicies{{
     {"mgpu-cards-of-bound-pods", "policies.yaml", Level::kError},
     {"mgpu-cards-need-a-scheduler", "policies.yaml", Level::kError},
     {"mgpu-extender-touch", "touch-policy.yaml", Level::kWarning},
+    {"mgpu-extender-events", "touch-policy.yaml", Level::kWarning},
     {"mgpu-device-plugin-node", "device-plugin-policy.yaml", Level::kWarning},
     {"mgpu-device-plugin-events", "device-plugin-policy.yaml", Level::kWarning},
 }};

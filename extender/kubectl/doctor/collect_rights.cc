@@ -21,7 +21,7 @@ struct NeededRight {
 constexpr const char* kExtenderFile = "extender.yaml";
 constexpr const char* kCertificatesFile = "extender-certificates.yaml";
 constexpr const char* kEndpointsFile = "extender-endpoints.yaml";
-constexpr std::array<NeededRight, 13> kExtenderRights{{
+constexpr std::array<NeededRight, 15> kExtenderRights{{
     {"list", "", "nodes"},
     {"watch", "", "nodes"},
     {"get", "", "pods"},
@@ -29,6 +29,8 @@ constexpr std::array<NeededRight, 13> kExtenderRights{{
     {"watch", "", "pods"},
     {"create", "", "pods", "binding"},
     {"patch", "", "pods", "status"},
+    {"create", "", "events"},
+    {"patch", "", "events"},
     {"list", "policy", "poddisruptionbudgets"},
     {"watch", "policy", "poddisruptionbudgets"},
     {"create", "authentication.k8s.io", "tokenreviews"},

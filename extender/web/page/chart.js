@@ -1,61 +1,74 @@
 // The history of the cluster as lines, and as a table for those who do not see them.
 import { element, svg } from './dom.js';
-import { clock, dayAndClock, number, percent, tenth } from './text.js';
+import { clock, dayAndClock, number, tenth } from './text.js';
 
 const kWidth = 600;
 const kHeight = 140;
+const kPointsDrawn = 300;
 const kTableRows = 12;
 
+// In percent; null is not known.
 export const kLines = [
-  { key: 'core', name: 'compute granted', of: (sample) => percent(sample.coreUsed, sample.core) },
-  { key: 'memory', name: 'memory granted', of: (sample) => percent(sample.memoryUsed, sample.memory) },
-  { key: 'parts', name: 'free compute on partly used cards', of: (sample) => percent(sample.coreFreeInParts, sample.coreFree) },
+  { key: 'core', name: 'compute granted', of: (point) => point.core },
+  { key: 'memory', name: 'memory granted', of: (point) => point.memory },
+  { key: 'parts', name: 'free compute on partly used cards', of: (point) => point.coreInParts },
 ];
 
 // At most `most` of them, evenly, the last one included.
-function some(samples, most) {
-  if (samples.length <= most) return samples;
-  const step = (samples.length - 1) / (most - 1);
-  return Array.from({ length: most }, (_, i) => samples[Math.round(i * step)]);
+function some(points, most) {
+  if (points.length <= most) return points;
+  const step = (points.length - 1) / (most - 1);
+  return Array.from({ length: most }, (_, i) => points[Math.round(i * step)]);
 }
 
-function pathOf(samples, of) {
-  const [begin, end] = [samples[0].at, samples.at(-1).at];
+// A line ends where the next point is missing.
+function pathOf(points, of) {
+  const [begin, end] = [points[0].at, points.at(-1).at];
   const span = Math.max(1, end - begin);
-  return samples.map((sample, i) => {
-    const x = (kWidth * (sample.at - begin)) / span;
-    const y = kHeight - (kHeight * Math.min(100, of(sample))) / 100;
-    return `${i ? 'L' : 'M'}${x.toFixed(1)} ${y.toFixed(1)}`;
+  const gap = (3 * span) / points.length;
+  let last = null;
+  return points.map((point) => {
+    const value = of(point);
+    if (value === null) return '';
+    const x = (kWidth * (point.at - begin)) / span;
+    const y = kHeight - (kHeight * Math.min(100, value)) / 100;
+    const joined = last !== null && point.at - last <= gap;
+    last = point.at;
+    return `${joined ? 'L' : 'M'}${x.toFixed(1)} ${y.toFixed(1)}`;
   }).join('');
 }
 
-export function drawHistory(chart, table, samples) {
-  if (!samples.length) {
-    chart.replaceChildren(element('p', {}, 'There are no samples yet.'));
+const valueOr = (value, write, otherwise) => (value === null ? otherwise : write(value));
+
+export function drawHistory(chart, table, points) {
+  if (!points.length) {
+    chart.replaceChildren(element('p', {}, 'There are no points yet.'));
     table.replaceChildren();
     return;
   }
-  const shown = some(samples, 300);
+  const shown = some(points, kPointsDrawn);
   const picture = svg('svg', { viewBox: `0 0 ${kWidth} ${kHeight}`, preserveAspectRatio: 'none', 'aria-hidden': 'true' });
   for (const y of [0, 50, 100]) picture.append(svg('line', { class: 'grid', x1: 0, x2: kWidth, y1: (kHeight * y) / 100, y2: (kHeight * y) / 100 }));
   for (const { key, of } of kLines) picture.append(svg('path', { class: `line-${key}`, d: pathOf(shown, of), 'vector-effect': 'non-scaling-stroke' }));
   const legend = element('ul', { class: 'legend' }, kLines.map(({ key, name, of }) =>
-    element('li', {}, element('span', { class: `swatch line-${key}`, 'aria-hidden': 'true' }), `${name}: ${tenth(of(samples.at(-1)))} %`)));
+    element('li', {}, element('span', { class: `swatch line-${key}`, 'aria-hidden': 'true' }),
+      `${name}: ${valueOr(of(points.at(-1)), (value) => `${tenth(value)} %`, 'not known')}`)));
   chart.replaceChildren(
     element('div', { class: 'axis', 'aria-hidden': 'true' }, element('span', {}, '100 %'), element('span', {}, '0 %')),
     picture,
-    element('p', { class: 'times caption' }, element('span', {}, dayAndClock(samples[0].at)), element('span', {}, clock(samples.at(-1).at))),
+    element('p', { class: 'times caption' }, element('span', {}, dayAndClock(points[0].at)), element('span', {}, clock(points.at(-1).at))),
     legend);
-  table.replaceChildren(tableOf(some(samples, kTableRows)));
+  const open = table.querySelector('details')?.open ?? false;
+  table.replaceChildren(tableOf(some(points, kTableRows), open));
 }
 
-function tableOf(samples) {
+function tableOf(points, open) {
   const head = ['time', ...kLines.map((line) => `${line.name} (%)`), 'free cards', 'partly used nodes', 'pods'];
-  return element('details', {}, element('summary', {}, 'As a table'),
+  return element('details', { open: open ? '' : null }, element('summary', {}, 'As a table'),
     element('div', { class: 'scroll', tabindex: '0', role: 'region', 'aria-label': 'History as a table' }, element('table', {},
       element('thead', {}, element('tr', {}, head.map((text) => element('th', { scope: 'col' }, text)))),
-      element('tbody', {}, samples.map((sample) => element('tr', {},
-        element('th', { scope: 'row' }, clock(sample.at)), kLines.map((line) => element('td', {}, tenth(line.of(sample)))),
-        element('td', {}, number(sample.cardsFree)), element('td', {}, number(sample.nodesPartly)),
-        element('td', {}, number(sample.pods))))))));
+      element('tbody', {}, points.map((point) => element('tr', {},
+        element('th', { scope: 'row' }, clock(point.at)),
+        kLines.map((line) => element('td', {}, valueOr(line.of(point), tenth, '–'))),
+        [point.cardsFree, point.nodesPartly, point.pods].map((count) => element('td', {}, valueOr(count, number, '–')))))))));
 }

@@ -2,10 +2,11 @@
 import { byId, element } from './dom.js';
 import { cardOf, reasonsOf } from './model.js';
 import { cardBars, cardState, colorOf, podFacts, podName, requestText, waitedText } from './rows.js';
-import { dayAndClock, harmless, memory, number, plural } from './text.js';
+import { clock, dayAndClock, harmless, memory, number, plural, tenth } from './text.js';
 
 const kNodesShown = 20;
-const kNoUse = 'What the pod uses of its cards is not known here. The metrics of the device plugin on its node have it.';
+// While a pod is shown, its use is asked again after this time.
+const kUseInterval = 10_000;
 
 async function read(path, parameters) {
   const answer = await fetch(`${path}?${new URLSearchParams(parameters)}`, { cache: 'no-store' });
@@ -68,7 +69,31 @@ function requestOf(explained) {
     explained.policy ? element('p', { class: 'caption' }, `Policy for nodes/cards: ${harmless(explained.policy)}`) : null);
 }
 
-function podBody(pod, node, held, explained) {
+// "12.5 of 30 %", above a bar.
+function usedCell({ granted, used }, write) {
+  const known = used !== undefined;
+  const bar = element('span', { class: 'use-bar', 'aria-hidden': 'true' }, element('span', {}));
+  bar.firstChild.style.width = `${known && granted ? Math.min(100, (100 * used) / granted) : 0}%`;
+  if (known && granted !== undefined && used > granted) bar.classList.add('over');
+  return element('td', {}, `${known ? write(used) : 'not known'}${granted === undefined ? '' : ` of ${write(granted)}`}`, bar);
+}
+
+function useOf(use) {
+  if (!use) return element('p', {}, 'Reading…');
+  if (use.error) return element('p', {}, `The use cannot be shown: ${harmless(use.error)}.`);
+  if (!use.shares.length) return element('p', {}, harmless(use.message));
+  const head = ['container', 'card', 'compute used', 'memory used'];
+  return element('div', {}, element('div', { class: 'scroll', tabindex: '0', role: 'region', 'aria-label': 'Use of the cards' },
+    element('table', { class: 'use-table' },
+      element('thead', {}, element('tr', {}, head.map((text) => element('th', { scope: 'col' }, text)))),
+      element('tbody', {}, use.shares.map((share) => element('tr', {},
+        element('th', { scope: 'row' }, element('bdi', {}, harmless(share.container))),
+        element('td', {}, String(share.card), element('br'), element('bdi', { class: 'uuid' }, harmless(share.uuid))),
+        usedCell(share.core, (percent) => `${tenth(percent)} %`), usedCell(share.memoryMiB, memory)))))),
+  element('p', { class: 'caption' }, `From Prometheus, at ${clock(use.at)}.`));
+}
+
+function podBody(pod, node, held, explained, use) {
   const drift = held && held.drift ? `${harmless(held.drift)}: ${harmless(held.driftDetail)}` : pod.drift ? harmless(pod.drift) : '';
   const containers = held && !held.error ? held.containers.map((container) => element('li', {},
     element('bdi', {}, harmless(container.name)), ` (${container.kind}): `,
@@ -80,7 +105,7 @@ function podBody(pod, node, held, explained) {
       facts(['priority', number(pod.priority)], ['holds', podFacts(pod)])),
     step('Cards', drift ? element('p', { class: 'trouble' }, drift) : null, containers.length ? element('ul', {}, containers) : null,
       cardTable(node, cards)),
-    step('Use', element('p', {}, kNoUse)))];
+    step('Use', useOf(use)))];
 }
 
 function reasonList(message) {
@@ -124,6 +149,7 @@ export class Detail {
     this.route = null;
     this.answers = {};
     this.asked = 0;
+    this.timer = 0;
     byId('detail-close').addEventListener('click', () => this.leave());
     this.dialog.addEventListener('cancel', (event) => { event.preventDefault(); this.leave(); });
     this.dialog.addEventListener('click', (event) => { if (event.target === this.dialog) this.leave(); });
@@ -139,6 +165,7 @@ export class Detail {
     const valid = (kind === 'node' && names.length === 1) || (kind === 'pod' && names.length === 2);
     this.route = valid ? { kind, names } : null;
     this.answers = {};
+    clearTimeout(this.timer);
     if (!this.route) {
       if (this.dialog.open) this.dialog.close();
       return;
@@ -161,6 +188,11 @@ export class Detail {
     };
     take('held', '../inspect/pod', { namespace, name });
     take('explained', '../inspect/explain', { namespace, name, limit: kNodesShown });
+    const takeUse = async () => {
+      if (document.visibilityState === 'visible') await take('use', 'use', { namespace, pod: name });
+      if (turn === this.asked && this.route?.kind === 'pod') this.timer = setTimeout(takeUse, kUseInterval);
+    };
+    takeUse();
   }
 
   // Something has changed. The focus stays where it is, unless it was on what is drawn again.
@@ -185,8 +217,8 @@ export class Detail {
     }
     const title = `Pod ${harmless(names[0])}/${harmless(names[1])}`;
     const pod = this.find.pod(...names);
-    const { held, explained } = this.answers;
-    if (pod) return { title, body: podBody(pod, this.find.node(pod.node), held, explained) };
+    const { held, explained, use } = this.answers;
+    if (pod) return { title, body: podBody(pod, this.find.node(pod.node), held, explained, use) };
     const waiting = this.find.waiting(...names);
     if (waiting) return { title, body: waitingBody(waiting, explained) };
     return { title, body: [element('p', {}, 'This pod neither holds cards nor waits for them.'), explanation(explained)] };

@@ -3,7 +3,7 @@ import { drawHistory } from './chart.js';
 import { Detail, nodeRoute, podRoute } from './detail.js';
 import { byId, element, setText } from './dom.js';
 import { VirtualList } from './list.js';
-import { Cluster, cardOf, hasWords, readSample, readWaiting, wordsOf } from './model.js';
+import { Cluster, cardOf, hasWords, readPoint, readWaiting, wordsOf } from './model.js';
 import { Overview } from './overview.js';
 import { cardText, kNodeRows, kPodRows, kWaitingRows } from './rows.js';
 import { Stream } from './stream.js';
@@ -12,7 +12,7 @@ import { clock, dayAndClock, harmless, memory, number, percentText, plural, tent
 const cluster = new Cluster();
 const state = {
   tab: 'nodes', synced: false, connection: 'connecting', refusal: '', lostAt: 0, status: null, hello: null,
-  waiting: { listed: false, pods: [] }, samples: [], interval: 0,
+  waiting: { listed: false, pods: [] }, history: { points: [], interval: 0, source: '', problem: '' },
 };
 // What has to be drawn again.
 const dirty = { nodes: new Set(), cards: false, list: false, waiting: false, history: false, frame: 0 };
@@ -139,9 +139,16 @@ function drawCaption(cell) {
 
 function drawHistoryPart() {
   if (!byId('history').open) return;
-  setText(byId('history-source'), state.hello
-    ? `Since the extender's start at ${dayAndClock(state.hello.started)}, every ${state.interval} s.` : '');
-  drawHistory(byId('history-chart'), byId('history-table'), state.samples);
+  setText(byId('history-source'), historySource());
+  drawHistory(byId('history-chart'), byId('history-table'), state.history.points);
+}
+
+function historySource() {
+  const { interval, source, problem } = state.history;
+  if (!state.hello || !source) return '';
+  if (source === 'prometheus') return `From Prometheus, the last 24 hours, every ${interval} s.`;
+  const since = `Since this extender started at ${dayAndClock(state.hello.started)}, every ${interval} s.`;
+  return problem ? `${since} The history of Prometheus cannot be shown: ${harmless(problem)}.` : since;
 }
 
 // --- connection ----------------------------------------------------------------------------------
@@ -202,10 +209,9 @@ const kTakers = {
     state.waiting = readWaiting(data);
     dirty.waiting = true;
   },
-  history({ restart, intervalSeconds, samples }) {
-    if (restart) state.samples = [];
-    state.samples.push(...samples.map(readSample));
-    state.interval = intervalSeconds;
+  history({ restart, source, intervalSeconds, points, problem }) {
+    const before = restart ? [] : state.history.points;
+    state.history = { points: [...before, ...points.map(readPoint)], interval: intervalSeconds, source, problem: problem ?? '' };
     dirty.history = true;
   },
   status(status) { state.status = status; },

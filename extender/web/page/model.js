@@ -200,6 +200,6 @@ export function reasonsOf(message) {
 }
 
 // The arrays of history.h.
-export function readSample([at, core, coreUsed, coreFree, coreFreeInParts, memory, memoryUsed, cardsFree, nodesPartly, pods]) {
-  return { at, core, coreUsed, coreFree, coreFreeInParts, memory, memoryUsed, cardsFree, nodesPartly, pods };
+export function readPoint([at, core, memory, coreInParts, cardsFree, nodesPartly, pods]) {
+  return { at, core, memory, coreInParts, cardsFree, nodesPartly, pods };
 }

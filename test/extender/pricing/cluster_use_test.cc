@@ -29,11 +29,15 @@ TEST(ClusterUse, AllocationIsThePartOfAllCards) {
   EXPECT_EQ(use.cards_free, 1U);
   EXPECT_EQ(use.core_allocated, 160);
   EXPECT_EQ(use.core_free, 140) << "an unhealthy card has nothing free";
+  EXPECT_EQ(use.core_free_in_parts, 40);
+  EXPECT_EQ(use.nodes_partly_used, 0U) << "both cards of a are used, and those of the others free";
 }
 
 TEST(ClusterUse, AnExpectedPlacementIsAllocated) {
   const ClusterUse use = use_of({"a: 0[100/1000 expected=30/400] 1[100/1000]"});
   EXPECT_EQ(use.gpu_allocation_ratio(), 0.15);
+  EXPECT_EQ(use.core_free_in_parts, 70);
+  EXPECT_EQ(use.nodes_partly_used, 1U);
   EXPECT_EQ(use.memory_allocation_ratio(), 0.2);
   EXPECT_EQ(use.cards_free, 1U);
 }

@@ -11,6 +11,7 @@
 #include "common/kube/memory/api_server.h"
 #include "extender/web/limits.h"
 #include "extender/web/static_files.h"
+#include "test/extender/web/scripted_prometheus.h"
 #include "test/support/kube_objects.h"
 #include "test/support/ledger_text.h"
 #include "test/support/manual_executor.h"
@@ -49,13 +50,14 @@ class Reader {
 
 class WebPage : public testing::Test {
  protected:
-  WebPage() {
+  explicit WebPage(bool with_prometheus = false) {
     settings.contract = *Contract::for_domain(kDefaultResourceDomain);
     settings.policy = *find_policy("binpack");
     ledger.apply_node(test::facts_of("n1: 0[100/1000]"));
     web.emplace(Web::Sources{.ledger = ledger,
                              .settings = settings,
                              .transport = api_server,
+                             .prometheus = with_prometheus ? &prometheus : nullptr,
                              .readiness = [this] { return readiness; },
                              .unix_ms = [this] { return unix_ms; }},
                 executor);
@@ -103,6 +105,7 @@ class WebPage : public testing::Test {
 
   test::ManualExecutor executor;
   kube::MemoryApiServer api_server{executor, {}};
+  test::ScriptedPrometheus prometheus{executor};
   Ledger ledger;
   Settings settings;
   Readiness readiness;
@@ -228,6 +231,87 @@ TEST_F(WebPage, IsRefusedWhileTooManyAreOpen) {
   EXPECT_EQ(get("/web/events").status, 503) << "its client has not been removed yet";
   executor.run_ready();
   EXPECT_EQ(get("/web/events").status, 200);
+}
+
+// --- Prometheus ----------------------------------------------------------------------------------
+
+class WebWithPrometheus : public WebPage {
+ protected:
+  WebWithPrometheus() : WebPage(true) { unix_ms = 1'767'225'600'000; }
+  static std::string points_of(int claims) {
+    return test::matrix_text(
+        R"({"metric":{"__name__":"mgpu_extender_claims"},"values":[[1767225600,")" +
+        std::to_string(claims) + "\"]]}");
+  }
+  WebJson history(Reader& reader, Duration time = kWebUpdateInterval) {
+    const auto all = data_of(events(reader, time), "history");
+    return all.empty() ? WebJson() : all.back();
+  }
+};
+
+TEST_F(WebPage, HasTheHistorySinceItsStartWithoutPrometheus) {
+  Reader reader = open();
+  const WebJson history = data_of(events(reader), "history").at(0);
+  EXPECT_EQ(history["source"], "extender");
+  EXPECT_FALSE(history.contains("problem"));
+}
+
+TEST_F(WebWithPrometheus, ShowsTheHistoryOfPrometheus) {
+  Reader reader = open();
+  EXPECT_EQ(history(reader)["source"], "extender") << "until Prometheus has answered";
+  prometheus.answer(points_of(7));
+  const WebJson shown = history(reader);
+  EXPECT_EQ(shown["source"], "prometheus");
+  EXPECT_EQ(shown["restart"], true);
+  EXPECT_EQ(shown["intervalSeconds"], 60);
+  EXPECT_EQ(shown["points"].dump(), "[[1767225600000,null,null,null,null,null,7]]");
+  EXPECT_TRUE(history(reader).is_null()) << "it is sent once";
+  Reader later = open();
+  EXPECT_EQ(history(later)["source"], "prometheus");
+}
+
+TEST_F(WebWithPrometheus, FallsBackAndSaysWhyUntilPrometheusAnswersAgain) {
+  Reader reader = open();
+  history(reader);
+  prometheus.answer(points_of(7));
+  history(reader);
+  history(reader, kPrometheusInterval);
+  prometheus.fail("connection refused");
+  const WebJson shown = history(reader);
+  EXPECT_EQ(shown["source"], "extender");
+  EXPECT_EQ(shown["restart"], true);
+  EXPECT_THAT(shown["problem"].get<std::string>(), HasSubstr("connection refused"));
+  EXPECT_GE(shown["points"].size(), 5U) << "a minute since the start";
+  const WebJson more = history(reader, kHistoryInterval + kWebUpdateInterval);
+  EXPECT_EQ(more["restart"], false);
+  history(reader, kPrometheusInterval);
+  prometheus.answer(points_of(8));
+  EXPECT_EQ(history(reader)["source"], "prometheus");
+}
+
+TEST_F(WebWithPrometheus, AsksNothingWithoutAPage) {
+  executor.advance(10 * kPrometheusInterval);
+  EXPECT_EQ(prometheus.requests.size(), 0U);
+  Reader reader = open();
+  history(reader);
+  EXPECT_EQ(prometheus.requests.size(), 1U);
+  prometheus.answer(points_of(7));
+  reader.leave();
+  executor.advance(10 * kPrometheusInterval);
+  EXPECT_EQ(prometheus.requests.size(), 1U);
+}
+
+TEST_F(WebWithPrometheus, AnswersWhatAPodUses) {
+  std::optional<http::Response> answer;
+  router->route({.method = "GET", .path = "/web/use", .query = "namespace=a&pod=b"},
+                [&](http::Response given) { answer = std::move(given); });
+  EXPECT_FALSE(answer) << "nothing is done on the thread of the server";
+  executor.run_ready();
+  prometheus.answer(test::vector_text(""));
+  ASSERT_TRUE(answer);
+  EXPECT_EQ(answer->status, 200);
+  EXPECT_THAT(answer->headers,
+              Contains(std::pair<std::string, std::string>("X-Content-Type-Options", "nosniff")));
 }
 
 // --- waiting pods --------------------------------------------------------------------------------

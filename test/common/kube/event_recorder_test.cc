@@ -1,4 +1,4 @@
-#include "plugin/node/event_recorder.h"
+#include "common/kube/event_recorder.h"
 
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
@@ -8,13 +8,12 @@
 
 #include "common/base/asio_executor.h"
 #include "common/base/utc_text.h"
-#include "plugin/node/limits.h"
+#include "common/kube/limits.h"
 #include "test/support/node_server.h"
 
-namespace mgpu::plugin {
+namespace mgpu::kube {
 namespace {
 
-using kube::Fault;
 using Json = test::NodeServer::Json;
 using ::testing::ElementsAre;
 using ::testing::HasSubstr;
@@ -27,7 +26,7 @@ constexpr std::uint64_t kInFlight = kEventsInFlightMax;
 class EventRecorderTest : public ::testing::Test {
  public:
   EventRecorderTest() {
-    recorder_.emplace(NodeName("n1"), server_.api(),
+    recorder_.emplace(EventSource{"mgpu-device-plugin", "n1"}, server_.api(),
                       [this] { return "2026-01-02T00:00:" + std::to_string(10 + clock_++) + "Z"; });
   }
   void record(const std::string& message = "card 3 is not healthy") {
@@ -36,8 +35,8 @@ class EventRecorderTest : public ::testing::Test {
   }
   void forget_events() {
     for (const Json& event : server_.events("ml")) {
-      kube::Request request;
-      request.method = kube::Method::kDelete;
+      Request request;
+      request.method = Method::kDelete;
       request.target =
           "/api/v1/namespaces/ml/events/" + event["metadata"]["name"].get<std::string>();
       ASSERT_TRUE(server_.api().call(request).ok());
@@ -137,7 +136,7 @@ TEST_F(EventRecorderTest, CreatesANewObjectAfterTheServerDeletedTheOld) {
 }
 
 TEST_F(EventRecorderTest, DropsAndCountsEventsThatTheServerRejects) {
-  server_.fault = [](const kube::Request&) { return Fault{.status = 403}; };
+  server_.fault = [](const Request&) { return Fault{.status = 403}; };
   record();
   record();
   server_.run();
@@ -152,7 +151,7 @@ TEST_F(EventRecorderTest, DropsAndCountsEventsThatTheServerRejects) {
 TEST_F(EventRecorderTest, SendsTheFullCountAfterAFailedUpdate) {
   record();
   server_.run();
-  server_.fault = [](const kube::Request&) { return Fault{.status = 503}; };
+  server_.fault = [](const Request&) { return Fault{.status = 503}; };
   record();
   server_.run();
   EXPECT_EQ(recorder_->dropped(), 1u);
@@ -214,10 +213,10 @@ TEST_F(EventRecorderTest, MayBeDestroyedWithRequestsInFlight) {
 
 TEST(EventRecorder, AcceptsEventsFromAnyThread) {
   AsioExecutor executor;
-  kube::MemoryApiServer api(executor, {});
+  MemoryApiServer api(executor, {});
   std::uint64_t dropped = 0;
   {
-    EventRecorder recorder(NodeName("n1"), api, utc_now);
+    EventRecorder recorder({"mgpu-device-plugin", "n1"}, api, utc_now);
     std::vector<std::jthread> threads;
     for (int i = 0; i < 4; ++i) {
       threads.emplace_back([&] {
@@ -235,4 +234,4 @@ TEST(EventRecorder, AcceptsEventsFromAnyThread) {
 }
 
 }  // namespace
-}  // namespace mgpu::plugin
+}  // namespace mgpu::kube

@@ -1,4 +1,4 @@
-// Events on pods and on the node (core/v1 Event), which `kubectl describe` shows. Equal events are
+// Events on pods and on nodes (core/v1 Event), which `kubectl describe` shows. Equal events are
 // counted on one object, as kubelet's own events are.
 #pragma once
 
@@ -14,9 +14,14 @@
 #include "common/base/mutex.h"
 #include "common/kube/request.h"
 #include "common/kube/transport.h"
-#include "plugin/node/limits.h"
 
-namespace mgpu::plugin {
+namespace mgpu::kube {
+
+// The program that writes Events.
+struct EventSource {
+  std::string component;  // "mgpu-device-plugin"
+  std::string host;       // its node, or the name of one of several processes
+};
 
 struct Event {
   enum class Type { kNormal, kWarning };
@@ -30,11 +35,13 @@ struct Event {
 class EventRecorder {
  public:
   // `transport` outlives the recorder. `now` returns the time as RFC 3339 in UTC, on any thread.
-  EventRecorder(NodeName node, kube::Transport& transport, std::function<std::string()> now);
+  EventRecorder(EventSource source, Transport& transport, std::function<std::string()> now);
 
   // `uid` may be empty.
   void on_pod(const PodRef& pod, const PodUid& uid, const Event& event);
-  void on_node(const Event& event);
+  void on_node(const NodeName& node, const Event& event);
+  // On the host of the source.
+  void on_node(const Event& event) { on_node(NodeName(source_.host), event); }
   // Events that were not sent, or whose request failed.
   std::uint64_t dropped() const;
 
@@ -42,26 +49,26 @@ class EventRecorder {
   // Events are equal if their object, reason, message and type are.
   using Key = std::tuple<std::string, std::string, std::string, std::string, bool>;
   struct Recorded {
-    kube::EventObject event;
+    EventObject event;
     std::uint64_t count = 0;    // how often it occurred
     std::uint64_t written = 0;  // the count that the API server has
     std::uint64_t sending = 0;  // the count in the request in flight; 0: no request
     std::uint64_t last_use = 0;
   };
 
-  void record(kube::EventObject object, const Event& event);
-  void send(const Key& key, kube::Request request);
-  void on_response(const Key& key, const kube::Response& response);
+  void record(EventObject object, const Event& event);
+  void send(const Key& key, Request request);
+  void on_response(const Key& key, const Response& response);
 
   // These return the request to send next, if there is one.
-  std::optional<kube::Request> add(const Key& key, kube::EventObject event) MGPU_REQUIRES(mutex_);
-  std::optional<kube::Request> next_request(Recorded& entry, const std::string& time)
+  std::optional<Request> add(const Key& key, EventObject event) MGPU_REQUIRES(mutex_);
+  std::optional<Request> next_request(Recorded& entry, const std::string& time)
       MGPU_REQUIRES(mutex_);
-  std::optional<kube::Request> finish(const Key& key, const kube::Response& response,
-                                      const std::string& time) MGPU_REQUIRES(mutex_);
+  std::optional<Request> finish(const Key& key, const Response& response, const std::string& time)
+      MGPU_REQUIRES(mutex_);
 
-  const NodeName node_;
-  kube::Transport& transport_;
+  const EventSource source_;
+  Transport& transport_;
   const std::function<std::string()> now_;
 
   mutable Mutex mutex_;
@@ -72,4 +79,4 @@ class EventRecorder {
   CallbackGuard callbacks_;  // destroyed first
 };
 
-}  // namespace mgpu::plugin
+}  // namespace mgpu::kube

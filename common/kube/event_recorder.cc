@@ -1,4 +1,4 @@
-#include "plugin/node/event_recorder.h"
+#include "common/kube/event_recorder.h"
 
 #include <fmt/format.h>
 
@@ -7,18 +7,18 @@
 
 #include "common/base/check.h"
 #include "common/base/text.h"
+#include "common/kube/limits.h"
 
-namespace mgpu::plugin {
+namespace mgpu::kube {
 namespace {
 
-constexpr std::string_view kComponent = "mgpu-device-plugin";
 // A DNS subdomain (apimachinery util/validation) without a dot and 16 digits.
 constexpr std::size_t kNameBeforeDigitsMax = 253 - 17;
 // kubernetes pkg/apis/core/validation/events.go
 constexpr std::size_t kReasonMax = 128;
 
 // Unique among the events of this object. kubelet puts the time in place of the random digits.
-std::string name_of(std::string_view object, Executor& executor) {
+std::string event_name_of(std::string_view object, Executor& executor) {
   std::string_view base = object.substr(0, kNameBeforeDigitsMax);
   while (!base.empty() && (base.back() == '-' || base.back() == '.')) base.remove_suffix(1);
   const auto half = [&] { return static_cast<std::uint32_t>(executor.random() * 0x1p32); };
@@ -28,12 +28,12 @@ std::string name_of(std::string_view object, Executor& executor) {
 
 }  // namespace
 
-EventRecorder::EventRecorder(NodeName node, kube::Transport& transport,
+EventRecorder::EventRecorder(EventSource source, Transport& transport,
                              std::function<std::string()> now)
-    : node_(std::move(node)), transport_(transport), now_(std::move(now)) {}
+    : source_(std::move(source)), transport_(transport), now_(std::move(now)) {}
 
 void EventRecorder::on_pod(const PodRef& pod, const PodUid& uid, const Event& event) {
-  kube::EventObject object;
+  EventObject object;
   object.name_space = object.involved_namespace = pod.name_space;
   object.involved_kind = "Pod";
   object.involved_name = pod.name;
@@ -42,11 +42,11 @@ void EventRecorder::on_pod(const PodRef& pod, const PodUid& uid, const Event& ev
 }
 
 // kubelet's own events on its node also have the namespace "default" and the name as the uid.
-void EventRecorder::on_node(const Event& event) {
-  kube::EventObject object;
+void EventRecorder::on_node(const NodeName& node, const Event& event) {
+  EventObject object;
   object.name_space = "default";
   object.involved_kind = "Node";
-  object.involved_name = object.involved_uid = node_.str();
+  object.involved_name = object.involved_uid = node.str();
   record(std::move(object), event);
 }
 
@@ -55,17 +55,17 @@ std::uint64_t EventRecorder::dropped() const {
   return dropped_;
 }
 
-void EventRecorder::record(kube::EventObject object, const Event& event) {
-  object.component = kComponent;
-  object.host = node_.str();
+void EventRecorder::record(EventObject object, const Event& event) {
+  object.component = source_.component;
+  object.host = source_.host;
   object.time = now_();
   object.warning = event.type == Event::Type::kWarning;
   object.reason = cut_text(event.reason, kReasonMax);
   object.message = cut_text(event.message, kEventMessageMax);
-  object.name = name_of(object.involved_name, transport_.executor());
+  object.name = event_name_of(object.involved_name, transport_.executor());
   const Key key(object.involved_kind + "/" + object.involved_namespace + "/" + object.involved_name,
                 object.involved_uid, object.reason, object.message, object.warning);
-  std::optional<kube::Request> request;
+  std::optional<Request> request;
   {
     const MutexLock lock(mutex_);
     request = add(key, std::move(object));
@@ -73,7 +73,7 @@ void EventRecorder::record(kube::EventObject object, const Event& event) {
   if (request) send(key, *std::move(request));
 }
 
-std::optional<kube::Request> EventRecorder::add(const Key& key, kube::EventObject event) {
+std::optional<Request> EventRecorder::add(const Key& key, EventObject event) {
   const std::string time = event.time;
   const auto found = recorded_.find(key);
   const bool sending = found != recorded_.end() && found->second.sending != 0;
@@ -93,22 +93,22 @@ std::optional<kube::Request> EventRecorder::add(const Key& key, kube::EventObjec
   return sending ? std::nullopt : next_request(entry, time);
 }
 
-std::optional<kube::Request> EventRecorder::next_request(Recorded& entry, const std::string& time) {
+std::optional<Request> EventRecorder::next_request(Recorded& entry, const std::string& time) {
   if (entry.written == entry.count) return std::nullopt;
   ++in_flight_;
   entry.sending = entry.written == 0 ? 1 : entry.count;
-  if (entry.written == 0) return kube::create_event(entry.event);
-  return kube::count_event(entry.event.name_space, entry.event.name, entry.count, time);
+  if (entry.written == 0) return create_event(entry.event);
+  return count_event(entry.event.name_space, entry.event.name, entry.count, time);
 }
 
-void EventRecorder::send(const Key& key, kube::Request request) {
-  transport_.send(std::move(request), callbacks_.wrap([this, key](const kube::Response& response) {
+void EventRecorder::send(const Key& key, Request request) {
+  transport_.send(std::move(request), callbacks_.wrap([this, key](const Response& response) {
     on_response(key, response);
   }));
 }
 
-void EventRecorder::on_response(const Key& key, const kube::Response& response) {
-  std::optional<kube::Request> request;
+void EventRecorder::on_response(const Key& key, const Response& response) {
+  std::optional<Request> request;
   const std::string time = now_();
   {
     const MutexLock lock(mutex_);
@@ -117,8 +117,8 @@ void EventRecorder::on_response(const Key& key, const kube::Response& response) 
   if (request) send(key, *std::move(request));
 }
 
-std::optional<kube::Request> EventRecorder::finish(const Key& key, const kube::Response& response,
-                                                   const std::string& time) {
+std::optional<Request> EventRecorder::finish(const Key& key, const Response& response,
+                                             const std::string& time) {
   const auto found = recorded_.find(key);
   MGPU_CHECK(found != recorded_.end(), "an event with a request in flight is recorded");
   Recorded& entry = found->second;
@@ -132,7 +132,7 @@ std::optional<kube::Request> EventRecorder::finish(const Key& key, const kube::R
   // The API server keeps events for an hour. After that a new object starts with the count 1.
   if (existed && response.status == 404) {
     entry.event.time = time;
-    entry.event.name = name_of(entry.event.involved_name, transport_.executor());
+    entry.event.name = event_name_of(entry.event.involved_name, transport_.executor());
     entry.count -= std::exchange(entry.written, 0);
     return next_request(entry, time);
   }
@@ -141,4 +141,4 @@ std::optional<kube::Request> EventRecorder::finish(const Key& key, const kube::R
   return std::nullopt;
 }
 
-}  // namespace mgpu::plugin
+}  // namespace mgpu::kube

@@ -1,0 +1,96 @@
+#include "extender/cluster_events.h"
+
+#include <fmt/format.h>
+
+#include <utility>
+#include <vector>
+
+#include "common/base/utc_text.h"
+#include "common/contract/contract.h"
+
+namespace mgpu::extender {
+namespace {
+
+using kube::Event;
+
+std::string drift_sentence(const Claim& claim) {
+  const bool changed = claim.drift == Drift::kChangedAnnotations;
+  return fmt::format(
+      "the annotations of the pod and its cards do not agree ({}): {}; {}", name(claim.drift),
+      claim.drift_detail,
+      changed ? "write the annotations of the binding again, or delete the pod" : "delete the pod");
+}
+
+std::string overfull_sentence(const std::vector<CardIndex>& cards) {
+  const bool one = cards.size() == 1;
+  return fmt::format(
+      "{} {} {} more in use than {} capacity: delete pods that were bound without mgpu-extender, "
+      "or "
+      "before the cards of the node changed; /inspect/node names the pods",
+      one ? "card" : "cards", format_card_indices(cards), one ? "has" : "have",
+      one ? "its" : "their");
+}
+
+}  // namespace
+
+ClusterEvents::ClusterEvents(const Ledger& ledger, kube::Transport& transport,
+                             const std::string& process, std::function<bool()> decides)
+    : ledger_(ledger),
+      executor_(transport.executor()),
+      decides_(std::move(decides)),
+      recorder_({.component = "mgpu-extender", .host = process}, transport, utc_now) {}
+
+void ClusterEvents::start() {
+  executor_.after(kClusterEventsInterval, polls_.wrap([this] {
+    poll();
+    start();
+  }));
+}
+
+void ClusterEvents::poll() {
+  if (!decides_()) return;
+  Findings findings;
+  find_pods(findings);
+  find_nodes(findings);
+  std::erase_if(known_, [&](const auto& known) { return !findings.contains(known.first); });
+  std::size_t more = kClusterEventsPerPoll;
+  for (const auto& [key, finding] : findings) {
+    Known& known = known_[key];
+    if (known.change != finding.change) {
+      known = {finding.change};
+    } else if (!known.written && more > 0) {
+      --more;
+      finding.write();
+      known.written = true;
+    }
+  }
+}
+
+void ClusterEvents::find_pods(Findings& findings) {
+  for (const ClaimView& view : ledger_.drifting(kClusterEventsFindingsMax)) {
+    const Claim& claim = view.claim;
+    if (view.phase != Phase::kBound) continue;
+    findings["pod " + claim.uid.str()] = {
+        std::string(name(claim.drift)), [this, claim] {
+          recorder_.on_pod(claim.pod, claim.uid,
+                           {Event::Type::kWarning, "MGPUDrift", drift_sentence(claim)});
+        }};
+  }
+}
+
+void ClusterEvents::find_nodes(Findings& findings) {
+  const auto add = [&](const NodeName& node, const char* reason, const std::string& sentence) {
+    findings[fmt::format("node {} {}", node.str(), reason)] = {
+        sentence, [this, node, reason, sentence] {
+          recorder_.on_node(node, {Event::Type::kWarning, reason, sentence});
+        }};
+  };
+  for (const NodeTrouble& trouble : ledger_.troubled_nodes(kClusterEventsFindingsMax)) {
+    if (!trouble.problem.empty()) add(trouble.node, "MGPUBadNodeAnnotation", trouble.problem);
+    if (!trouble.overfull.empty()) {
+      add(trouble.node, "MGPUCardsOverfull", overfull_sentence(trouble.overfull));
+    }
+  }
+}
+
+}  // namespace mgpu::extender

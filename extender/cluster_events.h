@@ -1,0 +1,73 @@
+// Writes Events about what people have to repair, which `kubectl describe` shows:
+//
+//   MGPUDrift              on a pod: its annotations and its cards do not agree
+//   MGPUCardsOverfull      on a node: a card has more in use than its capacity
+//   MGPUBadNodeAnnotation  on a node: an annotation about its cards cannot be read
+//
+// A finding is written when two polls in a row have it, since a card may seem overfull while the
+// outcome of a bind is not known; and once more for each change of its text. That of a pod is
+// written once for each kind of drift, however often the annotations are edited. Only the process
+// that decides writes. One that begins to decide writes what it finds, also what another one has
+// written.
+#pragma once
+
+#include <chrono>
+#include <cstddef>
+#include <cstdint>
+#include <functional>
+#include <map>
+#include <string>
+
+#include "common/base/callback_guard.h"
+#include "common/base/executor.h"
+#include "common/kube/event_recorder.h"
+#include "common/kube/transport.h"
+#include "extender/ledger/ledger.h"
+
+namespace mgpu::extender {
+
+// Between two polls of the ledger.
+inline constexpr std::chrono::milliseconds kClusterEventsInterval{5'000};
+// Events that one poll writes; the next polls write the others.
+inline constexpr std::size_t kClusterEventsPerPoll = 8;
+// Pods, and nodes, of which Events are written. Those beyond it have none until others are
+// repaired.
+inline constexpr std::size_t kClusterEventsFindingsMax = 1'000;
+
+class ClusterEvents {
+ public:
+  // `ledger` and `transport` outlive it, and its polls run on the executor of `transport`.
+  // `decides` is called there. Events name `process` as their host.
+  ClusterEvents(const Ledger& ledger, kube::Transport& transport, const std::string& process,
+                std::function<bool()> decides);
+
+  // Begins to poll. Once.
+  void start();
+  // Events that were not sent, or whose request failed. Any thread.
+  std::uint64_t dropped() const { return recorder_.dropped(); }
+
+ private:
+  struct Finding {
+    std::string change;  // another value is another Event
+    std::function<void()> write;
+  };
+  // A finding of the last poll.
+  struct Known {
+    std::string change;
+    bool written = false;
+  };
+  using Findings = std::map<std::string, Finding>;  // by kind and object
+
+  void poll();
+  void find_pods(Findings& findings);
+  void find_nodes(Findings& findings);
+
+  const Ledger& ledger_;
+  Executor& executor_;
+  const std::function<bool()> decides_;
+  kube::EventRecorder recorder_;
+  std::map<std::string, Known> known_;  // on the executor
+  CallbackGuard polls_;                 // ends first
+};
+
+}  // namespace mgpu::extender
