@@ -11,13 +11,13 @@
 #include <utility>
 
 #include "common/base/mutex.h"
+#include "common/kube/event_recorder.h"
 #include "plugin/agent/monitoring.h"
 #include "plugin/cards/inventory.h"
 #include "plugin/containers/pod_processes.h"
 #include "plugin/containers/pods.h"
 #include "plugin/kubelet/pod_resources.h"
 #include "plugin/monitor/drift_watch.h"
-#include "plugin/node/event_recorder.h"
 #include "plugin/state/drift_json.h"
 #include "plugin/state/records.h"
 
@@ -31,7 +31,7 @@ class DriftDetector {
     const Inventory& inventory;
     PodResources& pod_resources;
     const PodProcesses& processes;
-    EventRecorder& events;
+    kube::EventRecorder& events;
   };
   struct Settings {
     NodeName node;
