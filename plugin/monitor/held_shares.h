@@ -2,7 +2,6 @@
 #pragma once
 
 #include <map>
-#include <optional>
 #include <vector>
 
 #include "plugin/monitor/join.h"
@@ -13,7 +12,7 @@ namespace mgpu::plugin {
 // The pods as the API server reports them.
 struct ReportedPod {
   bool finished = false;  // succeeded or failed
-  std::optional<PodOwner> owner{};
+  PodOwner owner;
 };
 struct ReportedPods {
   bool listed = false;  // otherwise a pod that is missing may exist

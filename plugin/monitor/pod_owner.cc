@@ -33,16 +33,16 @@ std::string_view deployment_of(std::string_view replica_set, const kube::StringM
 
 }  // namespace
 
-std::optional<PodOwner> owner_of(const kube::Pod& pod) {
+PodOwner owner_of(const kube::Pod& pod) {
   const auto& controller = pod.metadata.controller;
-  PodOwner owner = controller ? PodOwner{controller->kind, controller->name}
-                              : PodOwner{"Pod", pod.metadata.name};
-  if (!is_name(owner.kind, kOwnerKindMax, "-.")) return std::nullopt;
-  if (!is_name(owner.name, kOwnerNameMax, "-.:")) return std::nullopt;
-  if (owner.kind != "ReplicaSet") return owner;
-  const std::string_view deployment = deployment_of(owner.name, pod.metadata.labels);
-  if (deployment.empty()) return owner;
-  return PodOwner{"Deployment", std::string(deployment)};
+  const bool is_known = controller && is_name(controller->kind, kOwnerKindMax, "-.") &&
+                        is_name(controller->name, kOwnerNameMax, "-.:");
+  if (!is_known) return {"Pod", pod.metadata.name};
+  if (controller->kind == "ReplicaSet") {
+    const std::string_view deployment = deployment_of(controller->name, pod.metadata.labels);
+    if (!deployment.empty()) return {"Deployment", std::string(deployment)};
+  }
+  return {controller->kind, controller->name};
 }
 
 }  // namespace mgpu::plugin

@@ -2,7 +2,6 @@
 #pragma once
 
 #include <cstddef>
-#include <optional>
 #include <string>
 
 #include "common/kube/objects.h"
@@ -23,9 +22,10 @@ struct PodOwner {
 // pod-template-hash and the name of the ReplicaSet ends with it, as the controller of Deployments
 // makes them. A pod without a controller is its own owner, of kind "Pod".
 //
-// Whoever may create pods chooses the owner, which is a text without any check by the API server.
-// None: its kind or name is not one of Kubernetes: too long, or with other characters than letters,
-// digits, "-", "." and, in a name, ":".
-std::optional<PodOwner> owner_of(const kube::Pod& pod);
+// Whoever may create pods chooses the owner, which is a text without any check by the API server. A
+// controller whose kind or name is not one of Kubernetes counts as none, so that its pods are
+// still charged: one that is empty or too long, or has other characters than letters, digits, "-",
+// "." and, in a name, ":".
+PodOwner owner_of(const kube::Pod& pod);
 
 }  // namespace mgpu::plugin

@@ -5,9 +5,9 @@
 // container holds which share, and what the driver measured of it.
 //
 //   granted    A share counts from the first sample that has it until the first that does not,
-//              with the compute of the container: both ends are late by at most one period. The
-//              time while the machine is suspended does not count, as the clock of `UseMoment`
-//              stands still.
+//              with the compute of the container: both ends are late by at most one period, and a
+//              container that lives for less than that may not be seen. The time while the machine
+//              is suspended does not count, as the clock of `UseMoment` stands still.
 //   used       The driver measures a process over its own period of 1/6 to 1 s, and only the last
 //              one before a sample is known. Between two samples the use is taken as the mean of
 //              both (the trapezoidal rule). So a load that is steady for longer than a period is

@@ -43,15 +43,16 @@ TEST(PodOwner, IsTheReplicaSetWhereItIsOfNoDeployment) {
   }
 }
 
-TEST(PodOwner, HasNoTextThatIsNoName) {
+TEST(PodOwner, IsThePodWhereTheControllerHasNoName) {
+  const PodOwner pod{"Pod", "p"};
   for (const std::string& text : {std::string(), std::string("a\nb"), std::string("a b"),
                                   std::string("<b>"), std::string("\xE2\x80\xAE"),
                                   std::string("a/b"), std::string(254, 'a'), std::string(1, 0)}) {
-    EXPECT_EQ(owner_of(pod_of("Job", text)), std::nullopt) << text;
-    EXPECT_EQ(owner_of(pod_of(text, "a")), std::nullopt) << text;
+    EXPECT_EQ(owner_of(pod_of("Job", text)), pod) << text;
+    EXPECT_EQ(owner_of(pod_of(text, "a")), pod) << text;
   }
-  EXPECT_EQ(owner_of(pod_of(std::string(64, 'K'), "a")), std::nullopt);
-  EXPECT_NE(owner_of(pod_of(std::string(63, 'K'), std::string(253, 'a'))), std::nullopt);
+  EXPECT_EQ(owner_of(pod_of(std::string(64, 'K'), "a")), pod);
+  EXPECT_NE(owner_of(pod_of(std::string(63, 'K'), std::string(253, 'a'))), pod);
 }
 
 }  // namespace
