@@ -56,8 +56,8 @@ class WasteVerb final : public Verb {
                      prometheus_.ca_file);
     options.add_text("prometheus-token-file", "file with a bearer token for --prometheus-url",
                      prometheus_.token_file);
-    options.add_duration("since", "the time before --until; needs --prometheus-url", since_,
-                         kSinceMin, kSinceMax);
+    options.add_duration("since", "length of the time that ends at --until; needs --prometheus-url",
+                         since_, kSinceMin, kSinceMax);
     options.add_text("until",
                      "end of the time, such as 2026-01-02T03:04:05Z; if empty, now; needs "
                      "--prometheus-url",

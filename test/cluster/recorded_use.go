@@ -35,6 +35,7 @@ type RecordedShare struct {
 	samples                         []RecordedSample
 	jobs                            []string // that scrape it
 	movedAt                         int64    // from then on, the plugin has another address
+	renamedBefore                   bool     // until it moved, the scrape job had no honor_labels
 	ownerKind, owner                string
 	counted                         float64 // of the card, by the counters of the plugin; 0: it has none
 }
@@ -157,7 +158,8 @@ func writeRecordedUse(t *testing.T, path string, shares []*RecordedShare, honor 
 				more = map[string]string{"owner_kind": share.ownerKind, "owner": share.owner}
 			}
 			for _, job := range share.jobs {
-				first, second := share.labels(job, "10.0.0.1:9801", honor, more), share.labels(job, "10.0.0.2:9801", honor, more)
+				first := share.labels(job, "10.0.0.1:9801", honor && !share.renamedBefore, more)
+				second := share.labels(job, "10.0.0.2:9801", honor, more)
 				for _, sample := range share.samples {
 					labels := first
 					if share.movedAt > 0 && sample.at >= share.movedAt {

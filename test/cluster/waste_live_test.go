@@ -61,7 +61,7 @@ func TestDriftOfALiveCluster(t *testing.T) {
 	world := newMonitoredWorld(t)
 	flags := []string{"-o", "json", "--url", fmt.Sprint("http://127.0.0.1:", world.extender.metricsPort),
 		"--plugin-url", fmt.Sprint("http://127.0.0.1:", world.plugin.port)}
-	namespace := newNamespace(world.ctx, t)
+	namespace := strings.ToLower(t.Name()) // of the monitored world
 	create(world.ctx, t, newPod(namespace, "by-hand").share(10, 512).onNode("monitored"))
 	stranger, err := startProcess("sleep", filepath.Join(t.TempDir(), "log"), "/bin/sleep", "600")
 	if err != nil {

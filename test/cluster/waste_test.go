@@ -193,6 +193,19 @@ func TestWasteReadsLabelsThatPrometheusHasRenamed(t *testing.T) {
 	checkReplay(t, rows, "idle", shares)
 }
 
+func TestWasteReadsLabelsThatPrometheusRenamedForAWhile(t *testing.T) {
+	until := time.Now().Unix() / recordedInterval * recordedInterval
+	shares := recordedShares(until)[:2]
+	shares[0].renamedBefore = true
+	prometheus := startRecordedPrometheus(t, shares, true)
+	rows := items[ShownWaste](t, prometheus.waste(t, until, "-A", "-o", "json"))
+	if len(rows) != len(shares) {
+		t.Errorf("%d rows for %d pods", len(rows), len(shares))
+	}
+	checkReplay(t, rows, "steady", shares)
+	checkReplay(t, rows, "idle", shares)
+}
+
 func TestWasteSaysWhatPrometheusSays(t *testing.T) {
 	port, err := freePort()
 	if err != nil {

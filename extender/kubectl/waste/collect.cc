@@ -3,6 +3,7 @@
 #include <fmt/format.h>
 
 #include <algorithm>
+#include <map>
 #include <memory>
 #include <set>
 #include <utility>
@@ -66,9 +67,8 @@ class PrometheusClient {
   std::set<std::string> warnings_;
 };
 
-Result<SeriesOfShares> read_series(PrometheusClient& client, const UseScope& scope) {
+Result<void> read_sums(PrometheusClient& client, const UseScope& scope, SeriesOfShares& shares) {
   const auto queries = use_queries(scope);
-  SeriesOfShares shares;
   for (std::size_t begin = 0; begin < queries.size(); begin += kQueriesAtOnce) {
     const std::size_t end = std::min(queries.size(), begin + kQueriesAtOnce);
     const std::vector<UseQuery> some(queries.begin() + static_cast<std::ptrdiff_t>(begin),
@@ -77,7 +77,7 @@ Result<SeriesOfShares> read_series(PrometheusClient& client, const UseScope& sco
     if (!answers) return answers.error();
     for (std::size_t i = 0; i < some.size(); ++i) add_use((*answers)[i], scope, some[i], shares);
   }
-  return shares;
+  return {};
 }
 
 Result<void> read_percentiles(PrometheusClient& client, const UseScope& scope,
@@ -93,22 +93,38 @@ Result<void> read_percentiles(PrometheusClient& client, const UseScope& scope,
   return {};
 }
 
+using Owners = std::map<PodRef, std::pair<std::string, std::string>>;
+
+Result<void> read_owners(PrometheusClient& client, const UseScope& scope, Owners& owners) {
+  const auto answer = client.vector(owners_query(scope), scope.until);
+  if (!answer) return answer.error();
+  owners.merge(owners_in(*answer, scope));
+  return {};
+}
+
+Result<std::vector<UseScope>> scopes_of(PrometheusClient& client, const UseScope& scope) {
+  const auto exported = client.vector(exported_labels_query(scope), scope.until);
+  if (!exported) return exported.error();
+  if (exported->series.empty()) return std::vector{scope};
+  return scopes_with_exported(scope);
+}
+
 }  // namespace
 
-Result<UseFacts> collect_from_prometheus(const promql::Access& access, UseScope scope) {
+Result<UseFacts> collect_from_prometheus(const promql::Access& access, const UseScope& scope) {
   const auto client = PrometheusClient::create(access);
   if (!client) return client.error();
-  const auto exported = (*client)->vector(exported_labels_query(scope), scope.until);
-  if (!exported) return exported.error();
-  scope.exported_labels = !exported->series.empty();
-  auto series = read_series(**client, scope);
-  if (!series) return series.error();
-  if (auto read = read_percentiles(**client, scope, *series); !read) return read.error();
-  const auto named = (*client)->vector(owners_query(scope), scope.until);
-  if (!named) return named.error();
-  const auto owners = owners_in(*named, scope);
+  const auto scopes = scopes_of(**client, scope);
+  if (!scopes) return scopes.error();
+  SeriesOfShares series;
+  Owners owners;
+  for (const UseScope& part : *scopes) {
+    if (auto read = read_sums(**client, part, series); !read) return read.error();
+    if (auto read = read_percentiles(**client, part, series); !read) return read.error();
+    if (auto read = read_owners(**client, part, owners); !read) return read.error();
+  }
   UseFacts facts;
-  facts.shares = shares_of(*series, scope);
+  facts.shares = shares_of(series, scope);
   for (MeasuredShare& share : facts.shares) {
     const auto owner = owners.find(share.pod);
     if (owner != owners.end()) std::tie(share.owner_kind, share.owner) = owner->second;

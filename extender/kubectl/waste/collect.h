@@ -11,7 +11,7 @@
 namespace mgpu::kubectl {
 
 // Errors: no connection, or an answer that is an error. Warnings of Prometheus are problems.
-Result<UseFacts> collect_from_prometheus(const promql::Access& access, UseScope scope);
+Result<UseFacts> collect_from_prometheus(const promql::Access& access, const UseScope& scope);
 
 // A plugin that could not be read is a problem.
 UseFacts collect_from_plugins(Cluster& cluster, const ClusterFlags& access,

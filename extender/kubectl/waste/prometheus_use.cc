@@ -30,9 +30,15 @@ std::string prefix_of(const UseScope& scope) {
 
 // metric{namespace="a"}
 std::string selected(const char* metric, const UseScope& scope) {
-  if (scope.name_space.empty()) return metric;
-  return fmt::format("{}{{{}namespace={}}}", metric, prefix_of(scope),
-                     promql::quoted(scope.name_space));
+  std::vector<std::string> matchers;
+  if (!scope.name_space.empty()) {
+    matchers.push_back(
+        fmt::format("{}namespace={}", prefix_of(scope), promql::quoted(scope.name_space)));
+  }
+  if (scope.exported_labels) matchers.push_back("exported_pod!=\"\"");
+  if (scope.beside_exported) matchers.push_back("exported_pod=\"\"");
+  if (matchers.empty()) return metric;
+  return fmt::format("{}{{{}}}", metric, fmt::join(matchers, ","));
 }
 
 // Each share once, whoever has scraped it.
@@ -159,6 +165,14 @@ UseScope use_scope(Time until, seconds since, const std::string& name_space) {
   scope.from = scope.until - (since + scope.step - seconds(1)) / scope.step * scope.step;
   scope.name_space = name_space;
   return scope;
+}
+
+std::vector<UseScope> scopes_with_exported(const UseScope& scope) {
+  UseScope exported = scope;
+  exported.exported_labels = true;
+  UseScope others = scope;
+  others.beside_exported = true;
+  return {exported, others};
 }
 
 std::string exported_labels_query(const UseScope& scope) {

@@ -33,7 +33,13 @@ struct UseScope {
   // exported_namespace and so on where the target has labels with these names, unless the scrape
   // job says honor_labels.
   bool exported_labels = false;
+  // There are such series, which this scope leaves out.
+  bool beside_exported = false;
 };
+
+// The scopes that make up the whole one, where some series may have renamed labels: for instance
+// those before honor_labels was set.
+std::vector<UseScope> scopes_with_exported(const UseScope& scope);
 
 // `from` and `until` in whole steps.
 UseScope use_scope(Time until, std::chrono::seconds since, const std::string& name_space);

@@ -91,8 +91,16 @@ TEST(UseQueries, UseTheLabelsThatPrometheusHasRenamed) {
   const std::string share = "max by (exported_namespace, exported_pod, exported_container, uuid) (";
   EXPECT_THAT(expressions_of(scope),
               Contains(share + "max_over_time(mgpu_container_memory_used_bytes{"
-                               "exported_namespace=\"research\"}[86400s]))"));
+                               "exported_namespace=\"research\",exported_pod!=\"\"}[86400s]))"));
   EXPECT_THAT(owners_query(scope), HasSubstr("group by (exported_namespace, exported_pod, "));
+}
+
+TEST(UseQueries, CountEachSeriesOnceWhereSomeHaveRenamedLabels) {
+  const auto scopes = scopes_with_exported(day_scope());
+  ASSERT_THAT(scopes, SizeIs(2));
+  EXPECT_THAT(owners_query(scopes[0]),
+              HasSubstr("{exported_namespace=\"research\",exported_pod!=\"\"}"));
+  EXPECT_THAT(owners_query(scopes[1]), HasSubstr("{namespace=\"research\",exported_pod=\"\"}"));
 }
 
 TEST(UseQueries, APercentileCountsMissingValuesAsZeroAndHasFewSteps) {
