@@ -2,6 +2,7 @@
 
 #include <fmt/format.h>
 
+#include <algorithm>
 #include <charconv>
 #include <string_view>
 #include <utility>
@@ -18,6 +19,9 @@ using kube::JsonValue;
 
 constexpr int kUnauthorizedStatus = 401;
 constexpr int kForbiddenStatus = 403;
+constexpr std::string_view kVector = "vector";
+// "bad_data", "execution", "too_many_requests", ...
+constexpr std::size_t kErrorTypeShown = 32;
 
 // The members of an answer, as far as they are read.
 struct Body {
@@ -31,7 +35,8 @@ struct Body {
 };
 
 std::string shown(std::string_view message) {
-  return json_escaped(cut_text(message, kMessageShown));
+  const std::string escaped = json_escaped(cut_text(message, kMessageShown));
+  return std::string(cut_text(escaped, kMessageShown));
 }
 
 // "NaN", "+Inf" and "-Inf" are numbers, too; a plus is not for from_chars.
@@ -148,7 +153,8 @@ Result<Answer> answer_in(const kube::Response& response, std::string_view result
   auto body = read_body(response.body);
   if (body && body->status == "error") {
     return error(fmt::format("Prometheus answers {} {}: {}", response.status,
-                             shown(body->error_type), shown(body->error)));
+                             shown(cut_text(body->error_type, kErrorTypeShown)),
+                             shown(body->error)));
   }
   if (!response.ok() || response.body.find_first_not_of(" \t\r\n") == std::string::npos ||
       response.body[response.body.find_first_not_of(" \t\r\n")] != '{') {
@@ -166,6 +172,10 @@ Result<Answer> answer_in(const kube::Response& response, std::string_view result
   if (!body->problem.empty()) {
     return error("the answer of Prometheus cannot be used: " + body->problem);
   }
+  const auto has_many = [](const Series& series) { return series.samples.size() != 1; };
+  if (result_type == kVector && std::ranges::any_of(body->answer.series, has_many)) {
+    return error("a series of a vector of Prometheus must have one sample, has several");
+  }
   return std::move(body->answer);
 }
 
@@ -177,7 +187,7 @@ std::string_view Series::label(std::string_view name) const {
 }
 
 Result<Answer> vector_in(const kube::Response& response) {
-  return answer_in(response, "vector");
+  return answer_in(response, kVector);
 }
 
 Result<Answer> matrix_in(const kube::Response& response) {

@@ -128,6 +128,12 @@ TEST(PrometheusAnswer, RefusesAnotherKindOfResult) {
             "the answer of Prometheus must have the status success, has \"\"");
 }
 
+TEST(PrometheusAnswer, RefusesSeveralSamplesInAVector) {
+  EXPECT_EQ(problem_of(vector_in(answer(R"({"status":"success","data":{"resultType":"vector",
+                "result":[{"metric":{},"values":[[1,"1"],[2,"2"]]}]}})"))),
+            "a series of a vector of Prometheus must have one sample, has several");
+}
+
 std::string vector_of(const std::string& series) {
   return R"({"status":"success","data":{"resultType":"vector","result":[)" + series + "]}}";
 }
