@@ -1,8 +1,12 @@
 package cluster
 
 import (
+	"crypto/sha256"
+	"encoding/json"
 	"fmt"
 	"net/http"
+	"os"
+	"path/filepath"
 	"strings"
 	"testing"
 	"time"
@@ -35,7 +39,7 @@ func newPrometheusWorld(t *testing.T) *PrometheusWorld {
 	cards := v100s(2)
 	cards[0].Processes = []TestProcess{{Pid: processInPod(t, string(world.pod.UID)), MemoryMiB: usedMemoryMiB, SMPercent: usedCore}}
 	world.plugin.writeCards(t, cards)
-	world.plugin.writeRecordOf(t, world.pod.Namespace, world.pod.Name, string(world.pod.UID))
+	world.writeRecord(t)
 	world.plugin.start(t)
 	waitFor(t, time.Minute, "the plugin to measure the container", func() (bool, string) {
 		_, text, err := world.plugin.get("/metrics")
@@ -57,6 +61,25 @@ func (w *PrometheusWorld) bindPod(t *testing.T) {
 		Annotations: map[string]string{assumedKey: "true", indexKeyPrefix + "c0": "0"}},
 		Target: corev1.ObjectReference{Kind: "Node", Name: w.own}}
 	if err := plane.admin.CoreV1().Pods(namespace).Bind(w.ctx, binding, metav1.CreateOptions{}); err != nil {
+		t.Fatal(err)
+	}
+}
+
+// writeRecord writes the record of the pod's container, which the plugin reads when it starts.
+func (w *PrometheusWorld) writeRecord(t *testing.T) {
+	t.Helper()
+	id := fmt.Sprintf("%x", sha256.Sum256([]byte("c0")))[:16] + "-a"
+	text, err := json.Marshal(map[string]any{"version": 1, "allocation": id, "devices": []string{"c0"},
+		"owner": map[string]any{"namespace": w.pod.Namespace, "pod": w.pod.Name, "uid": w.pod.UID, "container": "c0",
+			"kind": "app", "position": 0},
+		"cards": []any{map[string]any{"index": 0, "uuid": v100(0).UUID, "core": grantedCore, "memoryMiB": grantedMemoryMiB}}})
+	if err != nil {
+		t.Fatal(err)
+	}
+	if err := os.MkdirAll(w.plugin.recordFolder(), 0o700); err != nil {
+		t.Fatal(err)
+	}
+	if err := os.WriteFile(filepath.Join(w.plugin.recordFolder(), id+".json"), text, 0o600); err != nil {
 		t.Fatal(err)
 	}
 }
@@ -105,7 +128,7 @@ func TestWebShowsWhatAPodUses(t *testing.T) {
 		window(1100, 860, 1, false), colorScheme("dark"))
 	page.waitLive()
 	page.waitText("#detail-title", "Pod "+world.pod.Namespace+"/train")
-	page.waitText("#detail-body .use-table", "app")
+	page.waitText("#detail-body .use-table", "c0")
 	page.waitText("#detail-body .use-table", "20 % of 40 %")
 	page.waitText("#detail-body .use-table", "1 GiB of 7.8 GiB")
 	page.waitText("#detail-body", "From Prometheus, at ")
