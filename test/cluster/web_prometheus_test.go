@@ -30,11 +30,11 @@ const (
 	grantedCore, grantedMemoryMiB = 40, 8000 // as in the record
 )
 
-func newPrometheusWorld(t *testing.T) *PrometheusWorld {
+func newPrometheusWorld(t *testing.T, namespace string) *PrometheusWorld {
 	t.Helper()
 	prometheusProgram(t, "prometheus")
 	world := &PrometheusWorld{PluginWorld: newPluginWorld(t), prometheus: newPrometheus(t)}
-	world.bindPod(t)
+	world.bindPod(t, namespace)
 	world.plugin = world.newPlugin(t, world.podToken(t, world.own))
 	cards := v100s(2)
 	cards[0].Processes = []TestProcess{{Pid: processInPod(t, string(world.pod.UID)), MemoryMiB: usedMemoryMiB, SMPercent: usedCore}}
@@ -52,9 +52,12 @@ func newPrometheusWorld(t *testing.T) *PrometheusWorld {
 }
 
 // bindPod binds a pod to card 0 of the plugin's node, as a scheduler with the extender does.
-func (w *PrometheusWorld) bindPod(t *testing.T) {
+func (w *PrometheusWorld) bindPod(t *testing.T, namespace string) {
 	t.Helper()
-	namespace := newNamespace(w.ctx, t)
+	if err := plane.createNamespace(w.ctx, namespace); err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() { removePods(namespace) })
 	create(w.ctx, t, newPod(namespace, "train").scheduler("nobody").share(grantedCore, grantedMemoryMiB))
 	w.pod = get(w.ctx, t, namespace, "train")
 	binding := &corev1.Binding{ObjectMeta: metav1.ObjectMeta{Name: w.pod.Name, Namespace: namespace, UID: w.pod.UID,
@@ -92,7 +95,7 @@ func (w *PrometheusWorld) startPrometheus(t *testing.T) {
 
 // The page shows the history of Prometheus, and what the extender has itself before and after it.
 func TestWebShowsTheHistoryOfPrometheus(t *testing.T) {
-	world := newPrometheusWorld(t)
+	world := newPrometheusWorld(t, "speech")
 	page := world.extender.openPage(t, "/web/")
 	page.waitLive()
 	page.click("#history summary")
@@ -122,7 +125,7 @@ func percentOf(amount inspectedAmount) string {
 }
 
 func TestWebShowsWhatAPodUses(t *testing.T) {
-	world := newPrometheusWorld(t)
+	world := newPrometheusWorld(t, "vision")
 	world.startPrometheus(t)
 	page := world.extender.openPage(t, "/web/#/pod/"+world.pod.Namespace+"/"+world.pod.Name,
 		window(1100, 860, 1, false), colorScheme("dark"))
