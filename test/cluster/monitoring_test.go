@@ -158,14 +158,9 @@ func processInPod(t *testing.T, uid string) int {
 // writeRecord writes the record of a container with a share of card 0. The plugin has not started yet.
 func (p *DevicePlugin) writeRecord(t *testing.T, pod, uid string) {
 	t.Helper()
-	p.writeRecordOf(t, "monitored", pod, uid)
-}
-
-func (p *DevicePlugin) writeRecordOf(t *testing.T, namespace, pod, uid string) {
-	t.Helper()
 	id := fmt.Sprintf("%x", sha256.Sum256([]byte("c0")))[:16] + "-a"
 	text, err := json.Marshal(map[string]any{"version": 1, "allocation": id, "devices": []string{"c0"},
-		"owner": map[string]any{"namespace": namespace, "pod": pod, "uid": uid, "container": "app", "kind": "app",
+		"owner": map[string]any{"namespace": "monitored", "pod": pod, "uid": uid, "container": "app", "kind": "app",
 			"position": 0},
 		"cards": []any{map[string]any{"index": 0, "uuid": v100(0).UUID, "core": 40, "memoryMiB": 8000}}})
 	if err != nil {

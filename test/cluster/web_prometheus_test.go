@@ -1,8 +1,12 @@
 package cluster
 
 import (
+	"crypto/sha256"
+	"encoding/json"
 	"fmt"
 	"net/http"
+	"os"
+	"path/filepath"
 	"strings"
 	"testing"
 	"time"
@@ -26,16 +30,16 @@ const (
 	grantedCore, grantedMemoryMiB = 40, 8000 // as in the record
 )
 
-func newPrometheusWorld(t *testing.T) *PrometheusWorld {
+func newPrometheusWorld(t *testing.T, namespace string) *PrometheusWorld {
 	t.Helper()
 	prometheusProgram(t, "prometheus")
 	world := &PrometheusWorld{PluginWorld: newPluginWorld(t), prometheus: newPrometheus(t)}
-	world.bindPod(t)
+	world.bindPod(t, namespace)
 	world.plugin = world.newPlugin(t, world.podToken(t, world.own))
 	cards := v100s(2)
 	cards[0].Processes = []TestProcess{{Pid: processInPod(t, string(world.pod.UID)), MemoryMiB: usedMemoryMiB, SMPercent: usedCore}}
 	world.plugin.writeCards(t, cards)
-	world.plugin.writeRecordOf(t, world.pod.Namespace, world.pod.Name, string(world.pod.UID))
+	world.writeRecord(t)
 	world.plugin.start(t)
 	waitFor(t, time.Minute, "the plugin to measure the container", func() (bool, string) {
 		_, text, err := world.plugin.get("/metrics")
@@ -48,15 +52,37 @@ func newPrometheusWorld(t *testing.T) *PrometheusWorld {
 }
 
 // bindPod binds a pod to card 0 of the plugin's node, as a scheduler with the extender does.
-func (w *PrometheusWorld) bindPod(t *testing.T) {
+func (w *PrometheusWorld) bindPod(t *testing.T, namespace string) {
 	t.Helper()
-	namespace := newNamespace(w.ctx, t)
+	if err := plane.createNamespace(w.ctx, namespace); err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() { removePods(namespace) })
 	create(w.ctx, t, newPod(namespace, "train").scheduler("nobody").share(grantedCore, grantedMemoryMiB))
 	w.pod = get(w.ctx, t, namespace, "train")
 	binding := &corev1.Binding{ObjectMeta: metav1.ObjectMeta{Name: w.pod.Name, Namespace: namespace, UID: w.pod.UID,
 		Annotations: map[string]string{assumedKey: "true", indexKeyPrefix + "c0": "0"}},
 		Target: corev1.ObjectReference{Kind: "Node", Name: w.own}}
 	if err := plane.admin.CoreV1().Pods(namespace).Bind(w.ctx, binding, metav1.CreateOptions{}); err != nil {
+		t.Fatal(err)
+	}
+}
+
+// writeRecord writes the record of the pod's container, which the plugin reads when it starts.
+func (w *PrometheusWorld) writeRecord(t *testing.T) {
+	t.Helper()
+	id := fmt.Sprintf("%x", sha256.Sum256([]byte("c0")))[:16] + "-a"
+	text, err := json.Marshal(map[string]any{"version": 1, "allocation": id, "devices": []string{"c0"},
+		"owner": map[string]any{"namespace": w.pod.Namespace, "pod": w.pod.Name, "uid": w.pod.UID, "container": "c0",
+			"kind": "app", "position": 0},
+		"cards": []any{map[string]any{"index": 0, "uuid": v100(0).UUID, "core": grantedCore, "memoryMiB": grantedMemoryMiB}}})
+	if err != nil {
+		t.Fatal(err)
+	}
+	if err := os.MkdirAll(w.plugin.recordFolder(), 0o700); err != nil {
+		t.Fatal(err)
+	}
+	if err := os.WriteFile(filepath.Join(w.plugin.recordFolder(), id+".json"), text, 0o600); err != nil {
 		t.Fatal(err)
 	}
 }
@@ -69,7 +95,7 @@ func (w *PrometheusWorld) startPrometheus(t *testing.T) {
 
 // The page shows the history of Prometheus, and what the extender has itself before and after it.
 func TestWebShowsTheHistoryOfPrometheus(t *testing.T) {
-	world := newPrometheusWorld(t)
+	world := newPrometheusWorld(t, "speech")
 	page := world.extender.openPage(t, "/web/")
 	page.waitLive()
 	page.click("#history summary")
@@ -99,13 +125,13 @@ func percentOf(amount inspectedAmount) string {
 }
 
 func TestWebShowsWhatAPodUses(t *testing.T) {
-	world := newPrometheusWorld(t)
+	world := newPrometheusWorld(t, "vision")
 	world.startPrometheus(t)
 	page := world.extender.openPage(t, "/web/#/pod/"+world.pod.Namespace+"/"+world.pod.Name,
 		window(1100, 860, 1, false), colorScheme("dark"))
 	page.waitLive()
 	page.waitText("#detail-title", "Pod "+world.pod.Namespace+"/train")
-	page.waitText("#detail-body .use-table", "app")
+	page.waitText("#detail-body .use-table", "c0")
 	page.waitText("#detail-body .use-table", "20 % of 40 %")
 	page.waitText("#detail-body .use-table", "1 GiB of 7.8 GiB")
 	page.waitText("#detail-body", "From Prometheus, at ")
