@@ -234,7 +234,7 @@ func TestMetricsInTheNetworkNeedATokenWithTheRight(t *testing.T) {
 	}
 }
 
-// bindReaderRole binds a ClusterRole of deploy/rbac to a user, as README says.
+// bindReaderRole binds a ClusterRole of deploy/rbac to a user, as deploy/EXTENDER.md says.
 func bindReaderRole(ctx context.Context, t *testing.T, role, user string) {
 	t.Helper()
 	binding := &rbacv1.ClusterRoleBinding{

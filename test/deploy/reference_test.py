@@ -15,7 +15,7 @@ SCRIPT = ROOT / "deploy/reference.py"
 PAGE = ROOT / "deploy/REFERENCE.md"
 # Pages for users. Flags of other programs are written there only within commands, or with their program.
 DOCUMENTS = ["README.md", "extender/kubectl/README.md",
-             *(f"deploy/{name}.md" for name in ("INSTALL", "METRICS", "MIGRATION", "OPERATIONS", "PROBLEMS", "SECURITY"))]
+             *(f"deploy/{name}.md" for name in ("EXTENDER", "INSTALL", "METRICS", "MIGRATION", "NODE", "OPERATIONS", "PROBLEMS", "SECURITY"))]
 # Flags that the pages name in sentences, and that are not of these programs alone.
 OTHERS = {
     "all programs": {"--help"},
