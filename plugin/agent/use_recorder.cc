@@ -51,7 +51,10 @@ ReportedPods UseRecorder::reported_pods() const {
 void UseRecorder::add(const std::vector<ContainerUse>& containers, const std::vector<CardUse>& use,
                       std::uint64_t reads) {
   ReadCards cards;
-  for (const CardUse& card : use) cards[card.uuid] = card.measured;
+  for (const CardUse& card : use) {
+    // Otherwise a container without a process in the list may have one.
+    if (card.listed) cards[card.uuid] = card.measured;
+  }
   const auto held = held_shares(containers, cards, reported_pods());
   const bool fresh = reads_ != reads;
   reads_ = reads;

@@ -48,9 +48,10 @@ class UseRecorderTest : public testing::Test {
     moment_.wall += time;
   }
   // A sample in which the container uses so much of the card.
-  void sample(double percent, bool held = true) {
+  void sample(double percent, bool held = true, bool listed = true) {
     CardUse card{.uuid = CardUuid("GPU-0"), .memory_used = {}, .sm_percent = {}, .processes = {}};
     card.measured = true;
+    card.listed = listed;
     ContainerUse use;
     use.owner = {{"ml", "a"}, pod_.uid(), "main", ContainerKind::kApp, 0};
     use.grant = {CardIndex(0), card.uuid, {Percent(30), MiB(1'000)}};
@@ -99,6 +100,17 @@ TEST_F(UseRecorderTest, ASampleWithoutANewReadOfTheCardsMeasuresNothing) {
   EXPECT_EQ(item()["samples"], 1);
   EXPECT_EQ(item()["secondsMeasured"], 0.0);
   EXPECT_EQ(item()["cardSecondsGranted"], 1.5);
+}
+
+TEST_F(UseRecorderTest, ACardWhoseProcessesAreNotListedIsNotMeasured) {
+  sample(20);
+  pass(seconds(5));
+  sample(20, true, false);
+  pass(seconds(5));
+  sample(20);
+  EXPECT_EQ(item()["samples"], 2);
+  EXPECT_EQ(item()["secondsMeasured"], 0.0);
+  EXPECT_EQ(item()["cardSecondsGranted"], 3.0);
 }
 
 TEST_F(UseRecorderTest, AContainerThatHasEndedStaysInTheAccountAndForAWhileInTheMetrics) {
