@@ -5,6 +5,7 @@
 #include <utility>
 #include <vector>
 
+#include "common/base/log.h"
 #include "common/base/utc_text.h"
 #include "common/contract/contract.h"
 
@@ -49,6 +50,10 @@ void ClusterEvents::start() {
 
 void ClusterEvents::poll() {
   if (!decides_()) return;
+  if (dropped() > 0 && !std::exchange(logged_dropped_, true)) {
+    log_warn("an Event could not be written; kubectl mgpu doctor names rights that are missing",
+             {{"metric", "mgpu_extender_events_dropped_total"}});
+  }
   Findings findings;
   find_pods(findings);
   find_nodes(findings);

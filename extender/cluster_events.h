@@ -66,8 +66,10 @@ class ClusterEvents {
   Executor& executor_;
   const std::function<bool()> decides_;
   kube::EventRecorder recorder_;
-  std::map<std::string, Known> known_;  // on the executor
-  CallbackGuard polls_;                 // ends first
+  // On the executor.
+  std::map<std::string, Known> known_;
+  bool logged_dropped_ = false;
+  CallbackGuard polls_;  // ends first
 };
 
 }  // namespace mgpu::extender

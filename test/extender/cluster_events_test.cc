@@ -7,6 +7,7 @@
 #include <string>
 #include <vector>
 
+#include "common/base/log.h"
 #include "test/support/ledger_text.h"
 #include "test/support/node_server.h"
 
@@ -23,6 +24,7 @@ using EventJson = test::NodeServer::Json;
 class ClusterEventsTest : public testing::Test {
  protected:
   ClusterEventsTest() {
+    EXPECT_TRUE(set_log_level("off"));
     ledger.apply_node(test::facts_of("n1: 0[100/1000] 1[100/1000]"));
     start();
   }
