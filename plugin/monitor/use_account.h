@@ -84,6 +84,9 @@ struct ShareUse {
   std::chrono::sys_seconds to;  // of the last sample that counts
   double granted_card_seconds = 0;
   double used_card_seconds = 0;
+  // The parts of both that count from before this process began. They are not saved.
+  double granted_card_seconds_before = 0;
+  double used_card_seconds_before = 0;
   double measured_seconds = 0;
   std::optional<MiB> memory_peak{};
   std::int64_t samples = 0;  // with a value of the driver
@@ -139,6 +142,8 @@ class UseAccount {
   void add_share(const UseMoment& now, const HeldShare& share, bool fresh);
   void measure(const UseMoment& now, const HeldShare& share, Entry& entry) const;
   void end_share(const UseMoment& now, Entry& entry) const;
+  // Adds the time since the last sample.
+  void add_granted(const UseMoment& now, ShareUse& use) const;
   void remove_oldest();
   // The time since the last sample, in seconds.
   double elapsed(const UseMoment& now) const;

@@ -54,6 +54,16 @@ TEST_F(UseMetricsTest, HasTheAccountOfAContainer) {
   EXPECT_THAT(text, HasSubstr("# TYPE mgpu_container_memory_peak_bytes gauge\n"));
 }
 
+TEST_F(UseMetricsTest, CountsSinceThisProcessBegan) {
+  ShareUse use = used_share();
+  use.granted_card_seconds_before = 40;
+  use.used_card_seconds_before = 12;
+  const std::string text = text_with({use});
+  EXPECT_THAT(text, HasSubstr(line("mgpu_container_granted_card_seconds_total", "0.5")));
+  EXPECT_THAT(text, HasSubstr(line("mgpu_container_used_card_seconds_total", "0.25")));
+  EXPECT_THAT(text, HasSubstr(line("mgpu_container_memory_peak_bytes", "2097152")));
+}
+
 TEST_F(UseMetricsTest, HasTheOwnerOfAContainerOnce) {
   const std::string text = text_with({used_share("u", 0, 0), used_share("u", 0, 1)});
   const std::string line =
