@@ -23,7 +23,7 @@ struct PodOwner {
 // makes them. A pod without a controller is its own owner, of kind "Pod".
 //
 // Whoever may create pods chooses the owner, which is a text without any check by the API server. A
-// controller whose kind or name is not one of Kubernetes counts as none, so that its pods are
+// controller whose kind or name is not valid in Kubernetes counts as none, so that its pods are
 // still charged: one that is empty or too long, or has other characters than letters, digits, "-",
 // "." and, in a name, ":".
 PodOwner owner_of(const Pod& pod);
