@@ -61,7 +61,7 @@ class UseRecorderTest : public testing::Test {
     recorder_->add(held ? std::vector{use} : std::vector<ContainerUse>(), {card}, ++reads_);
   }
   // The value of the one series with this name.
-  double metric(const std::string& name) const {
+  double metric(const std::string& name) {
     const std::string text = metrics_.text();
     const std::size_t at = text.find("\n" + name + "{");
     const std::size_t value = text.find("} ", at);
