@@ -36,8 +36,8 @@ void DriftWatch::update(DriftKind kind, const DriftFacts& facts, Changes& change
   for (auto& [key, entry] : entries_) {
     if (std::get<DriftKind>(key) == kind) ++entry.missed;
   }
-  std::size_t& left_out = left_out_[kind];
-  left_out = 0;
+  std::size_t& without_room = left_out_[kind];
+  without_room = 0;
   for (Drift& drift : find(kind, facts)) {
     if (drift.since == Instant()) drift.since = facts.now;
     drift.message = cut_text(drift.message, kDriftMessageMax);
@@ -53,7 +53,7 @@ void DriftWatch::update(DriftKind kind, const DriftFacts& facts, Changes& change
     } else if (entries_.size() < kDriftsMax) {
       entries_[key] = Entry{.drift = std::move(drift), .first = facts.now, .last = facts.now};
     } else {
-      ++left_out;
+      ++without_room;
     }
   }
   std::erase_if(entries_, [&](const auto& one) {
