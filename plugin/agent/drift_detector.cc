@@ -104,9 +104,9 @@ void DriftDetector::report(const Drift& drift) {
       "drift found",
       {{"kind", kind}, {"pod", of_pod ? to_string(drift.pod) : ""}, {"problem", drift.message}});
   // An unused share breaks no pod, so its Event is of type Normal.
-  const auto type =
-      drift.kind == DriftKind::kUnusedShare ? Event::Type::kNormal : Event::Type::kWarning;
-  const Event event{type, "MGPU" + kind, drift.message};
+  const auto type = drift.kind == DriftKind::kUnusedShare ? kube::Event::Type::kNormal
+                                                          : kube::Event::Type::kWarning;
+  const kube::Event event{type, "MGPU" + kind, drift.message};
   if (of_pod) {
     parts_.events.on_pod(drift.pod, drift.uid, event);
   } else {
