@@ -23,13 +23,6 @@ using Values = std::vector<std::string>;
 
 // --- values as text ------------------------------------------------------------------------------
 
-struct Unit {
-  std::string_view name;
-  std::int64_t milliseconds;
-};
-// Ascending; each is a multiple of the one before.
-constexpr std::array<Unit, 4> kUnits{{{"ms", 1}, {"s", 1'000}, {"m", 60'000}, {"h", 3'600'000}}};
-
 // Removes the number that `text` starts with. CLI11 is less strict: it also accepts "0x10", " 1"
 // and "010" (as eight).
 std::optional<std::int64_t> take_number(std::string_view& text) {
@@ -43,20 +36,10 @@ std::optional<std::int64_t> take_number(std::string_view& text) {
 // A whole number and "ms", "s", "m" or "h".
 std::optional<Duration> read_duration(std::string_view text) {
   const auto number = take_number(text);
-  const auto unit = std::find_if(kUnits.begin(), kUnits.end(),
-                                 [&](const Unit& each) { return each.name == text; });
-  if (!number || *number < 0 || unit == kUnits.end()) return std::nullopt;
+  const auto unit = std::ranges::find(kDurationUnits, text, &DurationUnit::name);
+  if (!number || *number < 0 || unit == kDurationUnits.end()) return std::nullopt;
   if (*number > std::numeric_limits<std::int64_t>::max() / unit->milliseconds) return std::nullopt;
   return Duration(*number * unit->milliseconds);
-}
-
-// In the largest unit that is exact: "90s", "2m".
-std::string duration_text(Duration duration) {
-  const Unit* exact = &kUnits[0];
-  for (const Unit& unit : kUnits) {
-    if (duration.count() != 0 && duration.count() % unit.milliseconds == 0) exact = &unit;
-  }
-  return fmt::format("{}{}", duration.count() / exact->milliseconds, exact->name);
 }
 
 // "a, b or c"

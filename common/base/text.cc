@@ -79,4 +79,12 @@ std::string in_quotes(std::string_view value) {
   return '"' + json_escaped(shown) + (shown.size() < value.size() ? "...\"" : "\"");
 }
 
+std::string duration_text(std::chrono::milliseconds duration) {
+  const DurationUnit* exact = &kDurationUnits[0];
+  for (const DurationUnit& unit : kDurationUnits) {
+    if (duration.count() != 0 && duration.count() % unit.milliseconds == 0) exact = &unit;
+  }
+  return fmt::format("{}{}", duration.count() / exact->milliseconds, exact->name);
+}
+
 }  // namespace mgpu

@@ -1,8 +1,11 @@
-// Prepares text from outside for error sentences, log lines and JSON. The functions are pure and
-// thread-safe.
+// Prepares text from outside for error sentences, log lines and JSON, and writes durations. The
+// functions are pure and thread-safe.
 #pragma once
 
+#include <array>
+#include <chrono>
 #include <cstddef>
+#include <cstdint>
 #include <string>
 #include <string_view>
 
@@ -30,5 +33,15 @@ std::string json_escaped(std::string_view text);
 // A value for an error sentence: in quotes, escaped, and cut with "..." after kQuotedValueMax
 // bytes.
 std::string in_quotes(std::string_view value);
+
+struct DurationUnit {
+  std::string_view name;
+  std::int64_t milliseconds;
+};
+// Ascending; each is a multiple of the one before.
+inline constexpr std::array<DurationUnit, 4> kDurationUnits{
+    {{"ms", 1}, {"s", 1'000}, {"m", 60'000}, {"h", 3'600'000}}};
+// In the largest unit that is exact: "90s", "2m".
+std::string duration_text(std::chrono::milliseconds duration);
 
 }  // namespace mgpu

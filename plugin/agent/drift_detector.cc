@@ -65,7 +65,7 @@ DriftFacts DriftDetector::facts(CardProcesses processes) {
   if (const auto own = own_pod_.empty() ? std::nullopt : parts_.pods.find(own_pod_)) {
     facts.own.name_space = own->metadata.name_space;
   }
-  facts.listed = ask_kubelet(facts);
+  facts.listed = query_kubelet(facts);
   facts.checkpointed = once([this] { return checkpointed(); });
   facts.with_processes = once([this]() -> std::optional<std::set<PodUid>> {
     auto pods = parts_.processes.pods();
@@ -74,9 +74,9 @@ DriftFacts DriftDetector::facts(CardProcesses processes) {
   return facts;
 }
 
-std::optional<DriftDetector::Listed> DriftDetector::ask_kubelet(const DriftFacts& facts) {
-  if (facts.now < next_question_) return std::nullopt;
-  next_question_ = facts.now + settings_.kubelet_period;
+std::optional<DriftDetector::Listed> DriftDetector::query_kubelet(const DriftFacts& facts) {
+  if (facts.now < next_query_) return std::nullopt;
+  next_query_ = facts.now + settings_.kubelet_period;
   if (!runs_with_cards(facts, settings_.contract)) return Listed();
   const auto containers =
       parts_.pod_resources.list(settings_.contract.core_resource, kDriftKubeletTimeout);
@@ -103,10 +103,10 @@ void DriftDetector::report(const Drift& drift) {
   log_warn(
       "drift found",
       {{"kind", kind}, {"pod", of_pod ? to_string(drift.pod) : ""}, {"problem", drift.message}});
-  // An unused share harms nobody.
-  const auto type =
-      drift.kind == DriftKind::kUnusedShare ? Event::Type::kNormal : Event::Type::kWarning;
-  const Event event{type, "MGPU" + kind, drift.message};
+  // An unused share breaks no pod, so its Event is of type Normal.
+  const auto type = drift.kind == DriftKind::kUnusedShare ? kube::Event::Type::kNormal
+                                                          : kube::Event::Type::kWarning;
+  const kube::Event event{type, "MGPU" + kind, drift.message};
   if (of_pod) {
     parts_.events.on_pod(drift.pod, drift.uid, event);
   } else {
@@ -117,14 +117,14 @@ void DriftDetector::report(const Drift& drift) {
 void DriftDetector::step(CardProcesses processes) {
   if (!parts_.pods.listed()) return;
   const auto changes = watch_.step(facts(std::move(processes)));
-  for (const Drift& drift : changes.found) report(drift);
+  for (const Drift& drift : changes.begun) report(drift);
   for (const Drift& drift : changes.ended) {
     log_info("drift ended", {{"kind", std::string(label(drift.kind))},
                              {"pod", drift.pod.name.empty() ? "" : to_string(drift.pod)},
                              {"container", drift.container},
                              {"card", drift.index ? std::to_string(drift.index->value()) : ""}});
   }
-  DriftList list{watch_.found(), watch_.left_out()};
+  DriftList list{watch_.current(), watch_.left_out()};
   const MutexLock lock(mutex_);
   list_ = std::move(list);
 }

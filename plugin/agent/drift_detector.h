@@ -39,7 +39,7 @@ class DriftDetector {
     std::string plugin_folder;  // with kubelet's checkpoint
     std::string proc_folder;
     Duration unused_after{};
-    Duration kubelet_period{};  // between two questions to kubelet
+    Duration kubelet_period{};  // between two queries of kubelet's PodResources
   };
 
   // All of `parts` outlive it.
@@ -58,7 +58,7 @@ class DriftDetector {
   using Checkpointed = std::set<std::pair<PodUid, std::string>>;
 
   DriftFacts facts(CardProcesses processes);
-  std::optional<Listed> ask_kubelet(const DriftFacts& facts);
+  std::optional<Listed> query_kubelet(const DriftFacts& facts);
   std::optional<Checkpointed> checkpointed() const;
   void report(const Drift& drift);
 
@@ -68,7 +68,7 @@ class DriftDetector {
   // Of the one thread.
   DriftWatch watch_;
   std::uint64_t reads_ = 0;  // of the cards before the last step
-  Instant next_question_{};
+  Instant next_query_{};
 
   mutable Mutex mutex_;
   DriftList list_ MGPU_GUARDED_BY(mutex_);

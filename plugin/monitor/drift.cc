@@ -3,7 +3,6 @@
 #include <fmt/format.h>
 
 #include <algorithm>
-#include <charconv>
 #include <map>
 #include <tuple>
 
@@ -16,35 +15,15 @@ constexpr std::string_view kDeleteAndSchedule =
     "delete the pod, so that it is created and scheduled again";
 // The longest name of a pod (RFC 1123 subdomain).
 constexpr std::size_t kShownMax = 253;
-constexpr std::size_t kIndexListMax = 4'096;
 // The name of nvidia-cuda-mps-server, as the kernel cuts it.
 constexpr std::string_view kMpsServer = "nvidia-cuda-mps";
 
 // --- cards of containers -------------------------------------------------------------------------
 
-// The indices of an annotation in any order, since "2,0" says the same as "0,2". Not set: there are
-// others than indices in it.
-std::optional<std::set<CardIndex>> indices_in(std::string_view text) {
-  if (text.size() > kIndexListMax) return std::nullopt;
-  std::set<CardIndex> indices;
-  while (true) {
-    const std::size_t comma = std::min(text.find(','), text.size());
-    std::string_view one = text.substr(0, comma);
-    while (one.starts_with(' ')) one.remove_prefix(1);
-    while (one.ends_with(' ')) one.remove_suffix(1);
-    std::int32_t index = 0;
-    const auto [end, failure] = std::from_chars(one.data(), one.data() + one.size(), index);
-    if (failure != std::errc() || end != one.data() + one.size()) return std::nullopt;
-    indices.insert(CardIndex(index));
-    if (comma == text.size()) return indices;
-    text.remove_prefix(comma + 1);
-  }
-}
-
-std::set<CardIndex> indices_of(const Record& record) {
-  std::set<CardIndex> indices;
-  for (const CardGrant& card : record.cards) indices.insert(card.index);
-  return indices;
+// The extender refuses a list that the contract does not permit, such as "2,0".
+bool names_cards_of(const std::string& annotation, const Record& record) {
+  const auto indices = parse_card_indices(annotation);
+  return indices && std::ranges::equal(*indices, record.cards, {}, {}, &CardGrant::index);
 }
 
 // "card 0", "cards 0,2"
@@ -162,8 +141,8 @@ class Shares {
          at != annotations.end() && at->first.starts_with(contract_.index_prefix); ++at) {
       const std::string name = at->first.substr(contract_.index_prefix.size());
       if ((!container.empty() && name != container) || recorded_.contains({uid, name})) continue;
-      const auto indices = indices_in(at->second);
-      if (indices && indices->contains(card.index)) return true;
+      const auto indices = parse_card_indices(at->second);
+      if (indices && std::ranges::binary_search(*indices, card.index)) return true;
     }
     return false;
   }
@@ -185,7 +164,7 @@ bool is_own(const ProcessSample& process, const OwnProcesses& own, const kube::P
   return pod != nullptr && !own.name_space.empty() && pod->metadata.name_space == own.name_space;
 }
 
-struct Strangers {
+struct UnallocatedProcesses {
   const CardFacts* card = nullptr;
   const kube::Pod* pod = nullptr;
   std::string container;
@@ -199,7 +178,7 @@ std::string describe_processes(const std::vector<const ProcessSample*>& processe
   return fmt::format("{} processes, such as {},", processes.size(), one);
 }
 
-Drift without_share(const PodUid& uid, const Strangers& found) {
+Drift without_share(const PodUid& uid, const UnallocatedProcesses& found) {
   Drift drift{.kind = DriftKind::kProcessWithoutShare,
               .uid = uid,
               .container = found.container,
@@ -289,7 +268,7 @@ std::vector<Drift> changed_annotations(const DriftFacts& facts, const Contract& 
     const kube::Pod* const pod = find_pod(facts, key.first);
     if (pod == nullptr || pod->finished() || pod->metadata.being_deleted) continue;
     const std::string* const annotation = find_annotation(*pod, key.second, contract);
-    if (annotation != nullptr && indices_in(*annotation) == indices_of(*record)) continue;
+    if (annotation != nullptr && names_cards_of(*annotation, *record)) continue;
     Drift drift{.kind = DriftKind::kChangedAnnotations,
                 .pod = pod->ref(),
                 .uid = pod->uid(),
@@ -327,7 +306,7 @@ std::vector<Drift> pods_without_devices(const DriftFacts& facts, const Contract&
 
 std::vector<Drift> processes_without_share(const DriftFacts& facts, const Contract& contract) {
   const Shares shares(facts, contract);
-  std::map<std::tuple<PodUid, std::string, CardUuid>, Strangers> found;
+  std::map<std::tuple<PodUid, std::string, CardUuid>, UnallocatedProcesses> found;
   for (const ProcessSample& process : facts.processes->samples) {
     const CardFacts* const card = find_healthy_card(facts, process.card);
     if (card == nullptr) continue;
@@ -336,16 +315,16 @@ std::vector<Drift> processes_without_share(const DriftFacts& facts, const Contra
     if (is_own(process, facts.own, pod)) continue;
     const std::string container = pod ? shares.container_of(*pod, *process.container) : "";
     if (!uid.empty() && shares.holds(uid, container, *card)) continue;
-    Strangers& strangers = found[{uid, container, process.card}];
-    strangers.card = card;
-    strangers.pod = pod;
-    strangers.container = container;
-    strangers.processes.push_back(&process);
+    UnallocatedProcesses& unallocated = found[{uid, container, process.card}];
+    unallocated.card = card;
+    unallocated.pod = pod;
+    unallocated.container = container;
+    unallocated.processes.push_back(&process);
   }
   std::vector<Drift> drifts;
   drifts.reserve(found.size());
-  for (const auto& [key, strangers] : found) {
-    drifts.push_back(without_share(std::get<PodUid>(key), strangers));
+  for (const auto& [key, unallocated] : found) {
+    drifts.push_back(without_share(std::get<PodUid>(key), unallocated));
   }
   return drifts;
 }

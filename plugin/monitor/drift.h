@@ -77,8 +77,8 @@ struct DriftFacts {
   std::vector<Record> records;  // bound ones
   std::vector<CardFacts> cards;
   std::optional<CardProcesses> processes{};
-  // The containers of which kubelet's PodResources lists devices. Names belong to several pods, one
-  // after the other.
+  // The containers of which kubelet's PodResources lists devices. A later pod may have the same
+  // name.
   std::optional<std::set<std::pair<PodRef, std::string>>> listed{};
   OwnProcesses own{};
   // These cost more, and are called only where something was found, several times in one step.
@@ -91,8 +91,8 @@ struct DriftFacts {
   std::function<std::optional<std::set<PodUid>>()> with_processes{};
 };
 
-// `since` is not set in these results. The second is for `listed`, the third for `processes`;
-// REQUIRES: they are known.
+// `since` is not set in the results. pods_without_devices REQUIRES facts.listed,
+// processes_without_share REQUIRES facts.processes.
 std::vector<Drift> changed_annotations(const DriftFacts& facts, const Contract& contract);
 std::vector<Drift> pods_without_devices(const DriftFacts& facts, const Contract& contract);
 std::vector<Drift> processes_without_share(const DriftFacts& facts, const Contract& contract);

@@ -18,7 +18,7 @@ bool is_known(DriftKind kind, const DriftFacts& facts) {
 
 }  // namespace
 
-std::vector<Drift> DriftWatch::look(DriftKind kind, const DriftFacts& facts) {
+std::vector<Drift> DriftWatch::find(DriftKind kind, const DriftFacts& facts) {
   switch (kind) {
     case DriftKind::kPodWithoutDevices:
       return pods_without_devices(facts, contract_);
@@ -36,7 +36,9 @@ void DriftWatch::update(DriftKind kind, const DriftFacts& facts, Changes& change
   for (auto& [key, entry] : entries_) {
     if (std::get<DriftKind>(key) == kind) ++entry.missed;
   }
-  for (Drift& drift : look(kind, facts)) {
+  std::size_t& without_room = left_out_[kind];
+  without_room = 0;
+  for (Drift& drift : find(kind, facts)) {
     if (drift.since == Instant()) drift.since = facts.now;
     drift.message = cut_text(drift.message, kDriftMessageMax);
     const Key key(kind, drift.uid, drift.container, drift.card);
@@ -51,7 +53,7 @@ void DriftWatch::update(DriftKind kind, const DriftFacts& facts, Changes& change
     } else if (entries_.size() < kDriftsMax) {
       entries_[key] = Entry{.drift = std::move(drift), .first = facts.now, .last = facts.now};
     } else {
-      ++left_out_;
+      ++without_room;
     }
   }
   std::erase_if(entries_, [&](const auto& one) {
@@ -77,16 +79,15 @@ void DriftWatch::end_with_pods(DriftKind kind, const DriftFacts& facts, Changes&
 
 void DriftWatch::report(Instant now, Changes& changes) {
   for (auto& [key, entry] : entries_) {
-    if (changes.found.size() >= kDriftsReportedPerStep) return;
+    if (changes.begun.size() >= kDriftsReportedPerStep) return;
     if (entry.reported || entry.seen < kTimes || now - entry.first < kDriftConfirm) continue;
     entry.reported = true;
-    changes.found.push_back(entry.drift);
+    changes.begun.push_back(entry.drift);
   }
 }
 
 DriftWatch::Changes DriftWatch::step(const DriftFacts& facts) {
   Changes changes;
-  left_out_ = 0;
   for (const DriftKind kind : kDriftKinds) {
     if (is_known(kind, facts)) {
       update(kind, facts, changes);
@@ -98,11 +99,17 @@ DriftWatch::Changes DriftWatch::step(const DriftFacts& facts) {
   return changes;
 }
 
-std::vector<Drift> DriftWatch::found() const {
+std::vector<Drift> DriftWatch::current() const {
   std::vector<Drift> all;
   for (const auto& [key, entry] : entries_) {
     if (entry.reported) all.push_back(entry.drift);
   }
+  return all;
+}
+
+std::size_t DriftWatch::left_out() const {
+  std::size_t all = 0;
+  for (const auto& [kind, count] : left_out_) all += count;
   return all;
 }
 

@@ -26,15 +26,16 @@ class DriftWatch {
       : contract_(std::move(contract)), unused_shares_(unused_after) {}
 
   struct Changes {
-    std::vector<Drift> found;  // at most kDriftsReportedPerStep; the others in the next steps
+    std::vector<Drift> begun;  // at most kDriftsReportedPerStep; the others in the next steps
     std::vector<Drift> ended;
   };
   Changes step(const DriftFacts& facts);
 
   // The drifts that were reported and have not ended: kDriftsMax at most.
-  std::vector<Drift> found() const;
-  // The number of drifts that the last step has left out, because there were kDriftsMax.
-  std::size_t left_out() const { return left_out_; }
+  std::vector<Drift> current() const;
+  // The number of drifts that were left out, because there were kDriftsMax: of each kind by the
+  // last step that could look for it.
+  std::size_t left_out() const;
 
  private:
   struct Entry {
@@ -47,7 +48,7 @@ class DriftWatch {
   };
   using Key = std::tuple<DriftKind, PodUid, std::string, CardUuid>;
 
-  std::vector<Drift> look(DriftKind kind, const DriftFacts& facts);
+  std::vector<Drift> find(DriftKind kind, const DriftFacts& facts);
   void update(DriftKind kind, const DriftFacts& facts, Changes& changes);
   void end_with_pods(DriftKind kind, const DriftFacts& facts, Changes& changes);
   void report(Instant now, Changes& changes);
@@ -55,7 +56,7 @@ class DriftWatch {
   const Contract contract_;
   UnusedShares unused_shares_;
   std::map<Key, Entry> entries_;
-  std::size_t left_out_ = 0;
+  std::map<DriftKind, std::size_t> left_out_;
 };
 
 }  // namespace mgpu::plugin

@@ -12,14 +12,6 @@
 namespace mgpu::plugin {
 namespace {
 
-// "1 h", "90 min", "30 s"
-std::string duration_for_people(Duration duration) {
-  const std::int64_t seconds = duration.count() / 1'000;
-  if (seconds % 3'600 == 0) return fmt::format("{} h", seconds / 3'600);
-  if (seconds % 60 == 0) return fmt::format("{} min", seconds / 60);
-  return fmt::format("{} s", seconds);
-}
-
 // A process whose container is not in the status of the pod yet may be one of any of the pod's
 // containers.
 bool is_used(const CardProcesses& processes, const PodUid& pod, const CardUuid& card,
@@ -36,11 +28,11 @@ bool is_used(const CardProcesses& processes, const PodUid& pod, const CardUuid& 
 
 std::string UnusedShares::message(const Record& record, const CardGrant& grant) const {
   return fmt::format(
-      "no process of {} has used its {} % and {} MiB of {} for {}; delete the pod if it is not "
-      "needed, or let the container request no card",
-      describe_container(record.owner->container, record.owner->pod), grant.share.core.value(),
-      grant.share.memory.value(), describe_card(grant.index, grant.uuid),
-      duration_for_people(after_));
+      "no process of {} has been on {} for at least {}, where it holds {} % and {} MiB; delete the "
+      "pod if it is not needed, or let the container request no card",
+      describe_container(record.owner->container, record.owner->pod),
+      describe_card(grant.index, grant.uuid), duration_text(after_), grant.share.core.value(),
+      grant.share.memory.value());
 }
 
 void UnusedShares::watch(const Record& record, const CardGrant& grant,

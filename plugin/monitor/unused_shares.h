@@ -1,4 +1,5 @@
-// Finds shares that no process has used for long. Pure.
+// Finds shares of cards on which no process of the container has been for long. Pure. A process
+// that holds a card without computing counts as use.
 //
 //   Watched --no process of the container on the card for `after`--> Unused --a process--> Watched
 //

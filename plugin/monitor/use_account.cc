@@ -48,6 +48,8 @@ UseAccount::UseAccount(SavedUse saved, const UseMoment& now)
   const auto gap = now.wall - saved.saved;
   if (gap > gap.zero() && gap <= kUnwatchedMax) unwatched_ = gap;
   for (ShareUse& use : saved.shares) {
+    use.granted_card_seconds_before = use.granted_card_seconds;
+    use.used_card_seconds_before = use.used_card_seconds;
     Key key(use.uid, use.container, use.grant.uuid);
     entries_.try_emplace(std::move(key), Entry{std::move(use), now.steady});
   }
@@ -86,7 +88,7 @@ void UseAccount::add_share(const UseMoment& now, const HeldShare& share, bool fr
     use.from = use.to = now.wall;
   }
   // The share that was held until now, and not that of this sample.
-  if (use.running) use.granted_card_seconds += cards_of(use.grant) * elapsed(now);
+  if (use.running) add_granted(now, use);
   use.running = true;
   use.grant = share.grant;
   use.to = std::max(use.from, now.wall);
@@ -117,8 +119,13 @@ void UseAccount::end_share(const UseMoment& now, Entry& entry) const {
   entry.point.reset();
   entry.seen = now.steady;
   if (elapsed(now) > seconds_of(kEndGapMax)) return;
-  use.granted_card_seconds += cards_of(use.grant) * elapsed(now);
+  add_granted(now, use);
   use.to = std::max(use.from, now.wall);
+}
+
+void UseAccount::add_granted(const UseMoment& now, ShareUse& use) const {
+  use.granted_card_seconds += cards_of(use.grant) * elapsed(now);
+  use.granted_card_seconds_before += cards_of(use.grant) * seconds_of(unwatched_);
 }
 
 std::vector<const UseAccount::Entry*> UseAccount::sorted() const {

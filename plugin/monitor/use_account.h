@@ -34,9 +34,9 @@
 #include <tuple>
 #include <vector>
 
+#include "common/kube/pod_owner.h"
 #include "plugin/allocation/record.h"
 #include "plugin/monitor/limits.h"
-#include "plugin/monitor/pod_owner.h"
 
 namespace mgpu::plugin {
 
@@ -51,9 +51,9 @@ struct UseMoment {
 struct HeldShare {
   Owner container;
   CardGrant grant;
-  std::optional<PodOwner> pod_owner{};  // none: not known (yet)
-  std::optional<double> sm_percent{};   // of the whole card; none: the driver has no sample
-  std::optional<MiB> memory{};          // none: not known
+  std::optional<kube::PodOwner> pod_owner{};  // none: not known (yet)
+  std::optional<double> sm_percent{};         // of the whole card; none: the driver has no sample
+  std::optional<MiB> memory{};                // none: not known
 };
 
 // For how long the use was how large: seconds by whole percent of a card, rounded up.
@@ -77,13 +77,16 @@ struct ShareUse {
   PodRef pod;
   PodUid uid;
   std::string container;
-  std::optional<PodOwner> pod_owner{};
+  std::optional<kube::PodOwner> pod_owner{};
   CardGrant grant;       // the last one
   bool running = false;  // it holds the share
   std::chrono::sys_seconds from;
   std::chrono::sys_seconds to;  // of the last sample that counts
   double granted_card_seconds = 0;
   double used_card_seconds = 0;
+  // The parts of both that count from before this process began. They are not saved.
+  double granted_card_seconds_before = 0;
+  double used_card_seconds_before = 0;
   double measured_seconds = 0;
   std::optional<MiB> memory_peak{};
   std::int64_t samples = 0;  // with a value of the driver
@@ -139,6 +142,8 @@ class UseAccount {
   void add_share(const UseMoment& now, const HeldShare& share, bool fresh);
   void measure(const UseMoment& now, const HeldShare& share, Entry& entry) const;
   void end_share(const UseMoment& now, Entry& entry) const;
+  // Adds the time since the last sample.
+  void add_granted(const UseMoment& now, ShareUse& use) const;
   void remove_oldest();
   // The time since the last sample, in seconds.
   double elapsed(const UseMoment& now) const;

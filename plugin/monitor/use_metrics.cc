@@ -1,5 +1,6 @@
 #include "plugin/monitor/use_metrics.h"
 
+#include <algorithm>
 #include <map>
 #include <optional>
 #include <string>
@@ -20,17 +21,26 @@ struct UseMetric {
   std::optional<double> (*value)(const ShareUse&);
 };
 
+// A difference of sums may be below 0 by a rounding error.
+double since_begin(double all, double before) {
+  return std::max(all - before, 0.0);
+}
+
 constexpr UseMetric kUseMetrics[] = {
     {"mgpu_container_granted_card_seconds_total",
      "Compute of the card allocated to the container, times the time that it held it; 1 is the "
      "whole card for a second.",
-     Type::Counter, [](const ShareUse& use) { return std::optional(use.granted_card_seconds); }},
+     Type::Counter,
+     [](const ShareUse& use) {
+       return std::optional(since_begin(use.granted_card_seconds, use.granted_card_seconds_before));
+     }},
     {"mgpu_container_used_card_seconds_total",
      "Compute of the card that the container used, times the time; 1 is the whole card for a "
      "second.",
      Type::Counter,
      [](const ShareUse& use) {
-       return use.samples > 0 ? std::optional(use.used_card_seconds) : std::nullopt;
+       if (use.samples == 0) return std::optional<double>();
+       return std::optional(since_begin(use.used_card_seconds, use.used_card_seconds_before));
      }},
     {"mgpu_container_memory_peak_bytes",
      "Largest memory of the card that the container used in a sample.", Type::Gauge,

@@ -172,7 +172,7 @@ func TestNodeDriftOfAShareThatNobodyUses(t *testing.T) {
 	world.runsOn(t, map[int][]int{1: {world.node.pidOf(t, busy, "c0")}})
 	found := world.waitDrifts(t, unusedShare)
 	world.expectDrift(t, found[0], idle, "c0", 0)
-	if !strings.Contains(found[0].Message, "has used its 40 % and 8000 MiB of card 0 ("+v100(0).UUID+") for 10 s; delete the pod") {
+	if !strings.Contains(found[0].Message, "has been on card 0 ("+v100(0).UUID+") for at least 10s, where it holds 40 % and 8000 MiB; delete the pod") {
 		t.Error(found[0].Message)
 	}
 	world.runsOn(t, map[int][]int{0: {world.node.pidOf(t, idle, "c0")}, 1: {world.node.pidOf(t, busy, "c0")}})
@@ -215,9 +215,16 @@ func TestNodeDriftOfChangedAnnotations(t *testing.T) {
 	world.createBound(t, world.pod("two").wholeCards(2), "1,2")
 	two := world.waitRunning(t, "two")
 	permitEdits(t, world)
-	world.annotate(t, two, indexKeyPrefix+"c0", "2,1") // the same cards
-	world.annotate(t, pod, indexKeyPrefix+"c0", "1")
+	world.annotate(t, two, indexKeyPrefix+"c0", "2,1") // the same cards, in an order that the extender refuses
 	found := world.waitDrifts(t, changedAnnotations)
+	world.expectDrift(t, found[0], two, "c0", -1)
+	if !strings.Contains(found[0].Message, `was started on cards 1,2, and its annotation `+indexKeyPrefix+`c0 is "2,1"; set it to "1,2" again`) {
+		t.Error(found[0].Message)
+	}
+	world.annotate(t, two, indexKeyPrefix+"c0", "1,2")
+	world.waitNoDrifts(t, changedAnnotations)
+	world.annotate(t, pod, indexKeyPrefix+"c0", "1")
+	found = world.waitDrifts(t, changedAnnotations)
 	world.expectDrift(t, found[0], pod, "c0", -1)
 	if !strings.Contains(found[0].Message, `was started on card 0, and its annotation `+indexKeyPrefix+`c0 is "1"; set it to "0" again`) {
 		t.Error(found[0].Message)

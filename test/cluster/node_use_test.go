@@ -183,7 +183,16 @@ func (w *NodeWorld) checkUseAfterAnUpgrade(t *testing.T, ended PluginUseItem) {
 		now.SecondsMeasured <= idle.SecondsMeasured {
 		t.Errorf("after the upgrade the share of idle is %+v, before it was %+v", now, idle)
 	}
+	// The counters begin again, so that increase() of Prometheus counts nothing twice.
+	metrics, of := w.plugin.metrics(t), fmt.Sprintf("namespace=%q", w.namespace)
 	after := w.plugin.use(t)
+	if got := metrics.with(grantedSeconds, `pod="busy"`, of); got != 0 {
+		t.Errorf("after the upgrade %s of the ended pod is %v, want 0", grantedSeconds, got)
+	}
+	most := after.of(t, "idle").CardSecondsGranted - idle.CardSecondsGranted
+	if got := metrics.with(grantedSeconds, `pod="idle"`, of); got <= 0 || got > most+0.001 {
+		t.Errorf("after the upgrade %s of idle is %v, want at most %v", grantedSeconds, got, most)
+	}
 	if busy := after.of(t, "busy"); math.Abs(busy.CardSecondsGranted-ended.CardSecondsGranted) > 0.001 ||
 		math.Abs(*busy.CardSecondsUsed-*ended.CardSecondsUsed) > 0.001 || busy.Owner != "web" || busy.Running {
 		t.Errorf("after the upgrade the share of busy is %+v, before it was %+v", busy, ended)

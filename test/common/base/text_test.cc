@@ -114,5 +114,15 @@ TEST(InQuotes, MarksCutValues) {
             '"' + std::string(kQuotedValueMax, 'x') + "...\"");
 }
 
+TEST(DurationText, IsInTheLargestUnitThatIsExact) {
+  using std::chrono::milliseconds;
+  EXPECT_EQ(duration_text(milliseconds(0)), "0ms");
+  EXPECT_EQ(duration_text(milliseconds(1'500)), "1500ms");
+  EXPECT_EQ(duration_text(milliseconds(10'000)), "10s");
+  EXPECT_EQ(duration_text(milliseconds(90'000)), "90s");
+  EXPECT_EQ(duration_text(milliseconds(90 * 60'000)), "90m");
+  EXPECT_EQ(duration_text(milliseconds(120 * 60'000)), "2h");
+}
+
 }  // namespace
 }  // namespace mgpu

@@ -7,6 +7,7 @@
 #include <filesystem>
 #include <fstream>
 #include <nlohmann/json.hpp>
+#include <semaphore>
 #include <thread>
 
 #include "common/base/log.h"
@@ -59,6 +60,14 @@ class UseRecorderTest : public testing::Test {
     use.sm_percent = percent;
     use.processes = 1;
     recorder_->add(held ? std::vector{use} : std::vector<ContainerUse>(), {card}, ++reads_);
+  }
+  // The value of the one series with this name.
+  double metric(const std::string& name) {
+    const std::string text = metrics_.text();
+    const std::size_t at = text.find("\n" + name + "{");
+    const std::size_t value = text.find("} ", at);
+    EXPECT_NE(value, text.npos) << text;
+    return value == text.npos ? -1 : std::stod(text.substr(value + 2));
   }
   Json answer() const { return Json::parse(recorder_->json()); }
   Json item() const {
@@ -144,6 +153,30 @@ TEST_F(UseRecorderTest, ContinuesTheAccountOfAnEarlierProcess) {
   EXPECT_EQ(item()["secondsMeasured"], 10.0);
 }
 
+// A process that is killed loses what it added after the last save.
+TEST_F(UseRecorderTest, MetricsBeginAtZeroAfterACrash) {
+  for (int n = 0; n < 10; ++n) {
+    sample(20);
+    pass(seconds(10));
+  }
+  sample(20);
+  recorder_->save();
+  pass(seconds(10));
+  sample(20);
+  pass(seconds(30));
+  start();
+  recorder_->load();
+  pass(seconds(5));
+  sample(20);
+  EXPECT_NEAR(metric("mgpu_container_granted_card_seconds_total"), 0.3 * 5, 1e-6);
+  EXPECT_NEAR(metric("mgpu_container_used_card_seconds_total"), 0, 1e-6);
+  pass(seconds(10));
+  sample(20);
+  EXPECT_NEAR(metric("mgpu_container_granted_card_seconds_total"), 0.3 * 15, 1e-6);
+  EXPECT_NEAR(metric("mgpu_container_used_card_seconds_total"), 0.2 * 10, 1e-6);
+  EXPECT_NEAR(item()["cardSecondsGranted"].get<double>(), 0.3 * 155, 1e-3);
+}
+
 TEST_F(UseRecorderTest, WritesTheFileEachFewMinutes) {
   sample(20);
   EXPECT_FALSE(std::filesystem::exists(file()));
@@ -180,9 +213,14 @@ TEST_F(UseRecorderTest, WorksWithoutAFileThatCanBeWritten) {
 
 TEST_F(UseRecorderTest, AnswersWhileSamplesAreAdded) {
   std::atomic<bool> done = false;
+  std::counting_semaphore<> has_read(0);
   std::thread reader([&] {
-    while (!done) EXPECT_THAT(recorder_->json(), HasSubstr("\"node\":\"n1\""));
+    do {
+      EXPECT_THAT(recorder_->json(), HasSubstr("\"node\":\"n1\""));
+      has_read.release();
+    } while (!done);
   });
+  has_read.acquire();
   for (int n = 0; n < 200; ++n) sample(20);
   done = true;
   reader.join();

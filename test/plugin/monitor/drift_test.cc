@@ -47,12 +47,17 @@ TEST(ChangedAnnotations, AreThoseThatNameOtherCardsThanTheRecord) {
          {"it was removed",
           [](DriftWorld& w) { w.pod().metadata.annotations.erase(w.contract.index_key("app")); },
           "a/app"},
-         {"with blanks", [](DriftWorld& w) { w.annotation() = " 0 "; }},
-         {"several cards in another order",
+         {"with blanks", [](DriftWorld& w) { w.annotation() = " 0 "; }, "a/app"},
+         {"several cards",
+          [](DriftWorld& w) {
+            w.run("b", "two", {0, 2});
+          }},
+         {"several cards in another order, which the extender refuses",
           [](DriftWorld& w) {
             w.run("b", "two", {0, 2});
             w.pod("b").metadata.annotations[w.contract.index_key("two")] = "2,0";
-          }},
+          },
+          "b/two"},
          {"the pod has finished",
           [](DriftWorld& w) {
             w.annotation() = "1";
@@ -258,6 +263,20 @@ TEST(ProcessWithoutShare, IsOneOfAContainerThatHoldsNoShareOfTheCard) {
             w.facts.records.clear();
             w.use({process(0, 11, 5, "a", "app")});
           }},
+         {"a pod with several cards by its annotation, whose record is lost",
+          [](DriftWorld& w) {
+            w.facts.records.clear();
+            w.annotation() = "0,2";
+            w.use({process(2, 11, 5, "a", "app"), process(1, 12, 5, "a", "app")});
+          },
+          "a/app"},
+         {"an annotation that the extender refuses, of a pod whose record is lost",
+          [](DriftWorld& w) {
+            w.facts.records.clear();
+            w.annotation() = "2,0";
+            w.use({process(0, 11, 5, "a", "app")});
+          },
+          "a/app"},
          {"the annotation was edited, which gives no card",
           [](DriftWorld& w) {
             w.annotation() = "0,1";

@@ -35,7 +35,7 @@ class DriftWatchTest : public testing::Test {
         all += (all.empty() ? "" : " ") + std::string(sign) + std::string(label(one.kind));
       }
     };
-    add("+", changes.found);
+    add("+", changes.begun);
     add("-", changes.ended);
     return all;
   }
@@ -51,19 +51,19 @@ class DriftWatchTest : public testing::Test {
 
 TEST_F(DriftWatchTest, AHealthyNodeHasNone) {
   EXPECT_EQ(steps(200), "");
-  EXPECT_THAT(watch_.found(), IsEmpty());
+  EXPECT_THAT(watch_.current(), IsEmpty());
   EXPECT_EQ(watch_.left_out(), 0U);
 }
 
 TEST_F(DriftWatchTest, ReportsWhatIsInTwoSamplesOnce) {
   use_another_card();
   EXPECT_EQ(step(), "");
-  EXPECT_THAT(watch_.found(), IsEmpty());
+  EXPECT_THAT(watch_.current(), IsEmpty());
   const Instant first = world_.facts.now;
   EXPECT_EQ(step(), "+ProcessWithoutShare");
   EXPECT_EQ(steps(100), "");
-  ASSERT_THAT(watch_.found(), SizeIs(1));
-  EXPECT_EQ(watch_.found()[0].since, first);
+  ASSERT_THAT(watch_.current(), SizeIs(1));
+  EXPECT_EQ(watch_.current()[0].since, first);
 }
 
 TEST_F(DriftWatchTest, SamplesInTheSameMomentAreOne) {
@@ -91,7 +91,7 @@ TEST_F(DriftWatchTest, EndsAfterTwoSamplesWithoutIt) {
   use_nothing_else();
   EXPECT_EQ(step(), "");
   EXPECT_EQ(step(), "-ProcessWithoutShare");
-  EXPECT_THAT(watch_.found(), IsEmpty());
+  EXPECT_THAT(watch_.current(), IsEmpty());
   use_another_card();
   EXPECT_EQ(steps(2), "+ProcessWithoutShare") << "it is a new one";
 }
@@ -108,7 +108,7 @@ TEST_F(DriftWatchTest, NothingIsConcludedFromAKubeletThatDidNotAnswer) {
   EXPECT_EQ(step(), "+PodWithoutDevices");
   world_.facts.listed.reset();
   EXPECT_EQ(steps(100), "") << "and nothing ended";
-  EXPECT_THAT(watch_.found(), SizeIs(1));
+  EXPECT_THAT(watch_.current(), SizeIs(1));
 }
 
 TEST_F(DriftWatchTest, EndsWithItsPodWhateverKubeletSays) {
@@ -135,7 +135,7 @@ TEST_F(DriftWatchTest, NothingIsConcludedFromADriverThatDoesNotAnswer) {
   ASSERT_EQ(steps(2), "+ProcessWithoutShare");
   world_.facts.processes.reset();
   EXPECT_EQ(steps(100), "");
-  EXPECT_THAT(watch_.found(), SizeIs(1));
+  EXPECT_THAT(watch_.current(), SizeIs(1));
 }
 
 TEST_F(DriftWatchTest, FindsEveryKind) {
@@ -144,7 +144,7 @@ TEST_F(DriftWatchTest, FindsEveryKind) {
   world_.use({process(1, 11, 5, "a", "app")});
   EXPECT_EQ(steps(2), "+PodWithoutDevices +ProcessWithoutShare +ChangedAnnotations");
   EXPECT_EQ(steps(20), "+UnusedShare");
-  EXPECT_THAT(watch_.found(), SizeIs(kDriftKinds.size()));
+  EXPECT_THAT(watch_.current(), SizeIs(kDriftKinds.size()));
 }
 
 TEST_F(DriftWatchTest, SinceOfAnUnusedShareIsItsLastUse) {
@@ -152,7 +152,7 @@ TEST_F(DriftWatchTest, SinceOfAnUnusedShareIsItsLastUse) {
   const Instant used = world_.facts.now;
   world_.use({});
   ASSERT_EQ(steps(20), "+UnusedShare");
-  EXPECT_EQ(watch_.found().at(0).since, used);
+  EXPECT_EQ(watch_.current().at(0).since, used);
 }
 
 TEST_F(DriftWatchTest, TheMessageIsThatOfTheLastSample) {
@@ -160,7 +160,7 @@ TEST_F(DriftWatchTest, TheMessageIsThatOfTheLastSample) {
   steps(2);
   world_.use({process(0, 11, 5, "a", "app"), process(1, 99, 5, "a", "app")});
   step();
-  EXPECT_THAT(watch_.found().at(0).message, testing::HasSubstr("process 99"));
+  EXPECT_THAT(watch_.current().at(0).message, testing::HasSubstr("process 99"));
 }
 
 TEST_F(DriftWatchTest, ReportsAFewInEachStep) {
@@ -178,7 +178,7 @@ TEST_F(DriftWatchTest, ReportsAFewInEachStep) {
     const std::string found = step();
     EXPECT_EQ(static_cast<std::size_t>(std::ranges::count(found, '+')), expected);
     all += expected;
-    EXPECT_THAT(watch_.found(), SizeIs(all));
+    EXPECT_THAT(watch_.current(), SizeIs(all));
   }
 }
 
@@ -192,8 +192,20 @@ TEST_F(DriftWatchTest, RemembersALimitedNumber) {
   EXPECT_EQ(watch_.left_out(), kMore);
   use_nothing_else();
   steps(2);
-  EXPECT_THAT(watch_.found(), IsEmpty());
+  EXPECT_THAT(watch_.current(), IsEmpty());
   EXPECT_EQ(watch_.left_out(), 0U);
+}
+
+TEST_F(DriftWatchTest, CountsWhatWasLeftOutUntilItLooksAgain) {
+  constexpr std::size_t kMore = 7;
+  for (std::size_t i = 0; i < kDriftsMax + kMore; ++i) {
+    const std::string uid = std::to_string(i);
+    world_.facts.processes->samples.push_back(process(1, 100, 5, uid, "app"));
+  }
+  step();
+  world_.facts.processes.reset();
+  step();
+  EXPECT_EQ(watch_.left_out(), kMore);
 }
 
 }  // namespace

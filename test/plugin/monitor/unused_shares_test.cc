@@ -56,9 +56,9 @@ TEST_F(UnusedSharesTest, SinceIsTheLastUse) {
   EXPECT_EQ(last_[0].since, used);
   EXPECT_EQ(last_[0].card, card(0));
   EXPECT_EQ(last_[0].message,
-            "no process of container \"app\" of pod ml/a has used its 30 % and 1000 MiB of card 0 "
-            "(GPU-0) for 10 min; delete the pod if it is not needed, or let the container request "
-            "no card");
+            "no process of container \"app\" of pod ml/a has been on card 0 (GPU-0) for at least "
+            "10m, where it holds 30 % and 1000 MiB; delete the pod if it is not needed, or let the "
+            "container request no card");
 }
 
 TEST_F(UnusedSharesTest, EachCardOfAContainerIsAShareOfItsOwn) {

@@ -20,7 +20,7 @@ ShareUse used_share(const std::string& uid = "u", std::int64_t from = 0, int on_
   use.pod = {"ml", "a"};
   use.uid = PodUid(uid);
   use.container = "app";
-  use.pod_owner = PodOwner{"Deployment", "web"};
+  use.pod_owner = kube::PodOwner{"Deployment", "web"};
   use.grant = grant(on_card, 40, 8'000);
   use.from = sys_seconds(seconds(from));
   use.granted_card_seconds = 40.5;
@@ -52,6 +52,16 @@ TEST_F(UseMetricsTest, HasTheAccountOfAContainer) {
   EXPECT_THAT(text, HasSubstr(line("mgpu_container_memory_peak_bytes", "2097152")));
   EXPECT_THAT(text, HasSubstr("# TYPE mgpu_container_used_card_seconds_total counter\n"));
   EXPECT_THAT(text, HasSubstr("# TYPE mgpu_container_memory_peak_bytes gauge\n"));
+}
+
+TEST_F(UseMetricsTest, CountsSinceThisProcessBegan) {
+  ShareUse use = used_share();
+  use.granted_card_seconds_before = 40;
+  use.used_card_seconds_before = 12;
+  const std::string text = text_with({use});
+  EXPECT_THAT(text, HasSubstr(line("mgpu_container_granted_card_seconds_total", "0.5")));
+  EXPECT_THAT(text, HasSubstr(line("mgpu_container_used_card_seconds_total", "0.25")));
+  EXPECT_THAT(text, HasSubstr(line("mgpu_container_memory_peak_bytes", "2097152")));
 }
 
 TEST_F(UseMetricsTest, HasTheOwnerOfAContainerOnce) {

@@ -6,7 +6,7 @@
 
 #include "common/kube/objects.h"
 
-namespace mgpu::plugin {
+namespace mgpu::kube {
 
 // Kubernetes limits the names of most objects to 253 characters, and kinds to 63.
 inline constexpr std::size_t kOwnerNameMax = 253;
@@ -23,9 +23,9 @@ struct PodOwner {
 // makes them. A pod without a controller is its own owner, of kind "Pod".
 //
 // Whoever may create pods chooses the owner, which is a text without any check by the API server. A
-// controller whose kind or name is not one of Kubernetes counts as none, so that its pods are
+// controller whose kind or name is not valid in Kubernetes counts as none, so that its pods are
 // still charged: one that is empty or too long, or has other characters than letters, digits, "-",
 // "." and, in a name, ":".
-PodOwner owner_of(const kube::Pod& pod);
+PodOwner owner_of(const Pod& pod);
 
-}  // namespace mgpu::plugin
+}  // namespace mgpu::kube
