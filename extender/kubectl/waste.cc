@@ -16,6 +16,7 @@
 #include "extender/kubectl/waste/limits.h"
 #include "extender/kubectl/waste/pod_owner.h"
 #include "extender/kubectl/waste/view.h"
+#include "extender/prometheus/flags.h"
 
 namespace mgpu::kubectl {
 namespace {
@@ -46,16 +47,10 @@ class WasteVerb final : public Verb {
     prometheus_.url = default_prometheus_url();
     add_pod_selection_flags(options, choice_);
     options.add_choice("by", "what the rows are", by_, kWasteGroups);
-    options.add_text("prometheus-url",
-                     "URL of a Prometheus that scrapes the device plugins; if empty, the accounts "
-                     "of the plugins are read; $MGPU_PROMETHEUS_URL sets the default",
-                     prometheus_.url);
-    options.add_text("prometheus-ca",
-                     "file with the PEM certificates that a --prometheus-url with https is "
-                     "verified with; if empty, those of the system",
-                     prometheus_.ca_file);
-    options.add_text("prometheus-token-file", "file with a bearer token for --prometheus-url",
-                     prometheus_.token_file);
+    promql::add_prometheus_flags(
+        options, prometheus_,
+        "URL of a Prometheus that scrapes the device plugins; if empty, the accounts of the "
+        "plugins are read; $MGPU_PROMETHEUS_URL sets the default");
     options.add_duration("since", "length of the time that ends at --until; needs --prometheus-url",
                          since_, kSinceMin, kSinceMax);
     options.add_text("until",
@@ -98,6 +93,8 @@ class WasteVerb final : public Verb {
   using Connection = Result<std::unique_ptr<Cluster>>;
 
   Result<void> check_flags() const {
+    const auto config = promql::prometheus_config(prometheus_);
+    if (!config) return config.error();
     if (prometheus_.url.empty()) {
       if (since_ == kShortSince && until_.empty()) return {};
       return error(
@@ -108,8 +105,7 @@ class WasteVerb final : public Verb {
       return error("--until must be a time such as 2026-01-02T03:04:05Z, found " +
                    in_quotes(until_));
     }
-    const auto config = promql::config_of(prometheus_);
-    return config ? Result<void>() : config.error();
+    return {};
   }
 
   Result<UseFacts> collect(const Connection& cluster, const std::string& name_space) const {
@@ -167,7 +163,10 @@ class WasteVerb final : public Verb {
   void print(const UseFacts& facts, Console& console) const {
     const WasteBy by = group_of(by_);
     const auto rows = waste_rows(facts.shares, by, margin_);
-    if (output_ == "csv") return console.print(waste_csv(rows, facts));
+    if (output_ == "csv") {
+      if (!facts.from_prometheus) console.print_error(source_text(facts) + "\n");
+      return console.print(waste_csv(rows, facts));
+    }
     const View view = waste_view(rows, facts, by, choice_.all);
     show(view, output_, console);
     if (view.table.empty() || (output_ != "table" && output_ != "wide")) return;
