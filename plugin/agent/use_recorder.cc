@@ -43,7 +43,7 @@ ReportedPods UseRecorder::reported_pods() const {
   // In this order: a list may arrive in between.
   reported.listed = pods_.listed();
   for (const kube::Pod& pod : pods_.all()) {
-    reported.pods[pod.uid()] = {pod.finished(), owner_of(pod)};
+    reported.pods[pod.uid()] = {pod.finished(), kube::owner_of(pod)};
   }
   return reported;
 }

@@ -12,7 +12,7 @@ namespace mgpu::plugin {
 // The pods as the API server reports them.
 struct ReportedPod {
   bool finished = false;  // succeeded or failed
-  PodOwner owner;
+  kube::PodOwner owner;
 };
 struct ReportedPods {
   bool listed = false;  // otherwise a pod that is missing may exist

@@ -34,9 +34,9 @@
 #include <tuple>
 #include <vector>
 
+#include "common/kube/pod_owner.h"
 #include "plugin/allocation/record.h"
 #include "plugin/monitor/limits.h"
-#include "plugin/monitor/pod_owner.h"
 
 namespace mgpu::plugin {
 
@@ -51,9 +51,9 @@ struct UseMoment {
 struct HeldShare {
   Owner container;
   CardGrant grant;
-  std::optional<PodOwner> pod_owner{};  // none: not known (yet)
-  std::optional<double> sm_percent{};   // of the whole card; none: the driver has no sample
-  std::optional<MiB> memory{};          // none: not known
+  std::optional<kube::PodOwner> pod_owner{};  // none: not known (yet)
+  std::optional<double> sm_percent{};         // of the whole card; none: the driver has no sample
+  std::optional<MiB> memory{};                // none: not known
 };
 
 // For how long the use was how large: seconds by whole percent of a card, rounded up.
@@ -77,7 +77,7 @@ struct ShareUse {
   PodRef pod;
   PodUid uid;
   std::string container;
-  std::optional<PodOwner> pod_owner{};
+  std::optional<kube::PodOwner> pod_owner{};
   CardGrant grant;       // the last one
   bool running = false;  // it holds the share
   std::chrono::sys_seconds from;

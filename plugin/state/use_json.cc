@@ -157,7 +157,7 @@ class UseReader {
     ShareUse use;
     std::string uid;
     std::string uuid;
-    PodOwner owner;
+    kube::PodOwner owner;
     kube::StringMap numbers;
     kube::StringMap histogram;
     from.read({{"namespace", use.pod.name_space},

@@ -39,7 +39,7 @@ const ReadCards kNotMeasured = {{card(0), false}};
 
 ReportedPods reported(bool finished = false) {
   ReportedPods pods{.listed = true, .pods = {}};
-  pods.pods[PodUid("uid-a")] = {finished, PodOwner{"Job", "train"}};
+  pods.pods[PodUid("uid-a")] = {finished, kube::PodOwner{"Job", "train"}};
   return pods;
 }
 
@@ -52,7 +52,7 @@ std::vector<std::string> containers(const std::vector<HeldShare>& held) {
 TEST(HeldShares, HaveTheOwnerOfThePod) {
   const auto held = held_shares({use_of("a"), use_of("unknown", 1)}, kMeasured, reported());
   ASSERT_THAT(held, SizeIs(2));
-  EXPECT_EQ(held[0].pod_owner, (PodOwner{"Job", "train"}));
+  EXPECT_EQ(held[0].pod_owner, (kube::PodOwner{"Job", "train"}));
   EXPECT_EQ(held[1].pod_owner, std::nullopt);
 }
 

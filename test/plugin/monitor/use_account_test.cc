@@ -156,12 +156,12 @@ TEST_F(UseAccountTest, AShareThatChangesCountsWithWhatWasHeld) {
 
 TEST_F(UseAccountTest, KeepsTheOwnerOnceItIsKnown) {
   HeldShare known = share("a", 40, {});
-  known.pod_owner = PodOwner{"Deployment", "web"};
+  known.pod_owner = kube::PodOwner{"Deployment", "web"};
   add(0, {share("a", 40, {})});
   EXPECT_EQ(only().pod_owner, std::nullopt);
   add(5, {known});
   add(10, {share("a", 40, {})});
-  EXPECT_EQ(only().pod_owner, (PodOwner{"Deployment", "web"}));
+  EXPECT_EQ(only().pod_owner, (kube::PodOwner{"Deployment", "web"}));
 }
 
 // --- begin and end -------------------------------------------------------------------------------

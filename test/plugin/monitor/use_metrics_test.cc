@@ -20,7 +20,7 @@ ShareUse used_share(const std::string& uid = "u", std::int64_t from = 0, int on_
   use.pod = {"ml", "a"};
   use.uid = PodUid(uid);
   use.container = "app";
-  use.pod_owner = PodOwner{"Deployment", "web"};
+  use.pod_owner = kube::PodOwner{"Deployment", "web"};
   use.grant = grant(on_card, 40, 8'000);
   use.from = sys_seconds(seconds(from));
   use.granted_card_seconds = 40.5;

@@ -32,7 +32,7 @@ HeldShare share(const std::string& pod, std::optional<double> percent) {
 UseAccount account() {
   UseAccount made(after(0));
   HeldShare measured = share("a", 20);
-  measured.pod_owner = PodOwner{"Deployment", "web"};
+  measured.pod_owner = kube::PodOwner{"Deployment", "web"};
   measured.memory = MiB(1'800);
   made.add(after(0), {measured}, true);
   made.add(after(10), {measured, share("b", {})}, true);

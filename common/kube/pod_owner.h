@@ -6,7 +6,7 @@
 
 #include "common/kube/objects.h"
 
-namespace mgpu::plugin {
+namespace mgpu::kube {
 
 // Kubernetes limits the names of most objects to 253 characters, and kinds to 63.
 inline constexpr std::size_t kOwnerNameMax = 253;
@@ -26,6 +26,6 @@ struct PodOwner {
 // controller whose kind or name is not one of Kubernetes counts as none, so that its pods are
 // still charged: one that is empty or too long, or has other characters than letters, digits, "-",
 // "." and, in a name, ":".
-PodOwner owner_of(const kube::Pod& pod);
+PodOwner owner_of(const Pod& pod);
 
-}  // namespace mgpu::plugin
+}  // namespace mgpu::kube

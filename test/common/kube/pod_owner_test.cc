@@ -1,14 +1,14 @@
-#include "plugin/monitor/pod_owner.h"
+#include "common/kube/pod_owner.h"
 
 #include <gtest/gtest.h>
 
-namespace mgpu::plugin {
+namespace mgpu::kube {
 namespace {
 
-kube::Pod pod_of(const std::string& kind, const std::string& name, const std::string& hash = "") {
-  kube::Pod pod;
+Pod pod_of(const std::string& kind, const std::string& name, const std::string& hash = "") {
+  Pod pod;
   pod.metadata.name = "p";
-  pod.metadata.controller = kube::OwnerRef{kind, name};
+  pod.metadata.controller = OwnerRef{kind, name};
   if (!hash.empty()) pod.metadata.labels["pod-template-hash"] = hash;
   return pod;
 }
@@ -20,7 +20,7 @@ TEST(PodOwner, IsTheControllerOfThePod) {
 }
 
 TEST(PodOwner, IsThePodItselfWithoutAController) {
-  kube::Pod pod;
+  Pod pod;
   pod.metadata.name = "notebook";
   EXPECT_EQ(owner_of(pod), (PodOwner{"Pod", "notebook"}));
 }
@@ -56,4 +56,4 @@ TEST(PodOwner, IsThePodWhereTheControllerHasNoName) {
 }
 
 }  // namespace
-}  // namespace mgpu::plugin
+}  // namespace mgpu::kube

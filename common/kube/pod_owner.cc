@@ -1,9 +1,9 @@
-#include "plugin/monitor/pod_owner.h"
+#include "common/kube/pod_owner.h"
 
 #include <algorithm>
 #include <string_view>
 
-namespace mgpu::plugin {
+namespace mgpu::kube {
 namespace {
 
 constexpr std::string_view kTemplateHash = "pod-template-hash";
@@ -20,7 +20,7 @@ bool is_name(std::string_view text, std::size_t most, std::string_view others) {
 }
 
 // The name of the Deployment of a ReplicaSet; empty: it is of none.
-std::string_view deployment_of(std::string_view replica_set, const kube::StringMap& labels) {
+std::string_view deployment_of(std::string_view replica_set, const StringMap& labels) {
   const auto hash = labels.find(kTemplateHash);
   if (hash == labels.end() || hash->second.empty()) return {};
   const std::string_view value = hash->second;
@@ -33,7 +33,7 @@ std::string_view deployment_of(std::string_view replica_set, const kube::StringM
 
 }  // namespace
 
-PodOwner owner_of(const kube::Pod& pod) {
+PodOwner owner_of(const Pod& pod) {
   const auto& controller = pod.metadata.controller;
   const bool is_known = controller && is_name(controller->kind, kOwnerKindMax, "-.") &&
                         is_name(controller->name, kOwnerNameMax, "-.:");
@@ -45,4 +45,4 @@ PodOwner owner_of(const kube::Pod& pod) {
   return {controller->kind, controller->name};
 }
 
-}  // namespace mgpu::plugin
+}  // namespace mgpu::kube
