@@ -7,6 +7,8 @@
 #include <utility>
 
 #include "common/base/text.h"
+#include "common/kube/object_json.h"
+#include "common/kube/pod_owner.h"
 #include "extender/kubectl/age.h"
 #include "extender/kubectl/doctor/read_facts.h"
 #include "extender/kubectl/extender_access.h"
@@ -14,7 +16,6 @@
 #include "extender/kubectl/verb.h"
 #include "extender/kubectl/waste/collect.h"
 #include "extender/kubectl/waste/limits.h"
-#include "extender/kubectl/waste/pod_owner.h"
 #include "extender/kubectl/waste/view.h"
 #include "extender/prometheus/flags.h"
 
@@ -138,15 +139,16 @@ class WasteVerb final : public Verb {
   void add_owners(const Connection& cluster, const std::string& name_space, UseFacts& facts) const {
     const auto unknown = [](const MeasuredShare& share) { return share.owner.empty(); };
     if (!std::ranges::any_of(facts.shares, unknown)) return;
-    std::map<PodRef, OwnedPod> owned;
+    std::map<PodRef, kube::PodOwner> owners;
     if (cluster) {
       Api api((*cluster)->transport(), access_.request_timeout);
       const std::string path =
           choice_.all ? "/api/v1/pods" : fmt::format("/api/v1/namespaces/{}/pods", name_space);
       const auto listed = api.list({path, "", choice_.selector}, "list the pods for their owners",
                                    [&](const std::string& text) {
-                                     if (const auto pod = read_owned_pod(text))
-                                       owned[pod->pod] = *pod;
+                                     if (const auto pod = kube::read_pod(text)) {
+                                       owners[pod->ref()] = kube::owner_of(*pod);
+                                     }
                                    });
       if (!listed.known()) facts.problems.push_back(listed.problem());
     } else {
@@ -154,9 +156,9 @@ class WasteVerb final : public Verb {
     }
     for (MeasuredShare& share : facts.shares) {
       if (!unknown(share)) continue;
-      const auto pod = owned.find(share.pod);
-      share.owner_kind = pod == owned.end() ? "Pod" : pod->second.owner_kind;
-      share.owner = pod == owned.end() ? share.pod.name : pod->second.owner;
+      const auto owner = owners.find(share.pod);
+      share.owner_kind = owner == owners.end() ? "Pod" : owner->second.kind;
+      share.owner = owner == owners.end() ? share.pod.name : owner->second.name;
     }
   }
 

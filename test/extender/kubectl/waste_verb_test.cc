@@ -83,6 +83,14 @@ TEST_F(WasteVerbTest, FindsOwnersInThePodsWherePluginsDoNotKnowThem) {
   EXPECT_THAT(ran.out, AllOf(HasSubstr("Deployment/web "), HasSubstr("Pod/notebook ")));
 }
 
+TEST_F(WasteVerbTest, AControllerWithoutAValidNameIsNoOwner) {
+  cluster.api.set("/api/v1/pods?", list_of(R"({"metadata": {"name": "notebook",
+      "namespace": "research", "ownerReferences": [
+      {"kind": "Job", "name": "<b>", "controller": true}]}})"));
+  EXPECT_THAT(waste({"-A", "--by", "owner"}).out,
+              AllOf(HasSubstr("Pod/notebook "), Not(HasSubstr("<b>"))));
+}
+
 TEST_F(WasteVerbTest, APluginThatKnowsTheOwnersNeedsNoRightToListPods) {
   cluster.extender.set("/use", account_of(item_of("a", "p", R"(, "ownerKind": "Job",
                                                                "owner": "nightly")")));
