@@ -1,8 +1,6 @@
 // What to do about findings, as the Events of the extender and `kubectl mgpu drift` both say it.
 #pragma once
 
-#include <fmt/format.h>
-
 #include <cstddef>
 #include <string>
 #include <string_view>
@@ -17,12 +15,11 @@ inline std::string_view drift_remedy(std::string_view drift) {
 }
 
 // `cards` are the indices of `count` cards of one node, such as "0,2".
-inline std::string overfull_sentence(std::string_view cards, std::size_t count) {
-  const bool one = count == 1;
-  return fmt::format(
-      "{} {} {} more in use than {} capacity; delete pods that were bound without mgpu-extender, "
-      "or before the cards of the node changed",
-      one ? "card" : "cards", cards, one ? "has" : "have", one ? "its" : "their");
+inline std::string overfull_sentence(const std::string& cards, std::size_t count) {
+  return (count == 1 ? "card " + cards + " has more in use than its capacity; "
+                     : "cards " + cards + " have more in use than their capacity; ") +
+         "delete pods that were bound without mgpu-extender, or before the cards of the node "
+         "changed";
 }
 
 }  // namespace mgpu::extender
