@@ -8,6 +8,7 @@
 #include "common/base/log.h"
 #include "common/base/utc_text.h"
 #include "common/contract/contract.h"
+#include "extender/remedies.h"
 
 namespace mgpu::extender {
 namespace {
@@ -15,21 +16,8 @@ namespace {
 using kube::Event;
 
 std::string drift_sentence(const Claim& claim) {
-  const bool changed = claim.drift == Drift::kChangedAnnotations;
-  return fmt::format(
-      "the annotations of the pod and its cards do not agree ({}): {}; {}", name(claim.drift),
-      claim.drift_detail,
-      changed ? "write the annotations of the binding again, or delete the pod" : "delete the pod");
-}
-
-std::string overfull_sentence(const std::vector<CardIndex>& cards) {
-  const bool one = cards.size() == 1;
-  return fmt::format(
-      "{} {} {} more in use than {} capacity: delete pods that were bound without mgpu-extender, "
-      "or "
-      "before the cards of the node changed; /inspect/node names the pods",
-      one ? "card" : "cards", format_card_indices(cards), one ? "has" : "have",
-      one ? "its" : "their");
+  return fmt::format("the annotations of the pod and its cards do not agree ({}): {}; {}",
+                     name(claim.drift), claim.drift_detail, drift_remedy(name(claim.drift)));
 }
 
 }  // namespace
@@ -93,7 +81,8 @@ void ClusterEvents::find_nodes(Findings& findings) {
   for (const NodeTrouble& trouble : ledger_.troubled_nodes(kClusterEventsFindingsMax)) {
     if (!trouble.problem.empty()) add(trouble.node, "MGPUBadNodeAnnotation", trouble.problem);
     if (!trouble.overfull.empty()) {
-      add(trouble.node, "MGPUCardsOverfull", overfull_sentence(trouble.overfull));
+      add(trouble.node, "MGPUCardsOverfull",
+          overfull_sentence(format_card_indices(trouble.overfull), trouble.overfull.size()));
     }
   }
 }

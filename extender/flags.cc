@@ -14,7 +14,7 @@
 #include "common/kube/limits.h"
 #include "common/program/open_files.h"
 #include "extender/certificate_flags.h"
-#include "extender/prometheus_flags.h"
+#include "extender/prometheus/flags.h"
 
 namespace mgpu::extender {
 
@@ -292,7 +292,11 @@ void add_flags(Options& options, Flags& flags) {
   options.add_flag("expected-placements",
                    "avoid cards that are expected to go to pods between filter and bind",
                    flags.expected_placements);
-  add_prometheus_flags(options, flags.prometheus);
+  promql::add_prometheus_flags(
+      options, flags.prometheus,
+      "address of a Prometheus that scrapes the extenders and device plugins, such as "
+      "http://prometheus.monitoring:9090; the web page shows the last 24 hours and the use of pods "
+      "from it. If empty, the page shows the time since this process started");
   add_log_flags(options, flags);
   options.check([&flags]() -> Result<void> {
     const auto settings = settings_of(flags);
@@ -317,7 +321,7 @@ Result<ExtenderSettings> settings_of(const Flags& flags) {
   if (!verbs) return verbs.error();
   auto certificates = certificate_settings(flags.tls_secret, flags.tls_names);
   if (!certificates) return certificates.error();
-  auto prometheus = prometheus_config(flags.prometheus);
+  auto prometheus = promql::prometheus_config(flags.prometheus);
   if (!prometheus) return prometheus.error();
   auto http = http_options(flags);
   if (!http) return http.error();

@@ -44,11 +44,12 @@ void set_amounts(Json& out, const Amounts& amounts) {
                       {"expected", amounts.expected.memory.value()}};
 }
 
-Json card_json(const Card& card) {
+Json card_json(const Card& card, const NodeView& view) {
   Json out = {{"index", card.index.value()}, {"uuid", card.uuid.str()},
               {"model", card.model},         {"healthy", card.healthy},
               {"uncertain", card.uncertain}, {"cordoned", card.cordoned}};
   if (card.reserved) out["reserved"] = true;
+  if (std::ranges::binary_search(view.overfull, card.index)) out["overfull"] = true;
   set_amounts(out, amounts_of(card));
   return out;
 }
@@ -109,7 +110,7 @@ Json node_head(const NodeName& name, const NodeView& view) {
 
 Json cards_json(const NodeView& view) {
   Json out = Json::array();
-  for (const Card& card : view.node.cards) out.push_back(card_json(card));
+  for (const Card& card : view.node.cards) out.push_back(card_json(card, view));
   return out;
 }
 
@@ -126,7 +127,7 @@ Json cards_with_pods(const NodeView& view) {
   Json out = Json::array();
   for (const Card& card : view.node.cards) {
     const auto found = pods.find(card.index);
-    out.push_back(card_json(card));
+    out.push_back(card_json(card, view));
     out.back()["pods"] = found == pods.end() ? 0 : found->second;
   }
   return out;

@@ -38,7 +38,8 @@ class DriftVerb final : public Verb {
  public:
   std::string name() const override { return "drift"; }
   std::string description() const override {
-    return "shows where annotations, kubelet, shares and the processes on the cards do not agree";
+    return "lists pods, processes and cards whose use differs from what mgpu allocated, and shares "
+           "that no process uses";
   }
   void add_flags(Options& options) override {
     add_pod_flags(options, choice_);
@@ -71,8 +72,11 @@ class DriftVerb final : public Verb {
     read_plugins(**cluster, choice.nodes, all);
     const auto items = chosen_drift(std::move(all.items), choice);
     show(drift_view(items, choice_.all, clock_now()), output_, console);
+    if (output_ == "table" && !items.empty()) {
+      console.print("\n-o wide shows what to do about each finding.\n");
+    }
     for (const std::string& problem : all.problems) fail(console, problem);
-    return items.empty() && all.problems.empty() ? kFine : kFoundOrFailed;
+    return all.problems.empty() && std::ranges::all_of(items, is_note) ? kFine : kFoundOrFailed;
   }
 
  private:
@@ -117,24 +121,24 @@ class DriftVerb final : public Verb {
                       plugins.answers.size(), plugins.not_asked));
     }
     if (plugins_.urls.empty() && plugins.problem.empty()) {
-      name_silent_nodes(chosen.empty() ? all.nodes : chosen, plugins.running, all);
+      add_nodes_without_plugin(chosen.empty() ? all.nodes : chosen, plugins.running, all);
     }
   }
 
   // The nodes of which no device plugin was found.
-  void name_silent_nodes(const std::set<std::string>& nodes, const std::set<std::string>& running,
-                         DriftOfCluster& all) const {
-    std::size_t silent = 0;
+  void add_nodes_without_plugin(const std::set<std::string>& nodes,
+                                const std::set<std::string>& running, DriftOfCluster& all) const {
+    std::size_t without = 0;
     for (const std::string& node : nodes) {
-      if (running.contains(node) || ++silent > kNodeProblemsMax) continue;
+      if (running.contains(node) || ++without > kNodeProblemsMax) continue;
       all.problems.push_back(
           fmt::format("no device plugin of node {} runs in namespace {}; --mgpu-namespace names "
                       "another namespace, and --plugin-url a plugin outside of pods",
                       node, extender_.name_space));
     }
-    if (silent <= kNodeProblemsMax) return;
+    if (without <= kNodeProblemsMax) return;
     all.problems.push_back(
-        fmt::format("no device plugins of {} more nodes were found", silent - kNodeProblemsMax));
+        fmt::format("no device plugins of {} more nodes were found", without - kNodeProblemsMax));
   }
 
   ClusterFlags access_;

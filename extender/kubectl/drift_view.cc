@@ -9,6 +9,7 @@
 #include "extender/kubectl/doctor/read_facts.h"
 #include "extender/kubectl/drift.h"
 #include "extender/kubectl/limits.h"
+#include "extender/remedies.h"
 
 namespace mgpu::kubectl {
 namespace {
@@ -47,21 +48,25 @@ DriftItem plugin_item(const Json& from, const std::string& node) {
   return item;
 }
 
-bool is_overfull(const Amounts& amounts) {
-  return amounts.used > amounts.capacity;
-}
-
 void add_overfull(const InspectedNode& node, ReadDrift& drift) {
   for (const InspectedCard& card : node.cards) {
-    if (!is_overfull(card.core) && !is_overfull(card.memory)) continue;
+    if (!card.overfull) continue;
     DriftItem item{.kind = kOverfull, .node = node.name};
     item.card = card.index;
     item.uuid = card.uuid;
-    item.message = fmt::format(
-        "The pods of the card hold {} of {} core and {} of {} MiB; delete or move one of them.",
-        card.core.used, card.core.capacity, card.memory.used, card.memory.capacity);
+    item.message = extender::overfull_sentence(std::to_string(card.index), 1);
     drift.items.push_back(std::move(item));
   }
+}
+
+DriftItem extender_item(const Json& pod) {
+  const auto drift = pod.at("drift").get<std::string>();
+  DriftItem item{.kind = camel_case(drift), .node = pod.at("node").get<std::string>()};
+  item.pod = {pod.at("namespace").get<std::string>(), pod.at("name").get<std::string>()};
+  item.message = member_text(pod, "driftDetail");
+  if (!item.message.empty()) item.message += "; ";
+  item.message += extender::drift_remedy(drift);
+  return item;
 }
 
 bool is_chosen(const DriftItem& item, const DriftChoice& choice) {
@@ -113,13 +118,7 @@ Result<ReadDrift> plugin_drift(const std::string& body, const std::string& node)
 Result<ReadDrift> extender_drift(const Json& cluster, const std::vector<InspectedNode>& nodes) {
   return read_answer<ReadDrift>("/inspect/cluster of the extender", [&] {
     ReadDrift drift;
-    for (const Json& pod : cluster.at("drift")) {
-      DriftItem item{.kind = camel_case(pod.at("drift").get<std::string>()),
-                     .node = pod.at("node").get<std::string>()};
-      item.pod = {pod.at("namespace").get<std::string>(), pod.at("name").get<std::string>()};
-      item.message = member_text(pod, "driftDetail");
-      drift.items.push_back(std::move(item));
-    }
+    for (const Json& pod : cluster.at("drift")) drift.items.push_back(extender_item(pod));
     const Json counts = cluster.value("totals", Json::object());
     const auto all = counts.value("podsDrifting", std::int64_t{0});
     drift.left_out = std::max<std::int64_t>(all - static_cast<std::int64_t>(drift.items.size()), 0);
@@ -144,6 +143,10 @@ std::vector<DriftItem> chosen_drift(std::vector<DriftItem> items, const DriftCho
   return items;
 }
 
+bool is_note(const DriftItem& item) {
+  return item.kind == kUnused;
+}
+
 View drift_view(const std::vector<DriftItem>& items, bool with_namespace, Time now) {
   std::vector<Column> columns = {{"NODE"}, {"POD"}, {"CONTAINER"},    {"CARD", false, true},
                                  {"KIND"}, {"AGE"}, {"MESSAGE", true}};
@@ -151,7 +154,7 @@ View drift_view(const std::vector<DriftItem>& items, bool with_namespace, Time n
   View view{.table = Table(std::move(columns)), .json = {{"items", Json::array()}}};
   view.empty = "No drift found.";
   for (const DriftItem& item : items) {
-    const Color color = item.kind == kUnused ? Color::kYellow : Color::kRed;
+    const Color color = is_note(item) ? Color::kYellow : Color::kRed;
     std::vector<Cell> row = {{item.node},        {item.pod.name},
                              {item.container},   {item.card ? std::to_string(*item.card) : ""},
                              {item.kind, color}, {age_text(item.since, now)},

@@ -28,6 +28,7 @@ InspectedCard card_in(const Json& json) {
   card.healthy = json.at("healthy").get<bool>();
   card.uncertain = json.value("uncertain", false);
   card.cordoned = json.value("cordoned", false);
+  card.overfull = json.value("overfull", false);
   card.pods = json.value("pods", std::int64_t{0});
   card.core = amounts_in(json.at("core"));
   card.memory = amounts_in(json.at("memoryMiB"));

@@ -24,6 +24,7 @@ struct InspectedCard {
   bool healthy = true;
   bool uncertain = false;  // a pod whose cards are not known may be on it
   bool cordoned = false;
+  bool overfull = false;  // more is in use than its capacity, by pods whose cards are known
   std::int64_t pods = 0;
   Amounts core;
   Amounts memory;  // MiB

@@ -24,24 +24,24 @@ struct PluginPod {
 
 // What one address answers. `answered`: there was an HTTP answer, whatever it says.
 Fact<std::string> answer_at(const ServiceAddress& address, const kube::Config& config,
-                            Duration timeout, const PluginQuestion& question,
-                            const std::string& name, bool& answered) {
-  const std::string what = fmt::format("{} of {}", question.what, name);
+                            Duration timeout, const PluginQuery& query, const std::string& name,
+                            bool& answered) {
+  const std::string what = fmt::format("{} of {}", query.what, name);
   const auto client = ServiceClient::create(address, config, timeout);
   if (!client) return {Missing::kFailed, what + ": " + client.error().message};
   kube::Request request;
-  request.target = question.path;
+  request.target = query.path;
   const kube::Response response = (*client)->call(request);
   answered = response.status != 0;
   if (response.status != kNoSuchPath) return body_of(response, what);
   return {Missing::kAbsent,
           fmt::format("{}: the device plugin has no {}, so that it is older than this program "
                       "({}); update it",
-                      what, question.path, MGPU_VERSION)};
+                      what, query.path, MGPU_VERSION)};
 }
 
 Fact<std::string> answer_of_pod(const PluginPod& pod, Cluster& cluster, const ClusterFlags& access,
-                                std::int64_t port, const PluginQuestion& question) {
+                                std::int64_t port, const PluginQuery& query) {
   const std::string name = fmt::format("{} on node {}", to_string(pod.ref), pod.node);
   const auto forward = PortForward::start({.pod = pod.ref,
                                            .port = static_cast<std::uint16_t>(port),
@@ -50,15 +50,15 @@ Fact<std::string> answer_of_pod(const PluginPod& pod, Cluster& cluster, const Cl
                                           kPortForwardTimeout);
   if (!forward) {
     return {Missing::kFailed,
-            fmt::format("{} of {}: {}", question.what, name, forward.error().message)};
+            fmt::format("{} of {}: {}", query.what, name, forward.error().message)};
   }
   Fact<std::string> read;
   // The listener of a pod may have a certificate, and does not say so.
   for (const char* scheme : {"http", "https"}) {
     const std::string url = fmt::format("{}://127.0.0.1:{}", scheme, (*forward)->port());
     bool answered = false;
-    read = answer_at({url, "", true, false}, cluster.config(), access.request_timeout, question,
-                     name, answered);
+    read = answer_at({url, "", true, false}, cluster.config(), access.request_timeout, query, name,
+                     answered);
     if (answered) break;
   }
   return read;
@@ -107,12 +107,12 @@ void add_plugin_flags(Options& options, PluginFlags& flags) {
 }
 
 PluginAnswers ask_plugins(Cluster& cluster, const ClusterFlags& access, const PluginFlags& flags,
-                          const std::string& mgpu_namespace, const PluginQuestion& question) {
+                          const std::string& mgpu_namespace, const PluginQuery& query) {
   PluginAnswers read;
   for (const std::string& url : flags.urls) {
     bool answered = false;
     read.answers.push_back({"", answer_at({url, "", false, false}, cluster.config(),
-                                          access.request_timeout, question, url, answered)});
+                                          access.request_timeout, query, url, answered)});
   }
   if (!flags.urls.empty()) return read;
   const auto found = plugin_pods(cluster, access, mgpu_namespace);
@@ -123,7 +123,7 @@ PluginAnswers ask_plugins(Cluster& cluster, const ClusterFlags& access, const Pl
   std::vector<PluginPod> pods;
   for (const PluginPod& pod : found.value()) {
     read.running.insert(pod.node);
-    if (question.nodes == nullptr || question.nodes->contains(pod.node)) pods.push_back(pod);
+    if (query.nodes == nullptr || query.nodes->contains(pod.node)) pods.push_back(pod);
   }
   const std::size_t count = std::min(pods.size(), kPluginsMax);
   read.not_asked = pods.size() - count;
@@ -132,7 +132,7 @@ PluginAnswers ask_plugins(Cluster& cluster, const ClusterFlags& access, const Pl
     const std::size_t end = std::min(count, begin + kPluginsAtOnce);
     for (std::size_t i = begin; i < end; ++i) {
       answers.push_back(std::async(std::launch::async, [&, i] {
-        return answer_of_pod(pods[i], cluster, access, flags.port, question);
+        return answer_of_pod(pods[i], cluster, access, flags.port, query);
       }));
     }
     for (std::size_t i = begin; i < end; ++i) {

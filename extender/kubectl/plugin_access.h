@@ -18,7 +18,7 @@ struct PluginFlags {
 void add_plugin_flags(Options& options, PluginFlags& flags);
 
 // What is asked of which plugins.
-struct PluginQuestion {
+struct PluginQuery {
   std::string path;                    // "/metrics"
   std::string what;                    // begins the sentence of a problem: "read the metrics"
   const std::set<std::string>* nodes;  // null: all nodes
@@ -39,6 +39,6 @@ struct PluginAnswers {
 // Asks the plugins in the namespace of mgpu, by kubectl port-forward, at most kPluginsAtOnce at a
 // time; or those at the URLs of the flags. They do not get the token of the kubeconfig.
 PluginAnswers ask_plugins(Cluster& cluster, const ClusterFlags& access, const PluginFlags& flags,
-                          const std::string& mgpu_namespace, const PluginQuestion& question);
+                          const std::string& mgpu_namespace, const PluginQuery& query);
 
 }  // namespace mgpu::kubectl

@@ -7,6 +7,8 @@
 #include <utility>
 
 #include "common/base/text.h"
+#include "common/kube/object_json.h"
+#include "common/kube/pod_owner.h"
 #include "extender/kubectl/age.h"
 #include "extender/kubectl/doctor/read_facts.h"
 #include "extender/kubectl/extender_access.h"
@@ -14,8 +16,8 @@
 #include "extender/kubectl/verb.h"
 #include "extender/kubectl/waste/collect.h"
 #include "extender/kubectl/waste/limits.h"
-#include "extender/kubectl/waste/pod_owner.h"
 #include "extender/kubectl/waste/view.h"
+#include "extender/prometheus/flags.h"
 
 namespace mgpu::kubectl {
 namespace {
@@ -46,16 +48,10 @@ class WasteVerb final : public Verb {
     prometheus_.url = default_prometheus_url();
     add_pod_selection_flags(options, choice_);
     options.add_choice("by", "what the rows are", by_, kWasteGroups);
-    options.add_text("prometheus-url",
-                     "URL of a Prometheus that scrapes the device plugins; if empty, the accounts "
-                     "of the plugins are read; $MGPU_PROMETHEUS_URL sets the default",
-                     prometheus_.url);
-    options.add_text("prometheus-ca",
-                     "file with the PEM certificates that a --prometheus-url with https is "
-                     "verified with; if empty, those of the system",
-                     prometheus_.ca_file);
-    options.add_text("prometheus-token-file", "file with a bearer token for --prometheus-url",
-                     prometheus_.token_file);
+    promql::add_prometheus_flags(
+        options, prometheus_,
+        "URL of a Prometheus that scrapes the device plugins; if empty, the accounts of the "
+        "plugins are read; $MGPU_PROMETHEUS_URL sets the default");
     options.add_duration("since", "length of the time that ends at --until; needs --prometheus-url",
                          since_, kSinceMin, kSinceMax);
     options.add_text("until",
@@ -98,6 +94,8 @@ class WasteVerb final : public Verb {
   using Connection = Result<std::unique_ptr<Cluster>>;
 
   Result<void> check_flags() const {
+    const auto config = promql::prometheus_config(prometheus_);
+    if (!config) return config.error();
     if (prometheus_.url.empty()) {
       if (since_ == kShortSince && until_.empty()) return {};
       return error(
@@ -108,8 +106,7 @@ class WasteVerb final : public Verb {
       return error("--until must be a time such as 2026-01-02T03:04:05Z, found " +
                    in_quotes(until_));
     }
-    const auto config = promql::config_of(prometheus_);
-    return config ? Result<void>() : config.error();
+    return {};
   }
 
   Result<UseFacts> collect(const Connection& cluster, const std::string& name_space) const {
@@ -142,15 +139,16 @@ class WasteVerb final : public Verb {
   void add_owners(const Connection& cluster, const std::string& name_space, UseFacts& facts) const {
     const auto unknown = [](const MeasuredShare& share) { return share.owner.empty(); };
     if (!std::ranges::any_of(facts.shares, unknown)) return;
-    std::map<PodRef, OwnedPod> owned;
+    std::map<PodRef, kube::PodOwner> owners;
     if (cluster) {
       Api api((*cluster)->transport(), access_.request_timeout);
       const std::string path =
           choice_.all ? "/api/v1/pods" : fmt::format("/api/v1/namespaces/{}/pods", name_space);
       const auto listed = api.list({path, "", choice_.selector}, "list the pods for their owners",
                                    [&](const std::string& text) {
-                                     if (const auto pod = read_owned_pod(text))
-                                       owned[pod->pod] = *pod;
+                                     if (const auto pod = kube::read_pod(text)) {
+                                       owners[pod->ref()] = kube::owner_of(*pod);
+                                     }
                                    });
       if (!listed.known()) facts.problems.push_back(listed.problem());
     } else {
@@ -158,16 +156,19 @@ class WasteVerb final : public Verb {
     }
     for (MeasuredShare& share : facts.shares) {
       if (!unknown(share)) continue;
-      const auto pod = owned.find(share.pod);
-      share.owner_kind = pod == owned.end() ? "Pod" : pod->second.owner_kind;
-      share.owner = pod == owned.end() ? share.pod.name : pod->second.owner;
+      const auto owner = owners.find(share.pod);
+      share.owner_kind = owner == owners.end() ? "Pod" : owner->second.kind;
+      share.owner = owner == owners.end() ? share.pod.name : owner->second.name;
     }
   }
 
   void print(const UseFacts& facts, Console& console) const {
     const WasteBy by = group_of(by_);
     const auto rows = waste_rows(facts.shares, by, margin_);
-    if (output_ == "csv") return console.print(waste_csv(rows, facts));
+    if (output_ == "csv") {
+      if (!facts.from_prometheus) console.print_error(source_text(facts) + "\n");
+      return console.print(waste_csv(rows, facts));
+    }
     const View view = waste_view(rows, facts, by, choice_.all);
     show(view, output_, console);
     if (view.table.empty() || (output_ != "table" && output_ != "wide")) return;

@@ -56,6 +56,7 @@ struct Assumed {
 struct NodeView {
   Node node;
   std::string problem;  // NodeFacts::problem, or that the node is deleted while it has pods
+  std::vector<CardIndex> overfull;  // cards with more in use than their capacity, ascending
   std::vector<ClaimView> claims;
 };
 

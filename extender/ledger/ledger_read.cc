@@ -111,7 +111,7 @@ std::optional<NodeView> Ledger::node(const NodeName& name) const {
   const MutexLock lock(mutex_);
   const NodeRecord* record = find(name.str());
   if (record == nullptr || !record->visible()) return std::nullopt;
-  NodeView view{record->node, record->problem, {}};
+  NodeView view{record->node, record->problem, overfull_cards(*record), {}};
   if (!record->present) view.problem = "the API server has no such node, but pods are bound to it";
   for (const Entry* entry : record->claims) view.claims.push_back(entry->view);
   std::ranges::stable_sort(view.claims, by_pod);

@@ -6,6 +6,7 @@
 #include <string_view>
 
 #include "common/base/text.h"
+#include "common/http/address.h"
 #include "extender/prometheus/limits.h"
 
 namespace mgpu::promql {
@@ -27,27 +28,19 @@ std::string_view authority_of(std::string_view url) {
   return url.substr(0, url.find('/'));
 }
 
-bool is_loopback(std::string_view authority) {
-  for (const std::string_view host : {"localhost", "127.0.0.1", "[::1]"}) {
-    if (authority == host) return true;
-    if (authority.starts_with(host) && authority[host.size()] == ':') return true;
-  }
-  return false;
-}
-
 }  // namespace
 
 Result<kube::Config> config_of(const Access& access) {
   std::string url = access.url;
   while (url.ends_with('/')) url.pop_back();
-  const bool http = url.starts_with(kHttp);
+  const bool plain = url.starts_with(kHttp);
   // What is before an @ may be a password, and is not shown.
   if (url.find('@') != std::string::npos) {
     return error(
         "--prometheus-url must not contain credentials; --prometheus-token-file names a file with "
         "a bearer token");
   }
-  const bool valid = url.size() <= kUrlBytesMax && (http || url.starts_with(kHttps)) &&
+  const bool valid = url.size() <= kUrlBytesMax && (plain || url.starts_with(kHttps)) &&
                      is_plain(url) && !authority_of(url).empty();
   if (!valid) {
     return error(
@@ -55,13 +48,13 @@ Result<kube::Config> config_of(const Access& access) {
                     "and a path, is {}",
                     in_quotes(access.url)));
   }
-  if (http && !access.token_file.empty() && !is_loopback(authority_of(url))) {
+  if (plain && !access.token_file.empty() && !http::is_local_host(authority_of(url), {})) {
     return error(
         fmt::format("--prometheus-token-file needs an https:// address in --prometheus-url, is {}; "
                     "the token would be readable on the network",
                     in_quotes(access.url)));
   }
-  if (http && !access.ca_file.empty()) {
+  if (plain && !access.ca_file.empty()) {
     return error(fmt::format("--prometheus-ca needs an https:// address in --prometheus-url, is {}",
                              in_quotes(access.url)));
   }

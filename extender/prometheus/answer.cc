@@ -9,7 +9,6 @@
 
 #include "common/base/text.h"
 #include "common/kube/json_value.h"
-#include "common/kube/limits.h"
 #include "extender/prometheus/limits.h"
 
 namespace mgpu::promql {
@@ -123,13 +122,14 @@ Result<Body> read_body(const std::string& text) {
   return body;
 }
 
-Error failure_of(const kube::Response& response) {
-  if (response.failure && response.failure->too_large) {
-    return error(
-        fmt::format("the answer of Prometheus has more than {} MiB; query fewer series or less "
-                    "time",
-                    kube::kApiResponseBytesMax >> 20));
-  }
+Error too_large(std::size_t bytes_max) {
+  return error(
+      fmt::format("the answer of Prometheus has more than {} MiB; query fewer series or less time",
+                  bytes_max >> 20));
+}
+
+Error failure_of(const kube::Response& response, std::size_t bytes_max) {
+  if (response.failure && response.failure->too_large) return too_large(bytes_max);
   return error("Prometheus does not answer: " +
                (response.failure ? shown(response.failure->message) : "the connection was closed"));
 }
@@ -148,8 +148,10 @@ Error foreign_answer(const kube::Response& response) {
                   response.status, in_quotes(response.body)));
 }
 
-Result<Answer> answer_in(const kube::Response& response, std::string_view result_type) {
-  if (response.failure || response.status == 0) return failure_of(response);
+Result<Answer> answer_in(const kube::Response& response, std::string_view result_type,
+                         std::size_t bytes_max) {
+  if (response.failure || response.status == 0) return failure_of(response, bytes_max);
+  if (response.body.size() > bytes_max) return too_large(bytes_max);
   auto body = read_body(response.body);
   if (body && body->status == "error") {
     return error(fmt::format("Prometheus answers {} {}: {}", response.status,
@@ -186,12 +188,12 @@ std::string_view Series::label(std::string_view name) const {
   return found == labels.end() ? std::string_view() : found->second;
 }
 
-Result<Answer> vector_in(const kube::Response& response) {
-  return answer_in(response, kVector);
+Result<Answer> vector_in(const kube::Response& response, std::size_t bytes_max) {
+  return answer_in(response, kVector, bytes_max);
 }
 
-Result<Answer> matrix_in(const kube::Response& response) {
-  return answer_in(response, "matrix");
+Result<Answer> matrix_in(const kube::Response& response, std::size_t bytes_max) {
+  return answer_in(response, "matrix", bytes_max);
 }
 
 }  // namespace mgpu::promql

@@ -1,6 +1,7 @@
 // Answers of the HTTP API of Prometheus. Pure.
 #pragma once
 
+#include <cstddef>
 #include <functional>
 #include <map>
 #include <string>
@@ -8,6 +9,7 @@
 #include <vector>
 
 #include "common/base/result.h"
+#include "common/kube/limits.h"
 #include "common/kube/transport.h"
 
 namespace mgpu::promql {
@@ -34,9 +36,12 @@ struct Answer {
 };
 
 // The answer to an instant query: one sample of each series. Errors: no answer; an error of
-// Prometheus, or of a proxy before it; another kind of result; more than the limits.
-Result<Answer> vector_in(const kube::Response& response);
+// Prometheus, or of a proxy before it; another kind of result; more than the limits. `bytes_max` is
+// the limit of the answer that the request has.
+Result<Answer> vector_in(const kube::Response& response,
+                         std::size_t bytes_max = kube::kApiResponseBytesMax);
 // The same for a range query: at least one sample of each series.
-Result<Answer> matrix_in(const kube::Response& response);
+Result<Answer> matrix_in(const kube::Response& response,
+                         std::size_t bytes_max = kube::kApiResponseBytesMax);
 
 }  // namespace mgpu::promql

@@ -13,7 +13,6 @@
 #include "extender/prometheus/answer.h"
 #include "extender/prometheus/query.h"
 #include "extender/web/limits.h"
-#include "extender/web/prometheus_answer.h"
 #include "extender/web/static_files.h"
 
 namespace mgpu::extender {
@@ -116,13 +115,14 @@ kube::Request use_request(const PodRef& pod, std::chrono::sys_seconds now) {
       R"q(max by (__name__,container,index,uuid) ({{__name__=~"mgpu_container_(core_limit_ratio|)q"
       R"q(sm_utilization_ratio|memory_limit_bytes|memory_used_bytes)",namespace={},pod={}}}))q",
       promql::quoted(pod.name_space), promql::quoted(pod.name));
-  return bounded(promql::instant_query(expression, now, kPrometheusTimeout));
+  kube::Request request = promql::instant_query(expression, now, kPrometheusTimeout);
+  request.response_bytes_max = kPrometheusBytesMax;
+  return request;
 }
 
 Result<std::string> use_body(const kube::Response& response, const PodRef& pod,
                              std::int64_t unix_ms) {
-  if (const auto problem = too_large(response)) return *problem;
-  const auto answer = promql::vector_in(response);
+  const auto answer = promql::vector_in(response, kPrometheusBytesMax);
   if (!answer) return answer.error();
   std::map<ShareKey, UsedShare> shares;
   for (const promql::Series& series : answer->series) {

@@ -9,7 +9,6 @@
 #include "extender/prometheus/answer.h"
 #include "extender/prometheus/query.h"
 #include "extender/web/limits.h"
-#include "extender/web/prometheus_answer.h"
 
 namespace mgpu::extender {
 namespace {
@@ -58,14 +57,15 @@ double seconds_of(std::chrono::sys_seconds time) {
 }  // namespace
 
 kube::Request history_request(std::chrono::sys_seconds now) {
-  return bounded(promql::range_query(kHistoryExpression, now - kBack, now, kPrometheusStep,
-                                     kPrometheusTimeout));
+  kube::Request request = promql::range_query(kHistoryExpression, now - kBack, now, kPrometheusStep,
+                                              kPrometheusTimeout);
+  request.response_bytes_max = kPrometheusBytesMax;
+  return request;
 }
 
 Result<std::vector<HistoryPoint>> history_in(const kube::Response& response,
                                              std::chrono::sys_seconds now) {
-  if (const auto problem = too_large(response)) return *problem;
-  const auto answer = promql::matrix_in(response);
+  const auto answer = promql::matrix_in(response, kPrometheusBytesMax);
   if (!answer) return answer.error();
   std::map<std::int64_t, Values> at;  // in ms
   for (const promql::Series& series : answer->series) {

@@ -5,6 +5,7 @@ import (
 	"fmt"
 	"math"
 	"math/rand"
+	"regexp"
 	"strings"
 	"testing"
 	"time"
@@ -215,9 +216,11 @@ func TestWasteSaysWhatPrometheusSays(t *testing.T) {
 	if code != 1 || output != "" || !strings.HasPrefix(problems, "kubectl mgpu: Prometheus does not answer: ") {
 		t.Errorf("exit code %d, %q, %q", code, output, problems)
 	}
-	server := plane.serverURL()
-	output, problems, code = kubectlMgpu(t, adminToken, "waste", "-A", "--prometheus-url", server)
-	if code != 1 || output != "" || problems == "" {
-		t.Errorf("another program in place of Prometheus: exit code %d, %q, %q", code, output, problems)
+	output, problems, code = kubectlMgpu(t, adminToken, "waste", "-A", "--prometheus-url", plane.serverURL(),
+		"--prometheus-ca", plane.authority.file())
+	refused := regexp.MustCompile(`^kubectl mgpu: the server at --prometheus-url answers 40[13]; the token in the file ` +
+		`--prometheus-token-file must permit queries\n$`)
+	if code != 1 || output != "" || !refused.MatchString(problems) {
+		t.Errorf("the API server in place of Prometheus: exit code %d, %q, %q", code, output, problems)
 	}
 }

@@ -1,9 +1,8 @@
-#include "extender/prometheus_flags.h"
-
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
 #include "extender/flags.h"
+#include "extender/prometheus/flags.h"
 
 namespace mgpu::extender {
 namespace {

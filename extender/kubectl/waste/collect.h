@@ -10,7 +10,8 @@
 
 namespace mgpu::kubectl {
 
-// Errors: no connection, or an answer that is an error. Warnings of Prometheus are problems.
+// Blocks; each query takes at most kQueryTimeout. Errors: no connection, or an answer that is an
+// error. Warnings of Prometheus are problems.
 Result<UseFacts> collect_from_prometheus(const promql::Access& access, const UseScope& scope);
 
 // A plugin that could not be read is a problem.

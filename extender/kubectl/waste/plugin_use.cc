@@ -77,7 +77,10 @@ Result<void> add_account(const std::string& body, UseFacts& facts) {
   widen(account->since, account->until, facts);
   widen(account->since_newest, std::nullopt, facts);
   facts.left_out += std::max<std::int64_t>(account->left_out, 0);
-  facts.shares.insert(facts.shares.end(), account->shares.begin(), account->shares.end());
+  for (MeasuredShare share : account->shares) {
+    share.since = account->since;
+    facts.shares.push_back(std::move(share));
+  }
   return {};
 }
 

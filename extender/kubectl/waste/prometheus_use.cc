@@ -36,7 +36,7 @@ std::string selected(const char* metric, const UseScope& scope) {
         fmt::format("{}namespace={}", prefix_of(scope), promql::quoted(scope.name_space)));
   }
   if (scope.exported_labels) matchers.push_back("exported_pod!=\"\"");
-  if (scope.beside_exported) matchers.push_back("exported_pod=\"\"");
+  if (scope.exclude_exported) matchers.push_back("exported_pod=\"\"");
   if (matchers.empty()) return metric;
   return fmt::format("{}{{{}}}", metric, fmt::join(matchers, ","));
 }
@@ -171,7 +171,7 @@ std::vector<UseScope> scopes_with_exported(const UseScope& scope) {
   UseScope exported = scope;
   exported.exported_labels = true;
   UseScope others = scope;
-  others.beside_exported = true;
+  others.exclude_exported = true;
   return {exported, others};
 }
 

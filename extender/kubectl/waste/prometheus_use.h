@@ -33,12 +33,11 @@ struct UseScope {
   // exported_namespace and so on where the target has labels with these names, unless the scrape
   // job says honor_labels.
   bool exported_labels = false;
-  // There are such series, which this scope leaves out.
-  bool beside_exported = false;
+  // Leaves out series that have the label exported_pod; another scope reads them.
+  bool exclude_exported = false;
 };
 
-// The scopes that make up the whole one, where some series may have renamed labels: for instance
-// those before honor_labels was set.
+// Two scopes that together cover all series: those with renamed labels, and those without.
 std::vector<UseScope> scopes_with_exported(const UseScope& scope);
 
 // `from` and `until` in whole steps.

@@ -25,6 +25,7 @@ struct MeasuredShare {
   std::optional<double> used_hours{};  // while it was measured; not set: it never was
   double measured_hours = 0;           // the time that is known, by the clock
   std::int64_t samples = 0;
+  std::optional<Time> since{};          // the begin of the plugin's account; not of Prometheus
   std::optional<double> memory_peak{};  // MiB
   std::optional<double> core_p95{};     // percent of the whole card
 };

@@ -33,6 +33,7 @@ void add_share(const MeasuredShare& share, WasteRow& row) {
   row.granted_hours += share.granted_hours;
   row.measured_hours += share.measured_hours;
   row.samples += share.samples;
+  if (share.since) row.since = std::min(row.since.value_or(*share.since), *share.since);
   keep_largest(share.memory_peak, row.memory_peak);
   keep_largest(share.core_p95, row.core_p95);
   if (!share.used_hours) return;
@@ -74,6 +75,11 @@ SuggestedRequest suggestion_of(const WasteRow& row, std::int64_t margin) {
   }
   if (row.memory_peak) {
     suggested.memory = with_margin(*row.memory_peak, margin, kSuggestMemoryStep);
+    // More than was granted may not fit on any card.
+    const bool sufficed = row.memory > 0 && *row.memory_peak <= row.memory;
+    if (sufficed && row.memory < static_cast<double>(*suggested.memory)) {
+      suggested.memory = std::llround(row.memory);
+    }
   }
   return suggested;
 }
@@ -115,6 +121,10 @@ WasteRow waste_total(const std::vector<WasteRow>& rows) {
   WasteRow total;
   for (const WasteRow& row : rows) add_row(row, total);
   return total;
+}
+
+double not_measured_hours(const WasteRow& row) {
+  return std::max(0.0, row.granted_hours - row.measured_granted_hours);
 }
 
 std::optional<double> wasted_percent(const WasteRow& row) {

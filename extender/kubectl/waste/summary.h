@@ -34,6 +34,7 @@ struct WasteRow {
   double wasted_hours = 0;             // in that part
   double measured_hours = 0;
   std::int64_t samples = 0;
+  std::optional<Time> since{};          // the begin of the oldest account
   std::optional<double> memory_peak{};  // the largest
   std::optional<double> core_p95{};     // the largest
   SuggestedRequest suggested{};
@@ -44,6 +45,8 @@ std::vector<WasteRow> waste_rows(const std::vector<MeasuredShare>& shares, Waste
                                  std::int64_t margin);
 WasteRow waste_total(const std::vector<WasteRow>& rows);
 
+// Of what was granted, the hours of which the use is not known.
+double not_measured_hours(const WasteRow& row);
 // The wasted part of what was granted while the use was known, in percent.
 std::optional<double> wasted_percent(const WasteRow& row);
 

@@ -2,6 +2,7 @@
 
 #include <fmt/format.h>
 
+#include <algorithm>
 #include <cmath>
 #include <utility>
 
@@ -53,9 +54,9 @@ Cell part_cell(const std::optional<double>& used, double granted) {
 }
 
 std::string suggested_text(const SuggestedRequest& suggested) {
-  const std::string core = suggested.core ? fmt::format("{} core", *suggested.core) : "";
+  const std::string core = suggested.core ? fmt::format("mgpu-core {}", *suggested.core) : "";
   const std::string memory =
-      suggested.memory ? fmt::format("{} MiB", grouped(*suggested.memory)) : "";
+      suggested.memory ? fmt::format("mgpu-memory {}", *suggested.memory) : "";
   return core + (core.empty() || memory.empty() ? "" : ", ") + memory;
 }
 
@@ -63,33 +64,49 @@ std::string owner_text(const WasteRow& row) {
   return row.owner.empty() ? "" : row.owner_kind + "/" + row.owner;
 }
 
-std::vector<Column> columns_of(WasteBy by, bool with_namespace) {
+// Which columns a table has.
+struct WasteColumns {
+  WasteBy by = WasteBy::kPod;
+  bool with_namespace = false;
+  bool with_not_measured = false;
+};
+
+bool has_not_measured(const WasteRow& row) {
+  constexpr double kShownMin = 0.005;  // 0.01
+  return not_measured_hours(row) >= kShownMin;
+}
+
+std::vector<Column> columns_of(const WasteColumns& shown) {
+  const WasteBy by = shown.by;
   std::vector<Column> columns;
-  if (with_namespace || by == WasteBy::kNamespace) columns.push_back({"NAMESPACE"});
+  if (shown.with_namespace || by == WasteBy::kNamespace) columns.push_back({"NAMESPACE"});
   if (by == WasteBy::kPod) columns.insert(columns.end(), {{"POD"}, {"OWNER", true}});
   if (by == WasteBy::kOwner) columns.push_back({"OWNER"});
   if (by != WasteBy::kNamespace) columns.push_back({"CONTAINER"});
-  columns.insert(
-      columns.end(),
-      {{"GRANTED (GPU-H)", false, true}, {"USED", false, true}, {"WASTED", false, true}});
+  columns.insert(columns.end(), {{"GRANTED (GPU-H)", false, true},
+                                 {"USED (GPU-H)", false, true},
+                                 {"WASTED (GPU-H)", false, true}});
+  if (shown.with_not_measured) columns.push_back({"NOT MEASURED (GPU-H)", false, true});
   if (by != WasteBy::kNamespace) {
-    columns.insert(
-        columns.end(),
-        {{"CORE (P95)", false, true}, {"MEMORY (PEAK, MIB)", false, true}, {"SUGGESTED"}});
+    columns.insert(columns.end(), {{"COMPUTE % (P95/GRANTED)", false, true},
+                                   {"MEMORY MIB (PEAK/GRANTED)", false, true},
+                                   {"SUGGESTED"}});
   }
   columns.insert(columns.end(),
                  {{"SHARES", true, true}, {"MEASURED (H)", true, true}, {"SAMPLES", true, true}});
   return columns;
 }
 
-std::vector<Cell> cells_of(const WasteRow& row, WasteBy by, bool with_namespace) {
+std::vector<Cell> cells_of(const WasteRow& row, const WasteColumns& shown) {
+  const WasteBy by = shown.by;
   std::vector<Cell> cells;
-  if (with_namespace || by == WasteBy::kNamespace) cells.push_back({row.name_space});
+  if (shown.with_namespace || by == WasteBy::kNamespace) cells.push_back({row.name_space});
   if (by == WasteBy::kPod) cells.insert(cells.end(), {{row.pod}, {owner_text(row)}});
   if (by == WasteBy::kOwner) cells.push_back({owner_text(row)});
   if (by != WasteBy::kNamespace) cells.push_back({row.container});
   cells.insert(cells.end(),
                {{hours_text(row.granted_hours)}, {hours_text(row.used_hours)}, wasted_cell(row)});
+  if (shown.with_not_measured) cells.push_back({hours_text(not_measured_hours(row))});
   if (by != WasteBy::kNamespace) {
     cells.insert(cells.end(),
                  {part_cell(row.core_p95, row.core), part_cell(row.memory_peak, row.memory),
@@ -101,7 +118,8 @@ std::vector<Cell> cells_of(const WasteRow& row, WasteBy by, bool with_namespace)
 }
 
 Json hours_object(const WasteRow& row) {
-  Json hours = {{"granted", rounded(row.granted_hours)}};
+  Json hours = {{"granted", rounded(row.granted_hours)},
+                {"notMeasured", rounded(not_measured_hours(row))}};
   if (!row.used_hours) return hours;
   hours["used"] = rounded(*row.used_hours);
   hours["wasted"] = rounded(row.wasted_hours);
@@ -161,12 +179,13 @@ std::string csv_whole(const std::optional<std::int64_t>& value) {
 
 View waste_view(const std::vector<WasteRow>& rows, const UseFacts& facts, WasteBy by,
                 bool with_namespace) {
-  View view{.table = Table(columns_of(by, with_namespace)), .json = source_object(facts)};
+  const WasteColumns shown{by, with_namespace, std::ranges::any_of(rows, has_not_measured)};
+  View view{.table = Table(columns_of(shown)), .json = source_object(facts)};
   view.empty = "No container held a share of a card. " + source_text(facts);
   view.json["total"] = hours_object(waste_total(rows));
   view.json["items"] = Json::array();
   for (const WasteRow& row : rows) {
-    view.table.add(cells_of(row, by, with_namespace));
+    view.table.add(cells_of(row, shown));
     view.json["items"].push_back(waste_object(row, by));
   }
   return view;
@@ -195,29 +214,60 @@ std::string total_text(const std::vector<WasteRow>& rows) {
   const WasteRow total = waste_total(rows);
   std::string text = fmt::format("Granted {} GPU-hours", hours_text(total.granted_hours));
   if (!total.used_hours) return text + "; the use was not measured.";
-  text += fmt::format(", used {}, wasted {}", hours_text(total.used_hours),
+  text += fmt::format(": used {}, wasted {}", hours_text(total.used_hours),
                       hours_text(total.wasted_hours));
   const auto percent = wasted_percent(total);
-  return text + (percent ? fmt::format(" ({}%).", nearest(*percent)) : ".");
+  if (percent) text += fmt::format(" ({}% of what was measured)", nearest(*percent));
+  if (has_not_measured(total)) {
+    text += fmt::format(", not measured {}", hours_text(not_measured_hours(total)));
+  }
+  return text + ".";
 }
 
 std::string waste_csv(const std::vector<WasteRow>& rows, const UseFacts& facts) {
-  std::string csv =
-      csv_line({"namespace", "owner_kind", "owner", "pod", "container", "shares", "core_percent",
-                "memory_mib", "gpu_hours_granted", "gpu_hours_used", "gpu_hours_wasted",
-                "hours_measured", "samples", "core_percent_p95", "memory_mib_peak",
-                "suggested_core_percent", "suggested_memory_mib", "since", "until"});
+  std::string csv = csv_line({"namespace",
+                              "owner_kind",
+                              "owner",
+                              "pod",
+                              "container",
+                              "shares",
+                              "core_percent",
+                              "memory_mib",
+                              "gpu_hours_granted",
+                              "gpu_hours_used",
+                              "gpu_hours_wasted",
+                              "gpu_hours_not_measured",
+                              "hours_measured",
+                              "samples",
+                              "core_percent_p95",
+                              "memory_mib_peak",
+                              "suggested_core_percent",
+                              "suggested_memory_mib",
+                              "since",
+                              "until"});
   for (const WasteRow& row : rows) {
     const bool known = row.used_hours.has_value();
     const auto peak = row.memory_peak ? std::optional(nearest(*row.memory_peak)) : std::nullopt;
-    csv += csv_line({csv_text(row.name_space), csv_text(row.owner_kind), csv_text(row.owner),
-                     csv_text(row.pod), csv_text(row.container), std::to_string(row.shares),
-                     std::to_string(nearest(row.core)), std::to_string(nearest(row.memory)),
-                     csv_number(row.granted_hours), csv_number(row.used_hours),
-                     known ? csv_number(row.wasted_hours) : "", csv_number(row.measured_hours),
-                     std::to_string(row.samples), csv_number(row.core_p95), csv_whole(peak),
-                     csv_whole(row.suggested.core), csv_whole(row.suggested.memory),
-                     time_text(facts.since), time_text(facts.until)});
+    csv += csv_line({csv_text(row.name_space),
+                     csv_text(row.owner_kind),
+                     csv_text(row.owner),
+                     csv_text(row.pod),
+                     csv_text(row.container),
+                     std::to_string(row.shares),
+                     std::to_string(nearest(row.core)),
+                     std::to_string(nearest(row.memory)),
+                     csv_number(row.granted_hours),
+                     csv_number(row.used_hours),
+                     known ? csv_number(row.wasted_hours) : "",
+                     csv_number(not_measured_hours(row)),
+                     csv_number(row.measured_hours),
+                     std::to_string(row.samples),
+                     csv_number(row.core_p95),
+                     csv_whole(peak),
+                     csv_whole(row.suggested.core),
+                     csv_whole(row.suggested.memory),
+                     time_text(row.since ? row.since : facts.since),
+                     time_text(facts.until)});
   }
   return csv;
 }

@@ -147,6 +147,27 @@ TEST_F(Inspect, ShowsPodsWhoseCardsAreNotKnown) {
   EXPECT_EQ(cluster["totals"]["podsDrifting"], 1);
 }
 
+TEST_F(Inspect, ShowsTheCardsWithMoreInUseThanTheirCapacity) {
+  bind("a", "n1", "80/800", "0");
+  EXPECT_FALSE(view("cluster")["nodes"][0]["cards"][0].contains("overfull"));
+  bind("b", "n1", "80/800", "0");
+  for (const Json& node : {view("cluster")["nodes"][0], view("node", "name=n1")}) {
+    EXPECT_EQ(node["cards"][0]["overfull"], true);
+    EXPECT_FALSE(node["cards"][1].contains("overfull"));
+  }
+}
+
+// It counts on each card, and is on one of them at most.
+TEST_F(Inspect, APodWithoutAnnotationsMakesNoCardOverfull) {
+  bind("a", "n1", "80/800", "0");
+  ledger.apply_pod(test::drifting_claim("by-hand", "n1", "30/100"));
+  const Json cluster = view("cluster");
+  const Json card = cluster["nodes"][0]["cards"][0];
+  EXPECT_EQ(card["core"]["used"], 110);
+  EXPECT_FALSE(card.contains("overfull"));
+  EXPECT_EQ(cluster["totals"]["cardsOverfull"], 0);
+}
+
 TEST_F(Inspect, ShowsAnEmptyCluster) {
   ledger.replace_nodes({});
   const Json cluster = view("cluster");

@@ -18,6 +18,7 @@ namespace {
 using namespace kubectl;
 using testing::AllOf;
 using testing::ElementsAre;
+using testing::EndsWith;
 using testing::HasSubstr;
 using testing::IsEmpty;
 using testing::Not;
@@ -25,29 +26,38 @@ using testing::SizeIs;
 
 const std::string kGolden = MGPU_SOURCE_DIR "/test/golden/kubectl/";
 
-constexpr const char* kPluginAnswer = R"({"node": "gpu-1", "items": [
+constexpr const char* kPluginAnswer =
+    R"({"node": "gpu-1", "items": [
   {"kind": "UnusedShare", "namespace": "research", "pod": "notebook", "container": "app", "card": 0,
    "uuid": "GPU-0", "since": "2026-01-01T09:00:00Z",
-   "message": "No process has used the share for 3 hours; delete the pod if it is not needed."},
+   "message": "no process of container \"app\" of pod research/notebook has been on card 0 )"
+    R"((GPU-0) for at least 1 h, where it holds 30 % and 4096 MiB; delete the pod if it is )"
+    R"(not needed, or let the container request no card"},
   {"kind": "ProcessWithoutShare", "card": 1, "uuid": "GPU-1", "since": "2026-01-01T11:59:30Z",
-   "message": "Process 4711 uses 900 MiB and belongs to no pod; end it."},
+   "message": "process 4711 (\"python3\") on card 1 (GPU-1) belongs to no pod, and uses what )"
+    R"(pods hold of it; end it, or reserve the card with a profile"},
   {"kind": "ChangedAnnotations", "namespace": "team-b", "pod": "edited", "container": "app",
-   "message": "The annotation names card 1, and the container has card 0; delete the pod."}],
+   "message": "container \"app\" of pod team-b/edited was started on card 0, and its annotation )"
+    R"(vke.volcengine.com/gpu-index-container-app is \"1\"; set it to \"0\" again, or )"
+    R"(delete the pod: its container does not start again, and an extender that starts )"
+    R"(counts other cards"}],
   "leftOut": 0})";
 
 constexpr const char* kCluster = R"({"totals": {"podsDrifting": 2, "cardsOverfull": 1},
   "nodes": [{"name": "gpu-1", "pods": 2, "cards": [
     {"index": 0, "uuid": "GPU-0", "model": "A10", "healthy": true, "uncertain": false, "pods": 2,
+     "overfull": true,
      "core": {"capacity": 100, "used": 130, "free": 0, "expected": 0},
      "memoryMiB": {"capacity": 24000, "used": 8000, "free": 16000, "expected": 0}},
     {"index": 1, "uuid": "GPU-1", "model": "A10", "healthy": true, "uncertain": false, "pods": 0,
-     "core": {"capacity": 100, "used": 100, "free": 0, "expected": 0},
-     "memoryMiB": {"capacity": 24000, "used": 24000, "free": 0, "expected": 0}}]}],
+     "core": {"capacity": 100, "used": 110, "free": 0, "expected": 0},
+     "memoryMiB": {"capacity": 24000, "used": 26000, "free": 0, "expected": 0}}]}],
   "drift": [
     {"namespace": "team-b", "name": "by-hand", "node": "gpu-1", "drift": "no-annotations",
-     "driftDetail": "the pod was bound without the extender"},
+     "driftDetail": "no annotation vke.volcengine.com/gpu-index-container-<container>"},
     {"namespace": "team-b", "name": "edited", "node": "gpu-1", "drift": "changed-annotations",
-     "driftDetail": "they name card 1"}]})";
+     "driftDetail": "the annotations were changed after the pod was bound; it still counts with )"
+                                 R"(its cards of then, app 0"}]})";
 
 std::vector<DriftItem> some_items() {
   const Json cluster = Json::parse(kCluster);
@@ -124,6 +134,26 @@ TEST(ChosenDrift, ShowsWhatBothReportOnce) {
   EXPECT_EQ(std::ranges::count(items, "ChangedAnnotations", &DriftItem::kind), 1);
 }
 
+// A pod that was bound without annotations counts as in use on each card, and is on one at most.
+TEST(ExtenderDrift, HasTheOverfullCardsThatTheExtenderNames) {
+  const Json cluster = Json::parse(kCluster);
+  const auto items = extender_drift(cluster, *read_inspected_nodes(cluster))->items;
+  ASSERT_THAT(kinds_of(items), ElementsAre("NoAnnotations", "ChangedAnnotations", "OverfullCard"));
+  EXPECT_EQ(items[2].card, 0);
+  EXPECT_EQ(items[2].message,
+            "card 0 has more in use than its capacity; delete pods that were bound without "
+            "mgpu-extender, or before the cards of the node changed");
+}
+
+TEST(ExtenderDrift, SaysWhatToDoAboutAPod) {
+  const Json cluster = Json::parse(kCluster);
+  const auto items = extender_drift(cluster, {})->items;
+  EXPECT_EQ(items.at(0).message,
+            "no annotation vke.volcengine.com/gpu-index-container-<container>; delete the pod");
+  EXPECT_THAT(items.at(1).message, EndsWith("; write the annotations of the binding again, or "
+                                            "delete the pod"));
+}
+
 TEST(PluginDrift, NamesAnAnswerThatCannotBeRead) {
   for (const char* answer : {"[]", "<html>", "{}", R"({"items": 7})", R"({"items": [{}]})",
                              R"({"items": [{"kind": 7}]})", R"({"items": [], "leftOut": "x"})"}) {
@@ -179,6 +209,21 @@ TEST_F(DriftVerbTest, FindingsAreExitCodeOne) {
   EXPECT_EQ(ran.code, 1);
   EXPECT_EQ(ran.out, "node/gpu-1\npod/notebook\npod/by-hand\npod/edited\n");
   EXPECT_THAT(ran.err, IsEmpty());
+}
+
+TEST_F(DriftVerbTest, TheTableNamesTheFormatThatSaysWhatToDo) {
+  constexpr const char* kHint = "\n-o wide shows what to do about each finding.\n";
+  cluster.extender.set("/drift", kPluginAnswer);
+  EXPECT_THAT(drift({"-A"}).out, EndsWith(kHint));
+  EXPECT_THAT(drift({"-A", "-o", "wide"}).out, Not(HasSubstr(kHint)));
+}
+
+TEST_F(DriftVerbTest, AnUnusedShareAloneIsANote) {
+  cluster.extender.set("/drift", R"({"node": "gpu-1", "items": [{"kind": "UnusedShare",
+      "namespace": "research", "pod": "notebook", "container": "app", "card": 0}]})");
+  const Ran ran = drift({"-A", "-o", "name"});
+  EXPECT_EQ(ran.out, "pod/notebook\n");
+  EXPECT_EQ(ran.code, 0) << ran.err;
 }
 
 TEST_F(DriftVerbTest, SelectsPodsByTheirLabels) {

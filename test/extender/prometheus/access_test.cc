@@ -30,7 +30,8 @@ TEST(PrometheusAccess, TakesHttpWithoutAToken) {
 }
 
 TEST(PrometheusAccess, SendsATokenOverHttpToThisMachineOnly) {
-  for (const char* url : {"http://127.0.0.1:9090", "http://[::1]:9090/x", "http://localhost"}) {
+  for (const char* url : {"http://127.0.0.1:9090", "http://127.0.0.2", "http://[::1]:9090/x",
+                          "http://localhost", "http://LOCALHOST:9090"}) {
     EXPECT_EQ(problem_of({url, "", "/token"}), "no error") << url;
   }
   for (const char* url : {"http://127.0.0.1.example.com", "http://localhost.example.com:9090",

@@ -117,6 +117,9 @@ TEST(PrometheusAnswer, SaysThatThereIsNone) {
   response.failure->too_large = true;
   EXPECT_EQ(problem_of(matrix_in(response)),
             "the answer of Prometheus has more than 20 MiB; query fewer series or less time");
+  EXPECT_THAT(problem_of(vector_in(response, 1 << 20)), HasSubstr("more than 1 MiB"));
+  EXPECT_THAT(problem_of(vector_in(answer(std::string((1 << 20) + 1, ' ')), 1 << 20)),
+              HasSubstr("more than 1 MiB"));
 }
 
 TEST(PrometheusAnswer, RefusesAnotherKindOfResult) {

@@ -6,7 +6,6 @@
 #include "common/base/utc_text.h"
 #include "extender/kubectl/limits.h"
 #include "extender/kubectl/output.h"
-#include "extender/kubectl/waste/pod_owner.h"
 
 namespace mgpu::kubectl {
 namespace {
@@ -43,6 +42,7 @@ TEST(PluginUse, ReadsSecondsAsHours) {
   EXPECT_THAT(share.core_p95, Optional(DoubleEq(17)));
   EXPECT_THAT(share.memory_peak, Optional(DoubleEq(1'800)));
   EXPECT_EQ(share.samples, 4'800);
+  EXPECT_EQ(utc_text(share.since.value()), "2026-01-01T10:00:00Z");
 }
 
 TEST(PluginUse, WhatIsAbsentIsNotKnown) {
@@ -103,39 +103,6 @@ TEST(PluginUse, HasAtMostSoManyShares) {
   ASSERT_TRUE(add_account(answer.dump(), facts));
   EXPECT_THAT(facts.shares, SizeIs(kUseItemsMax));
   EXPECT_EQ(facts.left_out, 1);
-}
-
-// --- owners --------------------------------------------------------------------------------------
-
-std::string owner_of_pod(const std::string& more) {
-  const auto pod = read_owned_pod(R"({"metadata": {"namespace": "a", "name": "p")" + more + "}}");
-  return pod ? pod->owner_kind + "/" + pod->owner : pod.error().message;
-}
-
-TEST(PodOwner, IsTheController) {
-  EXPECT_EQ(owner_of_pod(R"(, "ownerReferences": [{"kind": "Node", "name": "n"},
-              {"kind": "Job", "name": "nightly", "controller": true}])"),
-            "Job/nightly");
-}
-
-TEST(PodOwner, OfAReplicaSetIsItsDeployment) {
-  const std::string set =
-      R"(, "ownerReferences": [{"kind": "ReplicaSet", "name": "web-7d9c", "controller": true}])";
-  EXPECT_EQ(owner_of_pod(set + R"(, "labels": {"pod-template-hash": "7d9c"})"), "Deployment/web");
-  EXPECT_EQ(owner_of_pod(set + R"(, "labels": {"pod-template-hash": "other"})"),
-            "ReplicaSet/web-7d9c");
-  EXPECT_EQ(owner_of_pod(set), "ReplicaSet/web-7d9c");
-}
-
-TEST(PodOwner, OfAPodWithoutAControllerIsThePod) {
-  EXPECT_EQ(owner_of_pod(""), "Pod/p");
-  EXPECT_EQ(owner_of_pod(R"(, "ownerReferences": [{"kind": "Node", "name": "n"}])"), "Pod/p");
-}
-
-TEST(PodOwner, NamesAPodThatCannotBeRead) {
-  EXPECT_FALSE(read_owned_pod("[]"));
-  EXPECT_FALSE(read_owned_pod("{}"));
-  EXPECT_THAT(owner_of_pod(R"(, "ownerReferences": 7)"), HasSubstr("the owner of a Pod"));
 }
 
 }  // namespace

@@ -48,6 +48,7 @@ TEST(WasteRows, CountTheMeasuredTimeOnly) {
   EXPECT_DOUBLE_EQ(rows[0].granted_hours, 5);
   EXPECT_DOUBLE_EQ(rows[0].wasted_hours, 1);
   EXPECT_THAT(wasted_percent(rows[0]), Optional(DoubleEq(50)));
+  EXPECT_DOUBLE_EQ(not_measured_hours(rows[0]), 3);
 }
 
 TEST(WasteRows, WithoutAnyMeasurementNothingIsKnown) {
@@ -58,6 +59,7 @@ TEST(WasteRows, WithoutAnyMeasurementNothingIsKnown) {
   share.measured_hours = 0;
   const auto rows = waste_rows({share}, WasteBy::kPod, kMargin);
   EXPECT_EQ(rows[0].used_hours, std::nullopt);
+  EXPECT_DOUBLE_EQ(not_measured_hours(rows[0]), 5);
   EXPECT_EQ(wasted_percent(rows[0]), std::nullopt);
   EXPECT_EQ(rows[0].suggested.core, std::nullopt);
   EXPECT_EQ(rows[0].suggested.memory, std::nullopt);
@@ -140,6 +142,17 @@ TEST(SuggestedRequest, IsAtLeastOneStepAndAtMostACard) {
   EXPECT_EQ(suggested_for(share).memory, kSuggestMemoryStep);
   share.core_p95 = 99;
   EXPECT_EQ(suggested_for(share).core, 100);
+}
+
+TEST(SuggestedRequest, IsNoMoreMemoryThanWasGrantedUnlessMoreWasUsed) {
+  MeasuredShare share = share_of_pod("p");
+  share.memory = 30'000;
+  share.memory_peak = 30'000;
+  EXPECT_EQ(suggested_for(share).memory, 30'000);
+  share.memory_peak = 29'000;
+  EXPECT_EQ(suggested_for(share).memory, 30'000);
+  share.memory_peak = 30'001;
+  EXPECT_EQ(suggested_for(share).memory, 36'096);
 }
 
 TEST(SuggestedRequest, NeedsAnHourAndEnoughSamples) {

@@ -14,8 +14,10 @@ namespace mgpu::test {
 namespace {
 
 using namespace kubectl;
+using testing::EndsWith;
 using testing::HasSubstr;
 using testing::IsEmpty;
+using testing::Not;
 
 const std::string kGolden = MGPU_SOURCE_DIR "/test/golden/kubectl/";
 constexpr std::int64_t kMargin = 20;
@@ -94,6 +96,15 @@ TEST(WasteView, OfNamespacesIsPrintedInEveryFormat) {
   expect_golden_waste(WasteBy::kNamespace, "waste-namespace");
 }
 
+TEST(WasteView, HasAColumnOfWhatWasNotMeasuredWhereThereIsSome) {
+  UseFacts facts = some_facts();
+  const char* const column = "NOT MEASURED (GPU-H)";
+  EXPECT_THAT(shown_as(view_by(WasteBy::kOwner, facts), "table", false).out, HasSubstr(column));
+  facts.shares = {measured_share("a", "p")};
+  EXPECT_THAT(shown_as(view_by(WasteBy::kOwner, facts), "table", false).out,
+              Not(HasSubstr(column)));
+}
+
 UseFacts hostile_facts() {
   UseFacts facts = some_facts();
   MeasuredShare hostile = measured_share(hostile_text(), hostile_text());
@@ -162,7 +173,10 @@ TEST(SourceText, NamesTheOldestAndTheNewestAccount) {
 
 TEST(TotalText, SaysWhatIsKnown) {
   EXPECT_EQ(total_text(waste_rows(some_facts().shares, WasteBy::kPod, kMargin)),
-            "Granted 28.95 GPU-hours, used 8.40, wasted 13.35 (61%).");
+            "Granted 28.95 GPU-hours: used 8.40, wasted 13.35 (61% of what was measured), not "
+            "measured 7.20.");
+  EXPECT_EQ(total_text(waste_rows({measured_share("a", "p")}, WasteBy::kPod, kMargin)),
+            "Granted 7.20 GPU-hours: used 0.90, wasted 6.30 (87% of what was measured).");
   MeasuredShare blind = measured_share("a", "p");
   blind.used_hours.reset();
   EXPECT_EQ(total_text(waste_rows({blind}, WasteBy::kPod, kMargin)),
@@ -177,6 +191,20 @@ TEST(Csv, QuotesAsRfc4180Says) {
   EXPECT_EQ(csv_text("a\"b"), "\"a\"\"b\"");
   EXPECT_EQ(csv_text(""), "");
   EXPECT_EQ(csv_line({"a", "", "1.5"}), "a,,1.5\r\n");
+}
+
+TEST(Csv, ARowBeginsWithTheAccountsOfItsShares) {
+  UseFacts facts = some_facts();
+  facts.from_prometheus = false;
+  MeasuredShare share = measured_share("a", "p");
+  share.since = parse_time("2026-01-01T07:00:00Z");
+  MeasuredShare older = share;
+  older.since = parse_time("2026-01-01T05:00:00Z");
+  const auto csv = [&](const std::vector<MeasuredShare>& shares) {
+    return waste_csv(waste_rows(shares, WasteBy::kPod, kMargin), facts);
+  };
+  EXPECT_THAT(csv({share}), EndsWith(",2026-01-01T07:00:00Z,2026-01-02T00:00:00Z\r\n"));
+  EXPECT_THAT(csv({share, older}), EndsWith(",2026-01-01T05:00:00Z,2026-01-02T00:00:00Z\r\n"));
 }
 
 TEST(Csv, NoTextIsAFormula) {

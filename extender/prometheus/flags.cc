@@ -1,16 +1,11 @@
-#include "extender/prometheus_flags.h"
+#include "extender/prometheus/flags.h"
 
 #include <utility>
 
-namespace mgpu::extender {
+namespace mgpu::promql {
 
-void add_prometheus_flags(Options& options, promql::Access& access) {
-  options.add_text("prometheus-url",
-                   "address of a Prometheus that scrapes the extenders and device plugins, such as "
-                   "http://prometheus.monitoring:9090; the web page shows the last 24 hours and "
-                   "the use of pods from it. If empty, the page shows the time since this process "
-                   "started",
-                   access.url);
+void add_prometheus_flags(Options& options, Access& access, const std::string& url_help) {
+  options.add_text("prometheus-url", url_help, access.url);
   options.add_text("prometheus-ca",
                    "file with the PEM certificates that an https address in --prometheus-url is "
                    "verified with; if empty, those of the system",
@@ -20,15 +15,15 @@ void add_prometheus_flags(Options& options, promql::Access& access) {
                    access.token_file);
 }
 
-Result<std::optional<kube::Config>> prometheus_config(const promql::Access& access) {
+Result<std::optional<kube::Config>> prometheus_config(const Access& access) {
   if (access.url.empty()) {
     if (!access.ca_file.empty()) return error("--prometheus-ca requires --prometheus-url");
     if (access.token_file.empty()) return std::optional<kube::Config>();
     return error("--prometheus-token-file requires --prometheus-url");
   }
-  auto config = promql::config_of(access);
+  auto config = config_of(access);
   if (!config) return config.error();
   return std::optional(std::move(*config));
 }
 
-}  // namespace mgpu::extender
+}  // namespace mgpu::promql
