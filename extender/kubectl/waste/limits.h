@@ -24,8 +24,8 @@ inline constexpr std::int64_t kSuggestMemoryStep = 256;  // MiB
 inline constexpr std::chrono::seconds kShortStep{15};
 inline constexpr std::chrono::seconds kLongStep{60};
 inline constexpr std::chrono::hours kShortSince{24};
-// Steps of one query. By default Prometheus holds 50 million samples for a query, and it holds those
-// of several operands at once.
+// Steps of one query. By default Prometheus holds 50 million samples for a query, and it holds
+// those of several operands at once.
 inline constexpr std::int64_t kStepsOfQuery = 1'440;
 // Steps of a percentile, which cannot be put together from parts. Where Prometheus refuses that it
 // is asked for fewer.
