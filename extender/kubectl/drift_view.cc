@@ -128,12 +128,15 @@ Result<ReadDrift> extender_drift(const Json& cluster, const std::vector<Inspecte
 }
 
 std::vector<DriftItem> chosen_drift(std::vector<DriftItem> items, const DriftChoice& choice) {
-  std::set<std::pair<PodRef, std::string>> of_plugins;
+  // A plugin speaks for its own node only.
+  std::set<std::tuple<std::string, PodRef, std::string>> of_plugins;
   for (const DriftItem& item : items) {
-    if (item.from_plugin && !item.pod.name.empty()) of_plugins.emplace(item.pod, item.kind);
+    if (item.from_plugin && !item.pod.name.empty()) {
+      of_plugins.emplace(item.node, item.pod, item.kind);
+    }
   }
   std::erase_if(items, [&](const DriftItem& item) {
-    const bool again = !item.from_plugin && of_plugins.contains({item.pod, item.kind});
+    const bool again = !item.from_plugin && of_plugins.contains({item.node, item.pod, item.kind});
     return again || !is_chosen(item, choice);
   });
   std::ranges::sort(items, {}, [](const DriftItem& item) {

@@ -58,6 +58,11 @@ class WasteVerb final : public Verb {
                      "end of the time, such as 2026-01-02T03:04:05Z; if empty, now; needs "
                      "--prometheus-url",
                      until_);
+    options.add_text(
+        "prometheus-matcher",
+        "label matchers of the series of device plugins in Prometheus, without braces; "
+        "if empty, series of all jobs count, also those that pods of tenants export",
+        matcher_);
     options.add_number(
         "margin",
         fmt::format("percent that a suggestion adds to the 95th percentile of the compute, rounded "
@@ -102,6 +107,7 @@ class WasteVerb final : public Verb {
           "--since and --until need --prometheus-url; the device plugins have sums since the "
           "begin of their accounts");
     }
+    if (auto checked = check_matcher(matcher_); !checked) return checked;
     if (!until_.empty() && !parse_time(until_)) {
       return error("--until must be a time such as 2026-01-02T03:04:05Z, found " +
                    in_quotes(until_));
@@ -115,8 +121,8 @@ class WasteVerb final : public Verb {
     }
     const Time until = parse_time(until_).value_or(clock_now());
     const auto since = std::chrono::duration_cast<std::chrono::seconds>(since_);
-    return collect_from_prometheus(prometheus_,
-                                   use_scope(until, since, choice_.all ? "" : name_space));
+    return collect_from_prometheus(
+        prometheus_, use_scope(until, since, choice_.all ? "" : name_space, matcher_));
   }
 
   // Leaves out the shares of other namespaces, and of pods without the labels.
@@ -182,6 +188,7 @@ class WasteVerb final : public Verb {
   std::string mgpu_namespace_;
   std::string by_ = "pod";
   std::string until_;
+  std::string matcher_ = kMatcherDefault;
   std::string output_;
   Duration since_ = kShortSince;
   std::int64_t margin_ = kMarginDefault;

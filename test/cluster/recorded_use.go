@@ -37,7 +37,8 @@ type RecordedShare struct {
 	movedAt                         int64    // from then on, the plugin has another address
 	renamedBefore                   bool     // until it moved, the scrape job had no honor_labels
 	ownerKind, owner                string
-	counted                         float64 // of the card, by the counters of the plugin; 0: it has none
+	counted                         float64  // of the card, by the counters of the plugin; 0: it has none
+	renamed                         []string // the jobs of these that have no honor_labels
 }
 
 // hold adds samples from one time to another one. The use is between 0 and most, and changes every few minutes; it is
@@ -158,8 +159,9 @@ func writeRecordedUse(t *testing.T, path string, shares []*RecordedShare, honor 
 				more = map[string]string{"owner_kind": share.ownerKind, "owner": share.owner}
 			}
 			for _, job := range share.jobs {
-				first := share.labels(job, "10.0.0.1:9801", honor && !share.renamedBefore, more)
-				second := share.labels(job, "10.0.0.2:9801", honor, more)
+				honors := honor && !slices.Contains(share.renamed, job)
+				first := share.labels(job, "10.0.0.1:9801", honors && !share.renamedBefore, more)
+				second := share.labels(job, "10.0.0.2:9801", honors, more)
 				for _, sample := range share.samples {
 					labels := first
 					if share.movedAt > 0 && sample.at >= share.movedAt {
@@ -172,12 +174,33 @@ func writeRecordedUse(t *testing.T, path string, shares []*RecordedShare, honor 
 			}
 		}
 	}
+	writeRecordedCards(text, shares)
 	fmt.Fprintln(text, "# EOF")
 	if err := text.Flush(); err != nil {
 		t.Fatal(err)
 	}
 	if err := file.Close(); err != nil {
 		t.Fatal(err)
+	}
+}
+
+// writeRecordedCards writes the use of each card by all of its shares.
+func writeRecordedCards(text *bufio.Writer, shares []*RecordedShare) {
+	cards := map[string]map[int64]float64{}
+	for _, share := range shares {
+		if cards[share.card] == nil {
+			cards[share.card] = map[int64]float64{}
+		}
+		for _, sample := range share.samples {
+			cards[share.card][sample.at] += sample.used
+		}
+	}
+	const metric = "mgpu_card_sm_utilization_ratio"
+	fmt.Fprintf(text, "# TYPE %s gauge\n", metric)
+	for _, card := range slices.Sorted(maps.Keys(cards)) {
+		for _, at := range slices.Sorted(maps.Keys(cards[card])) {
+			fmt.Fprintf(text, "%s{index=\"0\",job=\"mgpu\",node=\"n\",uuid=\"%s\"} %v %d\n", metric, card, cards[card][at], at)
+		}
 	}
 }
 

@@ -54,7 +54,7 @@ func recordedShares(until int64) []*RecordedShare {
 	}
 	steady := share("steady", "GPU-0", 0.3, 8192)
 	steady.hold(random, from, until, 0.3, 0)
-	steady.jobs, steady.movedAt = []string{"first", "second"}, from+9*hour
+	steady.jobs, steady.movedAt = []string{"mgpu-first", "mgpu-second"}, from+9*hour
 	idle := share("idle", "GPU-0", 0.5, 16384)
 	idle.hold(random, from, until, 0.2, 0.8)
 	ended := share("ended", "GPU-1", 1, 40960)
@@ -205,6 +205,53 @@ func TestWasteReadsLabelsThatPrometheusRenamedForAWhile(t *testing.T) {
 	}
 	checkReplay(t, rows, "steady", shares)
 	checkReplay(t, rows, "idle", shares)
+}
+
+func TestWasteCountsAShareOnceThatJobsWithAndWithoutHonorLabelsRead(t *testing.T) {
+	until := time.Now().Unix() / recordedInterval * recordedInterval
+	shares := recordedShares(until)[:2]
+	shares[0].renamed = []string{"mgpu-second"}
+	prometheus := startRecordedPrometheus(t, shares, true)
+	rows := items[ShownWaste](t, prometheus.waste(t, until, "-A", "-o", "json"))
+	if len(rows) != len(shares) {
+		t.Errorf("%d rows for %d pods", len(rows), len(shares))
+	}
+	checkReplay(t, rows, "steady", shares)
+	checkReplay(t, rows, "idle", shares)
+}
+
+func TestWasteDoesNotCountWhatPodsOfTenantsExport(t *testing.T) {
+	until := time.Now().Unix() / recordedInterval * recordedInterval
+	shares := recordedShares(until)[:2]
+	for _, share := range shares { // a tenant exports the same containers, with a whole card each
+		forged := *share
+		forged.core, forged.jobs, forged.renamed, forged.counted = 1, []string{"tenant"}, []string{"tenant"}, 1
+		shares = append(shares, &forged)
+	}
+	prometheus := startRecordedPrometheus(t, shares, true)
+	rows := items[ShownWaste](t, prometheus.waste(t, until, "-A", "-o", "json"))
+	checkReplay(t, rows, "steady", shares[:2])
+	checkReplay(t, rows, "idle", shares[:2])
+
+	output, problems, code := kubectlMgpu(t, adminToken, "waste", "-A", "--prometheus-url",
+		fmt.Sprint("http://127.0.0.1:", prometheus.port), "--prometheus-matcher", `job="another"`)
+	if code != 1 || output != "" || !strings.Contains(problems, `none of a series that matches job="another"`) {
+		t.Errorf("a job that does not exist: exit code %d, %q, %q", code, output, problems)
+	}
+}
+
+func TestWasteDoesNotCountTimeThatWasNotMeasured(t *testing.T) {
+	until := time.Now().Unix() / recordedInterval * recordedInterval
+	share := recordedShares(until)[0]
+	for i := range share.samples { // the driver lists processes, and measures them in the last hours only
+		share.samples[i].busy = i >= len(share.samples)*9/10
+	}
+	prometheus := startRecordedPrometheus(t, []*RecordedShare{share}, true)
+	rows := items[ShownWaste](t, prometheus.waste(t, until, "-A", "-o", "json"))
+	if len(rows) != 1 || rows[0].GPUHours.Wasted == nil || rows[0].Core.P95 != nil ||
+		math.Abs(rows[0].HoursMeasured-2.4) > 0.1 || *rows[0].GPUHours.Wasted > 0.3*2.4 {
+		t.Errorf("%+v", rows)
+	}
 }
 
 func TestWasteSaysWhatPrometheusSays(t *testing.T) {

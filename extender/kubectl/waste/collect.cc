@@ -75,7 +75,7 @@ Result<void> read_sums(PrometheusClient& client, const UseScope& scope, SeriesOf
                                      queries.begin() + static_cast<std::ptrdiff_t>(end));
     const auto answers = client.vectors(some);
     if (!answers) return answers.error();
-    for (std::size_t i = 0; i < some.size(); ++i) add_use((*answers)[i], scope, some[i], shares);
+    for (std::size_t i = 0; i < some.size(); ++i) add_use((*answers)[i], some[i], shares);
   }
   return {};
 }
@@ -89,24 +89,29 @@ Result<void> read_percentiles(PrometheusClient& client, const UseScope& scope,
     answer = client.vector(query.expression, query.at);
   }
   if (!answer) return answer.error();
-  add_use(*answer, scope, query, shares);
+  add_use(*answer, query, shares);
   return {};
 }
 
 using Owners = std::map<PodRef, std::pair<std::string, std::string>>;
 
-Result<void> read_owners(PrometheusClient& client, const UseScope& scope, Owners& owners) {
+Result<Owners> read_owners(PrometheusClient& client, const UseScope& scope) {
   const auto answer = client.vector(owners_query(scope), scope.until);
   if (!answer) return answer.error();
-  owners.merge(owners_in(*answer, scope));
-  return {};
+  return owners_in(*answer);
 }
 
-Result<std::vector<UseScope>> scopes_of(PrometheusClient& client, const UseScope& scope) {
-  const auto exported = client.vector(exported_labels_query(scope), scope.until);
-  if (!exported) return exported.error();
-  if (exported->series.empty()) return std::vector{scope};
-  return scopes_with_exported(scope);
+// Says so where the matchers leave out all shares.
+Result<void> check_matched(PrometheusClient& client, const UseScope& scope, UseFacts& facts) {
+  if (!facts.shares.empty() || scope.matcher.empty()) return {};
+  const auto unmatched = client.vector(unmatched_query(scope), scope.until);
+  if (!unmatched) return unmatched.error();
+  if (unmatched->series.empty()) return {};
+  facts.problems.push_back(
+      fmt::format("Prometheus has shares of cards, but none of a series that matches {}; "
+                  "--prometheus-matcher names the scrape jobs of the device plugins",
+                  scope.matcher));
+  return {};
 }
 
 }  // namespace
@@ -114,21 +119,18 @@ Result<std::vector<UseScope>> scopes_of(PrometheusClient& client, const UseScope
 Result<UseFacts> collect_from_prometheus(const promql::Access& access, const UseScope& scope) {
   const auto client = PrometheusClient::create(access);
   if (!client) return client.error();
-  const auto scopes = scopes_of(**client, scope);
-  if (!scopes) return scopes.error();
   SeriesOfShares series;
-  Owners owners;
-  for (const UseScope& part : *scopes) {
-    if (auto read = read_sums(**client, part, series); !read) return read.error();
-    if (auto read = read_percentiles(**client, part, series); !read) return read.error();
-    if (auto read = read_owners(**client, part, owners); !read) return read.error();
-  }
+  if (auto read = read_sums(**client, scope, series); !read) return read.error();
+  if (auto read = read_percentiles(**client, scope, series); !read) return read.error();
+  const auto owners = read_owners(**client, scope);
+  if (!owners) return owners.error();
   UseFacts facts;
   facts.shares = shares_of(series, scope);
   for (MeasuredShare& share : facts.shares) {
-    const auto owner = owners.find(share.pod);
-    if (owner != owners.end()) std::tie(share.owner_kind, share.owner) = owner->second;
+    const auto owner = owners->find(share.pod);
+    if (owner != owners->end()) std::tie(share.owner_kind, share.owner) = owner->second;
   }
+  if (auto checked = check_matched(**client, scope, facts); !checked) return checked.error();
   facts.from_prometheus = true;
   facts.since = scope.from;
   facts.until = scope.until;
@@ -152,11 +154,16 @@ UseFacts collect_from_plugins(Cluster& cluster, const ClusterFlags& access,
         mgpu_namespace));
   }
   for (const PluginAnswer& plugin : read.answers) {
+    const std::size_t problems = facts.problems.size();
     if (!plugin.body.known()) {
       facts.problems.push_back(plugin.body.problem());
-    } else if (const auto added = add_account(plugin.body.value(), facts); !added) {
-      facts.problems.push_back((plugin.node.empty() ? "" : "node " + plugin.node + ": ") +
-                               added.error().message);
+      continue;
+    }
+    const auto added = add_account(plugin.body.value(), facts);
+    if (!added) facts.problems.push_back(added.error().message);
+    if (plugin.node.empty()) continue;
+    for (std::size_t i = problems; i < facts.problems.size(); ++i) {
+      facts.problems[i].insert(0, "node " + plugin.node + ": ");
     }
   }
   if (read.not_asked > 0) {

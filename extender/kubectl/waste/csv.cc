@@ -2,18 +2,40 @@
 
 #include <fmt/format.h>
 
+#include <algorithm>
+
 #include "extender/kubectl/console.h"
 #include "extender/kubectl/limits.h"
 
 namespace mgpu::kubectl {
 
+namespace {
+
+// Some spreadsheets split lines at other characters than the comma, and inside of quotes, too.
+constexpr std::string_view kFieldSeparators = ",;|";
+constexpr std::string_view kFormulaStarts = "=+-@";
+
+// With ' in front of each part that a spreadsheet would take for a formula. Spreadsheets skip
+// blanks and quotes before it.
+std::string without_formulas(const std::string& text) {
+  std::string out;
+  for (std::size_t begin = 0; begin <= text.size();) {
+    const std::size_t end = std::min(text.find_first_of(kFieldSeparators, begin), text.size());
+    const std::string part = text.substr(begin, end - begin);
+    const std::size_t first = part.find_first_not_of(" \"");
+    if (first != part.npos && kFormulaStarts.find(part[first]) != kFormulaStarts.npos) out += '\'';
+    out += part;
+    if (end < text.size()) out += text[end];
+    begin = end + 1;
+  }
+  return out;
+}
+
+}  // namespace
+
 std::string csv_text(std::string_view text) {
-  std::string field = harmless(text, kShownSentenceMax);
-  // Spreadsheets skip blanks before a formula.
-  const std::size_t first = field.find_first_not_of(' ');
-  constexpr std::string_view kFormula = "=+-@";
-  if (first != field.npos && kFormula.find(field[first]) != kFormula.npos) field.insert(0, "'");
-  if (field.find_first_of(",\"\r\n") == field.npos) return field;
+  const std::string field = without_formulas(harmless(text, kShownSentenceMax));
+  if (field.find_first_of(",;|\"\r\n") == field.npos) return field;
   std::string quoted = "\"";
   for (const char c : field) {
     if (c == '"') quoted += '"';

@@ -1,6 +1,9 @@
 #include "extender/kubectl/waste/plugin_use.h"
 
+#include <fmt/format.h>
+
 #include <algorithm>
+#include <chrono>
 #include <cmath>
 #include <utility>
 
@@ -43,6 +46,39 @@ MeasuredShare share_in(const Json& item) {
   return share;
 }
 
+// Clocks of machines are set, and samples end a little later than the text of the time says.
+constexpr double kTimeFactor = 1.01;
+constexpr double kTimeMoreSeconds = 10;
+
+double length_of(const UseFacts& account) {
+  if (!account.since || !account.until) return 0;
+  const std::chrono::duration<double> length = *account.until - *account.since;
+  return std::max(0.0, length.count());
+}
+
+// Whether a share can have been held, used and measured for so long.
+bool is_possible(const MeasuredShare& share, double account_seconds) {
+  constexpr double kCardCore = 100;
+  const double most = (account_seconds * kTimeFactor + kTimeMoreSeconds) / kHourSeconds;
+  const double core = std::min(share.core, kCardCore) / kCardCore;
+  return share.granted_hours <= core * most && share.used_hours.value_or(0) <= most &&
+         share.measured_hours <= most;
+}
+
+// Leaves out the others. One sentence, however many they are.
+void keep_possible(UseFacts& account) {
+  const double length = length_of(account);
+  const auto refused = [&](const MeasuredShare& share) { return !is_possible(share, length); };
+  const auto first = std::ranges::find_if(account.shares, refused);
+  if (first == account.shares.end()) return;
+  const std::string name = to_string(first->pod);
+  const auto number = std::erase_if(account.shares, refused);
+  account.problems.push_back(
+      fmt::format("{} of the items of the device plugin's account are left out: a container of pod "
+                  "{} was granted or used more than {:.0f} seconds allow",
+                  number, name, length));
+}
+
 void widen(const std::optional<Time>& since, const std::optional<Time>& now, UseFacts& facts) {
   if (since) {
     facts.since = std::min(facts.since.value_or(*since), *since);
@@ -69,11 +105,13 @@ Result<void> add_account(const std::string& body, UseFacts& facts) {
         read.shares.push_back(share_in(item));
       }
     }
+    keep_possible(read);
     if (answer.contains("leftOut")) read.left_out += answer.at("leftOut").get<std::int32_t>();
     return read;
   });
   if (!account) return account.error();
   ++facts.accounts;
+  facts.problems.insert(facts.problems.end(), account->problems.begin(), account->problems.end());
   widen(account->since, account->until, facts);
   widen(account->since_newest, std::nullopt, facts);
   facts.left_out += std::max<std::int64_t>(account->left_out, 0);

@@ -4,9 +4,9 @@
 
 #include <algorithm>
 #include <cmath>
-#include <set>
 #include <utility>
 
+#include "common/base/text.h"
 #include "extender/kubectl/waste/limits.h"
 #include "extender/prometheus/query.h"
 
@@ -18,37 +18,61 @@ using std::chrono::seconds;
 constexpr double kSecondsOfHour = 3'600;
 constexpr double kCorePercents = 100;
 constexpr double kMiBBytes = 1024.0 * 1024.0;
-// The counters count for a share that they know for this part of the time.
-constexpr double kCounterCoverMin = 0.9;
+// The counters count for a share where they agree with what its steps sum to.
+constexpr double kCounterLeast = 0.9;
+constexpr double kCounterMost = 1.1;
+// The part of the steps that must be known for a percentile. The others count as the whole share.
+constexpr double kPercentileKnown = 0.9;
 
 constexpr const char* kLimit = "mgpu_container_core_limit_ratio";
 constexpr const char* kUsed = "mgpu_container_sm_utilization_ratio";
+constexpr const char* kProcesses = "mgpu_container_processes";
 
-std::string prefix_of(const UseScope& scope) {
-  return scope.exported_labels ? "exported_" : "";
+// metric{a="b",c="d"}
+std::string with_matchers(const char* metric, std::vector<std::string> matchers) {
+  std::erase(matchers, "");
+  return matchers.empty() ? metric : fmt::format("{}{{{}}}", metric, fmt::join(matchers, ","));
 }
 
-// metric{namespace="a"}
-std::string selected(const char* metric, const UseScope& scope) {
-  std::vector<std::string> matchers;
-  if (!scope.name_space.empty()) {
-    matchers.push_back(
-        fmt::format("{}namespace={}", prefix_of(scope), promql::quoted(scope.name_space)));
+seconds span_of(const UseScope& scope) {
+  return scope.until - scope.from;
+}
+
+// The values of a metric with the labels `labels` of the container and `others`, each once,
+// whichever job has read it, and whether or not Prometheus has renamed the labels. With a
+// `function`, its values over the whole time. The renamed series are aggregated before their labels
+// are replaced, since two series of a result must not have the same labels.
+std::string joined(const char* metric, const UseScope& scope, const char* function,
+                   const std::vector<std::string>& labels, const std::string& others) {
+  const auto values = [&](const std::string& prefix, const char* pods) {
+    const std::string name_space =
+        scope.name_space.empty() ? "" : prefix + "namespace=" + promql::quoted(scope.name_space);
+    const std::string selected = with_matchers(metric, {scope.matcher, name_space, pods});
+    if (*function == '\0') return selected;
+    return fmt::format("{}({}[{}s])", function, selected, span_of(scope).count());
+  };
+  std::string renamed =
+      fmt::format("max by (exported_{}, {}) ({})", fmt::join(labels, ", exported_"), others,
+                  values("exported_", "exported_pod!=\"\""));
+  for (const std::string& label : labels) {
+    renamed = fmt::format("label_replace({0}, \"{1}\", \"$1\", \"exported_{1}\", \"(.*)\")",
+                          renamed, label);
   }
-  if (scope.exported_labels) matchers.push_back("exported_pod!=\"\"");
-  if (scope.exclude_exported) matchers.push_back("exported_pod=\"\"");
-  if (matchers.empty()) return metric;
-  return fmt::format("{}{{{}}}", metric, fmt::join(matchers, ","));
+  return fmt::format("max by ({}, {}) ({} or {})", fmt::join(labels, ", "), others,
+                     values("", "exported_pod=\"\""), renamed);
 }
 
-// Each share once, whoever has scraped it.
-std::string by_share(const std::string& expression, const UseScope& scope) {
-  const std::string prefix = prefix_of(scope);
-  return fmt::format("max by ({0}namespace, {0}pod, {0}container, uuid) ({1})", prefix, expression);
+std::string by_share(const char* metric, const UseScope& scope, const char* function = "") {
+  return joined(metric, scope, function, {"namespace", "pod", "container"}, "uuid");
 }
 
-std::string joined(const char* metric, const UseScope& scope) {
-  return by_share(selected(metric, scope), scope);
+// Cards whose driver measures the use at a step: it lists the use of a container, or the card is
+// idle. Of all namespaces.
+std::string measured_cards(const UseScope& scope) {
+  const auto by_card = [&](const char* metric) {
+    return fmt::format("max by (uuid) ({})", with_matchers(metric, {scope.matcher}));
+  };
+  return fmt::format("({} or {} == 0)", by_card(kUsed), by_card("mgpu_card_sm_utilization_ratio"));
 }
 
 // The steps within `span` before the time of the query. Both ends of a range count in Prometheus 2,
@@ -57,18 +81,15 @@ std::string steps_of(const std::string& expression, seconds span, seconds step) 
   return fmt::format("({})[{}s:{}s]", expression, span.count() - 1, step.count());
 }
 
-seconds span_of(const UseScope& scope) {
-  return scope.until - scope.from;
-}
-
 void add_sums(const UseScope& scope, Time end, seconds span, std::vector<UseQuery>& queries) {
   const auto steps = [&](const std::string& expression) {
     return steps_of(expression, span, scope.step);
   };
-  const std::string limit = steps(joined(kLimit, scope));
-  const std::string used = steps(joined(kUsed, scope));
-  const std::string idle =
-      steps(by_share(selected("mgpu_container_processes", scope) + " == 0", scope));
+  const std::string cards = measured_cards(scope);
+  const std::string limit = steps(by_share(kLimit, scope));
+  const std::string used = steps(by_share(kUsed, scope));
+  const std::string measured = steps(by_share(kLimit, scope) + " and on (uuid) " + cards);
+  const std::string idle = steps(by_share(kProcesses, scope) + " == 0 unless on (uuid) " + cards);
   using Share = SeriesOfShare;
   const auto add = [&](const char* function, const std::string& range, auto member) {
     queries.push_back({fmt::format("{}({})", function, range), end,
@@ -77,7 +98,7 @@ void add_sums(const UseScope& scope, Time end, seconds span, std::vector<UseQuer
   add("sum_over_time", limit, &Share::limit_sum);
   add("count_over_time", limit, &Share::limit_steps);
   add("sum_over_time", used, &Share::used_sum);
-  add("count_over_time", used, &Share::used_steps);
+  add("count_over_time", measured, &Share::measured_steps);
   add("count_over_time", idle, &Share::idle_steps);
 }
 
@@ -94,9 +115,7 @@ void add_extremes(const UseScope& scope, std::vector<UseQuery>& queries) {
          [member](SeriesOfShare& share, double value) { keep_most(share.*member, value); }});
   };
   const auto over_time = [&](const char* function, const char* metric, Member member) {
-    const std::string range =
-        fmt::format("{}({}[{}s])", function, selected(metric, scope), span_of(scope).count());
-    add(by_share(range, scope), member);
+    add(by_share(metric, scope, function), member);
   };
   over_time("max_over_time", kLimit, &SeriesOfShare::core);
   over_time("max_over_time", "mgpu_container_memory_limit_bytes", &SeriesOfShare::memory);
@@ -117,17 +136,41 @@ bool is_amount(double value) {
   return value >= 0 && value < kMost;
 }
 
-// The cards whose drivers measure processes.
-std::set<std::string> measured_cards(const SeriesOfShares& shares) {
-  std::set<std::string> cards;
-  for (const auto& [name, share] : shares) {
-    if (share.used_steps > 0 || share.used_counter) cards.insert(std::get<3>(name));
+// Characters of label names, operators and strings: nothing that ends the matchers.
+bool is_matcher_list(std::string_view text) {
+  constexpr std::string_view kOutside =
+      "_=!~, 0123456789abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ";
+  bool quoted = false;
+  for (std::size_t i = 0; i < text.size(); ++i) {
+    const char c = text[i];
+    if (c == '"') {
+      quoted = !quoted;
+    } else if (quoted) {
+      if (c == '\\') ++i;
+    } else if (kOutside.find(c) == std::string_view::npos) {
+      return false;
+    }
   }
-  return cards;
+  return !quoted;
 }
 
-MeasuredShare share_of(const ShareName& name, const SeriesOfShare& from, bool card_is_measured,
-                       seconds step) {
+// Counters that do not agree with the sums are those of a part of the time, or wrong.
+void use_counters(const SeriesOfShare& from, double held_hours, MeasuredShare& share) {
+  if (!from.granted_counter) return;
+  const double counted = *from.granted_counter / kSecondsOfHour;
+  const double summed = share.granted_hours;
+  if (counted < kCounterLeast * summed || counted > kCounterMost * summed) return;
+  share.granted_hours = counted;
+  if (!from.used_counter) return;
+  // A container may use more than its share, and no more than the card.
+  share.used_hours = std::min(*from.used_counter / kSecondsOfHour, held_hours);
+  // Scrapes may have missed all of the use. The percentile is then at least the mean.
+  if (share.core_p95 && counted > 0) {
+    share.core_p95 = std::max(*share.core_p95, *share.used_hours / counted * share.core);
+  }
+}
+
+MeasuredShare share_of(const ShareName& name, const SeriesOfShare& from, seconds step) {
   MeasuredShare share;
   share.pod = {std::get<0>(name), std::get<1>(name)};
   share.container = std::get<2>(name);
@@ -137,53 +180,47 @@ MeasuredShare share_of(const ShareName& name, const SeriesOfShare& from, bool ca
   if (from.memory_peak) share.memory_peak = *from.memory_peak / kMiBBytes;
   const double step_hours = static_cast<double>(step.count()) / kSecondsOfHour;
   const double held = from.limit_steps;
-  const double known = card_is_measured ? held : std::min(held, from.used_steps + from.idle_steps);
+  const double known = std::min(held, from.measured_steps + from.idle_steps);
   share.granted_hours = from.limit_sum * step_hours;
   share.measured_hours = known * step_hours;
   share.samples = std::llround(known);
   if (known > 0) share.used_hours = from.used_sum * step_hours;
-  // Where a value is missing and may be any, no percentile is known.
-  if (known > 0 && known >= held) share.core_p95 = from.p95.value_or(0) * kCorePercents;
-  const double counted = from.granted_counter.value_or(0) / kSecondsOfHour;
-  if (!(counted >= kCounterCoverMin * share.granted_hours) || !from.granted_counter) return share;
-  share.granted_hours = counted;
-  if (!from.used_counter) return share;
-  share.used_hours = *from.used_counter / kSecondsOfHour;
-  // Scrapes may have missed all of the use. The percentile is then at least the mean.
-  if (share.core_p95 && counted > 0) {
-    share.core_p95 = std::max(*share.core_p95, *share.used_hours / counted * share.core);
+  if (known > 0 && known >= kPercentileKnown * held && from.p95) {
+    share.core_p95 = *from.p95 * kCorePercents;
   }
+  use_counters(from, held * step_hours, share);
   return share;
 }
 
 }  // namespace
 
-UseScope use_scope(Time until, seconds since, const std::string& name_space) {
+UseScope use_scope(Time until, seconds since, const std::string& name_space,
+                   const std::string& matcher) {
   UseScope scope;
   scope.step = since <= kShortSince ? kShortStep : kLongStep;
   scope.until = Time(until.time_since_epoch() / scope.step * scope.step);
   scope.from = scope.until - (since + scope.step - seconds(1)) / scope.step * scope.step;
   scope.name_space = name_space;
+  scope.matcher = matcher;
   return scope;
 }
 
-std::vector<UseScope> scopes_with_exported(const UseScope& scope) {
-  UseScope exported = scope;
-  exported.exported_labels = true;
-  UseScope others = scope;
-  others.exclude_exported = true;
-  return {exported, others};
+Result<void> check_matcher(const std::string& matcher) {
+  if (is_matcher_list(matcher)) return {};
+  return error(fmt::format("--prometheus-matcher must be label matchers such as {}, is {}",
+                           kMatcherDefault, in_quotes(matcher)));
 }
 
-std::string exported_labels_query(const UseScope& scope) {
-  return fmt::format("count(max_over_time({}{{exported_pod!=\"\"}}[{}s]))", kLimit,
-                     span_of(scope).count());
+std::string unmatched_query(const UseScope& scope) {
+  const auto count = [&](const std::string& selected) {
+    return fmt::format("count(max_over_time({}[{}s]))", selected, span_of(scope).count());
+  };
+  return count(kLimit) + " unless on () " + count(with_matchers(kLimit, {scope.matcher}));
 }
 
 std::string owners_query(const UseScope& scope) {
-  return fmt::format(
-      "group by ({0}namespace, {0}pod, owner_kind, owner) (max_over_time({1}[{2}s]))",
-      prefix_of(scope), selected("mgpu_container_owner_info", scope), span_of(scope).count());
+  return joined("mgpu_container_owner_info", scope, "max_over_time", {"namespace", "pod"},
+                "owner_kind, owner");
 }
 
 std::vector<UseQuery> use_queries(const UseScope& scope) {
@@ -199,43 +236,39 @@ std::vector<UseQuery> use_queries(const UseScope& scope) {
 
 UseQuery percentile_query(const UseScope& scope, std::int64_t steps_most) {
   const std::int64_t parts = (span_of(scope) / scope.step - 1) / steps_most + 1;
+  const std::string limit = by_share(kLimit, scope);
   const std::string values =
-      fmt::format("{} or {} * 0", joined(kUsed, scope), joined(kLimit, scope));
+      fmt::format("{} or ({} and on (uuid) {} or {} == 0) * 0 or {}", by_share(kUsed, scope), limit,
+                  measured_cards(scope), by_share(kProcesses, scope), limit);
   return {fmt::format("quantile_over_time(0.95, {})",
                       steps_of(values, span_of(scope), scope.step * parts)),
           scope.until, [](SeriesOfShare& share, double value) { keep_most(share.p95, value); }};
 }
 
-void add_use(const promql::Answer& answer, const UseScope& scope, const UseQuery& query,
-             SeriesOfShares& shares) {
-  const std::string prefix = prefix_of(scope);
+void add_use(const promql::Answer& answer, const UseQuery& query, SeriesOfShares& shares) {
   for (const promql::Series& series : answer.series) {
     const double value = series.samples.front().value;
     if (!is_amount(value)) continue;
-    const ShareName name(text_of(series, prefix + "namespace"), text_of(series, prefix + "pod"),
-                         text_of(series, prefix + "container"), text_of(series, "uuid"));
+    const ShareName name(text_of(series, "namespace"), text_of(series, "pod"),
+                         text_of(series, "container"), text_of(series, "uuid"));
     query.add(shares[name], value);
   }
 }
 
-std::map<PodRef, std::pair<std::string, std::string>> owners_in(const promql::Answer& answer,
-                                                                const UseScope& scope) {
-  const std::string prefix = prefix_of(scope);
+std::map<PodRef, std::pair<std::string, std::string>> owners_in(const promql::Answer& answer) {
   std::map<PodRef, std::pair<std::string, std::string>> owners;
   for (const promql::Series& series : answer.series) {
     std::pair owner(text_of(series, "owner_kind"), text_of(series, "owner"));
-    auto& kept = owners[{text_of(series, prefix + "namespace"), text_of(series, prefix + "pod")}];
+    auto& kept = owners[{text_of(series, "namespace"), text_of(series, "pod")}];
     kept = std::max(kept, owner);
   }
   return owners;
 }
 
 std::vector<MeasuredShare> shares_of(const SeriesOfShares& shares, const UseScope& scope) {
-  const auto cards = measured_cards(shares);
   std::vector<MeasuredShare> measured;
   for (const auto& [name, share] : shares) {
-    if (share.limit_steps <= 0 && !share.granted_counter) continue;
-    measured.push_back(share_of(name, share, cards.contains(std::get<3>(name)), scope.step));
+    if (share.limit_steps > 0) measured.push_back(share_of(name, share, scope.step));
   }
   return measured;
 }

@@ -154,6 +154,15 @@ TEST(ExtenderDrift, SaysWhatToDoAboutAPod) {
                                             "delete the pod"));
 }
 
+TEST(ChosenDrift, APluginDoesNotReplaceTheFindingsOfOtherNodes) {
+  DriftItem ours{.kind = "ChangedAnnotations", .node = "gpu-1"};
+  ours.pod = {"a", "p"};
+  DriftItem theirs = ours;
+  theirs.node = "gpu-2";
+  theirs.from_plugin = true;
+  EXPECT_EQ(chosen_drift({ours, theirs}, all_pods()).size(), 2);
+}
+
 TEST(PluginDrift, NamesAnAnswerThatCannotBeRead) {
   for (const char* answer : {"[]", "<html>", "{}", R"({"items": 7})", R"({"items": [{}]})",
                              R"({"items": [{"kind": 7}]})", R"({"items": [], "leftOut": "x"})"}) {

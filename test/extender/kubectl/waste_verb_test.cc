@@ -167,6 +167,8 @@ TEST_F(WasteVerbTest, RefusesAWrongCommandLine) {
       {{"--prometheus-ca", "c"}, "--prometheus-ca requires --prometheus-url"},
       {{"--prometheus-url", "x"}, "--prometheus-url must be http:// or https://"},
       {{"--prometheus-url", "http://x", "--since", "1m"}, "--since"},
+      {{"--prometheus-url", "http://x", "--prometheus-matcher", "{job=\"x\"}"},
+       "--prometheus-matcher must be label matchers such as job=~\".*mgpu.*\""},
       {{"--by", "team"}, "--by"},
       {{"--margin", "-1"}, "--margin"},
       {{"-o", "name"}, "--output"},
@@ -194,7 +196,6 @@ std::string share_answer(const char* value) {
 
 TEST_F(WasteVerbTest, AsksPrometheusForTheTimeAndTheNamespace) {
   cluster.extender.set("/api/v1/query?", share_answer("1"));
-  cluster.extender.set("/api/v1/query?query=count%28max_over_time", vector_answer(""));
   const Ran ran =
       cluster.with_config({"waste", "-n", "research", "--prometheus-url", cluster.url() + "/",
                            "--since", "1h", "--until", "2026-01-01T00:00:00Z", "-o", "json"});
@@ -235,6 +236,36 @@ TEST_F(WasteVerbTest, SaysWhatPrometheusSays) {
   EXPECT_THAT(ran.out, IsEmpty());
   EXPECT_THAT(ran.err,
               StartsWith("kubectl mgpu: Prometheus answers 422 execution: too many samples\n"));
+}
+
+TEST_F(WasteVerbTest, AsksOnlyForTheJobsOfDevicePluginsOrOfTheFlag) {
+  cluster.extender.set("/api/v1/query?", share_answer("1"));
+  ASSERT_EQ(cluster.with_config({"waste", "-A", "--prometheus-url", cluster.url()}).code, 0);
+  EXPECT_THAT(cluster.extender.requests(), Each(HasSubstr("job%3D~%22.%2Amgpu.%2A%22")));
+  cluster.with_config({"waste", "-A", "--prometheus-url", cluster.url(), "--prometheus-matcher",
+                       "job=\"plugins\""});
+  EXPECT_THAT(cluster.extender.requests().back(), HasSubstr("job%3D%22plugins%22"));
+}
+
+TEST_F(WasteVerbTest, SaysThatNoJobMatches) {
+  cluster.extender.set("/api/v1/query?", vector_answer(""));
+  cluster.extender.set("/api/v1/query?query=count%28max_over_time", share_answer("1"));
+  const Ran ran = cluster.with_config({"waste", "-A", "--prometheus-url", cluster.url()});
+  EXPECT_EQ(ran.code, 1);
+  EXPECT_THAT(ran.err,
+              HasSubstr("Prometheus has shares of cards, but none of a series that matches "
+                        "job=~\".*mgpu.*\"; --prometheus-matcher names the scrape jobs of the "
+                        "device plugins\n"));
+}
+
+TEST_F(WasteVerbTest, LeavesOutItemsThatANodeCannotHaveHad) {
+  cluster.extender.set("/use", account_of(item_of("victim", "p", R"(, "cardSecondsGranted": 1e9)") +
+                                          "," + item_of("research", "notebook")));
+  const Ran ran = waste({"-A"});
+  EXPECT_EQ(ran.code, 1);
+  EXPECT_THAT(ran.out, AllOf(HasSubstr("notebook"), Not(HasSubstr("victim"))));
+  EXPECT_THAT(ran.err, HasSubstr("a container of pod victim/p was granted or used more than 86400 "
+                                 "seconds allow"));
 }
 
 TEST_F(WasteVerbTest, ShowsTheWarningsOfPrometheus) {

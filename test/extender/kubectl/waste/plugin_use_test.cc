@@ -93,6 +93,47 @@ TEST(PluginUse, NumbersThatAreNoAmountsAreNotKnown) {
   EXPECT_EQ(facts.shares[0].samples, 0);
 }
 
+// An account of two hours with an item of a 30 % share.
+std::string account_with(const std::string& numbers) {
+  return R"({"since": "2026-01-01T10:00:00Z", "now": "2026-01-01T12:00:00Z", "items": [
+      {"namespace": "victim", "pod": "p", "container": "c", "uuid": "GPU-0", "corePercent": 30, )" +
+         numbers + "}]}";
+}
+
+TEST(PluginUse, RefusesMoreThanTheTimeOfTheAccount) {
+  for (const char* numbers :
+       {R"("cardSecondsGranted": 2400)", R"("cardSecondsGranted": 2000, "cardSecondsUsed": 8000)",
+        R"("cardSecondsGranted": 2000, "secondsMeasured": 8000)"}) {
+    UseFacts facts;
+    ASSERT_TRUE(add_account(account_with(numbers), facts));
+    EXPECT_THAT(facts.shares, SizeIs(0)) << numbers;
+    ASSERT_THAT(facts.problems, SizeIs(1)) << numbers;
+    EXPECT_THAT(facts.problems[0],
+                HasSubstr("victim/p was granted or used more than 7200 seconds allow"));
+  }
+}
+
+TEST(PluginUse, AcceptsWhatTheTimeOfTheAccountAllows) {
+  UseFacts facts;
+  // Clocks and the ends of samples differ a little.
+  ASSERT_TRUE(add_account(account_with(R"("cardSecondsGranted": 2165, "cardSecondsUsed": 7200,
+                                          "secondsMeasured": 7205)"),
+                          facts));
+  EXPECT_THAT(facts.shares, SizeIs(1));
+  EXPECT_THAT(facts.problems, SizeIs(0));
+}
+
+TEST(PluginUse, WithoutATimeRefusesWhatIsGranted) {
+  UseFacts facts;
+  ASSERT_TRUE(add_account(R"({"since": "x", "items": [{"namespace": "a", "pod": "p",
+      "container": "c", "uuid": "GPU-0", "corePercent": 30, "cardSecondsGranted": 100000},
+      {"namespace": "a", "pod": "q", "container": "c", "uuid": "GPU-0", "corePercent": 30,
+      "cardSecondsGranted": 100000}]})",
+                          facts));
+  EXPECT_THAT(facts.shares, SizeIs(0));
+  EXPECT_THAT(facts.problems, SizeIs(1)) << "one sentence for all items of an account";
+}
+
 TEST(PluginUse, HasAtMostSoManyShares) {
   Json answer = {{"since", "2026-01-01T10:00:00Z"}, {"items", Json::array()}};
   for (std::size_t i = 0; i <= kUseItemsMax; ++i) {

@@ -217,6 +217,15 @@ TEST(Csv, NoTextIsAFormula) {
   EXPECT_EQ(csv_text("a=b"), "a=b");
 }
 
+TEST(Csv, NoPartOfATextIsAFormulaWhereOtherSeparatorsSplitIt) {
+  EXPECT_EQ(csv_text("a;b"), "\"a;b\"");
+  EXPECT_EQ(csv_text("a;=1+1"), "\"a;'=1+1\"");
+  EXPECT_EQ(csv_text("a; @x;-1"), "\"a;' @x;'-1\"");
+  EXPECT_EQ(csv_text("a,+1"), "\"a,'+1\"");
+  EXPECT_EQ(csv_text("a|=1"), "\"a|'=1\"");
+  EXPECT_EQ(csv_text("a;\"=1"), "\"a;'\"\"=1\"");
+}
+
 TEST(Csv, ATextIsOneLineWithoutControlCharacters) {
   EXPECT_EQ(csv_text("a\r\nb\t"), "a\\u{d}\\u{a}b\\u{9}");
   EXPECT_EQ(csv_text("\t=1"), "\\u{9}=1");
