@@ -43,7 +43,7 @@ class ClusterEvents {
 
   // Begins to poll. Once.
   void start();
-  // Events that were not sent, or whose request failed. Any thread.
+  // Events that were not sent at once, or whose request failed. Any thread.
   std::uint64_t dropped() const { return recorder_.dropped(); }
 
  private:

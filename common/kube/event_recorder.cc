@@ -26,6 +26,20 @@ std::string event_name_of(std::string_view object, Executor& executor) {
   return fmt::format("{}.{:08x}{:08x}", base, high, half());
 }
 
+// Whether the same request may succeed later: rights can be given, and servers come back.
+bool may_go_away(const Response& response) {
+  const int status = response.status;
+  return response.failure || status == 401 || status == 403 || status == 408 || status == 429 ||
+         status >= 500;
+}
+
+// After so many requests that failed.
+Duration pause_after(int failed) {
+  Duration pause = kEventRetryMin;
+  for (int i = 1; i < failed && pause < kEventRetryMax; ++i) pause *= 2;
+  return std::min<Duration>(pause, kEventRetryMax);
+}
+
 }  // namespace
 
 EventRecorder::EventRecorder(EventSource source, Transport& transport,
@@ -75,27 +89,37 @@ void EventRecorder::record(EventObject object, const Event& event) {
 
 std::optional<Request> EventRecorder::add(const Key& key, EventObject event) {
   const std::string time = event.time;
-  const auto found = recorded_.find(key);
-  const bool sending = found != recorded_.end() && found->second.sending != 0;
-  if (!sending && in_flight_ >= kEventsInFlightMax) {
-    ++dropped_;
-    return std::nullopt;
-  }
-  if (found == recorded_.end() && recorded_.size() >= kEventsRememberedMax) {
-    recorded_.erase(std::ranges::min_element(recorded_, {}, [](const auto& entry) {
-      return std::pair(entry.second.sending != 0, entry.second.last_use);
-    }));
-  }
+  if (!recorded_.contains(key)) make_room();
   Recorded& entry = recorded_[key];
   if (entry.count == 0) entry.event = std::move(event);
   ++entry.count;
   entry.last_use = ++uses_;
-  return sending ? std::nullopt : next_request(entry, time);
+  if (entry.sending != 0) return std::nullopt;
+  if (in_flight_ < kEventsInFlightMax) return next_request(entry, time);
+  drop(entry);
+  // The next response sends it.
+  if (entry.written == 0) entry.due = transport_.executor().now();
+  return std::nullopt;
+}
+
+// Removes the one that was recorded first: of those that are written, or else of those that wait.
+void EventRecorder::make_room() {
+  if (recorded_.size() < kEventsRememberedMax) return;
+  recorded_.erase(std::ranges::min_element(recorded_, {}, [](const auto& one) {
+    const Recorded& entry = one.second;
+    return std::tuple(entry.sending != 0, entry.due.has_value(), entry.last_use);
+  }));
+}
+
+void EventRecorder::drop(Recorded& entry) {
+  dropped_ += entry.count - std::max(entry.dropped, entry.written);
+  entry.dropped = entry.count;
 }
 
 std::optional<Request> EventRecorder::next_request(Recorded& entry, const std::string& time) {
   if (entry.written == entry.count) return std::nullopt;
   ++in_flight_;
+  entry.due.reset();
   entry.sending = entry.written == 0 ? 1 : entry.count;
   if (entry.written == 0) return create_event(entry.event);
   return count_event(entry.event.name_space, entry.event.name, entry.count, time);
@@ -115,6 +139,49 @@ void EventRecorder::on_response(const Key& key, const Response& response) {
     request = finish(key, response, time);
   }
   if (request) send(key, *std::move(request));
+  send_due();
+}
+
+void EventRecorder::send_due() {
+  const std::string time = now_();
+  while (true) {
+    std::optional<std::pair<Key, Request>> next;
+    {
+      const MutexLock lock(mutex_);
+      next = next_due(time);
+    }
+    if (!next) break;
+    send(next->first, std::move(next->second));
+  }
+  start_timer();
+}
+
+void EventRecorder::start_timer() {
+  {
+    const MutexLock lock(mutex_);
+    const bool waits =
+        std::ranges::any_of(recorded_, [](const auto& one) { return one.second.due.has_value(); });
+    if (!waits || std::exchange(timer_runs_, true)) return;
+  }
+  transport_.executor().after(kEventRetryMin, callbacks_.wrap([this] {
+    {
+      const MutexLock lock(mutex_);
+      timer_runs_ = false;
+    }
+    send_due();
+  }));
+}
+
+std::optional<std::pair<EventRecorder::Key, Request>> EventRecorder::next_due(
+    const std::string& time) {
+  if (in_flight_ >= kEventsInFlightMax) return std::nullopt;
+  const auto next = std::ranges::min_element(
+      recorded_, {}, [](const auto& one) { return one.second.due.value_or(Instant::max()); });
+  if (next == recorded_.end() || !next->second.due) return std::nullopt;
+  if (*next->second.due > transport_.executor().now()) return std::nullopt;
+  auto request = next_request(next->second, time);
+  MGPU_CHECK(request, "an event that waits is not written");
+  return std::pair(next->first, *std::move(request));
 }
 
 std::optional<Request> EventRecorder::finish(const Key& key, const Response& response,
@@ -126,6 +193,7 @@ std::optional<Request> EventRecorder::finish(const Key& key, const Response& res
   const std::uint64_t sent = std::exchange(entry.sending, 0);
   if (response.ok()) {
     entry.written = sent;
+    entry.failed = 0;
     return next_request(entry, time);
   }
   const bool existed = entry.written != 0;
@@ -134,10 +202,17 @@ std::optional<Request> EventRecorder::finish(const Key& key, const Response& res
     entry.event.time = time;
     entry.event.name = event_name_of(entry.event.involved_name, transport_.executor());
     entry.count -= std::exchange(entry.written, 0);
+    entry.dropped = 0;
     return next_request(entry, time);
   }
-  dropped_ += existed ? sent - entry.written : entry.count;
-  if (!existed) recorded_.erase(found);
+  drop(entry);
+  // The count of one that is written is sent with the next equal event.
+  if (existed) return std::nullopt;
+  if (may_go_away(response) && ++entry.failed < kEventTriesMax) {
+    entry.due = transport_.executor().now() + pause_after(entry.failed);
+  } else {
+    recorded_.erase(found);
+  }
   return std::nullopt;
 }
 

@@ -70,6 +70,11 @@ inline constexpr std::size_t kEventsRememberedMax = 1'024;
 // kubelet truncates its messages to the same length (core/v1 Event.message, apiserver validation).
 inline constexpr std::size_t kEventMessageMax = 1'024;
 inline constexpr std::size_t kEventsInFlightMax = 16;
+// A new Event whose request failed is sent again after this time, then after twice the time, and so
+// on, up to the longest: for an hour. The API server keeps Events for as long.
+inline constexpr std::chrono::milliseconds kEventRetryMin{10'000};
+inline constexpr std::chrono::milliseconds kEventRetryMax{600'000};
+inline constexpr int kEventTriesMax = 12;
 // simdjson's buffers are about six times as large as the largest message. A thread frees them after
 // a message above this size. A filter request for 5,000 nodes has about 120 KiB.
 inline constexpr std::size_t kJsonParserKeptBytes = std::size_t{2} << 20;

@@ -60,7 +60,8 @@ Agent::Agent(AgentSettings settings, std::unique_ptr<CardSource> cards, kube::Tr
                    log_warn("publishing to the Node object failed", {{"problem", problem}});
                  }),
       pods_(settings_.node, transport),
-      use_(settings_.node, settings_.state_folder + "/use.json", metrics_, pods_, use_moment_now),
+      use_(settings_.node, settings_.contract, settings_.state_folder + "/use.json", metrics_,
+           pods_, use_moment_now),
       isolation_(isolation_of(settings_), records_, [this] { return inventory_.state().cards; }),
       profiles_(settings_.profiles, settings_.contract.profile,
                 settings_.state_folder + "/profile"),

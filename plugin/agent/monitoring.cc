@@ -72,7 +72,9 @@ Monitoring::Found Monitoring::sample() {
   const auto joined = join(parts_.records.bound(), samples, names());
   Found found{watchdog_.step(joined.containers), bypass_watch_.step(joined.containers)};
   metrics_.update(readings(use), joined, found.over);
-  if (parts_.use != nullptr) parts_.use->add(joined.containers, use, reads);
+  if (parts_.use != nullptr) {
+    parts_.use->add(joined.containers, use, parts_.inventory.state().cards, reads);
+  }
   found.processes = card_processes(use, std::move(samples));
   return found;
 }

@@ -8,13 +8,15 @@
 #include "common/base/log.h"
 #include "common/base/utc_text.h"
 #include "plugin/monitor/use_metrics.h"
+#include "plugin/monitor/waiting_shares.h"
 #include "plugin/state/use_json.h"
 
 namespace mgpu::plugin {
 
-UseRecorder::UseRecorder(NodeName node, std::string file, Metrics& metrics, const Pods& pods,
-                         std::function<UseMoment()> clock)
+UseRecorder::UseRecorder(NodeName node, Contract contract, std::string file, Metrics& metrics,
+                         const Pods& pods, std::function<UseMoment()> clock)
     : node_(std::move(node)),
+      contract_(std::move(contract)),
       file_(std::move(file)),
       metrics_(metrics),
       pods_(pods),
@@ -38,24 +40,22 @@ void UseRecorder::load() {
   log_info("the account of use continues", {{"since", utc_text(account_.since())}});
 }
 
-ReportedPods UseRecorder::reported_pods() const {
-  ReportedPods reported;
-  // In this order: a list may arrive in between.
-  reported.listed = pods_.listed();
-  for (const kube::Pod& pod : pods_.all()) {
-    reported.pods[pod.uid()] = {pod.finished(), kube::owner_of(pod)};
-  }
-  return reported;
-}
-
 void UseRecorder::add(const std::vector<ContainerUse>& containers, const std::vector<CardUse>& use,
-                      std::uint64_t reads) {
-  ReadCards cards;
+                      const std::vector<CardFacts>& cards, std::uint64_t reads) {
+  ReadCards read;
   for (const CardUse& card : use) {
     // Otherwise a container without a process in the list may have one.
-    if (card.listed) cards[card.uuid] = card.measured;
+    if (card.listed) read[card.uuid] = card.measured;
   }
-  const auto held = held_shares(containers, cards, reported_pods());
+  // In this order: a list may arrive in between.
+  ReportedPods reported{.listed = pods_.listed(), .pods = {}};
+  const std::vector<kube::Pod> pods = pods_.all();
+  for (const kube::Pod& pod : pods)
+    reported.pods[pod.uid()] = {pod.finished(), kube::owner_of(pod)};
+  auto held = held_shares(containers, read, reported);
+  for (HeldShare& share : waiting_shares(pods, containers, held, cards, contract_)) {
+    held.push_back(std::move(share));
+  }
   const bool fresh = reads_ != reads;
   reads_ = reads;
   const UseMoment now = clock_();

@@ -12,6 +12,7 @@
 
 #include "common/base/metrics.h"
 #include "common/base/mutex.h"
+#include "common/contract/contract.h"
 #include "plugin/cards/card_source.h"
 #include "plugin/containers/pods.h"
 #include "plugin/monitor/held_shares.h"
@@ -23,25 +24,24 @@ namespace mgpu::plugin {
 class UseRecorder {
  public:
   // `metrics` and `pods` outlive it. `clock` returns the current moment.
-  UseRecorder(NodeName node, std::string file, Metrics& metrics, const Pods& pods,
-              std::function<UseMoment()> clock);
+  UseRecorder(NodeName node, Contract contract, std::string file, Metrics& metrics,
+              const Pods& pods, std::function<UseMoment()> clock);
 
   // Continues the account in the file. If it cannot be read, the log says why, and a new account
   // begins. Call it before the first sample.
   void load();
-  // Adds a sample: what join() found for `use`, the cards of read `reads` of the inventory. Writes
-  // the file each kUseSavePeriod. One thread.
+  // Adds a sample: what join() found for `use`, of read `reads` of the inventory with `cards`, and
+  // the shares of containers that wait. Writes the file each kUseSavePeriod. One thread.
   void add(const std::vector<ContainerUse>& containers, const std::vector<CardUse>& use,
-           std::uint64_t reads);
+           const std::vector<CardFacts>& cards, std::uint64_t reads);
   // Writes the file. A failure is logged once until the next success.
   void save();
   // The answer to GET /use. Any thread.
   std::string json() const;
 
  private:
-  ReportedPods reported_pods() const;
-
   const NodeName node_;
+  const Contract contract_;
   const std::string file_;
   Metrics& metrics_;
   const Pods& pods_;

@@ -112,6 +112,8 @@ std::uint64_t now_us() {
 // kNotFound. Soon after the last sample an empty list means that there is no new one yet.
 bool add_samples(const Functions& f, Device device, std::uint64_t& seen_us, ByPid& processes) {
   if (f.process_utilization == nullptr) return false;
+  // The clock went back, so that no sample would be new until it is as late again.
+  if (seen_us > now_us() + kClockSlackUs) seen_us = 0;
   std::vector<UtilizationSample> samples;
   unsigned count = 0;
   int code = kOk;

@@ -25,7 +25,7 @@ struct CardReading {
 CardReading read_card(const Library& library, Device device);
 
 // None if the card does not respond. `seen_us` is the time of the newest sample read so far; it is
-// advanced.
+// advanced, and starts again at 0 where the clock has gone back by more than a minute.
 std::optional<CardUse> read_use(const Library& library, Device device, const CardUuid& uuid,
                                 std::uint64_t& seen_us);
 

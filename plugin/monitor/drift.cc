@@ -136,18 +136,25 @@ class Shares {
       return true;
     const kube::Pod* const pod = find_pod(facts_, uid);
     if (pod == nullptr) return false;
-    const auto& annotations = pod->metadata.annotations;
-    for (auto at = annotations.lower_bound(contract_.index_prefix);
-         at != annotations.end() && at->first.starts_with(contract_.index_prefix); ++at) {
-      const std::string name = at->first.substr(contract_.index_prefix.size());
-      if ((!container.empty() && name != container) || recorded_.contains({uid, name})) continue;
-      const auto indices = parse_card_indices(at->second);
-      if (indices && std::ranges::binary_search(*indices, card.index)) return true;
-    }
-    return false;
+    const auto has_card = [&](const kube::Container& one) {
+      return (container.empty() || one.name == container) &&
+             has_by_annotation(*pod, one.name, card.index);
+    };
+    return std::ranges::any_of(pod->containers, has_card) ||
+           std::ranges::any_of(pod->init_containers, has_card);
   }
 
  private:
+  // Only of the containers of the pod: anybody who may change the pod can write an annotation with
+  // another name.
+  bool has_by_annotation(const kube::Pod& pod, const std::string& name, CardIndex card) const {
+    if (recorded_.contains({pod.uid(), name})) return false;
+    const std::string* const annotation = find_annotation(pod, name, contract_);
+    if (annotation == nullptr) return false;
+    const auto indices = parse_card_indices(*annotation);
+    return indices && std::ranges::binary_search(*indices, card);
+  }
+
   const DriftFacts& facts_;
   const Contract& contract_;
   std::map<std::pair<PodUid, CardUuid>, std::set<std::string>> granted_;  // to containers

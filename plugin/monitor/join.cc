@@ -58,10 +58,21 @@ class Grants {
     uses_.push_back({owner, grant, MiB{}, std::nullopt, 0, is_part_of_one_card(record), 0});
   }
 
+  // An ordinary init container that a later one has followed does not run, and Kubernetes gives its
+  // room to those that follow.
   ContainerUse* only_one(const PodUid& pod, const CardUuid& card) {
     const auto found = by_pod_.find({pod, card});
-    if (found == by_pod_.end() || found->second.size() != 1) return nullptr;
-    return &uses_[found->second.front()];
+    if (found == by_pod_.end()) return nullptr;
+    std::int32_t last = 0;
+    for (const std::size_t at : found->second) last = std::max(last, uses_[at].owner.position);
+    ContainerUse* only = nullptr;
+    for (const std::size_t at : found->second) {
+      const Owner& owner = uses_[at].owner;
+      if (owner.kind == ContainerKind::kInit && owner.position < last) continue;
+      if (only != nullptr) return nullptr;
+      only = &uses_[at];
+    }
+    return only;
   }
 
   std::vector<ContainerUse> uses_;

@@ -43,7 +43,9 @@ struct Joined {
 };
 
 // A process belongs to the record of its pod and container. If the container's id is not in `names`
-// yet, it belongs to the pod's record on that card, provided that there is only one.
+// (yet, or never, as for ephemeral containers), it belongs to the pod's record on that card,
+// provided that there is only one without those of init containers that have been followed by
+// another.
 Joined join(const std::vector<Record>& records, const std::vector<ProcessSample>& processes,
             const ContainerNames& names);
 

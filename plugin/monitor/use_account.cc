@@ -139,15 +139,26 @@ std::vector<const UseAccount::Entry*> UseAccount::sorted() const {
   return all;
 }
 
+// Otherwise one namespace with many short pods would remove the shares of all others.
 void UseAccount::remove_oldest() {
-  const auto ended = static_cast<std::size_t>(
-      std::ranges::count_if(entries_, [](const auto& one) { return !one.second.use.running; }));
-  if (ended <= kEndedSharesMax && entries_.size() <= kSharesMax) return;
-  const std::size_t running = std::min(entries_.size() - ended, kSharesMax);
-  const std::size_t kept = running + std::min(kSharesMax - running, kEndedSharesMax);
-  const std::vector<const Entry*> all = sorted();
-  for (std::size_t i = kept; i < all.size(); ++i) {
-    const ShareUse& use = all[i]->use;
+  const auto running = static_cast<std::size_t>(
+      std::ranges::count_if(entries_, [](const auto& one) { return one.second.use.running; }));
+  const std::size_t kept = std::min(kSharesMax - std::min(running, kSharesMax), kEndedSharesMax);
+  std::size_t count = entries_.size() - running;
+  if (count <= kept) return;
+  std::map<std::string, std::vector<const Entry*>> ended;  // by namespace; the last one goes first
+  for (const Entry* entry : sorted()) {
+    if (!entry->use.running) ended[entry->use.pod.name_space].push_back(entry);
+  }
+  for (; count > kept; --count) {
+    auto& most = std::ranges::max_element(ended, {}, [](const auto& one) {
+                   const auto& entries = one.second;
+                   const auto oldest =
+                       entries.empty() ? std::chrono::milliseconds(0) : entries.back()->seen;
+                   return std::pair(entries.size(), -oldest);
+                 })->second;
+    const ShareUse& use = most.back()->use;
+    most.pop_back();
     entries_.erase(Key(use.uid, use.container, use.grant.uuid));
     ++left_out_;
   }

@@ -115,8 +115,9 @@ class UseAccount {
 
   // Since when the account counts.
   std::chrono::sys_seconds since() const { return since_; }
-  // The shares that are held, and of the others the kEndedSharesMax that ended last. The first are
-  // those that are held, then those that ended last.
+  // The shares that are held, and kEndedSharesMax of the others: beyond that the namespace with the
+  // most of them loses the one that ended first. The first are those that are held, then those that
+  // ended last.
   std::vector<const ShareUse*> shares() const;
   // Of the ended ones those that ended at most `age` before `now`, at most `most`.
   std::vector<const ShareUse*> recent_shares(const UseMoment& now, std::chrono::milliseconds age,

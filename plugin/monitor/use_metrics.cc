@@ -54,14 +54,18 @@ Labels container_labels_of(const ShareUse& use) {
   return {{"namespace", use.pod.name_space}, {"pod", use.pod.name}, {"container", use.container}};
 }
 
-// Of several shares with the same labels the one that began last.
+// Of several shares with the same labels the one that is held, or else the one that began last. The
+// clock may have gone back in between.
 std::map<NamedShare, const ShareUse*> newest(const std::vector<const ShareUse*>& shares) {
   std::map<NamedShare, const ShareUse*> chosen;
   for (const ShareUse* const share : shares) {
     const auto [at, is_new] =
         chosen.try_emplace(NamedShare(share->pod, share->container, share->grant.uuid), share);
     const ShareUse& other = *at->second;
-    if (std::tie(other.from, other.uid) < std::tie(share->from, share->uid)) at->second = share;
+    if (std::tie(other.running, other.from, other.uid) <
+        std::tie(share->running, share->from, share->uid)) {
+      at->second = share;
+    }
   }
   return chosen;
 }

@@ -186,6 +186,16 @@ TEST_F(ClusterEventsTest, CountsEventsThatCannotBeWritten) {
   EXPECT_EQ(events->dropped(), 1U);
 }
 
+TEST_F(ClusterEventsTest, WritesAFindingOnceItCanBeWritten) {
+  server.fault = [](const kube::Request&) { return kube::Fault{.status = 403}; };
+  ledger.apply_pod(edited_claim("a"));
+  poll(10);
+  server.fault = nullptr;
+  poll(20);
+  ASSERT_THAT(pod_events(), SizeIs(1));
+  EXPECT_EQ(pod_events()[0]["count"], 1);
+}
+
 TEST_F(ClusterEventsTest, MayEndBetweenTwoPolls) {
   ledger.apply_pod(edited_claim("a"));
   poll(1);

@@ -145,7 +145,41 @@ TEST_F(EventRecorderTest, DropsAndCountsEventsThatTheServerRejects) {
   server_.fault = nullptr;
   record();
   server_.run();
-  EXPECT_EQ(server_.events("ml").at(0)["count"], 1);
+  EXPECT_EQ(server_.events("ml").at(0)["count"], 3);
+  EXPECT_EQ(recorder_->dropped(), 2u);
+}
+
+TEST_F(EventRecorderTest, SendsAgainWhatFailedForAReasonThatMayGoAway) {
+  const struct {
+    Fault fault;
+    bool again;
+  } cases[] = {{{.status = 403}, true},  {{.status = 429}, true},  {{.status = 503}, true},
+               {{.status = 404}, false}, {{.status = 422}, false}, {{.status = 400}, false}};
+  for (const auto& one : cases) {
+    const std::string message = std::to_string(one.fault.status);
+    server_.fault = [&](const Request&) { return one.fault; };
+    record(message);
+    server_.run();
+    server_.fault = nullptr;
+    server_.writes.clear();
+    server_.executor().advance(kEventRetryMin);
+    EXPECT_THAT(server_.writes, SizeIs(one.again ? 1 : 0)) << message;
+  }
+  for (const Json& event : server_.events("ml")) EXPECT_EQ(event["count"], 1);
+  EXPECT_THAT(server_.events("ml"), SizeIs(3));
+  EXPECT_EQ(recorder_->dropped(), 6u);
+}
+
+TEST_F(EventRecorderTest, SendsAgainLessAndLessOftenAndThenNoMore) {
+  server_.fault = [](const Request&) { return Fault{.status = 403}; };
+  record();
+  server_.run();
+  server_.executor().advance(4 * kEventRetryMin);
+  EXPECT_THAT(server_.writes, SizeIs(3)) << "at once, after 10 s, and after 30 s";
+  server_.executor().advance(std::chrono::hours(3));
+  EXPECT_THAT(server_.writes, SizeIs(kEventTriesMax));
+  EXPECT_EQ(recorder_->dropped(), 1u);
+  EXPECT_EQ(server_.executor().pending(), 0u) << "nothing waits";
 }
 
 TEST_F(EventRecorderTest, SendsTheFullCountAfterAFailedUpdate) {
@@ -161,14 +195,23 @@ TEST_F(EventRecorderTest, SendsTheFullCountAfterAFailedUpdate) {
   EXPECT_EQ(server_.events("ml").at(0)["count"], 3);
 }
 
-TEST_F(EventRecorderTest, DropsEventsOverTheLimitInFlight) {
-  for (std::uint64_t i = 0; i < kInFlight + 5; ++i) record(std::to_string(i));
+TEST_F(EventRecorderTest, SendsEventsOverTheLimitInFlightWhenRequestsEnd) {
+  for (std::uint64_t n = 0; n < kInFlight + 5; ++n) record(std::to_string(n));
+  EXPECT_EQ(recorder_->dropped(), 5u) << "they were not sent at once";
+  server_.run();
+  EXPECT_THAT(server_.events("ml"), SizeIs(kInFlight + 5));
   EXPECT_EQ(recorder_->dropped(), 5u);
-  server_.run();
-  EXPECT_THAT(server_.events("ml"), SizeIs(kInFlight));
-  record("later");
-  server_.run();
-  EXPECT_THAT(server_.events("ml"), SizeIs(kInFlight + 1));
+}
+
+TEST_F(EventRecorderTest, BoundsTheEventsThatWait) {
+  server_.fault = [](const Request&) { return Fault{.status = 503}; };
+  for (std::size_t n = 0; n < kEventsRememberedMax + 9; ++n) {
+    record(std::to_string(n));
+    server_.run();
+  }
+  server_.fault = nullptr;
+  server_.executor().advance(2 * kEventRetryMin);
+  EXPECT_THAT(server_.events("ml"), SizeIs(kEventsRememberedMax));
 }
 
 TEST_F(EventRecorderTest, RemembersABoundedNumberOfEvents) {

@@ -39,8 +39,8 @@ class UseRecorderTest : public testing::Test {
     start();
   }
   void start() {
-    recorder_ = std::make_unique<UseRecorder>(NodeName("n1"), file(), metrics_, pods_,
-                                              [this] { return moment_; });
+    recorder_ = std::make_unique<UseRecorder>(NodeName("n1"), test::contract(), file(), metrics_,
+                                              pods_, [this] { return moment_; });
   }
   std::string file() const { return folder_.path("state/use.json"); }
 
@@ -59,7 +59,10 @@ class UseRecorderTest : public testing::Test {
     use.memory_used = MiB(500);
     use.sm_percent = percent;
     use.processes = 1;
-    recorder_->add(held ? std::vector{use} : std::vector<ContainerUse>(), {card}, ++reads_);
+    add(held ? std::vector{use} : std::vector<ContainerUse>(), {card});
+  }
+  void add(const std::vector<ContainerUse>& containers, const std::vector<CardUse>& use) {
+    recorder_->add(containers, use, {test::card_facts(0)}, ++reads_);
   }
   // The value of the one series with this name.
   double metric(const std::string& name) {
@@ -127,6 +130,8 @@ TEST_F(UseRecorderTest, AContainerThatHasEndedStaysInTheAccountAndForAWhileInThe
   pass(seconds(10));
   sample(20);
   pass(seconds(5));
+  api_.remove("a");
+  ASSERT_TRUE(test::comes_true([&] { return !pods_.find(pod_.uid()).has_value(); }));
   sample(0, false);
   EXPECT_EQ(item()["running"], false);
   EXPECT_EQ(item()["cardSecondsGranted"], 4.5);
@@ -137,6 +142,22 @@ TEST_F(UseRecorderTest, AContainerThatHasEndedStaysInTheAccountAndForAWhileInThe
   sample(0, false);
   EXPECT_THAT(metrics_.text(), Not(HasSubstr("mgpu_container_granted_card_seconds_total{")));
   EXPECT_EQ(item()["owner"], "a");
+}
+
+TEST_F(UseRecorderTest, AContainerThatHasNotStartedHoldsItsShareAndUsesNothing) {
+  sample(0, false);
+  pass(seconds(10));
+  sample(0, false);
+  EXPECT_EQ(item()["running"], true);
+  EXPECT_EQ(item()["owner"], "a");
+  EXPECT_EQ(item()["cardSecondsGranted"], 3.0);
+  EXPECT_EQ(item()["cardSecondsUsed"], 0.0);
+  EXPECT_EQ(item()["secondsMeasured"], 10.0);
+  pass(seconds(10));
+  sample(20);
+  pass(seconds(10));
+  sample(20);
+  EXPECT_EQ(item()["cardSecondsGranted"], 9.0) << "the share goes on with the record";
 }
 
 TEST_F(UseRecorderTest, ContinuesTheAccountOfAnEarlierProcess) {

@@ -6,6 +6,7 @@
 #include <thread>
 
 #include "plugin/cards/limits.h"
+#include "plugin/cards/nvml_card.h"
 #include "test/plugin/cards/fake_driver.h"
 
 namespace mgpu::plugin {
@@ -500,6 +501,23 @@ TEST_F(NvmlUse, AProcessWithoutANewSampleSoonAfterTheLastMayBeBusy) {
   const std::string sample = "sample GPU-a 7 " + in_half_a_minute + " 10\n";
   EXPECT_TRUE(use_when("process GPU-a compute 7 1048576\n" + sample).measured);
   EXPECT_FALSE(source_->use().at(0).measured);
+}
+
+// The time of samples is that of the wall clock.
+TEST_F(NvmlUse, TakesNewSamplesAfterTheClockWentBack) {
+  node_.set_scenario("card GPU-a used=1000\nsample GPU-a 7 9000000 10\n");
+  const auto library = nvml::Library::open({beside_the_test("fake_nvml.so")});
+  ASSERT_TRUE(library);
+  nvml::Device device{};
+  ASSERT_EQ((*library)->functions().device_by_index(0, &device), nvml::kOk);
+  const auto now = std::chrono::duration_cast<std::chrono::microseconds>(
+      std::chrono::system_clock::now().time_since_epoch());
+  auto seen_us = static_cast<std::uint64_t>(now.count()) + 3'600'000'000;
+  const auto use = nvml::read_use(**library, device, CardUuid("GPU-a"), seen_us);
+  ASSERT_TRUE(use);
+  EXPECT_TRUE(use->measured);
+  EXPECT_THAT(use->processes, ElementsAre(ProcessUse{7, {}, 10}));
+  EXPECT_EQ(seen_us, 9'000'000U);
 }
 
 TEST_F(NvmlUse, SaysWhetherTheDriverListsProcesses) {

@@ -277,6 +277,18 @@ TEST(ProcessWithoutShare, IsOneOfAContainerThatHoldsNoShareOfTheCard) {
             w.use({process(0, 11, 5, "a", "app")});
           },
           "a/app"},
+         {"an annotation of a container that the pod does not have gives no card",
+          [](DriftWorld& w) {
+            w.pod().metadata.annotations[w.contract.index_key("x")] = "0,1,2";
+            w.use({process(2, 11, 5, "a", "ephemeral")});
+          },
+          "a/"},
+         {"an init container whose record is lost",
+          [](DriftWorld& w) {
+            w.facts.records.clear();
+            std::swap(w.pod().containers, w.pod().init_containers);
+            w.use({process(0, 11, 5, "a", "app")});
+          }},
          {"the annotation was edited, which gives no card",
           [](DriftWorld& w) {
             w.annotation() = "0,1";

@@ -17,6 +17,14 @@ using ::testing::Pair;
 using ::testing::SizeIs;
 using ::testing::UnorderedElementsAre;
 
+// A record of pod "a" on card 0.
+Record placed(const std::string& container, ContainerKind kind, std::int32_t position) {
+  Record made = record("a", container, {grant(0, 50, 8'000)});
+  made.owner->kind = kind;
+  made.owner->position = position;
+  return made;
+}
+
 TEST(Join, HasOneEntryForEachContainerAndCard) {
   Record not_started;
   not_started.cards = {grant(0, 10, 100)};
@@ -69,6 +77,40 @@ TEST(Join, IsUnmanagedIfTheContainerIsAmbiguous) {
   EXPECT_EQ(joined.containers[0].memory_used, MiB(0));
   EXPECT_EQ(joined.containers[1].memory_used, MiB(0));
   EXPECT_THAT(joined.unmanaged, UnorderedElementsAre(Pair(card(0), MiB(500))));
+}
+
+// The room of an ordinary init container is that of the containers that follow it.
+TEST(Join, AProcessOfAnUnknownContainerBelongsToTheContainersThatFollowTheInitContainers) {
+  const struct {
+    const char* what;
+    std::vector<Record> records;
+    std::string container;  // that has the process; empty: none
+  } cases[] = {
+      {"an init container and an app container",
+       {placed("app", ContainerKind::kApp, 1), placed("init", ContainerKind::kInit, 0)},
+       "app"},
+      {"an init container and a sidecar that follows it",
+       {placed("init", ContainerKind::kInit, 0), placed("side", ContainerKind::kSidecar, 1)},
+       "side"},
+      {"two init containers",
+       {placed("first", ContainerKind::kInit, 0), placed("next", ContainerKind::kInit, 1)},
+       "next"},
+      {"a sidecar and an init container that follows it, and both run",
+       {placed("side", ContainerKind::kSidecar, 0), placed("init", ContainerKind::kInit, 1)},
+       ""},
+      {"two app containers, and both run",
+       {placed("app", ContainerKind::kApp, 0), placed("other", ContainerKind::kApp, 1)},
+       ""},
+  };
+  for (const auto& one : cases) {
+    const Joined joined = join(one.records, {process(0, 11, 500, "a", "ephemeral")}, {});
+    std::string found;
+    for (const ContainerUse& use : joined.containers) {
+      if (use.processes > 0) found += use.owner.container;
+    }
+    EXPECT_EQ(found, one.container) << one.what;
+    EXPECT_EQ(joined.unmanaged.size(), one.container.empty() ? 1U : 0U) << one.what;
+  }
 }
 
 TEST(Join, FindsUnmanagedProcesses) {

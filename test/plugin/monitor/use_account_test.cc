@@ -299,6 +299,35 @@ TEST_F(UseAccountTest, RemovesTheContainersThatEndedFirst) {
   EXPECT_EQ(account_.left_out(), 2U);
 }
 
+TEST_F(UseAccountTest, RemovesContainersOfTheNamespaceThatHasTheMost) {
+  HeldShare other = share("other", 10, {});
+  other.container.pod.name_space = "prod";
+  add(0, {other});
+  const auto most = static_cast<int>(kEndedSharesMax);
+  for (int n = 1; n <= most + 2; ++n) add(5.0 * n, {share(std::to_string(n), 10, {})});
+  add(5.0 * (most + 3), {});
+  const auto names = pods();
+  ASSERT_THAT(names, SizeIs(kEndedSharesMax));
+  EXPECT_EQ(names.back(), "other") << "it ended first";
+  EXPECT_EQ(names[kEndedSharesMax - 2], "4");
+  EXPECT_EQ(account_.left_out(), 3U);
+}
+
+TEST_F(UseAccountTest, RemovesTheContainerThatEndedFirstWhereNamespacesHaveEquallyMany) {
+  const auto most = static_cast<int>(kEndedSharesMax);
+  for (int n = 0; n < most; ++n) {
+    HeldShare one = share(std::to_string(n), 10, {});
+    one.container.pod.name_space = n % 2 == 0 ? "z" : "a";
+    add(5.0 * n, {one});
+  }
+  HeldShare last = share("last", 10, {});
+  last.container.pod.name_space = "m";
+  add(5.0 * most, {last});
+  add(5.0 * (most + 1), {});
+  EXPECT_EQ(pods().back(), "1");
+  EXPECT_EQ(account_.left_out(), 1U);
+}
+
 TEST_F(UseAccountTest, HasALimitForSharesThatAreHeld) {
   std::vector<HeldShare> held;
   for (std::size_t n = 0; n < kSharesMax + 3; ++n) held.push_back(share(std::to_string(n), 1, {}));

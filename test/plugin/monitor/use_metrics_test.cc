@@ -97,6 +97,18 @@ TEST_F(UseMetricsTest, OfSeveralPodsOfOneNameHasTheLastOne) {
   }
 }
 
+TEST_F(UseMetricsTest, OfSeveralPodsOfOneNameHasTheOneThatRunsAfterTheClockWentBack) {
+  const ShareUse ended = used_share("z", 200);
+  ShareUse running = used_share("a", 100);
+  running.running = true;
+  running.granted_card_seconds = 7;
+  for (const auto& shares : {std::vector{ended, running}, std::vector{running, ended}}) {
+    const std::string text = text_with(shares);
+    EXPECT_THAT(text, HasSubstr(line("mgpu_container_granted_card_seconds_total", "7")));
+    EXPECT_THAT(text, Not(HasSubstr("40.5")));
+  }
+}
+
 TEST_F(UseMetricsTest, RemovesSeriesOfRemovedContainers) {
   (void)text_with({used_share()});
   EXPECT_EQ(text_with({}), "");
