@@ -187,9 +187,11 @@ void add_isolation_flags(Options& options, Flags& flags) {
                      "before that counts as overuse, for its CUDA context. At most four processes "
                      "of a container count.",
                      flags.context_mib, 0, kCardMemoryMiBMax);
-  options.add_duration("unused-after",
-                       "A share that no process has used for this time is reported as a drift.",
-                       flags.unused_after, kUnusedAfterMin, kUnusedAfterMax);
+  options.add_duration(
+      "unused-after",
+      "A share on whose card no process of its container has been for this time is "
+      "reported as a drift.",
+      flags.unused_after, kUnusedAfterMin, kUnusedAfterMax);
 }
 
 }  // namespace
