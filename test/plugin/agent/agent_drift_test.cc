@@ -123,6 +123,7 @@ TEST_F(AgentDriftTest, ReportsAShareThatNoProcessUses) {
   write_cards({"Healthy", "Healthy"});
   const Json item = becomes("UnusedShare");
   EXPECT_EQ(item["card"], 1);
+  EXPECT_TRUE(eventually([this] { return event("MGPUUnusedShare") != ""; }));
   EXPECT_THAT(event("MGPUUnusedShare"), HasSubstr("30 %"));
 }
 
