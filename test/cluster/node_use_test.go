@@ -100,6 +100,29 @@ func TestNodeAccountsForTheUseOfEachContainer(t *testing.T) {
 	world.checkUseAfterAnUpgrade(t, ended)
 }
 
+// Nobody else can have the card of a pod that is bound, also while the pod waits for a volume.
+func TestNodeAccountsForAPodThatDoesNotStart(t *testing.T) {
+	world := newNodeWorld(t, v100s(1))
+	builder := world.pod("waiting").share(40, 8000).ownedBy("web")
+	builder.pod.Spec.Volumes = []corev1.Volume{{Name: "missing", VolumeSource: corev1.VolumeSource{
+		ConfigMap: &corev1.ConfigMapVolumeSource{LocalObjectReference: corev1.LocalObjectReference{Name: "missing"}}}}}
+	world.createBound(t, builder, "0")
+	waitFor(t, 2*sampledLimit, "the share of the pod to be in the account", func() (bool, string) {
+		use := world.plugin.use(t)
+		return len(use.Items) == 1 && use.Items[0].CardSecondsGranted > 0, fmt.Sprintf("%+v", use)
+	})
+	item := world.plugin.use(t).of(t, "waiting")
+	if !item.Running || item.CardSecondsUsed == nil || *item.CardSecondsUsed != 0 || item.CorePercent != 40 ||
+		item.MemoryMiB != 8000 || item.Owner != "web" || item.UUID != v100(0).UUID {
+		t.Errorf("the share is %+v", item)
+	}
+	if pod := get(world.ctx, t, world.namespace, "waiting"); pod.Status.Phase != corev1.PodPending {
+		t.Errorf("the pod is %s", pod.Status.Phase)
+	}
+	deleteNow(world.ctx, t, world.namespace, "waiting")
+	world.waitUse(t, "waiting", "to have ended", func(item PluginUseItem) bool { return !item.Running })
+}
+
 func (w *NodeWorld) checkUseWhileRunning(t *testing.T) {
 	w.waitMetric(t, 0.2, "mgpu_container_sm_utilization_ratio", `pod="busy"`)
 	first := w.plugin.use(t)

@@ -53,7 +53,7 @@ TEST_F(WaitingSharesTest, AreThoseOfAPodThatIsBoundAndHasNotStarted) {
   const HeldShare& share = found[0];
   EXPECT_EQ(share.container, (Owner{{"ml", "a"}, pods_[0].uid(), "main", ContainerKind::kApp, 0}));
   EXPECT_EQ(share.grant, (CardGrant{CardIndex(1), CardUuid("GPU-1"), {Percent(30), MiB(1'000)}}));
-  EXPECT_EQ(share.pod_owner, (PodOwner{"Pod", "a"}));
+  EXPECT_EQ(share.pod_owner, (kube::PodOwner{"Pod", "a"}));
   EXPECT_EQ(share.sm_percent, 0) << "nobody can use it";
   EXPECT_EQ(share.memory, MiB(0));
 }
