@@ -106,6 +106,7 @@ func TestNodeAccountsForAPodThatDoesNotStart(t *testing.T) {
 	builder := world.pod("waiting").share(40, 8000).ownedBy("web")
 	builder.pod.Spec.Volumes = []corev1.Volume{{Name: "missing", VolumeSource: corev1.VolumeSource{
 		ConfigMap: &corev1.ConfigMapVolumeSource{LocalObjectReference: corev1.LocalObjectReference{Name: "missing"}}}}}
+	builder.pod.Spec.Containers[0].VolumeMounts = []corev1.VolumeMount{{Name: "missing", MountPath: "/missing"}}
 	world.createBound(t, builder, "0")
 	waitFor(t, 2*sampledLimit, "the share of the pod to be in the account", func() (bool, string) {
 		use := world.plugin.use(t)
