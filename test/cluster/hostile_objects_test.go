@@ -169,7 +169,12 @@ func deleteLargePod(ctx context.Context, t testing.TB, namespace, name string) {
 	if err != nil {
 		t.Fatalf("%s: %v", name, err)
 	}
-	deleteNow(ctx, t, namespace, name)
+	// While the watch cache of the API server has the long pod, the API server tries to write that one.
+	now := int64(0)
+	waitFor(t, time.Minute, name+" to be deleted", func() (bool, string) {
+		err := plane.admin.CoreV1().Pods(namespace).Delete(ctx, name, metav1.DeleteOptions{GracePeriodSeconds: &now})
+		return err == nil, fmt.Sprint(err)
+	})
 }
 
 // A start changes every pending pod that requests cards. The pods of a tenant that have no room for this
