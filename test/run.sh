@@ -28,6 +28,8 @@
 #
 # skew     tests this version of mgpu beside the previous one with a real kubelet, and with kube-scheduler 1.22; needs
 #          root and the whole history
+# node-slow
+#          runs the tests of a real kubelet that take minutes, of which the stage node has the first part or none
 # faults   breaks the product in one place after another, and checks that the simulation finds it
 # fuzz     feeds changed messages to the parsers of bytes from outside, with libFuzzer
 # bench    runs the Go benchmarks with the device plugin, as bench/node.sh does
@@ -56,6 +58,7 @@ readonly single_threaded='*Property*:ReadPod.*:CardsFile.*:WorkloadWindow.*'
 readonly cluster_timeout=20m
 readonly background_stages='^(gpu|cluster|web|node|install)$'
 readonly node_tests='^TestNode'
+readonly slow_node_tests='^TestNode(WithoutDriftsReportsNone|DriftOfDevicesThatKubeletHasLost|CreatesAndDeletesManyPods)$'
 readonly web_tests='^TestWeb'
 readonly install_tests='^Test(Install|Chart)'
 readonly skew_tests='^TestSkew'
@@ -532,6 +535,11 @@ prepare_node() {
 
 # The stages cluster and node do not share a control plane, because tests count the nodes.
 stage_node() { run_cluster_test node -test.run "${MGPU_TEST:-$node_tests}"; }
+stage_node-slow() {
+  prepare_node || return 1
+  export MGPU_NODE_SLOW=1
+  run_cluster_test node-slow -test.run "${MGPU_TEST:-$slow_node_tests}"
+}
 
 # Uses the release build.
 prepare_install() {
@@ -715,15 +723,15 @@ while [[ $# -gt 0 ]]; do
 done
 [[ ${#stages[@]} -gt 0 ]] || stages=(format tidy unit tsan release images quick simulate gpu cluster web node install)
 for stage in "${stages[@]}"; do
-  [[ $stage =~ ^(format|tidy|unit|tsan|release|images|quick|simulate|faults|fuzz|gpu|cluster|web|node|install|skew|bench|throughput|failover|web-scale|soak)$ ]] || {
+  [[ $stage =~ ^(format|tidy|unit|tsan|release|images|quick|simulate|faults|fuzz|gpu|cluster|web|node|install|node-slow|skew|bench|throughput|failover|web-scale|soak)$ ]] || {
     printf 'run.sh: "%s" is not a stage; want %s, %s\n' "$stage" 'format, tidy, unit, tsan, release, images, quick, simulate' \
-      'faults, fuzz, gpu, cluster, web, node, install, skew, bench, throughput, failover, web-scale or soak' >&2
+      'faults, fuzz, gpu, cluster, web, node, install, node-slow, skew, bench, throughput, failover, web-scale or soak' >&2
     exit 2
   }
 done
 
 step "install" bash deploy/install.sh || { echo "0 passed, 1 failed" && exit 1; }
-if [[ " ${stages[*]} " =~ \ (cluster|web|node|install|skew|bench|throughput|failover|web-scale|soak)\  ]]; then
+if [[ " ${stages[*]} " =~ \ (cluster|web|node|install|node-slow|skew|bench|throughput|failover|web-scale|soak)\  ]]; then
   download_go_modules >/dev/null 2>&1 </dev/null &
   downloads=$!
 fi

@@ -12,7 +12,6 @@ import (
 
 const (
 	churnPods   = 60
-	churnRounds = 3
 	reuseRounds = 12
 )
 
@@ -72,11 +71,19 @@ func (w *NodeWorld) removeNow(t testing.TB, names ...string) {
 }
 
 // In each round, new pods are created while those of the previous round are deleted, in random order.
+// churnRounds returns how often all pods are created and deleted.
+func churnRounds() int {
+	if nodeTestsMayBeSlow() {
+		return 3
+	}
+	return 1
+}
+
 func TestNodeCreatesAndDeletesManyPods(t *testing.T) {
 	world := newScheduledWorld(t, v100s(8))
 	random := rand.New(rand.NewSource(1))
 	var before []string
-	for round := range churnRounds {
+	for round := range churnRounds() {
 		begin := time.Now()
 		var builders []*PodBuilder
 		for i := range churnPods {

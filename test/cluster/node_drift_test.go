@@ -262,6 +262,7 @@ func TestNodeDriftOfACardThatKubeletDidNotGive(t *testing.T) {
 
 // A kubelet that starts without its checkpoint does not know the devices of containers that run.
 func TestNodeDriftOfDevicesThatKubeletHasLost(t *testing.T) {
+	skipSlowNodeTest(t)
 	world := newNodeWorld(t, v100s(2))
 	pod := world.runningPods(t, "0")[0]
 	world.node.kubelet.Kill()
@@ -283,6 +284,7 @@ func TestNodeDriftOfDevicesThatKubeletHasLost(t *testing.T) {
 // Containers start, restart and end; pods take the names of others; the plugin and kubelet are restarted. At the end
 // the plugin finds a real drift, so that it has looked at all that before.
 func TestNodeWithoutDriftsReportsNone(t *testing.T) {
+	skipSlowNodeTest(t)
 	world := newNodeWorld(t, v100s(4))
 	builders := map[string]*PodBuilder{"share": world.pod("share").share(30, 4000), "pair": world.pod("pair").share(10, 1000).share(20, 3000),
 		"sidecar": world.pod("sidecar").sidecar(10, 1000).share(20, 2000), "init": world.pod("init").initShare(20, 2000).share(30, 2000)}

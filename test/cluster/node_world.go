@@ -3,6 +3,7 @@ package cluster
 import (
 	"context"
 	"fmt"
+	"os"
 	"slices"
 	"strconv"
 	"strings"
@@ -74,6 +75,16 @@ func (n *Node) forgetCards(t testing.TB) {
 		[]byte(fmt.Sprintf(`{"metadata":{"annotations":{%q:null}}}`, cardsKey)), metav1.PatchOptions{})
 	if err != nil {
 		t.Fatal(err)
+	}
+}
+
+// nodeTestsMayBeSlow returns whether tests may take minutes, as in the stage node-slow.
+func nodeTestsMayBeSlow() bool { return os.Getenv("MGPU_NODE_SLOW") != "" }
+
+func skipSlowNodeTest(t testing.TB) {
+	t.Helper()
+	if !nodeTestsMayBeSlow() {
+		t.Skip("MGPU_NODE_SLOW is not set; test/run.sh node-slow sets it")
 	}
 }
 
