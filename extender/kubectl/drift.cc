@@ -71,7 +71,9 @@ class DriftVerb final : public Verb {
     read_extender(**cluster, all);
     read_plugins(**cluster, choice.nodes, all);
     const auto items = chosen_drift(std::move(all.items), choice);
-    show(drift_view(items, choice_.all, clock_now()), output_, console);
+    View view = drift_view(items, choice_.all, clock_now());
+    if (!all.problems.empty()) view.empty = "No drift found in what could be read.";
+    show(view, output_, console);
     if (output_ == "table" && !items.empty()) {
       console.print("\n-o wide shows what to do about each finding.\n");
     }

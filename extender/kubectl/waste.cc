@@ -175,7 +175,8 @@ class WasteVerb final : public Verb {
       if (!facts.from_prometheus) console.print_error(source_text(facts) + "\n");
       return console.print(waste_csv(rows, facts));
     }
-    const View view = waste_view(rows, facts, by, choice_.all);
+    View view = waste_view(rows, facts, by, choice_.all);
+    if (!facts.problems.empty()) view.empty = "No shares found in what could be read.";
     show(view, output_, console);
     if (view.table.empty() || (output_ != "table" && output_ != "wide")) return;
     console.print(fmt::format("\n{}\n{}\n", total_text(rows), source_text(facts)));

@@ -23,6 +23,7 @@ using testing::HasSubstr;
 using testing::IsEmpty;
 using testing::Not;
 using testing::SizeIs;
+using testing::StartsWith;
 
 const std::string kGolden = MGPU_SOURCE_DIR "/test/golden/kubectl/";
 
@@ -247,6 +248,7 @@ TEST_F(DriftVerbTest, SaysThatAPluginIsOlder) {
   cluster.extender.set("/drift", R"({"error": "path \"/drift\" not found"})", 404);
   const Ran ran = drift({"-A"});
   EXPECT_EQ(ran.code, 1);
+  EXPECT_THAT(ran.err, StartsWith("No drift found in what could be read.\n"));
   EXPECT_THAT(ran.err, HasSubstr("the device plugin has no /drift, so that it is older than this "
                                  "program (" MGPU_VERSION "); update it\n"));
 }

@@ -124,6 +124,7 @@ TEST_F(WasteVerbTest, SaysThatAPluginIsOlder) {
   cluster.extender.set("/use", R"({"error": "path \"/use\" not found"})", 404);
   const Ran ran = waste({"-A"});
   EXPECT_EQ(ran.code, 1);
+  EXPECT_THAT(ran.err, StartsWith("No shares found in what could be read.\n"));
   EXPECT_THAT(ran.err, HasSubstr("the device plugin has no /use, so that it is older than this "
                                  "program"));
 }
