@@ -105,7 +105,7 @@ class WasteVerb final : public Verb {
       if (since_ == kShortSince && until_.empty()) return {};
       return error(
           "--since and --until need --prometheus-url; the device plugins have sums since the "
-          "begin of their accounts");
+          "start of their accounts");
     }
     if (auto checked = check_matcher(matcher_); !checked) return checked;
     if (!until_.empty() && !parse_time(until_)) {
