@@ -82,7 +82,10 @@ void filter(const Call& call, Request request) {
   auto parsed = ExtenderArgs::parse(std::move(request.body));
   if (!parsed) return call.refuse(parsed.error());
   const auto args = std::make_shared<const ExtenderArgs>(std::move(*parsed));
-  call.to->binder.when_few_binds([call, args] { filter_now(call, args); });
+  call.to->binder.when_few_binds([call, args] {
+    if (!call.to->ready()) return call.to->refuse(call.respond);
+    filter_now(call, args);
+  });
 }
 
 template <auto kVerb>

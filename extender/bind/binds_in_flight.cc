@@ -15,8 +15,8 @@ bool BindsInFlight::few() const {
 
 void BindsInFlight::when_few(Task filter) {
   if (few()) return filter();
-  executor_.post(callbacks_.wrap(
-      [this, filter = std::move(filter)]() mutable { delay(std::move(filter)); }));
+  executor_.post(
+      callbacks_.wrap([this, filter = std::move(filter)]() mutable { delay(std::move(filter)); }));
 }
 
 // A bind may have ended since when_few().
