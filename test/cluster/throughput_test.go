@@ -40,6 +40,8 @@ type throughputCase struct {
 	bound int
 	// Whether the time begins with the first eviction.
 	evicts bool
+	// Whether kube-scheduler and the extender have certificates, as the chart installs them.
+	certificates bool
 	// Where it is not zero, no kube-scheduler runs: as many binds as this number of them sends are compared with
 	// those of a plain client.
 	binders int
@@ -124,6 +126,8 @@ func (b *Throughput) cases() []throughputCase {
 	return []throughputCase{
 		{key: "cards", name: "pods with cards", stock: stock, ours: ours, pods: b.shares(count), bound: count},
 		{key: "none", name: "pods without cards", stock: stock, ours: ours, pods: b.withoutCards(count), bound: count},
+		{key: "cards-tls", name: "pods with cards, with certificates", stock: stock, ours: ours, pods: b.shares(count),
+			bound: count, certificates: true},
 		{key: "cards-all", name: "pods with cards, all nodes examined", stock: all(stock), ours: all(ours), pods: b.shares(fewer),
 			bound: fewer},
 		{key: "none-all", name: "pods without cards, all nodes examined", stock: all(stock), ours: all(ours),
@@ -243,7 +247,7 @@ func (b *Throughput) measure(ctx context.Context, t *testing.T, one throughputCa
 	setup := one.stock
 	if !stock {
 		setup = one.ours
-		extender := plane.extenderOn(t, "http", http.DefaultClient)
+		extender := b.extender(t, one, &setup)
 		extender.start(t)
 		defer extender.end(t)
 		extender.waitReady(t)
@@ -282,6 +286,25 @@ func (b *Throughput) measure(ctx context.Context, t *testing.T, one throughputCa
 		return float64(len(times)) / times[len(times)-1].Sub(binds.evicted).Seconds()
 	}
 	return rateOf(times)
+}
+
+// extender returns an extender that has not been started. With certificates kube-scheduler gets one, too.
+func (b *Throughput) extender(t *testing.T, one throughputCase, setup *SchedulerSetup) *Extender {
+	t.Helper()
+	if !one.certificates {
+		return plane.extenderOn(t, "http", http.DefaultClient)
+	}
+	authority, err := newAuthority(t.TempDir(), "mgpu-extender-ca")
+	if err != nil {
+		t.Fatal(err)
+	}
+	serving := issue(t, authority, "extender", "mgpu-extender.kube-system.svc")
+	scheduler := issue(t, authority, "kube-scheduler")
+	setup.configuration = "kube-scheduler-tls.yaml"
+	setup.tls = map[string]string{"caFile": authority.file(), "certFile": scheduler.certificate, "keyFile": scheduler.key}
+	return plane.extenderOn(t, "https", httpsClient(t, authority, &scheduler), "--listen-address", "0.0.0.0",
+		"--tls-cert-file", serving.certificate, "--tls-key-file", serving.key, "--tls-client-ca-file", authority.file(),
+		"--tls-client-names", "kube-scheduler")
 }
 
 // middleOf returns the first and the last of the middle 80 %.
