@@ -4,8 +4,8 @@
 #
 #   bench/throughput.sh                        100, 1,000 and 5,000 nodes, seven pairs of measurements; takes hours
 #   bench/throughput.sh --nodes 1000 --pairs 3
-#   bench/throughput.sh --cases cards,none     only these rows: cards, none, cards-all, none-all, full, unplaceable,
-#                                              preempting, binds-1, binds-2, binds-16
+#   bench/throughput.sh --cases cards,none     only these rows: cards, none, cards-tls, cards-all, none-all, full,
+#                                              unplaceable, preempting, binds-1, binds-2, binds-16
 #   bench/throughput.sh --profiles FOLDER      also writes CPU profiles of kube-scheduler, three seconds of each run
 #
 # Each row prints the medians without and with the extender, in pods per second, the median of the ratios of the

@@ -232,7 +232,8 @@ BinderEvents Extender::binder_events() {
               [](const std::string& problem) {
                 log_warn("the outcome of a bind is unknown", {{"problem", problem}});
               },
-          .on_conflict = [this] { probe_.bind_conflict(); }};
+          .on_conflict = [this] { probe_.bind_conflict(); },
+          .on_filter_delayed = [this] { probe_.filter_delayed(); }};
 }
 
 StartSequence::Events Extender::start_events() {

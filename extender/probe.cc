@@ -72,6 +72,8 @@ Probe::Probe(Metrics& metrics, Ledger& ledger)
       nodes_fitting_(counter("filter_nodes_total", kFilterNodes, {{"result", "fits"}})),
       nodes_refused_(counter("filter_nodes_total", kFilterNodes, {{"result", "refused"}})),
       bind_conflicts_(counter("bind_conflicts_total", "Bindings that were answered 409.")),
+      filters_delayed_(counter("filters_delayed_total",
+                               "Calls of filter that waited because many binds were in flight.")),
       price_refreshes_(counter("price_refreshes_total", "Refreshes of the prices.")),
       price_refresh_seconds_(metrics.gauge("mgpu_extender_price_refresh_duration_seconds",
                                            "Duration of the last refresh of the prices.")) {
@@ -191,6 +193,10 @@ void Probe::bind_ended(BindOutcome outcome) {
 
 void Probe::bind_conflict() {
   bind_conflicts_.Increment();
+}
+
+void Probe::filter_delayed() {
+  filters_delayed_.Increment();
 }
 
 void Probe::pod_touched(TouchResult result) {

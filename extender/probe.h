@@ -7,6 +7,7 @@
 //                                                  "unavailable"
 //   mgpu_extender_binds_in_flight
 //   mgpu_extender_bind_conflicts_total             POSTs of a binding that were answered 409
+//   mgpu_extender_filters_delayed_total            see bind/binds_in_flight.h
 //   mgpu_extender_pod_touches_total{result}        "unbound", "bound", "gone", "failed"
 //   mgpu_extender_requeues_total{result}           "requeued", "refused", "failed"
 //   mgpu_extender_price_refreshes_total
@@ -50,6 +51,7 @@ class Probe {
   void filtered(std::size_t fitting, std::size_t refused);
   void bind_ended(BindOutcome outcome);
   void bind_conflict();
+  void filter_delayed();
   void pod_touched(TouchResult result);
   void requeue_ended(RequeueOutcome outcome);
   // REQUIRES: not Drift::kNone.
@@ -83,6 +85,7 @@ class Probe {
   Counter& nodes_fitting_;
   Counter& nodes_refused_;
   Counter& bind_conflicts_;
+  Counter& filters_delayed_;
   Counter& price_refreshes_;
   Gauge& price_refresh_seconds_;
 };

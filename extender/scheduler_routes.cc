@@ -62,10 +62,7 @@ bool note_result(SchedulerRequeue& requeue, const ExtenderArgs& args, const Filt
   return true;
 }
 
-void filter(const Call& call, Request request) {
-  auto parsed = ExtenderArgs::parse(std::move(request.body));
-  if (!parsed) return call.refuse(parsed.error());
-  const auto args = std::make_shared<const ExtenderArgs>(std::move(*parsed));
+void filter_now(const Call& call, const std::shared_ptr<const ExtenderArgs>& args) {
   const PodUid uid = args->pod().uid();
   call.to->requeue.on_filter(uid);
   const auto decide = [call, args, uid](bool last) {
@@ -79,6 +76,16 @@ void filter(const Call& call, Request request) {
   RejectionDelay& rejection_delay = call.to->rejection_delay;
   const std::uint64_t before = rejection_delay.releases();
   if (!decide(false) && !rejection_delay.delay(uid, before, decide)) decide(true);
+}
+
+void filter(const Call& call, Request request) {
+  auto parsed = ExtenderArgs::parse(std::move(request.body));
+  if (!parsed) return call.refuse(parsed.error());
+  const auto args = std::make_shared<const ExtenderArgs>(std::move(*parsed));
+  call.to->binder.when_few_binds([call, args] {
+    if (!call.to->ready()) return call.to->refuse(call.respond);
+    filter_now(call, args);
+  });
 }
 
 template <auto kVerb>

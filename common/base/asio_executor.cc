@@ -80,22 +80,29 @@ Instant AsioExecutor::now() const {
 }
 
 void AsioExecutor::post(Task task) {
+  queue(std::move(task));
+}
+
+Executor::TimerId AsioExecutor::queue(Task task) {
   TimerId id = 0;
   {
     const MutexLock lock(state_->mutex);
-    if (state_->stopped) return;
     id = ++state_->last_id;
+    if (state_->stopped) return id;
     state_->pending.emplace(id, State::Pending{std::move(task), std::nullopt});
   }
   // Without the lock, for which the thread that this wakes would wait.
   asio::post(state_->context, [state = state_.get(), id] { state->run(id); });
+  return id;
 }
 
 Executor::TimerId AsioExecutor::after(Duration delay, Task task) {
+  // A timer costs two calls of the kernel. libcurl asks for no delay with each request.
+  if (delay <= Duration::zero()) return queue(std::move(task));
   const MutexLock lock(state_->mutex);
   const TimerId id = ++state_->last_id;
   if (state_->stopped) return id;
-  asio::steady_timer timer(state_->context, std::clamp(delay, Duration::zero(), kLongestDelay));
+  asio::steady_timer timer(state_->context, std::min(delay, kLongestDelay));
   timer.async_wait([state = state_.get(), id](const boost::system::error_code& failure) {
     if (!failure) state->run(id);
   });

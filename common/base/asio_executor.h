@@ -31,6 +31,9 @@ class AsioExecutor final : public Executor {
 
  private:
   struct State;
+
+  TimerId queue(Task task);
+
   std::unique_ptr<State> state_;
 };
 

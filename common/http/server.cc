@@ -167,6 +167,13 @@ void Server::State::accept_or_reject(tcp::socket socket, Worker& worker) {
 
 // Begins to close the connection whose place the new one takes.
 Admission Server::State::admission_of(const std::string& address) {
+  const ServerOptions& options = setup.options;
+  // Then no limit is reached. Go's clients keep two idle connections, and open others for each
+  // burst.
+  if (sessions.size() <
+      std::min({options.connections_max, options.connections_per_address_max, kHttpClosingMax})) {
+    return {};
+  }
   std::vector<OpenConnection> open;
   std::vector<std::shared_ptr<Session>> alive;
   for (const auto& [key, weak] : sessions) {
@@ -175,9 +182,9 @@ Admission Server::State::admission_of(const std::string& address) {
     open.push_back(session->record().state());
     alive.push_back(std::move(session));
   }
-  const Admission admission = admit(address, open,
-                                    {.total = setup.options.connections_max,
-                                     .per_address = setup.options.connections_per_address_max});
+  const Admission admission =
+      admit(address, open,
+            {.total = options.connections_max, .per_address = options.connections_per_address_max});
   if (!admission.closes) return admission;
   const auto& closed = alive[*admission.closes];
   closed->record().set_closing(true);

@@ -55,7 +55,7 @@ std::string without_uids(const std::string& message) {
 
 bool BinderContext::has_unsettled(const PodUid& uid) const {
   return std::ranges::any_of(
-      posted, [&uid](const auto& one) { return one.second.uid == uid && !one.second.accepted; });
+      posted, [&uid](const auto& one) { return !one.second.accepted && one.second.uid == uid; });
 }
 
 void BinderContext::assume_as_read(const kube::Pod& pod) {

@@ -9,7 +9,8 @@ namespace mgpu::extender {
 Binder::Binder(kube::Client& client, Ledger& ledger, const Settings& settings,
                const BindGuards& guards, std::size_t binds_in_flight, BinderEvents events)
     : running_max_(binds_in_flight),
-      context_{client, ledger, settings, guards, std::move(events)} {}
+      context_{client, ledger, settings, guards, std::move(events)},
+      in_flight_(client.executor(), context_.events.on_filter_delayed) {}
 
 Binder::~Binder() {
   context_.callbacks.close();
@@ -23,7 +24,7 @@ void Binder::remember(const kube::Pod& pod) {
 }
 
 void Binder::bind(BindingArgs args, Done done) {
-  ++in_flight_;
+  in_flight_.begin();
   Executor& executor = context_.client.executor();
   executor.post(context_.callbacks.wrap(
       [this, deadline = executor.now() + kBindTimeout, args = std::move(args),
@@ -65,7 +66,7 @@ void Binder::start_next() {
 }
 
 void Binder::report(const BindAnswer& answer, const Done& done) {
-  --in_flight_;
+  in_flight_.end();
   if (context_.events.on_outcome) context_.events.on_outcome(answer.outcome);
   done(answer.error);
 }

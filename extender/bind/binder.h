@@ -30,19 +30,20 @@
 //
 // The request names the pod only. Its spec is read from the API server, unless filter has left the
 // pod in the cache (remember()). At most `binds_in_flight` attempts run at the same time, and
-// kBindsQueuedMax wait.
+// kBindsQueuedMax wait. Filter waits while there are many binds (binds_in_flight.h).
 #pragma once
 
-#include <atomic>
 #include <cstddef>
 #include <deque>
 #include <functional>
 #include <memory>
 #include <string>
+#include <utility>
 
 #include "common/kube/client.h"
 #include "extender/bind/assumed_pods.h"
 #include "extender/bind/attempt.h"
+#include "extender/bind/binds_in_flight.h"
 
 namespace mgpu::extender {
 
@@ -67,20 +68,22 @@ class Binder {
   // Starts to settle the claims that stay assumed.
   void start_reconciling() { reconciler_.start(); }
   // Binds that have begun and are not answered.
-  std::size_t in_flight() const { return in_flight_; }
+  std::size_t in_flight() const { return in_flight_.count(); }
+  // Runs `filter`, perhaps later, see binds_in_flight.h. Any thread.
+  void when_few_binds(Task filter) { in_flight_.when_few(std::move(filter)); }
 
  private:
   void admit(BindingArgs args, Instant deadline, Done done);
   void start_next();
   void report(const BindAnswer& answer, const Done& done);
 
-  std::atomic<std::size_t> in_flight_ = 0;
-  // All below is used on the client's executor.
+  // Used on the client's executor, like all below, except for what is thread-safe.
   const std::size_t running_max_;
   std::size_t running_ = 0;
   BinderContext context_;
   AssumedPodReconciler reconciler_{context_};
   std::deque<std::shared_ptr<BindAttempt>> waiting_;  // the one that came first is in front
+  BindsInFlight in_flight_;
 };
 
 }  // namespace mgpu::extender

@@ -96,8 +96,10 @@ func bindAtPace(t *testing.T, schedulers int, targets []target, bind func(target
 
 // measureBinds returns the pods that a plain client, or the extender, binds in a second. The extender has
 // filtered the pods before, as it has in a scheduling cycle.
-func (b *Throughput) measureBinds(ctx context.Context, t *testing.T, one throughputCase, nodes []string, stock bool) float64 {
+func (b *Throughput) measureBinds(ctx context.Context, t *testing.T, one throughputCase, nodes []string, stock bool,
+	used usedTimes) float64 {
 	t.Helper()
+	processes := map[string]*Process{"etcd": plane.etcd, "kube-apiserver": plane.apiServer}
 	bind := func(one target) error { return bindPlain(ctx, one) }
 	var extender *Extender
 	if !stock {
@@ -106,6 +108,7 @@ func (b *Throughput) measureBinds(ctx context.Context, t *testing.T, one through
 		defer extender.end(t)
 		extender.waitReady(t)
 		extender.waitNodes(t, len(nodes))
+		processes["mgpu-extender"] = extender.process
 		bind = func(one target) error { return bindByExtender(extender, one) }
 	}
 	createAll(ctx, t, one.pods(stock))
@@ -119,7 +122,9 @@ func (b *Throughput) measureBinds(ctx context.Context, t *testing.T, one through
 			filter(t, extender, one.pod, []string{one.node})
 		}
 	}
+	before := processorTimesOf(t, processes)
 	times := bindAtPace(t, one.binders, targets, bind)
+	used.add(before, processorTimesOf(t, processes), len(times))
 	b.removeAll(ctx, t)
 	return rateOf(times)
 }

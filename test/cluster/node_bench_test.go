@@ -2,9 +2,7 @@ package cluster
 
 import (
 	"fmt"
-	"os"
 	"strconv"
-	"strings"
 	"testing"
 	"time"
 )
@@ -16,7 +14,6 @@ const (
 	benchPods       = 50
 	benchContainers = 4 // of each pod
 	benchIdle       = 60 * time.Second
-	ticksPerSecond  = 100 // USER_HZ, of /proc/<pid>/stat
 )
 
 // bench/node.sh runs these benchmarks. The README has their results.
@@ -96,11 +93,11 @@ func (w *NodeWorld) idle(b *testing.B) {
 		w.createBound(b, builder, cards...)
 	}
 	w.checkViews(b, names...)
-	before := w.plugin.processorTicks(b)
+	before := processorTimesOf(b, map[string]*Process{"": w.plugin.process})[""]
 	time.Sleep(benchIdle)
-	used := float64(w.plugin.processorTicks(b)-before) / ticksPerSecond
+	used := processorTimesOf(b, map[string]*Process{"": w.plugin.process})[""] - before
 	b.ReportMetric(0, "ns/op")
-	b.ReportMetric(100*used/benchIdle.Seconds(), "percent-of-a-core")
+	b.ReportMetric(100*used.Seconds()/benchIdle.Seconds(), "percent-of-a-core")
 	b.ReportMetric(w.plugin.metrics(b).with("process_resident_memory_bytes")/(1<<20), "resident-MiB")
 	begin := time.Now()
 	const scrapes = 50
@@ -108,18 +105,4 @@ func (w *NodeWorld) idle(b *testing.B) {
 		w.plugin.metrics(b)
 	}
 	b.ReportMetric(1000*time.Since(begin).Seconds()/scrapes, "scrape-ms")
-}
-
-// processorTicks returns utime + stime (proc(5), /proc/pid/stat, fields 14 and 15).
-func (p *DevicePlugin) processorTicks(b *testing.B) int64 {
-	b.Helper()
-	text, err := os.ReadFile("/proc/" + p.pid() + "/stat")
-	if err != nil {
-		b.Fatal(err)
-	}
-	_, rest, _ := strings.Cut(string(text), ") ")
-	fields := strings.Fields(rest) // from field 3 on
-	user, _ := strconv.ParseInt(fields[11], 10, 64)
-	system, _ := strconv.ParseInt(fields[12], 10, 64)
-	return user + system
 }

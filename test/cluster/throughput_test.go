@@ -17,7 +17,9 @@ import (
 )
 
 // Throughput measures how many pods kube-scheduler binds in a second with mgpu-extender, and without it.
-// All pods exist before kube-scheduler starts. The rate is that of the middle 80 % of the binds.
+// All pods exist before kube-scheduler starts. The rate is that of the middle 80 % of the binds. Where each pod
+// evicts another, kube-scheduler evicts for all of them before it binds the first: there it is the rate from the
+// first eviction to the last bind.
 type Throughput struct {
 	nodes     int
 	pairs     int
@@ -36,6 +38,10 @@ type throughputCase struct {
 	before func(nodes []string) []placedPod
 	// Number of pods that are bound at the end.
 	bound int
+	// Whether the time begins with the first eviction.
+	evicts bool
+	// Whether kube-scheduler and the extender have certificates, as the chart installs them.
+	certificates bool
 	// Where it is not zero, no kube-scheduler runs: as many binds as this number of them sends are compared with
 	// those of a plain client.
 	binders int
@@ -120,6 +126,8 @@ func (b *Throughput) cases() []throughputCase {
 	return []throughputCase{
 		{key: "cards", name: "pods with cards", stock: stock, ours: ours, pods: b.shares(count), bound: count},
 		{key: "none", name: "pods without cards", stock: stock, ours: ours, pods: b.withoutCards(count), bound: count},
+		{key: "cards-tls", name: "pods with cards, with certificates", stock: stock, ours: ours, pods: b.shares(count),
+			bound: count, certificates: true},
 		{key: "cards-all", name: "pods with cards, all nodes examined", stock: all(stock), ours: all(ours), pods: b.shares(fewer),
 			bound: fewer},
 		{key: "none-all", name: "pods without cards, all nodes examined", stock: all(stock), ours: all(ours),
@@ -129,7 +137,7 @@ func (b *Throughput) cases() []throughputCase {
 		{key: "unplaceable", name: "20 % of the pods fit nowhere", stock: stock, ours: ours, pods: b.someUnplaceable(count),
 			bound: count * (unplaceableOneIn - 1) / unplaceableOneIn},
 		{key: "preempting", name: "each pod evicts another", stock: stock, ours: ours, pods: b.preempting(min(100, b.nodes/2)),
-			before: b.occupy, bound: min(100, b.nodes/2)},
+			before: b.occupy, bound: min(100, b.nodes/2), evicts: true},
 		{key: "binds-1", name: "binds of 1 scheduler, plain client", pods: b.shares(count), binders: 1},
 		{key: "binds-2", name: "binds of 2 schedulers, plain client", pods: b.shares(count), binders: 2},
 		{key: "binds-16", name: "binds of 16 schedulers, plain client", pods: b.shares(count), binders: 16},
@@ -210,14 +218,17 @@ func (b *Throughput) compare(ctx context.Context, t *testing.T, one throughputCa
 		measure = b.measureBinds
 	}
 	var without, with, ratios []float64
+	usedWithout, usedWith := usedTimes{}, usedTimes{}
 	for range b.pairs {
-		without = append(without, measure(ctx, t, one, nodes, true))
-		with = append(with, measure(ctx, t, one, nodes, false))
+		without = append(without, measure(ctx, t, one, nodes, true, usedWithout))
+		with = append(with, measure(ctx, t, one, nodes, false, usedWith))
 		ratios = append(ratios, with[len(with)-1]/without[len(without)-1])
 	}
 	slices.Sort(ratios)
 	t.Logf("%-40s %8.0f %8.0f %7.2f %.2f .. %.2f", one.name, median(without), median(with), median(ratios), ratios[0],
 		ratios[len(ratios)-1])
+	t.Logf("  ms of CPU for a pod, without: %v", usedWithout)
+	t.Logf("  ms of CPU for a pod, with:    %v", usedWith)
 }
 
 func median(values []float64) float64 {
@@ -226,20 +237,23 @@ func median(values []float64) float64 {
 }
 
 // measure returns the pods that were bound in a second.
-func (b *Throughput) measure(ctx context.Context, t *testing.T, one throughputCase, nodes []string, stock bool) float64 {
+func (b *Throughput) measure(ctx context.Context, t *testing.T, one throughputCase, nodes []string, stock bool,
+	used usedTimes) float64 {
 	t.Helper()
+	processes := map[string]*Process{"etcd": plane.etcd, "kube-apiserver": plane.apiServer}
 	if one.before != nil {
 		place(ctx, t, b.namespace, one.before(nodes))
 	}
 	setup := one.stock
 	if !stock {
 		setup = one.ours
-		extender := plane.extenderOn(t, "http", http.DefaultClient)
+		extender := b.extender(t, one, &setup)
 		extender.start(t)
 		defer extender.end(t)
 		extender.waitReady(t)
 		extender.waitNodes(t, len(nodes))
 		setup.extenderURL = extender.url()
+		processes["mgpu-extender"] = extender.process
 	}
 	createAll(ctx, t, one.pods(stock))
 	binds := b.watchBinds(ctx, t)
@@ -261,18 +275,44 @@ func (b *Throughput) measure(ctx context.Context, t *testing.T, one throughputCa
 		}
 		profiled <- command.writeProfile(profiles, fmt.Sprintf("%d-%s-%s", b.nodes, one.key, setup.kind()))
 	}()
-	times := binds.take(ctx, t, one.bound)
+	processes["kube-scheduler"] = scheduler
+	times := binds.take(ctx, t, one.bound, used.over(t, processes, one.bound))
 	if err := <-profiled; err != nil {
 		t.Error(err)
 	}
 	scheduler.Kill()
 	b.removeAll(ctx, t)
+	if one.evicts {
+		return float64(len(times)) / times[len(times)-1].Sub(binds.evicted).Seconds()
+	}
 	return rateOf(times)
 }
 
+// extender returns an extender that has not been started. With certificates kube-scheduler gets one, too.
+func (b *Throughput) extender(t *testing.T, one throughputCase, setup *SchedulerSetup) *Extender {
+	t.Helper()
+	if !one.certificates {
+		return plane.extenderOn(t, "http", http.DefaultClient)
+	}
+	authority, err := newAuthority(t.TempDir(), "mgpu-extender-ca")
+	if err != nil {
+		t.Fatal(err)
+	}
+	serving := issue(t, authority, "extender", "mgpu-extender.kube-system.svc")
+	scheduler := issue(t, authority, "kube-scheduler")
+	setup.configuration = "kube-scheduler-tls.yaml"
+	setup.tls = map[string]string{"caFile": authority.file(), "certFile": scheduler.certificate, "keyFile": scheduler.key}
+	return plane.extenderOn(t, "https", httpsClient(t, authority, &scheduler), "--listen-address", "0.0.0.0",
+		"--tls-cert-file", serving.certificate, "--tls-key-file", serving.key, "--tls-client-ca-file", authority.file(),
+		"--tls-client-names", "kube-scheduler")
+}
+
+// middleOf returns the first and the last of the middle 80 %.
+func middleOf(count int) (int, int) { return count / 10, count * 9 / 10 }
+
 // rateOf returns the number in a second over the middle 80 %.
 func rateOf(times []time.Time) float64 {
-	first, last := len(times)/10, len(times)*9/10
+	first, last := middleOf(len(times))
 	return float64(last-first) / times[last].Sub(times[first]).Seconds()
 }
 
@@ -282,6 +322,7 @@ type bindWatch struct {
 	version   string // of the last event
 	watch     watch.Interface
 	seen      map[string]bool
+	evicted   time.Time // the first deletion of a pod that had a node
 }
 
 func (b *Throughput) watchBinds(ctx context.Context, t *testing.T) *bindWatch {
@@ -308,8 +349,8 @@ func (w *bindWatch) open(ctx context.Context, t *testing.T) {
 	}
 }
 
-// take returns the times at which this number of pods was bound.
-func (w *bindWatch) take(ctx context.Context, t *testing.T, count int) []time.Time {
+// take returns the times at which this number of pods was bound. It calls `progress` after each.
+func (w *bindWatch) take(ctx context.Context, t *testing.T, count int, progress func(bound int)) []time.Time {
 	t.Helper()
 	defer func() { w.watch.Stop() }()
 	var times []time.Time
@@ -322,9 +363,12 @@ func (w *bindWatch) take(ctx context.Context, t *testing.T, count int) []time.Ti
 				w.open(ctx, t)
 			} else if !ok {
 				t.Fatalf("the watch of pods: %v", event.Object)
-			} else if w.version = pod.ResourceVersion; !w.seen[pod.Name] {
+			} else if w.version = pod.ResourceVersion; w.evicted.IsZero() && pod.DeletionTimestamp != nil {
+				w.evicted = time.Now()
+			} else if !w.seen[pod.Name] {
 				w.seen[pod.Name] = true
 				times = append(times, time.Now())
+				progress(len(times))
 			}
 		case <-limit:
 			t.Fatalf("%d of %d pods are bound after %v", len(times), count, throughputLimit)

@@ -566,6 +566,7 @@ TEST_F(ExtenderTest, ExportsItsMetrics) {
            "mgpu_extender_binds_total{outcome=\"bound\"} 1",
            "mgpu_extender_binds_total{outcome=\"unfit\"} 0",
            "mgpu_extender_bind_conflicts_total 0",
+           "mgpu_extender_filters_delayed_total 0",
            "mgpu_extender_pod_touches_total{result=\"failed\"} 0",
            "mgpu_extender_filter_nodes_total{result=\"fits\"} 2",
            "mgpu_extender_nodes 2",

@@ -1,0 +1,47 @@
+#include "extender/bind/binds_in_flight.h"
+
+#include <utility>
+
+#include "extender/bind/limits.h"
+
+namespace mgpu::extender {
+
+BindsInFlight::BindsInFlight(Executor& executor, std::function<void()> on_delayed)
+    : executor_(executor), on_delayed_(std::move(on_delayed)) {}
+
+bool BindsInFlight::few() const {
+  return count_ < kBindsBeforeDelay;
+}
+
+void BindsInFlight::when_few(Task filter) {
+  if (few()) return filter();
+  executor_.post(
+      callbacks_.wrap([this, filter = std::move(filter)]() mutable { delay(std::move(filter)); }));
+}
+
+// A bind may have ended since when_few().
+void BindsInFlight::delay(Task filter) {
+  if (few() || delayed_.size() >= kDelayedFiltersMax) return filter();
+  const std::uint64_t id = next_id_++;
+  delayed_.emplace(id, std::move(filter));
+  executor_.after(kFilterDelayMax, callbacks_.wrap([this, id] { run(id); }));
+  if (on_delayed_) on_delayed_();
+}
+
+void BindsInFlight::end() {
+  --count_;
+  if (few() && !delayed_.empty()) executor_.post(callbacks_.wrap([this] { run_delayed(); }));
+}
+
+// All of them: those that fit nowhere cause no bind, after which others could run. There are no
+// more than kube-schedulers.
+void BindsInFlight::run_delayed() {
+  while (few() && !delayed_.empty()) run(delayed_.begin()->first);
+}
+
+void BindsInFlight::run(std::uint64_t id) {
+  const auto delayed = delayed_.extract(id);
+  if (!delayed.empty()) delayed.mapped()();
+}
+
+}  // namespace mgpu::extender

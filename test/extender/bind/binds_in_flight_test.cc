@@ -1,0 +1,116 @@
+#include "extender/bind/binds_in_flight.h"
+
+#include <gtest/gtest.h>
+
+#include <memory>
+#include <vector>
+
+#include "extender/bind/limits.h"
+#include "test/support/manual_executor.h"
+
+namespace mgpu::extender {
+namespace {
+
+constexpr Duration kMoment{1};
+
+class BindsInFlightTest : public ::testing::Test {
+ protected:
+  void begin(std::size_t binds) {
+    for (std::size_t i = 0; i < binds; ++i) binds_->begin();
+  }
+  void end_one() {
+    binds_->end();
+    executor_.run_ready();
+  }
+  // A call of filter, which may cause a bind.
+  void filter(int number, bool binds = false) {
+    binds_->when_few([this, number, binds] {
+      ran_.push_back(number);
+      if (binds) binds_->begin();
+    });
+    executor_.run_ready();
+  }
+
+  test::ManualExecutor executor_;
+  int delayed_ = 0;
+  std::unique_ptr<BindsInFlight> binds_ =
+      std::make_unique<BindsInFlight>(executor_, [this] { ++delayed_; });
+  std::vector<int> ran_;
+};
+
+TEST_F(BindsInFlightTest, FilterRunsAtOnceWhileThereAreFew) {
+  begin(kBindsBeforeDelay - 1);
+  bool ran = false;
+  binds_->when_few([&ran] { ran = true; });
+  EXPECT_TRUE(ran) << "without a task of the executor";
+  EXPECT_EQ(delayed_, 0);
+}
+
+TEST_F(BindsInFlightTest, FilterRunsAfterABindHasEnded) {
+  begin(kBindsBeforeDelay);
+  filter(1);
+  EXPECT_EQ(ran_, std::vector<int>{});
+  EXPECT_EQ(delayed_, 1);
+  end_one();
+  EXPECT_EQ(ran_, std::vector{1});
+  executor_.advance(2 * Duration(kFilterDelayMax));
+  EXPECT_EQ(ran_, std::vector{1}) << "once";
+}
+
+TEST_F(BindsInFlightTest, FilterWaitsUntilThereAreFewAgain) {
+  begin(kBindsBeforeDelay + 1);
+  filter(1);
+  end_one();
+  EXPECT_EQ(ran_, std::vector<int>{});
+  end_one();
+  EXPECT_EQ(ran_, std::vector{1});
+}
+
+TEST_F(BindsInFlightTest, FilterRunsWithoutTheEndOfABindAfterItsLimit) {
+  begin(kBindsBeforeDelay);
+  filter(1);
+  executor_.advance(Duration(kFilterDelayMax) - kMoment);
+  EXPECT_EQ(ran_, std::vector<int>{});
+  executor_.advance(kMoment);
+  EXPECT_EQ(ran_, std::vector{1});
+  end_one();
+  EXPECT_EQ(ran_, std::vector{1}) << "once";
+}
+
+TEST_F(BindsInFlightTest, FiltersRunInTheirOrderUntilThereAreManyBindsAgain) {
+  begin(kBindsBeforeDelay);
+  filter(1);
+  filter(2, /*binds=*/true);
+  filter(3);
+  end_one();
+  EXPECT_EQ(ran_, (std::vector{1, 2}));
+  end_one();
+  EXPECT_EQ(ran_, (std::vector{1, 2, 3}));
+}
+
+TEST_F(BindsInFlightTest, ABindThatEndsBeforeTheDelayBeginsIsNotMissed) {
+  begin(kBindsBeforeDelay);
+  binds_->when_few([this] { ran_.push_back(1); });
+  binds_->end();
+  executor_.run_ready();
+  EXPECT_EQ(ran_, std::vector{1});
+}
+
+TEST_F(BindsInFlightTest, NoMoreFiltersThanTheLimitAreDelayed) {
+  begin(kBindsBeforeDelay);
+  for (std::size_t i = 0; i < kDelayedFiltersMax; ++i) filter(1);
+  EXPECT_EQ(ran_, std::vector<int>{});
+  filter(2);
+  EXPECT_EQ(ran_, std::vector{2});
+}
+
+TEST_F(BindsInFlightTest, NoFilterRunsAfterItsEnd) {
+  begin(kBindsBeforeDelay);
+  filter(1);
+  binds_.reset();
+  executor_.advance(2 * Duration(kFilterDelayMax));
+  EXPECT_EQ(ran_, std::vector<int>{});
+}
+
+}  // namespace
+}  // namespace mgpu::extender
