@@ -57,6 +57,7 @@ readonly threaded_tests=(base_test program_test http_test kube_test kube_memory_
 readonly single_threaded='*Property*:ReadPod.*:CardsFile.*:WorkloadWindow.*'
 readonly cluster_timeout=20m
 readonly background_stages='^(gpu|cluster|web|node|install)$'
+readonly kubelet_stages='^(node|node-slow|install|skew|bench)$'
 readonly node_tests='^TestNode'
 readonly slow_node_tests='^TestNode(WithoutDriftsReportsNone|DriftOfDevicesThatKubeletHasLost|CreatesAndDeletesManyPods)$'
 readonly web_tests='^TestWeb'
@@ -555,12 +556,7 @@ prepare_install() {
     mgpu-extender mgpu-device-plugin mgpu-mps
 }
 
-# A machine can have only one kubelet, so that this stage begins when the stage node has ended.
 stage_install() {
-  local i
-  for i in "${!waiting[@]}"; do
-    [[ ${waiting[i]} != node ]] || while kill -0 "${earlier[i]}" 2>/dev/null; do sleep 1; done
-  done
   export MGPU_HELM_BINARY=$helm MGPU_IMAGES_FOLDER=$scratch/images MGPU_KUEUE_FOLDER=$kueue
   export MGPU_ETCD_TOOLS_FOLDER=$etcd
   export MGPU_KUBECTL_MGPU_BINARY=$PWD/build/release/extender/kubectl-mgpu
@@ -578,7 +574,7 @@ stage_failover() {
   run_cluster_test failover -test.run '^TestFailoverTimes$' -test.timeout 12h
 }
 
-# Uses the release build. A machine can have only one kubelet, so that the stages node and install must not run.
+# Uses the release build.
 stage_skew() {
   local built previous
   prepare_runtime || return 1
@@ -632,20 +628,25 @@ build_cluster_tests() { (cd test/cluster && CGO_ENABLED=0 "$go" test -c -o ../..
 run_cluster_test() { # name, flags that select tests
   local log=$scratch/$1.log status=0 before=$failed
   say "test $1"
-  run cluster_tests "$log" "${@:2}" || status=$?
+  run cluster_tests "$1" "$log" "${@:2}" || status=$?
   passed=$((passed + $(grep -c '^--- PASS:' "$log" || true)))
   failed=$((failed + $(grep -c '^--- FAIL:' "$log" || true)))
   count_unexplained "$status" "$before"
 }
 
-# Containers of the stage install see mounts of the node, for which its file systems have to be shared.
-cluster_tests() { # log, flags that select tests
-  local -a mounts=()
-  [[ -z ${MGPU_HELM_BINARY-} || $EUID -ne 0 ]] ||
-    mounts=(unshare --mount bash -c 'mount --make-rshared / && exec "$@"' -)
+# A stage with a kubelet has its own namespaces. Without them its tests with containers are skipped.
+cluster_tests() { # name, log, flags that select tests
+  local -a namespaces=()
+  if [[ $1 =~ $kubelet_stages && $EUID -eq 0 ]]; then
+    if unshare --mount --net --pid --fork --mount-proc true; then
+      namespaces=(bash namespaces.sh)
+    else
+      say "this machine forbids new namespaces for mounts, network or processes, so that no kubelet can run"
+    fi
+  fi
   (cd test/cluster &&
-    TMPDIR=$scratch "${mounts[@]}" ../../build/cluster.test -test.v -test.timeout "$cluster_timeout" "${@:2}" 2>&1) |
-    tee "$1" | grep --line-buffered -v '^=== '
+    TMPDIR=$scratch "${namespaces[@]}" ../../build/cluster.test -test.v -test.timeout "$cluster_timeout" "${@:3}" 2>&1) |
+    tee "$2" | grep --line-buffered -v '^=== '
 }
 
 # Starts the downloads early, because they wait for the network while compilations use the processors.
@@ -670,7 +671,6 @@ begin_in_background() { # stage
 }
 
 in_background() { # stage
-  local -a earlier=("${background[@]}")
   trap end_child EXIT
   trap 'exit 143' TERM
   background=() times=
