@@ -39,6 +39,8 @@ type Node struct {
 	runtime    string   // folder of containerd, its shim, ctr and the network plugins
 	containerd *Process
 	kubelet    *Process
+	programs   map[string]string // digests of the images of mgpu that it has
+	scheduler  bool              // whether it has an image of kube-scheduler
 }
 
 // The node, or the error of its start.
