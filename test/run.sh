@@ -60,7 +60,7 @@ readonly single_threaded='*Property*:ReadPod.*:CardsFile.*:WorkloadWindow.*'
 readonly go_flags=(-trimpath -gcflags=all=-dwarf=false)
 readonly cluster_timeout=20m
 readonly background_stages='^(node|install|cluster|web|gpu)$'
-readonly kubelet_stages='^(node|node-slow|install|skew|bench)$'
+readonly kubelet_stages='^(node|kubelet|install|skew|bench)'
 readonly node_tests='^TestNode'
 readonly slow_node_tests='^TestNode(WithoutDriftsReportsNone|DriftOfDevicesThatKubeletHasLost|CreatesAndDeletesManyPods)$'
 readonly web_tests='^TestWeb'
@@ -643,10 +643,10 @@ run_cluster_test() { # name, flags that select tests
   count_unexplained "$status" "$before"
 }
 
-# A stage with a kubelet has its own namespaces. Without them its tests with containers are skipped.
+# A stage with a kubelet or a whole cluster has its own namespaces. Without them its tests with containers are skipped.
 cluster_tests() { # name, log, flags that select tests
   local -a namespaces=()
-  if [[ $1 =~ $kubelet_stages && $EUID -eq 0 ]]; then
+  if [[ $EUID -eq 0 && ($1 =~ $kubelet_stages || -n ${MGPU_HELM_BINARY-}) ]]; then
     if unshare --mount --net --pid --fork --mount-proc true; then
       namespaces=(bash namespaces.sh)
     else

@@ -10,7 +10,7 @@
 # empty. Its mounts are shared with the containers that it starts.
 set -euo pipefail
 
-readonly folders=(/var/lib/kubelet /var/lib/cni /var/log/containers /run/containerd)
+readonly folders=(/var/lib/kubelet /var/lib/cni /var/log/containers /var/log/pods /run/containerd)
 
 if [[ ${MGPU_TEST_NAMESPACES-} != 1 ]]; then
   export MGPU_TEST_NAMESPACES=1
