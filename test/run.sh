@@ -1,8 +1,8 @@
 #!/usr/bin/env bash
 # Installs missing packages, builds mgpu and runs the tests.
 #
-#   test/run.sh                                    runs format, tidy, unit, tsan, release, images, quick, simulate, gpu,
-#                                                  cluster, web, node and install
+#   test/run.sh                                    runs format, tidy, unit, tsan, release, images, quick, simulate, node,
+#                                                  install, cluster, web and gpu
 #   test/run.sh STAGE...                           runs only these stages
 #   test/run.sh simulate --histories N             runs at least N histories with the release build
 #   test/run.sh fuzz [--seconds N]                 runs each fuzzer for N seconds, or a minute
@@ -41,9 +41,10 @@
 # soak     runs arrivals, edits and kills with a real control plane for MGPU_SOAK_MINUTES, as bench/soak.sh does
 #
 # The programs under test have AddressSanitizer and UBSan, except in the stages format, tidy, tsan, release, images,
-# skew, faults, install, bench, throughput, failover, web-scale and soak, and in simulate --histories. The stages gpu,
-# cluster, web, node and install wait most of the time: they run in the background while the others compile and compute,
-# and their output is printed at the end.
+# skew, faults, install, bench, throughput, failover, web-scale and soak, and in simulate --histories. The stages node,
+# install, cluster, web and gpu wait most of the time: they are prepared first, each begins in the background as soon as
+# it is prepared, while the others compile and compute, and their output is printed at the end. A stage with a kubelet
+# has its own mounts, network and processes (test/cluster/namespaces.sh), so that several can run at the same time.
 # The last line of the output is "N passed, N failed". The exit status is 0 if no test failed.
 set -euo pipefail
 cd "$(dirname "${BASH_SOURCE[0]}")/.."
@@ -55,8 +56,11 @@ readonly threaded_tests=(base_test program_test http_test kube_test kube_memory_
   verbs_test bind_test requeue_test extender_test kubectl_test cards_test containers_test node_test monitor_test)
 # Tests of these programs that have one thread and take seconds.
 readonly single_threaded='*Property*:ReadPod.*:CardsFile.*:WorkloadWindow.*'
+# Without the data for debuggers, compiling takes a tenth less.
+readonly go_flags=(-trimpath -gcflags=all=-dwarf=false)
 readonly cluster_timeout=20m
-readonly background_stages='^(gpu|cluster|web|node|install)$'
+readonly background_stages='^(node|install|cluster|web|gpu)$'
+readonly kubelet_stages='^(node|kubelet|install|skew|bench)'
 readonly node_tests='^TestNode'
 readonly slow_node_tests='^TestNode(WithoutDriftsReportsNone|DriftOfDevicesThatKubeletHasLost|CreatesAndDeletesManyPods)$'
 readonly web_tests='^TestWeb'
@@ -76,6 +80,7 @@ passed=0
 failed=0
 child=
 downloads=
+cluster_tests_built=
 background=()
 scratch=$(mktemp -d "${TMPDIR:-/tmp}/mgpu-test.XXXXXX")
 export NINJA_STATUS='[%f/%t %es] '
@@ -449,8 +454,7 @@ build_previous() { # folder
 
 # Prints the number of compiled packages from time to time.
 go_build() {
-  # Without the data for debuggers, compiling takes a tenth less.
-  CGO_ENABLED=0 nice "$go" build -v -p "$jobs" -trimpath -gcflags=all=-dwarf=false "$@" 2>&1 |
+  CGO_ENABLED=0 nice "$go" build -v -p "$jobs" "${go_flags[@]}" "$@" 2>&1 |
     awk '{n++} n % 100 == 0 {print "  " n " packages"; fflush()} /:[0-9]+:|^go: / {print}'
 }
 
@@ -479,7 +483,9 @@ prepare_components() {
     test/cluster/components/{go.mod,go.sum,main.go} || return 1
   export MGPU_COMPONENTS_BINARY=$built/components
   export MGPU_EXTENDER_BINARY=$PWD/build/asan/extender/mgpu-extender
-  step "build the cluster tests" build_cluster_tests
+  # Another stage may use this program already.
+  [[ -z $cluster_tests_built ]] || return 0
+  step "build the cluster tests" build_cluster_tests && cluster_tests_built=1
 }
 
 prepare_cluster() {
@@ -555,12 +561,7 @@ prepare_install() {
     mgpu-extender mgpu-device-plugin mgpu-mps
 }
 
-# A machine can have only one kubelet, so that this stage begins when the stage node has ended.
 stage_install() {
-  local i
-  for i in "${!waiting[@]}"; do
-    [[ ${waiting[i]} != node ]] || while kill -0 "${earlier[i]}" 2>/dev/null; do sleep 1; done
-  done
   export MGPU_HELM_BINARY=$helm MGPU_IMAGES_FOLDER=$scratch/images MGPU_KUEUE_FOLDER=$kueue
   export MGPU_ETCD_TOOLS_FOLDER=$etcd
   export MGPU_KUBECTL_MGPU_BINARY=$PWD/build/release/extender/kubectl-mgpu
@@ -578,7 +579,7 @@ stage_failover() {
   run_cluster_test failover -test.run '^TestFailoverTimes$' -test.timeout 12h
 }
 
-# Uses the release build. A machine can have only one kubelet, so that the stages node and install must not run.
+# Uses the release build.
 stage_skew() {
   local built previous
   prepare_runtime || return 1
@@ -627,25 +628,34 @@ prepare_runtime() {
   export MGPU_RUNTIME_FOLDER=$built
 }
 
-build_cluster_tests() { (cd test/cluster && CGO_ENABLED=0 "$go" test -c -o ../../build/cluster.test .); }
+# Of the modules that both use, go.mod has the versions of components/go.mod, and the flags are the same, so that their
+# packages are compiled once.
+build_cluster_tests() {
+  (cd test/cluster && CGO_ENABLED=0 nice "$go" test -c -p "$jobs" "${go_flags[@]}" -o ../../build/cluster.test .)
+}
 
 run_cluster_test() { # name, flags that select tests
   local log=$scratch/$1.log status=0 before=$failed
   say "test $1"
-  run cluster_tests "$log" "${@:2}" || status=$?
+  run cluster_tests "$1" "$log" "${@:2}" || status=$?
   passed=$((passed + $(grep -c '^--- PASS:' "$log" || true)))
   failed=$((failed + $(grep -c '^--- FAIL:' "$log" || true)))
   count_unexplained "$status" "$before"
 }
 
-# Containers of the stage install see mounts of the node, for which its file systems have to be shared.
-cluster_tests() { # log, flags that select tests
-  local -a mounts=()
-  [[ -z ${MGPU_HELM_BINARY-} || $EUID -ne 0 ]] ||
-    mounts=(unshare --mount bash -c 'mount --make-rshared / && exec "$@"' -)
+# A stage with a kubelet or a whole cluster has its own namespaces. Without them its tests with containers are skipped.
+cluster_tests() { # name, log, flags that select tests
+  local -a namespaces=()
+  if [[ $EUID -eq 0 && ($1 =~ $kubelet_stages || -n ${MGPU_HELM_BINARY-}) ]]; then
+    if unshare --mount --net --pid --fork --mount-proc true; then
+      namespaces=(bash namespaces.sh)
+    else
+      say "this machine forbids new namespaces for mounts, network or processes, so that no kubelet can run"
+    fi
+  fi
   (cd test/cluster &&
-    TMPDIR=$scratch "${mounts[@]}" ../../build/cluster.test -test.v -test.timeout "$cluster_timeout" "${@:2}" 2>&1) |
-    tee "$1" | grep --line-buffered -v '^=== '
+    TMPDIR=$scratch "${namespaces[@]}" ../../build/cluster.test -test.v -test.timeout "$cluster_timeout" "${@:3}" 2>&1) |
+    tee "$2" | grep --line-buffered -v '^=== '
 }
 
 # Starts the downloads early, because they wait for the network while compilations use the processors.
@@ -670,7 +680,6 @@ begin_in_background() { # stage
 }
 
 in_background() { # stage
-  local -a earlier=("${background[@]}")
   trap end_child EXIT
   trap 'exit 143' TERM
   background=() times=
@@ -721,7 +730,7 @@ while [[ $# -gt 0 ]]; do
   fi
   shift
 done
-[[ ${#stages[@]} -gt 0 ]] || stages=(format tidy unit tsan release images quick simulate gpu cluster web node install)
+[[ ${#stages[@]} -gt 0 ]] || stages=(format tidy unit tsan release images quick simulate node install cluster web gpu)
 for stage in "${stages[@]}"; do
   [[ $stage =~ ^(format|tidy|unit|tsan|release|images|quick|simulate|faults|fuzz|gpu|cluster|web|node|install|node-slow|skew|bench|throughput|failover|web-scale|soak)$ ]] || {
     printf 'run.sh: "%s" is not a stage; want %s, %s\n' "$stage" 'format, tidy, unit, tsan, release, images, quick, simulate' \
@@ -742,9 +751,10 @@ for stage in "${stages[@]}"; do
   say "prepare stage $stage"
   before=$failed
   run_timed "prepare-$stage" "prepare_$stage"
-  [[ $failed -ne $before ]] || waiting+=("$stage")
+  [[ $failed -eq $before ]] || continue
+  waiting+=("$stage")
+  begin_in_background "$stage"
 done
-for stage in "${waiting[@]}"; do begin_in_background "$stage"; done
 for stage in "${stages[@]}"; do
   [[ ! $stage =~ $background_stages ]] || continue
   say "stage $stage"

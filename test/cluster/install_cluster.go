@@ -38,8 +38,6 @@ type FullCluster struct {
 	address     net.IP // of this machine
 	controllers *Process
 	proxy       *Process
-	proxyConfig string
-	forwarding  []byte // the setting of the kernel before the tests
 }
 
 // fullCluster returns a full cluster for the stage install, and nil for the others.
@@ -47,6 +45,12 @@ func fullCluster() (*FullCluster, error) {
 	if os.Getenv("MGPU_HELM_BINARY") == "" {
 		return nil, nil
 	}
+	address, err := machineAddress()
+	return &FullCluster{address: address}, err
+}
+
+// machineAddress returns an address of this machine that is not of the loopback network.
+func machineAddress() (net.IP, error) {
 	addresses, err := net.InterfaceAddrs()
 	if err != nil {
 		return nil, err
@@ -54,10 +58,10 @@ func fullCluster() (*FullCluster, error) {
 	for _, one := range addresses {
 		network, isNetwork := one.(*net.IPNet)
 		if isNetwork && network.IP.To4() != nil && network.IP.IsGlobalUnicast() {
-			return &FullCluster{address: network.IP.To4()}, nil
+			return network.IP.To4(), nil
 		}
 	}
-	return nil, errors.New("the stage install needs a network interface with an IPv4 address besides loopback")
+	return nil, errors.New("a node needs a network interface with an IPv4 address besides loopback")
 }
 
 func (f *FullCluster) nodeAddress() string {
@@ -116,16 +120,15 @@ func (f *FullCluster) startProxy(plane *ControlPlane) error {
 			return err
 		}
 	}
-	f.proxyConfig = filepath.Join(plane.folder, "kube-proxy.yaml")
+	path := filepath.Join(plane.folder, "kube-proxy.yaml")
 	text := strings.NewReplacer("{kubeconfig}", plane.kubeconfig(adminToken), "{pods}", podRange, "{node}", nodeName,
 		"{health}", fmt.Sprint(ports[0]), "{metrics}", fmt.Sprint(ports[1])).Replace(proxyConfig)
-	if err := os.WriteFile(f.proxyConfig, []byte(text), 0o644); err != nil {
+	if err := os.WriteFile(path, []byte(text), 0o644); err != nil {
 		return err
 	}
-	f.forwarding, _ = os.ReadFile(forwardingSetting)
 	var err error
 	f.proxy, err = startProcess("kube-proxy", filepath.Join(plane.folder, "kube-proxy.log"),
-		filepath.Join(plane.binaries, "kube-proxy"), "--config", f.proxyConfig)
+		filepath.Join(plane.binaries, "kube-proxy"), "--config", path)
 	if err != nil {
 		return err
 	}
@@ -141,30 +144,13 @@ func (f *FullCluster) startProxy(plane *ControlPlane) error {
 	})
 }
 
-const forwardingSetting = "/proc/sys/net/ipv4/ip_forward"
-
-// stopProxy stops kube-proxy and removes its rules.
-func (f *FullCluster) stopProxy() {
-	if f == nil || f.proxy == nil {
+func (f *FullCluster) stop() {
+	if f == nil {
 		return
 	}
-	f.proxy.Kill()
-	if _, err := runTool(filepath.Join(filepath.Dir(f.proxyConfig), "bin", "kube-proxy"), "--cleanup"); err != nil {
-		fmt.Fprintln(os.Stderr, err)
-	}
-	// kube-proxy leaves this chain, which it shares with kubelet. No other kubelet runs here.
-	for _, tables := range []string{"iptables", "ip6tables"} {
-		for _, rule := range [][]string{{"-D", "INPUT", "-j"}, {"-D", "OUTPUT", "-j"}, {"-F"}, {"-X"}} {
-			_, _ = runTool(tables, append(rule, "KUBE-FIREWALL")...)
+	for _, process := range []*Process{f.proxy, f.controllers} {
+		if process != nil {
+			process.Kill()
 		}
-	}
-	if len(f.forwarding) > 0 {
-		_ = os.WriteFile(forwardingSetting, f.forwarding, 0o644)
-	}
-}
-
-func (f *FullCluster) stop() {
-	if f != nil && f.controllers != nil {
-		f.controllers.Kill()
 	}
 }

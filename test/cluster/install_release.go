@@ -117,10 +117,13 @@ func (r *Release) firstValues(t testing.TB) map[string]any {
 	}
 }
 
-// importPrograms imports the images that deploy/images/build.sh has made, and returns their digests. The
-// node has no registry, so that pods name them by digest only if containerd has that name, too.
+// importPrograms imports the images that deploy/images/build.sh has made, if the node does not have them, and returns
+// their digests. The node has no registry, so that pods name them by digest only if containerd has that name, too.
 func (n *Node) importPrograms(t testing.TB) map[string]string {
 	t.Helper()
+	if n.programs != nil {
+		return n.programs
+	}
 	folder := os.Getenv("MGPU_IMAGES_FOLDER")
 	if folder == "" {
 		t.Fatal("MGPU_IMAGES_FOLDER is not set; test/run.sh install makes the images and sets it")
@@ -146,6 +149,7 @@ func (n *Node) importPrograms(t testing.TB) map[string]string {
 		}
 		digests[image.Name] = image.Digest
 	}
+	n.programs = digests
 	return digests
 }
 
@@ -332,9 +336,12 @@ func (r *Release) podsOf(t testing.TB, component string) []string {
 	return names
 }
 
-// importScheduler makes an image of the kube-scheduler of these tests.
+// importScheduler makes an image of the kube-scheduler of these tests, if the node does not have it.
 func (n *Node) importScheduler(t testing.TB) {
 	t.Helper()
+	if n.scheduler {
+		return
+	}
 	program, err := os.ReadFile(filepath.Join(n.plane.binaries, "kube-scheduler"))
 	if err != nil {
 		t.Fatal(err)
@@ -346,6 +353,7 @@ func (n *Node) importScheduler(t testing.TB) {
 	if err := n.importLayer(schedulerImage+":"+n.plane.version(t), layer, "/bin/kube-scheduler"); err != nil {
 		t.Fatal(err)
 	}
+	n.scheduler = true
 }
 
 // clientAs returns a client with the rights of a service account of the release.

@@ -16,6 +16,9 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 )
 
+// folderPrefix begins the name of the folder of a test run.
+const folderPrefix = "mgpu-cluster-"
+
 // plane is the control plane of all tests. Each test has its own namespace and nodes.
 var plane *ControlPlane
 
@@ -30,7 +33,7 @@ func runAll(m *testing.M) int {
 		fmt.Fprintln(os.Stderr, "MGPU_COMPONENTS_BINARY is not set; test/run.sh cluster builds the program and sets it")
 		return 2
 	}
-	folder, err := os.MkdirTemp("", "mgpu-cluster-")
+	folder, err := os.MkdirTemp("", folderPrefix)
 	if err != nil {
 		fmt.Fprintln(os.Stderr, err)
 		return 2

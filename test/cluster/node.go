@@ -26,7 +26,7 @@ const (
 )
 
 // Node is a real kubelet with containerd and runc. All TestNode tests share one; the first test starts
-// it, and TestMain stops it. Its files are in `folder`, except those that sweep lists.
+// it, and TestMain stops it. Its files are in `folder`, and in folders that namespaces.sh empties for each test run.
 type Node struct {
 	plane      *ControlPlane
 	name       string
@@ -34,10 +34,13 @@ type Node struct {
 	folder     string
 	cgroup     string
 	addresses  string   // folder of the addresses of pods, which all nodes share
+	marker     *os.File // of a test run that is not finished
 	mounts     *Process // has the mount namespace of the node; nil: that of the tests
 	runtime    string   // folder of containerd, its shim, ctr and the network plugins
 	containerd *Process
 	kubelet    *Process
+	programs   map[string]string // digests of the images of mgpu that it has
+	scheduler  bool              // whether it has an image of kube-scheduler
 }
 
 // The node, or the error of its start.
@@ -68,9 +71,8 @@ func cannotRunContainers(scratch string) string {
 	if node.real != nil {
 		return ""
 	}
-	if connection, err := net.Dial("unix", filepath.Join(devicePluginAt, "kubelet.sock")); err == nil {
-		_ = connection.Close()
-		return "another kubelet listens in " + devicePluginAt + ", and a machine can have only one kubelet"
+	if os.Getenv("MGPU_TEST_NAMESPACES") == "" {
+		return "a kubelet with containers needs namespaces of its own, in which test/run.sh runs these tests"
 	}
 	if err := syscall.Mount("tmpfs", scratch, "tmpfs", 0, ""); err != nil {
 		return "a kubelet with containers needs to mount file systems, and this machine forbids it: " + err.Error()
@@ -97,10 +99,11 @@ func (c *ControlPlane) startNode() (*Node, error) {
 	if err := sweepLeftovers(); err != nil {
 		return nil, err
 	}
-	one := &Node{plane: c, name: nodeName, token: kubeletToken, folder: filepath.Join(c.folder, "node"),
-		cgroup: nodeCgroup, runtime: runtime}
+	one := &Node{plane: c, name: nodeName, token: kubeletToken, folder: filepath.Join(c.folder, "node"), runtime: runtime}
+	one.cgroup = nodeCgroup + strings.TrimPrefix(filepath.Base(c.folder), folderPrefix)
 	one.addresses = one.path("addresses")
-	if err := markLeftovers(one.folder); err != nil {
+	var err error
+	if one.marker, err = markNode(one.folder, one.cgroup); err != nil {
 		return one, err
 	}
 	if err := one.start(); err != nil {
@@ -152,13 +155,15 @@ func (n *Node) startContainerd() error {
 
 // startKubelet starts kubelet, also after a kill.
 func (n *Node) startKubelet(flags ...string) error {
-	var err error
+	address, err := machineAddress()
+	if err != nil {
+		return err
+	}
 	arguments := []string{"--config", n.path("kubelet.yaml"), "--kubeconfig", n.plane.kubeconfig(n.token),
 		"--root-dir", n.path("kubelet"), "--cert-dir", n.path("kubelet-pki"),
-		"--hostname-override", n.name, "--v", "2"}
-	if n.plane.full != nil {
-		arguments = append(arguments, "--node-ip", n.plane.full.nodeAddress())
-	}
+		"--hostname-override", n.name, "--v", "2",
+		// Otherwise kubelet asks a name server for the name of the node.
+		"--node-ip", address.String()}
 	n.kubelet, err = n.startInside("kubelet", filepath.Join(n.plane.binaries, "kubelet"), append(arguments, flags...)...)
 	return err
 }
@@ -213,9 +218,8 @@ func (n *Node) stop() {
 			process.Kill()
 		}
 	}
-	n.plane.full.stopProxy()
 	_ = n.plane.admin.CoreV1().Nodes().Delete(context.Background(), n.name, metav1.DeleteOptions{})
-	if err := sweep(n.folder); err != nil {
+	if err := n.sweep(); err != nil {
 		fmt.Fprintln(os.Stderr, err)
 	}
 }

@@ -1,10 +1,8 @@
 package cluster
 
 import (
-	"encoding/json"
 	"errors"
 	"fmt"
-	"net"
 	"os"
 	"os/exec"
 	"path/filepath"
@@ -15,53 +13,65 @@ import (
 	"time"
 )
 
-// Names of files, cgroups and network devices outside of the node's folder. Only the tests use these
-// names, so all of them may be removed.
 const (
-	nodeCgroup      = "mgpu-test-node"
-	nodeBridge      = "mgpu-test0"
-	nodeNetwork     = "mgpu-test"
-	leftoversMarker = "/run/mgpu-test-node" // has the folder of the running node, and the process ID of its test
-	cgroupRoot      = "/sys/fs/cgroup"
-	kubeletLinks    = "/var/log/containers"
-	networkResults  = "/var/lib/cni/results"
+	nodeBridge   = "mgpu-test0"
+	nodeNetwork  = "mgpu-test"
+	nodeCgroup   = "mgpu-test-node-" // begins the name of the cgroup
+	cgroupRoot   = "/sys/fs/cgroup"
+	markers      = "/run" // has a file for each node, with the name of its cgroup
+	unfinished   = ".new"
+	markerFormat = "%s\n"
 )
 
-// sweepLeftovers removes the leftovers of a test run that was killed. It is an error if another test run
-// is active.
+// markNode writes the folder of the node to a file, which is locked as long as this process lives.
+func markNode(folder, cgroup string) (marker *os.File, err error) {
+	path := filepath.Join(markers, cgroup)
+	if marker, err = os.Create(path + unfinished); err != nil {
+		return nil, err
+	}
+	_, err = fmt.Fprintf(marker, markerFormat, folder)
+	return marker, errors.Join(err, syscall.Flock(int(marker.Fd()), syscall.LOCK_EX), os.Rename(marker.Name(), path))
+}
+
+// sweepLeftovers removes the files and cgroups of test runs that were killed. The kernel has ended their processes
+// and removed their mounts and network devices with their namespaces.
 func sweepLeftovers() error {
-	text, err := os.ReadFile(leftoversMarker)
+	paths, _ := filepath.Glob(filepath.Join(markers, nodeCgroup+"*"))
+	var errs []error
+	for _, path := range paths {
+		if !strings.HasSuffix(path, unfinished) {
+			errs = append(errs, sweepMarked(path))
+		}
+	}
+	return errors.Join(errs...)
+}
+
+// sweepMarked does nothing if another test run has locked the marker.
+func sweepMarked(path string) error {
+	marker, err := os.Open(path)
 	if err != nil {
 		return nil
 	}
-	folder, pid, _ := strings.Cut(strings.TrimSpace(string(text)), "\n")
-	number, _ := strconv.Atoi(pid)
-	if number > 0 && number != os.Getpid() && syscall.Kill(number, 0) == nil {
-		return fmt.Errorf("the process %d runs node tests in %s, and a machine can have only one node", number, folder)
+	defer marker.Close()
+	if syscall.Flock(int(marker.Fd()), syscall.LOCK_EX|syscall.LOCK_NB) != nil {
+		return nil
 	}
-	return errors.Join(sweep(folder), os.RemoveAll(filepath.Dir(folder)))
+	var folder string
+	if _, err := fmt.Fscanf(marker, markerFormat, &folder); err != nil {
+		return fmt.Errorf("%s: %w", path, err)
+	}
+	return errors.Join(removeCgroups(filepath.Base(path)), os.RemoveAll(filepath.Dir(folder)), os.Remove(path))
 }
 
-func markLeftovers(folder string) error {
-	return os.WriteFile(leftoversMarker, []byte(fmt.Sprintf("%s\n%d\n", folder, os.Getpid())), 0o644)
-}
-
-// sweep stops all containers of the node in the folder, and removes its files, cgroups and network
-// devices. It can be repeated.
-func sweep(folder string) error {
-	endTasks(folder)
-	endTasks(secondFolder(folder))
-	errs := []error{removeCgroups(), unmountAll(folder), os.RemoveAll(secondFolder(folder))}
-	errs = append(errs, removeBridge())
-	removeMatching(filepath.Join(networkResults, nodeNetwork+"-*"))
-	removeLinksInto(kubeletLinks, folder)
-	removeLinksInto(kubeletLinks, secondFolder(folder))
-	removeMatching(filepath.Join(devicePluginAt, "*"))
-	for _, empty := range []string{devicePluginAt, filepath.Dir(devicePluginAt), networkResults,
-		filepath.Dir(networkResults), kubeletLinks} {
-		_ = os.Remove(empty) // fails if the folder has other files
+// sweep stops all containers of the node, and removes its files and cgroups.
+func (n *Node) sweep() error {
+	endTasks(n.folder)
+	endTasks(secondFolder(n.folder))
+	errs := []error{removeCgroups(n.cgroup), unmountAll(n.folder), os.RemoveAll(secondFolder(n.folder))}
+	if n.marker != nil {
+		errs = append(errs, os.Remove(filepath.Join(markers, n.cgroup)), n.marker.Close())
 	}
-	return errors.Join(append(errs, os.RemoveAll(leftoversMarker))...)
+	return errors.Join(errs...)
 }
 
 func tasksFolder(folder string) string {
@@ -77,19 +87,9 @@ func tasksIn(folder string) []string {
 func endTasks(folder string) {
 	for _, task := range tasksIn(folder) {
 		_ = killPidIn(filepath.Join(task, "init.pid"))
-		removeShimSocket(filepath.Join(task, "bootstrap.json"))
 	}
 	for _, pid := range shimsOf(folder) {
 		_ = syscall.Kill(pid, syscall.SIGKILL)
-	}
-}
-
-// The folder of a shim's socket cannot be configured.
-func removeShimSocket(bootstrap string) {
-	var shim struct{ Address string }
-	text, _ := os.ReadFile(bootstrap)
-	if err := json.Unmarshal(text, &shim); err == nil && strings.HasPrefix(shim.Address, "unix://") {
-		_ = os.Remove(strings.TrimPrefix(shim.Address, "unix://"))
 	}
 }
 
@@ -142,12 +142,12 @@ func cgroupHierarchies() []string {
 	})
 }
 
-// removeCgroups kills the processes in the node's cgroups and removes the cgroups, the deepest first.
-func removeCgroups() error {
+// removeCgroups kills the processes in the cgroups of a node and removes the cgroups, the deepest first.
+func removeCgroups(cgroup string) error {
 	var errs []error
 	for _, hierarchy := range cgroupHierarchies() {
 		var groups []string
-		_ = filepath.WalkDir(filepath.Join(hierarchy, nodeCgroup), func(path string, entry os.DirEntry, err error) error {
+		_ = filepath.WalkDir(filepath.Join(hierarchy, cgroup), func(path string, entry os.DirEntry, err error) error {
 			if err == nil && entry.IsDir() {
 				groups = append(groups, path)
 			}
@@ -190,33 +190,6 @@ func unmountAll(folder string) error {
 		}
 	}
 	return errors.Join(errs...)
-}
-
-func removeBridge() error {
-	return poll(5*time.Second, nodeBridge+" to be removed", func() (bool, string) {
-		if _, err := net.InterfaceByName(nodeBridge); err != nil {
-			return true, ""
-		}
-		_, err := runTool("ip", "link", "delete", nodeBridge)
-		return false, fmt.Sprint(err)
-	})
-}
-
-func removeMatching(pattern string) {
-	paths, _ := filepath.Glob(pattern)
-	for _, path := range paths {
-		_ = os.RemoveAll(path)
-	}
-}
-
-// removeLinksInto removes the symbolic links in `links` that point into `target`.
-func removeLinksInto(links, target string) {
-	paths, _ := filepath.Glob(filepath.Join(links, "*"))
-	for _, path := range paths {
-		if to, err := os.Readlink(path); err == nil && strings.HasPrefix(to, target+"/") {
-			_ = os.Remove(path)
-		}
-	}
 }
 
 // runTool runs a program. If it fails, the error contains its output.
