@@ -6,6 +6,7 @@ import (
 	"net"
 	"os"
 	"path/filepath"
+	"slices"
 	"strings"
 	"sync"
 	"syscall"
@@ -36,6 +37,7 @@ type Node struct {
 	addresses  string   // folder of the addresses of pods, which all nodes share
 	mounts     *Process // has the mount namespace of the node; nil: that of the tests
 	runtime    string   // folder of containerd, its shim, ctr and the network plugins
+	minor      int      // version of kubelet, as 36 for 1.36
 	containerd *Process
 	kubelet    *Process
 }
@@ -94,11 +96,15 @@ func (c *ControlPlane) startNode() (*Node, error) {
 	if runtime == "" {
 		return nil, fmt.Errorf("MGPU_RUNTIME_FOLDER is not set; test/run.sh node builds containerd and sets it")
 	}
+	minor, err := minorOf(c.kubeletProgram())
+	if err != nil {
+		return nil, err
+	}
 	if err := sweepLeftovers(); err != nil {
 		return nil, err
 	}
 	one := &Node{plane: c, name: nodeName, token: kubeletToken, folder: filepath.Join(c.folder, "node"),
-		cgroup: nodeCgroup, runtime: runtime}
+		cgroup: nodeCgroup, runtime: runtime, minor: minor}
 	one.addresses = one.path("addresses")
 	if err := markLeftovers(one.folder); err != nil {
 		return one, err
@@ -159,7 +165,8 @@ func (n *Node) startKubelet(flags ...string) error {
 	if n.plane.full != nil {
 		arguments = append(arguments, "--node-ip", n.plane.full.nodeAddress())
 	}
-	n.kubelet, err = n.startInside("kubelet", filepath.Join(n.plane.binaries, "kubelet"), append(arguments, flags...)...)
+	n.kubelet, err = n.startInside("kubelet", n.plane.kubeletProgram(),
+		slices.Concat(arguments, n.kubeletFlags(), flags)...)
 	return err
 }
 

@@ -56,9 +56,11 @@ func sweep(folder string) error {
 	removeMatching(filepath.Join(networkResults, nodeNetwork+"-*"))
 	removeLinksInto(kubeletLinks, folder)
 	removeLinksInto(kubeletLinks, secondFolder(folder))
+	removeMatching(kubeletLinks + "/*_testnode*")
+	removeMatching(podLogsOfOldKubelets + "/testnode*")
 	removeMatching(filepath.Join(devicePluginAt, "*"))
 	for _, empty := range []string{devicePluginAt, filepath.Dir(devicePluginAt), networkResults,
-		filepath.Dir(networkResults), kubeletLinks} {
+		filepath.Dir(networkResults), kubeletLinks, podLogsOfOldKubelets} {
 		_ = os.Remove(empty) // fails if the folder has other files
 	}
 	return errors.Join(append(errs, os.RemoveAll(leftoversMarker))...)
