@@ -437,12 +437,12 @@ build_legacy() { # folder
   (cd test/cluster/legacy && go_build -ldflags "-s -w" -o "$1/" .)
 }
 
-# Builds kubelet of the version `kubelet`, a folder in test/cluster/kubelets.
+# Builds kubelet of the version `kubelet`, a folder in test/cluster/kubelets, without cloud providers.
 build_kubelet() { # folder
   local version package=k8s.io/component-base/version
   version=$(sed -nE 's#.*\tk8s.io/kubernetes v([0-9.]+)( .*)?$#\1#p' "test/cluster/kubelets/$kubelet/go.mod")
-  (cd "test/cluster/kubelets/$kubelet" && go_build -o "$1/" -ldflags "-s -w -X $package.gitVersion=v$version \
-    -X $package.gitMajor=1 -X $package.gitMinor=${kubelet#1.}" tool)
+  (cd "test/cluster/kubelets/$kubelet" && go_build -o "$1/" -tags providerless -ldflags "-s -w \
+    -X $package.gitVersion=v$version -X $package.gitMajor=1 -X $package.gitMinor=${kubelet#1.}" tool)
 }
 
 # Builds the commit in previous-version as users run it, and adds its rights.
