@@ -62,7 +62,7 @@ readonly background_stages='^(gpu|cluster|web|node|install)$'
 readonly node_tests='^TestNode'
 readonly old_kubelet_tests='^TestNode(ContainersSeeExactly|InjectsDeviceNodes|RunsAPodWithoutCards|MemoryAsADevicePlugin'\
 '|EndedPods|APodDeletedAtOnce|ReusedDevices|RejectsContainers|NeverAllocates|PodsThatAreRejected|CrashedContainer'\
-'|KubeletKilled|KubeletWithoutPodResources|PluginKilledWhileContainersRun|PluginUpgrade|WithASlowAndARateLimiting'\
+'|KubeletKilled|KubeletWithout|PluginKilledWhileContainersRun|PluginUpgrade|WithASlowAndARateLimiting'\
 '|ReportsTheUsage)'
 readonly slow_node_tests='^TestNode(WithoutDriftsReportsNone|DriftOfDevicesThatKubeletHasLost|CreatesAndDeletesManyPods)$'
 readonly web_tests='^TestWeb'

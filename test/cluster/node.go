@@ -170,6 +170,18 @@ func (n *Node) startKubelet(flags ...string) error {
 	return err
 }
 
+// restartKubelet kills kubelet and starts it with these flags.
+func (n *Node) restartKubelet(t testing.TB, flags ...string) {
+	t.Helper()
+	n.kubelet.Kill()
+	if err := n.startKubelet(flags...); err != nil {
+		t.Fatal(err)
+	}
+	if err := n.waitReady(); err != nil {
+		t.Fatal(err)
+	}
+}
+
 // waitReady waits until kubelet reports that the node is ready, and removes the taint of the new node.
 func (n *Node) waitReady() error {
 	ctx := context.Background()
