@@ -50,6 +50,10 @@ func TestNodeKubeletWithoutTheFeatureGateKubeletPodResources(t *testing.T) {
 	world.remove(t, "deleted")
 	world.createBound(t, world.pod("next").wholeCards(1), "0")
 	world.waitRefused(t, "next", world.namespace+"/deleted")
+	waitFor(t, podRunningLimit, "the log to say why", func() (bool, string) {
+		text := world.plugin.logText()
+		return strings.Contains(text, "the shares of ended pods stay in use until kubelet answers"), text
+	})
 	node.restartKubelet(t)
 	world.checkViews(t, "next")
 }
