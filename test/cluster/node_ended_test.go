@@ -6,8 +6,7 @@ import (
 	corev1 "k8s.io/api/core/v1"
 )
 
-// Kubelet lists the devices of ended pods until it gives them to another pod, some versions until the pod is
-// deleted.
+// Kubelet before 1.34 lists the devices of pods that have ended (kubernetes/kubernetes#132020).
 func TestNodeEndedPodsLeaveTheirCards(t *testing.T) {
 	world := newNodeWorld(t, v100s(2))
 	ended := map[string]corev1.PodPhase{"succeeds": corev1.PodSucceeded, "fails": corev1.PodFailed}

@@ -54,7 +54,7 @@ func TestNodeContainersSeeExactlyTheCardsOfTheirAnnotation(t *testing.T) {
 	if world.node.minor >= kubeletHasSidecars {
 		builders = append(builders, world.pod("sidecar").sidecar(10, 1000).share(20, 2000))
 	} else {
-		t.Logf("without a sidecar, because kubelet 1.%d waits for its end", world.node.minor)
+		t.Logf("without a sidecar, because kubelet 1.%d has none", world.node.minor)
 	}
 	var names []string
 	// The pods are created one by one while the cards are empty, because binpack prefers to fill a card
