@@ -5,7 +5,6 @@ import (
 	"os"
 	"path/filepath"
 	"strings"
-	"testing"
 )
 
 // Minor versions of Kubernetes 1 from which kubelet has what the tests use.
@@ -39,14 +38,6 @@ func minorOf(program string) (int, error) {
 		return 0, fmt.Errorf("%s --version prints %q, want Kubernetes v1.x.y", program, said)
 	}
 	return minor, nil
-}
-
-// needsKubelet skips the test with an older kubelet. `why` says what that lacks.
-func (n *Node) needsKubelet(t testing.TB, minor int, why string) {
-	t.Helper()
-	if n.minor < minor {
-		t.Skipf("kubelet 1.%d: %s", n.minor, why)
-	}
 }
 
 // Fields that kubelet has from a minor version on.
