@@ -28,6 +28,8 @@
 #
 # skew     tests this version of mgpu beside the previous one with a real kubelet, and with kube-scheduler 1.22; needs
 #          root and the whole history
+# old-kubelets
+#          runs tests of the stage node with kubelet 1.25, 1.28 and 1.31, or the versions in MGPU_KUBELETS; needs root
 # node-slow
 #          runs the tests of a real kubelet that take minutes, of which the stage node has the first part or none
 # faults   breaks the product in one place after another, and checks that the simulation finds it
@@ -62,6 +64,10 @@ readonly cluster_timeout=20m
 readonly background_stages='^(node|install|cluster|web|gpu)$'
 readonly kubelet_stages='^(node|kubelet|install|skew|bench)'
 readonly node_tests='^TestNode'
+readonly old_kubelet_tests='^TestNode(ContainersSeeExactly|InjectsDeviceNodes|RunsAPodWithoutCards|MemoryAsADevicePlugin'\
+'|EndedPods|APodDeletedAtOnce|ReusedDevices|RejectsContainers|NeverAllocates|PodsThatAreRejected|CrashedContainer'\
+'|KubeletKilled|KubeletWithout|PluginKilledWhileContainersRun|PluginUpgrade|WithASlowAndARateLimiting'\
+'|ReportsTheUsage)'
 readonly slow_node_tests='^TestNode(WithoutDriftsReportsNone|DriftOfDevicesThatKubeletHasLost|CreatesAndDeletesManyPods)$'
 readonly web_tests='^TestWeb'
 readonly install_tests='^Test(Install|Chart)'
@@ -436,6 +442,14 @@ build_legacy() { # folder
   (cd test/cluster/legacy && go_build -ldflags "-s -w" -o "$1/" .)
 }
 
+# Builds kubelet of the version `kubelet`, a folder in test/cluster/kubelets, without cloud providers.
+build_kubelet() { # folder
+  local version package=k8s.io/component-base/version
+  version=$(sed -nE 's#.*\tk8s.io/kubernetes v([0-9.]+)( .*)?$#\1#p' "test/cluster/kubelets/$kubelet/go.mod")
+  (cd "test/cluster/kubelets/$kubelet" && go_build -o "$1/" -tags providerless -ldflags "-s -w \
+    -X $package.gitVersion=v$version -X $package.gitMajor=1 -X $package.gitMinor=${kubelet#1.}" tool)
+}
+
 # Builds the commit in previous-version as users run it, and adds its rights.
 build_previous() { # folder
   local previous source=$1/source
@@ -545,6 +559,17 @@ stage_node-slow() {
   prepare_node || return 1
   export MGPU_NODE_SLOW=1
   run_cluster_test node-slow -test.run "${MGPU_TEST:-$slow_node_tests}"
+}
+
+# A machine can have only one kubelet, so that the stages node and install must not run.
+stage_old-kubelets() {
+  local kubelet built
+  prepare_node || return 1
+  for kubelet in ${MGPU_KUBELETS:-1.25 1.28 1.31}; do
+    build_once "kubelet-$kubelet" "kubelet $kubelet" "test/cluster/kubelets/$kubelet"/go.{mod,sum} || continue
+    MGPU_KUBELET_BINARY=$built/kubelet \
+      run_cluster_test "kubelet-$kubelet" -test.run "${MGPU_TEST:-$old_kubelet_tests}"
+  done
 }
 
 # Uses the release build.
@@ -732,15 +757,15 @@ while [[ $# -gt 0 ]]; do
 done
 [[ ${#stages[@]} -gt 0 ]] || stages=(format tidy unit tsan release images quick simulate node install cluster web gpu)
 for stage in "${stages[@]}"; do
-  [[ $stage =~ ^(format|tidy|unit|tsan|release|images|quick|simulate|faults|fuzz|gpu|cluster|web|node|install|node-slow|skew|bench|throughput|failover|web-scale|soak)$ ]] || {
+  [[ $stage =~ ^(format|tidy|unit|tsan|release|images|quick|simulate|faults|fuzz|gpu|cluster|web|node|install|node-slow|old-kubelets|skew|bench|throughput|failover|web-scale|soak)$ ]] || {
     printf 'run.sh: "%s" is not a stage; want %s, %s\n' "$stage" 'format, tidy, unit, tsan, release, images, quick, simulate' \
-      'faults, fuzz, gpu, cluster, web, node, install, node-slow, skew, bench, throughput, failover, web-scale or soak' >&2
+      'faults, fuzz, gpu, cluster, web, node, install, node-slow, old-kubelets, skew, bench, throughput, failover, web-scale or soak' >&2
     exit 2
   }
 done
 
 step "install" bash deploy/install.sh || { echo "0 passed, 1 failed" && exit 1; }
-if [[ " ${stages[*]} " =~ \ (cluster|web|node|install|node-slow|skew|bench|throughput|failover|web-scale|soak)\  ]]; then
+if [[ " ${stages[*]} " =~ \ (cluster|web|node|install|node-slow|old-kubelets|skew|bench|throughput|failover|web-scale|soak)\  ]]; then
   download_go_modules >/dev/null 2>&1 </dev/null &
   downloads=$!
 fi

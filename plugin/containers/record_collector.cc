@@ -23,6 +23,11 @@ void RecordCollector::remove(const Record& record, const char* reason) {
   if (parts_.on_removed) parts_.on_removed(record.id);
 }
 
+void RecordCollector::log_kept(const std::string& problem) {
+  if (std::exchange(kept_because_, problem) == problem || problem.empty()) return;
+  log_warn("the shares of ended pods stay in use until kubelet answers", {{"problem", problem}});
+}
+
 std::size_t RecordCollector::collect_ended() {
   auto records = parts_.records.bound();
   const auto drop_running = [&records](const RecordLiveness& liveness) {
@@ -33,6 +38,7 @@ std::size_t RecordCollector::collect_ended() {
       liveness_of(parts_.pods, std::vector<ContainerDevices>(), Checkpoint(), parts_.processes));
   if (records.empty()) return 0;
   const auto listed = parts_.pod_resources.list(resource_, kPodResourcesTimeout);
+  log_kept(listed ? "" : listed.error().message);
   drop_running(liveness_of(parts_.pods, listed, read_checkpoint(plugin_folder_, resource_),
                            parts_.processes));
   for (const Record& record : records) remove(record, "its pod has ended");

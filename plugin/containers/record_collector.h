@@ -35,6 +35,8 @@ class RecordCollector {
   std::size_t collect_ended();
   std::size_t collect_unstarted();
   void remove(const Record& record, const char* reason);
+  // Logs the reason when it changes. It is empty if kubelet answers.
+  void log_kept(const std::string& problem);
 
   const Parts parts_;
   const std::string resource_;
@@ -42,6 +44,7 @@ class RecordCollector {
   // Unstarted allocations that were not in kubelet's checkpoint in the last call of collect().
   // kubelet writes the checkpoint shortly after the response to Allocate.
   std::set<AllocationId> unknown_to_kubelet_;
+  std::string kept_because_;  // last logged
 };
 
 }  // namespace mgpu::plugin

@@ -1,6 +1,7 @@
 #include "plugin/kubelet/plugin_service.h"
 
 #include <fmt/format.h>
+#include <fmt/ranges.h>
 #include <malloc.h>
 
 #include <utility>
@@ -32,6 +33,12 @@ class CallSlot {
   const bool accepted_;
 };
 
+// An annotation of the container, by which runtimes get the names of CDI devices as well
+// (container-device-interface pkg/cdi/annotations.go). Kubelet drops `cdi_devices` before 1.28, and
+// in 1.28 unless the feature gate DevicePluginCDIDevices is on. Runtimes add a device that has both
+// once.
+constexpr char kCdiAnnotation[] = "cdi.k8s.io/mgpu-device-plugin";
+
 template <class Ids>
 std::vector<std::string> texts(const Ids& ids) {
   return {ids.begin(), ids.end()};
@@ -58,6 +65,10 @@ void write(const AllocateResponse& allocated, v1beta1::ContainerAllocateResponse
     added.set_permissions("rw");
   }
   for (const std::string& name : allocated.cdi_devices) response.add_cdi_devices()->set_name(name);
+  if (!allocated.cdi_devices.empty()) {
+    (*response.mutable_annotations())[kCdiAnnotation] =
+        fmt::format("{}", fmt::join(allocated.cdi_devices, ","));
+  }
 }
 
 // Returns whether the stream is still open.

@@ -6,6 +6,7 @@ import (
 	"net"
 	"os"
 	"path/filepath"
+	"slices"
 	"strings"
 	"sync"
 	"syscall"
@@ -37,6 +38,7 @@ type Node struct {
 	marker     *os.File // of a test run that is not finished
 	mounts     *Process // has the mount namespace of the node; nil: that of the tests
 	runtime    string   // folder of containerd, its shim, ctr and the network plugins
+	minor      int      // version of kubelet, as 36 for 1.36
 	containerd *Process
 	kubelet    *Process
 	programs   map[string]string // digests of the images of mgpu that it has
@@ -96,13 +98,17 @@ func (c *ControlPlane) startNode() (*Node, error) {
 	if runtime == "" {
 		return nil, fmt.Errorf("MGPU_RUNTIME_FOLDER is not set; test/run.sh node builds containerd and sets it")
 	}
+	minor, err := minorOf(c.kubeletProgram())
+	if err != nil {
+		return nil, err
+	}
 	if err := sweepLeftovers(); err != nil {
 		return nil, err
 	}
-	one := &Node{plane: c, name: nodeName, token: kubeletToken, folder: filepath.Join(c.folder, "node"), runtime: runtime}
+	one := &Node{plane: c, name: nodeName, token: kubeletToken, folder: filepath.Join(c.folder, "node"), runtime: runtime,
+		minor: minor}
 	one.cgroup = nodeCgroup + strings.TrimPrefix(filepath.Base(c.folder), folderPrefix)
 	one.addresses = one.path("addresses")
-	var err error
 	if one.marker, err = markNode(one.folder, one.cgroup); err != nil {
 		return one, err
 	}
@@ -164,8 +170,21 @@ func (n *Node) startKubelet(flags ...string) error {
 		"--hostname-override", n.name, "--v", "2",
 		// Otherwise kubelet asks a name server for the name of the node.
 		"--node-ip", address.String()}
-	n.kubelet, err = n.startInside("kubelet", filepath.Join(n.plane.binaries, "kubelet"), append(arguments, flags...)...)
+	n.kubelet, err = n.startInside("kubelet", n.plane.kubeletProgram(),
+		slices.Concat(arguments, n.kubeletFlags(), flags)...)
 	return err
+}
+
+// restartKubelet kills kubelet and starts it with these flags.
+func (n *Node) restartKubelet(t testing.TB, flags ...string) {
+	t.Helper()
+	n.kubelet.Kill()
+	if err := n.startKubelet(flags...); err != nil {
+		t.Fatal(err)
+	}
+	if err := n.waitReady(); err != nil {
+		t.Fatal(err)
+	}
 }
 
 // waitReady waits until kubelet reports that the node is ready, and removes the taint of the new node.

@@ -35,3 +35,25 @@ func TestNodeKubeletWithoutPodResources(t *testing.T) {
 		return strings.Contains(text, `PodResources at "/nonexistent/kubelet.sock" did not answer`), text
 	})
 }
+
+// The device plugin cannot know then whether kubelet still starts containers of a pod that is gone.
+func TestNodeKubeletWithoutTheFeatureGateKubeletPodResources(t *testing.T) {
+	node := realNode(t)
+	if node.minor >= 28 {
+		t.Skipf("kubelet 1.%d: its feature gate KubeletPodResources cannot be switched off", node.minor)
+	}
+	node.restartKubelet(t, "--feature-gates", "KubeletPodResources=false")
+	t.Cleanup(func() { node.restartKubelet(t) })
+	world := newNodeWorld(t, v100s(1))
+	world.createBound(t, world.pod("deleted").wholeCards(1), "0")
+	world.checkViews(t, "deleted")
+	world.remove(t, "deleted")
+	world.createBound(t, world.pod("next").wholeCards(1), "0")
+	world.waitRefused(t, "next", world.namespace+"/deleted")
+	waitFor(t, podRunningLimit, "the log to say why", func() (bool, string) {
+		text := world.plugin.logText()
+		return strings.Contains(text, "the shares of ended pods stay in use until kubelet answers"), text
+	})
+	node.restartKubelet(t)
+	world.checkViews(t, "next")
+}

@@ -56,6 +56,7 @@ const networkConfig = `{"cniVersion": "1.0.0", "name": "{network}", "plugins": [
 `
 
 // Periods are short, so that tests are short. Eviction thresholds are low, because the machine may be busy.
+// kubeletConfigOf adds the fields that not all versions have.
 const kubeletConfig = `apiVersion: kubelet.config.k8s.io/v1beta1
 kind: KubeletConfiguration
 address: {address}
@@ -63,14 +64,11 @@ port: {port}
 healthzPort: 0
 authentication: {anonymous: {enabled: true}, webhook: {enabled: false}}
 authorization: {mode: AlwaysAllow}
-containerRuntimeEndpoint: unix://{folder}/containerd.sock
-podLogsDir: {folder}/logs
 staticPodPath: {folder}/manifests
 fileCheckFrequency: 2s
 volumePluginDir: {folder}/volume-plugins
 cgroupDriver: cgroupfs
 cgroupRoot: /{cgroup}
-failCgroupV1: false
 failSwapOn: false
 enforceNodeAllocatable: [pods]
 localStorageCapacityIsolation: false
@@ -86,8 +84,6 @@ kubeAPIQPS: 200
 kubeAPIBurst: 400
 nodeStatusUpdateFrequency: 2s
 syncFrequency: 2s
-crashLoopBackOff: {maxContainerRestartPeriod: 1s}
-featureGates: {KubeletCrashLoopBackOffMax: true}
 `
 
 // prepare writes the files that containerd and kubelet read.
@@ -111,7 +107,7 @@ func (n *Node) prepare() error {
 		"{cgroup}", n.cgroup, "{addresses}", n.addresses, "{port}", fmt.Sprint(port), "{address}", n.plane.full.nodeAddress(),
 		"{gateway}", fmt.Sprint(n.plane.full != nil))
 	for name, text := range map[string]string{
-		"containerd.toml": containerdConfig, "cni/net.conflist": networkConfig, "kubelet.yaml": kubeletConfig} {
+		"containerd.toml": containerdConfig, "cni/net.conflist": networkConfig, "kubelet.yaml": kubeletConfigOf(n.minor)} {
 		if err := os.WriteFile(n.path(name), []byte(fill.Replace(text)), 0o644); err != nil {
 			return err
 		}

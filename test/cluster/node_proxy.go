@@ -5,6 +5,7 @@ import (
 	"fmt"
 	"net"
 	"os"
+	"strings"
 	"sync/atomic"
 	"testing"
 	"time"
@@ -40,6 +41,30 @@ func (rawCodec) Unmarshal(data mem.BufferSlice, message any) error {
 	return nil
 }
 
+// podResources returns a client of kubelet's PodResources API, whose messages are bytes.
+func (n *Node) podResources(t testing.TB) *grpc.ClientConn {
+	t.Helper()
+	client, err := grpc.NewClient("unix://"+n.podResourcesSocket(),
+		grpc.WithTransportCredentials(insecure.NewCredentials()),
+		grpc.WithDefaultCallOptions(grpc.ForceCodecV2(rawCodec{}), grpc.MaxCallRecvMsgSize(64<<20)))
+	if err != nil {
+		t.Fatal(err)
+	}
+	return client
+}
+
+// listsDevices returns whether kubelet's PodResources API lists devices of cards.
+func (n *Node) listsDevices(t testing.TB) bool {
+	t.Helper()
+	client := n.podResources(t)
+	defer client.Close()
+	var request, answer []byte
+	if err := client.Invoke(context.Background(), "/v1.PodResourcesLister/List", &request, &answer); err != nil {
+		t.Fatal(err)
+	}
+	return strings.Contains(string(answer), coreResource)
+}
+
 // startResourcesProxy starts a proxy that runs until the end of the test.
 func startResourcesProxy(t testing.TB, node *Node) *ResourcesProxy {
 	t.Helper()
@@ -48,12 +73,7 @@ func startResourcesProxy(t testing.TB, node *Node) *ResourcesProxy {
 		t.Fatal(err)
 	}
 	proxy := &ResourcesProxy{socket: folder + "/kubelet.sock"}
-	proxy.kubelet, err = grpc.NewClient("unix://"+node.podResourcesSocket(),
-		grpc.WithTransportCredentials(insecure.NewCredentials()),
-		grpc.WithDefaultCallOptions(grpc.ForceCodecV2(rawCodec{}), grpc.MaxCallRecvMsgSize(64<<20)))
-	if err != nil {
-		t.Fatal(err)
-	}
+	proxy.kubelet = node.podResources(t)
 	listener, err := net.Listen("unix", proxy.socket)
 	if err != nil {
 		t.Fatal(err)

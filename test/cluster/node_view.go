@@ -63,7 +63,7 @@ func (v View) mgpuEnvironment() []string {
 // logsOf returns the log files of a container, one for each start that kubelet keeps.
 func (n *Node) logsOf(pod *corev1.Pod, container string) []string {
 	folder := fmt.Sprintf("%s_%s_%s", pod.Namespace, pod.Name, pod.UID)
-	logs, _ := filepath.Glob(n.path("logs", folder, container, "*.log"))
+	logs, _ := filepath.Glob(filepath.Join(n.podLogs(), folder, container, "*.log"))
 	return logs
 }
 
@@ -152,6 +152,9 @@ func (b *PodBuilder) runs() *PodBuilder {
 			list[i].Command = []string{"sh", "-c", lookAround + stayUntilTold}
 			if b.ignoresTerm {
 				list[i].Command[2] = lookAround + stay
+			}
+			if b.end != "" {
+				list[i].Command[2] = lookAround + b.end
 			}
 		}
 	}

@@ -12,6 +12,7 @@ import (
 type PodBuilder struct {
 	pod         corev1.Pod
 	ignoresTerm bool
+	end         string // the last command of all containers; empty: they run until they are told to end
 }
 
 func newPod(namespace, name string) *PodBuilder {
@@ -77,6 +78,13 @@ func (b *PodBuilder) cpu(amount string) *PodBuilder {
 // ignoringTermination lets the containers ignore SIGTERM, with a grace period of 20 seconds.
 func (b *PodBuilder) ignoringTermination() *PodBuilder {
 	b.ignoresTerm = true
+	return b
+}
+
+// endingWith lets the containers end with this code after they have printed their view. Nothing starts them again.
+func (b *PodBuilder) endingWith(code int) *PodBuilder {
+	b.end = fmt.Sprint("exit ", code)
+	b.pod.Spec.RestartPolicy = corev1.RestartPolicyNever
 	return b
 }
 

@@ -21,7 +21,7 @@ func secondFolder(folder string) string { return folder + "-2" }
 func (n *Node) startSecond(t testing.TB) *Node {
 	t.Helper()
 	second := &Node{plane: n.plane, name: secondName, token: secondToken, folder: secondFolder(n.folder),
-		cgroup: filepath.Join(n.cgroup, "second"), addresses: n.addresses, runtime: n.runtime}
+		cgroup: filepath.Join(n.cgroup, "second"), addresses: n.addresses, runtime: n.runtime, minor: n.minor}
 	private := second.path("device-plugins")
 	if err := os.MkdirAll(private, 0o755); err != nil {
 		t.Fatal(err)

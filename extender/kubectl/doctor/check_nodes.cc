@@ -195,20 +195,10 @@ void check_gates(const KubeletGates& kubelet, const NodeFacts& node, Findings& f
   if (is_off("KubeletPodResources")) {
     add_grouped(findings,
                 {Level::kError,
-                 "kubelet has the feature gate KubeletPodResources switched off, without which no "
-                 "container with cards starts",
+                 "kubelet has the feature gate KubeletPodResources switched off, without which the "
+                 "shares of deleted pods are not released",
                  "remove it from featureGates of the configuration of kubelet",
                  {node.name}});
-  }
-  if (is_off("DevicePluginCDIDevices")) {
-    add_grouped(
-        findings,
-        {Level::kWarning,
-         "kubelet has the feature gate DevicePluginCDIDevices switched off, so that it ignores "
-         "CDI devices",
-         "remove it from featureGates, or start the device plugin with "
-         "--injection=device-nodes",
-         {node.name}});
   }
   const auto version = parse_version(node.kubelet_version);
   if (version && !(*version < Version{1, 36, 0}) && !is_off("ResourceHealthStatus")) {

@@ -323,6 +323,26 @@ TEST_F(DevicePluginTest, ReturnsTheAllocationOfTheHandler) {
   EXPECT_THAT(answer->front().cdi_devices, ElementsAre("vendor.com/mgpu=c1"));
 }
 
+// Kubelet before 1.28 knows only the annotations of the response.
+TEST_F(DevicePluginTest, NamesCdiDevicesInAnAnnotationForOldKubelets) {
+  start_kubelet();
+  DevicePluginHandlers handlers;
+  handlers.allocate = [](const Ids& ids) {
+    AllocateResponse allocated;
+    if (ids.size() == 2) allocated.cdi_devices = {"vendor.com/mgpu=a", "vendor.com/mgpu=b"};
+    return allocated;
+  };
+  const auto plugin = this->plugin(std::move(handlers));
+  ASSERT_TRUE(kubelet_has(kTwo));
+  const auto answer = kubelet_->allocate(kCore, {{"c1", "c0"}, {"c0"}});
+  ASSERT_TRUE(answer) << answer.error().message;
+  ASSERT_THAT(*answer, SizeIs(2));
+  EXPECT_THAT(answer->front().annotations,
+              ElementsAre(std::pair("cdi.k8s.io/mgpu-device-plugin",
+                                    "vendor.com/mgpu=a,vendor.com/mgpu=b")));
+  EXPECT_THAT(answer->back().annotations, IsEmpty());
+}
+
 TEST_F(DevicePluginTest, PassesTheIdsInTheirOrder) {
   start_kubelet();
   DevicePluginHandlers handlers;

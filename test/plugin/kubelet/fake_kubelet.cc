@@ -41,6 +41,7 @@ AllocateAnswer value_of(const v1beta1::ContainerAllocateResponse& response) {
                              device.permissions());
   }
   for (const auto& device : response.cdi_devices()) answer.cdi_devices.push_back(device.name());
+  answer.annotations = {response.annotations().begin(), response.annotations().end()};
   return answer;
 }
 

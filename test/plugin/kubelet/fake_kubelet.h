@@ -41,6 +41,7 @@ struct AllocateAnswer {
   std::vector<std::string> mounts;   // "host:container:ro"
   std::vector<std::string> devices;  // "host:container:permissions"
   std::vector<std::string> cdi_devices;
+  std::map<std::string, std::string> annotations;
 };
 
 // Any thread.

@@ -185,27 +185,27 @@ TEST(KubeletCheck, KnowsVersionsAndFeatureGates) {
   const auto version = [](const std::string& text) {
     return with_node([text](NodeFacts& node) { node.kubelet_version = text; });
   };
-  expect_findings(check_kubelets,
-                  {{"1.24",
-                    version("v1.24.9"),
-                    Level::kError,
-                    "kubelet has version v1.24.9",
-                    "upgrade kubelet",
-                    {"gpu-1"}},
-                   {"1.36", version("v1.36.3"), Level::kNote, "every few seconds",
-                    "ResourceHealthStatus: false"},
-                   {"no PodResources", gate("KubeletPodResources", false), Level::kError,
-                    "KubeletPodResources switched off"},
-                   {"no CDI", gate("DevicePluginCDIDevices", false), Level::kWarning,
-                    "ignores CDI devices", "--injection=device-nodes"},
-                   {"on", gate("DevicePluginCDIDevices", true), Level::kOk, "suffice"},
-                   {"forbidden",
-                    [](Facts& facts) {
-                      facts.gates = {Missing::kForbidden, "HTTP 403"};
-                    },
-                    Level::kNote, "not checked: HTTP 403", "nodes/proxy"},
-                   {"only some", [](Facts& facts) { facts.gates = std::vector<KubeletGates>{}; },
-                    Level::kNote, "0 of 1 kubelets were checked"}});
+  expect_findings(
+      check_kubelets,
+      {{"1.24",
+        version("v1.24.9"),
+        Level::kError,
+        "kubelet has version v1.24.9",
+        "upgrade kubelet",
+        {"gpu-1"}},
+       {"1.36", version("v1.36.3"), Level::kNote, "every few seconds",
+        "ResourceHealthStatus: false"},
+       {"no PodResources", gate("KubeletPodResources", false), Level::kError,
+        "shares of deleted pods are not released"},
+       {"PodResources", gate("KubeletPodResources", true), Level::kOk, "suffice"},
+       {"no CDI in kubelet", gate("DevicePluginCDIDevices", false), Level::kOk, "suffice"},
+       {"forbidden",
+        [](Facts& facts) {
+          facts.gates = {Missing::kForbidden, "HTTP 403"};
+        },
+        Level::kNote, "not checked: HTTP 403", "nodes/proxy"},
+       {"only some", [](Facts& facts) { facts.gates = std::vector<KubeletGates>{}; }, Level::kNote,
+        "0 of 1 kubelets were checked"}});
 }
 
 TEST(PodCheck, ComparesAnnotationsWithCards) {
