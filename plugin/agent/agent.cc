@@ -27,7 +27,8 @@ IsolationSettings isolation_of(const AgentSettings& settings) {
   isolation.mps.run_dir = settings.run_folder;
   isolation.mps.read_only_pipe = settings.mps_read_only_pipe;
   isolation.mps.watch_only = settings.mps_service;
-  isolation.limits = settings.memory_limits;
+  isolation.mps_exclusive = settings.mps_exclusive;
+  isolation.nvml = settings.nvml_calls;
   isolation.hook_path = settings.hook_path;
   isolation.hook_folder = settings.state_folder;
   isolation.run_folder = settings.run_folder;
@@ -310,6 +311,7 @@ void Agent::update_metrics() {
   status.events_dropped = events_.dropped();
   status.unreadable_pods = pods_.unreadable();
   status.mps = isolation_.mps_states();
+  status.exclusive = isolation_.exclusive_cards();
   if (const auto chosen = isolation_.chosen(); chosen != IsolationMode::kAuto) {
     status.isolation = label(chosen);
   }

@@ -72,10 +72,11 @@ struct AgentSettings {
   bool taint = true;  // with mgpu-needs-cpu, where the node's cards need its CPU
   IsolationMode isolation = IsolationMode::kNone;
   std::string mps_control;
-  MemoryLimitOptions memory_limits;  // with the driver's limits
+  NvmlCallOptions nvml_calls;  // that set something
   std::string hook_path;
   bool mps_read_only_pipe = true;
-  bool mps_service = false;  // mgpu-mps runs the daemons
+  bool mps_service = false;    // mgpu-mps runs the daemons
+  bool mps_exclusive = false;  // see ExclusiveCards
   Enforcement enforcement = Enforcement::kNone;
   MiB context{0};                                           // of Watchdog
   std::chrono::milliseconds access_period = kAccessPeriod;  // see check_other_access()

@@ -112,6 +112,14 @@ void AgentMetrics::update(const Status& status) {
     mps_restarts.metric.push_back(
         series({{"uuid", one.uuid.str()}}, static_cast<double>(one.restarts)));
   }
+  MetricFamily exclusive{
+      "mgpu_mps_exclusive",
+      "1 while the compute mode of the card keeps programs out that do not use MPS.",
+      MetricType::Gauge,
+      {}};
+  for (const auto& [uuid, is_exclusive] : status.exclusive) {
+    exclusive.metric.push_back(series({{"uuid", uuid.str()}}, is_exclusive ? 1 : 0));
+  }
   MetricFamily isolation{"mgpu_plugin_isolation",
                          "1 for the way in which the shares of containers are enforced.",
                          MetricType::Gauge,
@@ -123,6 +131,7 @@ void AgentMetrics::update(const Status& status) {
                     std::move(isolation),
                     std::move(mps_up),
                     std::move(mps_restarts),
+                    std::move(exclusive),
                     access_family(status.access),
                     drift_family(status.drifts),
                     {"mgpu_plugin_ready",

@@ -87,7 +87,8 @@ IsolationMode isolation_mode(std::string_view name) {
 std::string Isolation::problem_of(const FoundCard& card) {
   if (chosen_ != IsolationMode::kDriver) {
     const Mps* const running = mps();
-    return running != nullptr ? running->problem_of(card) : "";
+    std::string of_mps = running != nullptr ? running->problem_of(card) : "";
+    return of_mps.empty() ? exclusive_.problem_of(card.uuid) : of_mps;
   }
   std::string problem = hook_.problem.empty() ? limit_problem(card.uuid) : hook_.problem;
   const MutexLock lock(mutex_);
@@ -121,7 +122,9 @@ Isolation::Isolation(IsolationSettings settings, const Records& records,
                      std::function<std::vector<CardFacts>()> cards)
     : settings_(std::move(settings)),
       cards_of_node_(std::move(cards)),
-      limits_(settings_.limits),
+      modes_(settings_.nvml, settings_.mps.run_dir),
+      exclusive_(modes_, records),
+      limits_(settings_.nvml),
       setter_(records, limits_, settings_.proc_folder),
       mode_(settings_.mode) {}
 
@@ -226,7 +229,12 @@ void Isolation::settle(IsolationMode mode, const std::string& reason) {
   log_info("isolation of shares", {{"isolation", std::string(label(mode))}, {"reason", reason}});
   {
     const MutexLock lock(mutex_);
-    if (mode == IsolationMode::kMps && !mps_) mps_ = std::make_unique<Mps>(settings_.mps);
+    if (mode == IsolationMode::kMps && !mps_) {
+      MpsOptions options = settings_.mps;
+      options.modes = &modes_;
+      mps_ = std::make_unique<Mps>(std::move(options));
+    }
+    exclusive_.enable(mode == IsolationMode::kMps && settings_.mps_exclusive);
     // Before the first read no card is known, and the daemons of all would be drained.
     if (mps_ && !cards_.empty()) {
       mps_->set_cards(mode == IsolationMode::kMps ? cards_ : std::vector<CardUuid>());
@@ -256,6 +264,18 @@ std::vector<MpsState> Isolation::mps_states() const {
   const MutexLock lock(mutex_);
   if (chosen_ != IsolationMode::kMps) return {};
   return mps_->states();
+}
+
+void Isolation::follow_modes(const std::vector<FoundCard>& found, bool released) {
+  ExclusiveCards::Node node{.cards = found, .running_daemons = {}, .released = released};
+  for (const MpsState& state : mps_states()) {
+    if (state.running) node.running_daemons.insert(state.uuid);
+  }
+  exclusive_.follow(node);
+}
+
+std::map<CardUuid, bool> Isolation::exclusive_cards() const {
+  return exclusive_.exclusive(cards_of_node_());
 }
 
 void Isolation::on_removed(const AllocationId& id) {

@@ -21,6 +21,7 @@
 
 #include "common/base/ids.h"
 #include "common/base/mutex.h"
+#include "plugin/agent/exclusive_cards.h"
 #include "plugin/cards/memory_limits.h"
 #include "plugin/cards/mps.h"
 #include "plugin/containers/container_edits.h"
@@ -40,7 +41,8 @@ IsolationMode isolation_mode(std::string_view name);
 struct IsolationSettings {
   IsolationMode mode = IsolationMode::kNone;
   MpsOptions mps;
-  MemoryLimitOptions limits;
+  bool mps_exclusive = false;  // see ExclusiveCards; with MPS only
+  NvmlCallOptions nvml;
   // mgpu-set-limits on the node. Empty: the program beside this one is copied to `hook_folder`,
   // which must permit to run programs.
   std::string hook_path;
@@ -83,6 +85,14 @@ class Isolation {
   const LimitHook* limit_hook() const;
   // Empty unless MPS enforces the shares. Any thread.
   std::vector<MpsState> mps_states() const;
+  // Sets the compute modes of the cards of a container that is about to start. Errors: it must not
+  // start; one sentence. Blocks while the driver does. Any thread.
+  Result<void> before_start(const Record& record) { return exclusive_.before_start(record); }
+  // Corrects the compute modes of cards, again and again. `found`: as last read. Blocks while the
+  // driver does. One thread.
+  void follow_modes(const std::vector<FoundCard>& found, bool released);
+  // Empty unless cards are to be exclusive. Any thread.
+  std::map<CardUuid, bool> exclusive_cards() const;
   // The record of a container was removed. Any thread.
   void on_removed(const AllocationId& id);
 
@@ -101,6 +111,8 @@ class Isolation {
 
   const IsolationSettings settings_;
   const std::function<std::vector<CardFacts>()> cards_of_node_;
+  ComputeModes modes_;
+  ExclusiveCards exclusive_;
   MemoryLimits limits_;
   LimitSetter setter_;
   std::atomic<IsolationMode> mode_;

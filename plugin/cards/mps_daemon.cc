@@ -75,7 +75,9 @@ MpsDaemon::MpsDaemon(const MpsOptions& options, const CardUuid& card)
       wait_(options.times.restart_min) {}
 
 void MpsDaemon::step(Time now, Target target) {
+  const bool was_stopped = stopped();
   step_phase(now, target);
+  if (stopped() && !was_stopped) restore_mode();
   if (state_.running) {
     state_.down_since.reset();
   } else if (!state_.down_since) {
@@ -247,6 +249,15 @@ void MpsDaemon::check_quit(Time now, Target target) {
   if (target == Target::kRunning) return fail(state_.problem, now);
   process_.reset();
   enter(Phase::kStopped, now);
+}
+
+// Without a daemon no program of MPS can use the card, and without the mode others can.
+void MpsDaemon::restore_mode() {
+  if (options_.watch_only || options_.modes == nullptr) return;
+  if (const auto restored = options_.modes->restore(state_.uuid); !restored) {
+    log_warn("the compute mode of a card is not restored",
+             {{"card", state_.uuid.str()}, {"problem", restored.error().message}});
+  }
 }
 
 // A daemon that is only watched fails at every attempt to find it.

@@ -10,6 +10,7 @@
 
 #include "common/base/ids.h"
 #include "common/base/result.h"
+#include "plugin/cards/compute_modes.h"
 #include "plugin/cards/limits.h"
 #include "plugin/cards/mps_process.h"
 
@@ -42,6 +43,9 @@ struct MpsOptions {
   // Another process runs the daemons (mgpu-mps): they are found and watched, but neither started
   // nor ended.
   bool watch_only = false;
+  // Restores the compute mode of a card whose daemon it has ended for good. Null: nobody changes
+  // it. Outlives what uses these options.
+  ComputeModes* modes = nullptr;
   MpsTimes times;
 };
 
@@ -95,6 +99,7 @@ class MpsDaemon {
   // The daemon does not run; it is restarted after a wait.
   void fail(const std::string& problem, Time now);
   void log_problem(const std::string& problem);
+  void restore_mode();
   void enter(Phase phase, Time now);
 
   Result<std::string> command(const std::string& text) const;

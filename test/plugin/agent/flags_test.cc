@@ -193,9 +193,9 @@ TEST(PluginFlags, TheDriversLimitsNeedCdi) {
                 "--nvml-library=/opt/nvml.so", "--node-root=/host/", "--driver-root=/driver/"});
   EXPECT_EQ(given.isolation, IsolationMode::kDriver);
   EXPECT_EQ(given.hook_path, "/opt/hook");
-  EXPECT_THAT(given.memory_limits.libraries, testing::ElementsAre("/opt/nvml.so"));
-  EXPECT_EQ(given.memory_limits.node_root, "/host");
-  EXPECT_EQ(given.memory_limits.driver_root, "/driver");
+  EXPECT_THAT(given.nvml_calls.libraries, testing::ElementsAre("/opt/nvml.so"));
+  EXPECT_EQ(given.nvml_calls.node_root, "/host");
+  EXPECT_EQ(given.nvml_calls.driver_root, "/driver");
   EXPECT_EQ(settings({"--node-name=n", "--isolation=auto"}).isolation, IsolationMode::kAuto);
 }
 

@@ -30,9 +30,9 @@ class IsolationTest : public testing::Test {
     EXPECT_TRUE(set_log_level("off"));
     driver_.set_scenario(kTwoCards);
     driver_.add_file("/sys/fs/cgroup/cgroup.controllers");
-    settings_.limits.libraries = {beside_the_test("fake_nvml_r615.so")};
-    settings_.limits.node_root = driver_.root();
-    settings_.limits.timeout = std::chrono::hours(1);
+    settings_.nvml.libraries = {beside_the_test("fake_nvml_r615.so")};
+    settings_.nvml.node_root = driver_.root();
+    settings_.nvml.timeout = std::chrono::hours(1);
     settings_.hook_folder = folder_.path();
     settings_.run_folder = folder_.path("run");
     settings_.proc_folder = folder_.path("proc");
@@ -50,7 +50,7 @@ class IsolationTest : public testing::Test {
     isolation_->choose();
     return isolation_->chosen();
   }
-  void old_driver() { settings_.limits.libraries = {beside_the_test("fake_nvml.so")}; }
+  void old_driver() { settings_.nvml.libraries = {beside_the_test("fake_nvml.so")}; }
   void install_mps() { settings_.mps.control = "/bin/true"; }
 
   // The health of two cards of which the driver reports no problem.
