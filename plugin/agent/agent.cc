@@ -279,6 +279,7 @@ void Agent::publish_node() {
   NodeReport report = report_of(inventory, held_on_unhealthy_cards(inventory.cards), registered(),
                                 kubelet_publishes_memory(), settings_.taint, use);
   report.profile = published_profile();
+  if (const std::string why = isolation_.fallback(); !why.empty()) report.message += "; " + why;
   if (const auto other = access()) report.exclusive = exclusive_condition(*other);
   publisher_.publish(std::move(report));
 }

@@ -39,8 +39,8 @@ class ExclusiveCards {
   // Why the card must not be offered, one sentence; empty: there is no reason. Blocks while the
   // driver does. Any thread.
   std::string problem_of(const CardUuid& card);
-  // Sets the modes of the cards of a container that is about to start, whose record is kept. Errors:
-  // it must not start; one sentence. Blocks while the driver does. Any thread.
+  // Sets the modes of the cards of a container that is about to start, whose record is kept.
+  // Errors: it must not start; one sentence. Blocks while the driver does. Any thread.
   Result<void> before_start(const Record& record);
 
   struct Node {

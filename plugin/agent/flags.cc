@@ -86,7 +86,8 @@ Result<std::set<std::uint64_t>> xids(const std::string& text) {
 Result<void> check_isolation(const Flags& flags) {
   if (flags.mps_exclusive && !flags.cards_file.empty()) {
     return error(
-        "--mps-exclusive: true sets the compute mode of cards by NVML, but --cards-file is set; use "
+        "--mps-exclusive: true sets the compute mode of cards by NVML, but --cards-file is set; "
+        "use "
         "one of the two");
   }
   if (flags.injection != "device-nodes") return {};

@@ -110,7 +110,7 @@ std::string Isolation::limit_problem(const CardUuid& card) {
   }
   const auto works = limits_.check(card);
   if (!works) return works.error().message;
-  static_cast<void>(write_file(driver_worked_file(), "", Durability::kProcess));
+  if (chosen_ == IsolationMode::kDriver) note_driver_worked();
   const MutexLock lock(mutex_);
   limitable_.insert(card);
   return "";
@@ -150,16 +150,37 @@ void Isolation::switch_to(IsolationMode mode) {
   choose();
 }
 
+std::string Isolation::fallback() const {
+  const MutexLock lock(mutex_);
+  return fallback_;
+}
+
+void Isolation::note_driver_worked() const {
+  static_cast<void>(write_file(driver_worked_file(), "", Durability::kProcess));
+}
+
+bool Isolation::has_limitable_card() const {
+  const MutexLock lock(mutex_);
+  return !limitable_.empty();
+}
+
 void Isolation::choose() {
   if (mode_ != IsolationMode::kAuto) return;
   std::string problem = driver_problem();
   if (problem.empty()) {
     const auto set_up = set_up_hook();
-    if (set_up) return settle(IsolationMode::kDriver, "the driver limits the memory of cgroups");
+    if (set_up) {
+      if (has_limitable_card()) note_driver_worked();
+      return settle(IsolationMode::kDriver, "the driver limits the memory of cgroups");
+    }
     problem = set_up.error().message;
+    log_warn("the driver limits memory, but its hook cannot be installed", {{"problem", problem}});
   }
   const bool mps = cdi_ && (settings_.mps.watch_only || has_program(settings_.mps.control));
-  settle(mps ? IsolationMode::kMps : IsolationMode::kNone, problem);
+  const IsolationMode mode = mps ? IsolationMode::kMps : IsolationMode::kNone;
+  settle(mode, problem);
+  const MutexLock lock(mutex_);
+  fallback_ = fmt::format("--isolation=auto is {}, because {}", label(mode), problem);
 }
 
 // A card that fails now may work later, and is not offered until then. Only where no card works the
@@ -229,6 +250,7 @@ void Isolation::settle(IsolationMode mode, const std::string& reason) {
   log_info("isolation of shares", {{"isolation", std::string(label(mode))}, {"reason", reason}});
   {
     const MutexLock lock(mutex_);
+    fallback_.clear();
     if (mode == IsolationMode::kMps && !mps_) {
       MpsOptions options = settings_.mps;
       options.modes = &modes_;

@@ -75,6 +75,9 @@ class Isolation {
 
   // Any thread. kAuto: it is not chosen yet.
   IsolationMode chosen() const { return chosen_; }
+  // Why kAuto is not the driver, one sentence without its full stop; empty: it is, or the mode is
+  // another one. Any thread.
+  std::string fallback() const;
   // Why this card must not be offered: a container on it would have no limit. One sentence; empty:
   // there is no reason. Logs a new problem. Blocks while the driver does. Any thread.
   std::string problem_of(const FoundCard& card);
@@ -101,6 +104,8 @@ class Isolation {
   std::string limit_problem(const CardUuid& card);
   // Exists if the driver has limited memory on this node.
   std::string driver_worked_file() const { return settings_.hook_folder + "/driver-limits"; }
+  void note_driver_worked() const;
+  bool has_limitable_card() const;
   Result<void> set_up_hook();
   Result<void> check_cgroups() const;
   Result<void> set_limits(const AllocationId& id, std::int64_t pid);
@@ -124,6 +129,7 @@ class Isolation {
 
   mutable Mutex mutex_;
   std::set<CardUuid> limitable_ MGPU_GUARDED_BY(mutex_);
+  std::string fallback_ MGPU_GUARDED_BY(mutex_);
   std::map<CardUuid, std::string> logged_ MGPU_GUARDED_BY(mutex_);
   std::vector<CardUuid> cards_ MGPU_GUARDED_BY(mutex_);
   // Once it was made it stays, since others may still use the pointer.

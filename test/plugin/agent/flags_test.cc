@@ -185,6 +185,13 @@ TEST(PluginFlags, RejectMpsWithDeviceNodes) {
             IsolationMode::kMps);
 }
 
+TEST(PluginFlags, ExclusiveCardsNeedNvml) {
+  EXPECT_FALSE(settings({"--node-name=n"}).mps_exclusive);
+  EXPECT_TRUE(settings({"--node-name=n", "--isolation=mps", "--mps-exclusive"}).mps_exclusive);
+  EXPECT_THAT(error_output({"--node-name=n", "--mps-exclusive", "--cards-file=/cards.yaml"}),
+              HasSubstr("--mps-exclusive: true sets the compute mode of cards by NVML"));
+}
+
 TEST(PluginFlags, TheDriversLimitsNeedCdi) {
   EXPECT_THAT(error_output({"--node-name=n", "--isolation=driver", "--injection=device-nodes"}),
               HasSubstr("--isolation: \"driver\" needs hooks"));
