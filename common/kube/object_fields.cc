@@ -33,6 +33,12 @@ Metadata read_metadata(JsonValue& from) {
              {"annotations", metadata.annotations},
              {"labels", metadata.labels},
              {"deletionTimestamp", deletion},
+             {"deletionGracePeriodSeconds",
+              [&metadata](JsonValue& value) {
+                (void)value.try_read([&metadata](JsonValue& seconds) {
+                  metadata.deletion_grace_seconds = seconds.int32();
+                });
+              }},
              {"ownerReferences", [&metadata](JsonValue& list) {
                 // Nothing depends on it but reports, so it makes no object unreadable.
                 (void)list.try_read([&metadata](JsonValue& owners) {

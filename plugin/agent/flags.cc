@@ -21,6 +21,7 @@ namespace {
 
 constexpr std::size_t kNodeNameMax = 253;
 constexpr Duration kUnusedAfterMin = std::chrono::seconds(10);
+constexpr Duration kEndClientsMax = std::chrono::minutes(10);
 constexpr Duration kUnusedAfterMax = std::chrono::hours(24 * 365);
 
 Result<void> check_paths(const Flags& flags) {
@@ -191,6 +192,11 @@ void add_isolation_flags(Options& options, Flags& flags) {
                    "so that programs that do not use MPS cannot use them. Containers with parts of "
                    "several cards do not start then.",
                    flags.mps_exclusive);
+  options.add_duration("mps-end-clients",
+                       "How long before the end of a pod's grace period its processes that are "
+                       "still clients of MPS are ended by the MPS daemon. 0: they are killed as "
+                       "clients, which can stop the programs of other pods on the card.",
+                       flags.mps_end_clients, Duration(0), kEndClientsMax);
   options.add_choice("enforce", "The action for a pod that uses more GPU memory than it holds.",
                      flags.enforce, {"none", "evict"});
   options.add_number("context-mib",
@@ -311,6 +317,7 @@ Result<AgentSettings> settings_of(const Flags& flags) {
   settings.mps_read_only_pipe = flags.mps_read_only_pipe;
   settings.mps_service = flags.mps_service;
   settings.mps_exclusive = flags.mps_exclusive;
+  settings.mps_end_clients = flags.mps_end_clients;
   if (flags.enforce == "evict") settings.enforcement = Enforcement::kEvict;
   settings.context = MiB(flags.context_mib);
   settings.unused_after = flags.unused_after;

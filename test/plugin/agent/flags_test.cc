@@ -192,6 +192,11 @@ TEST(PluginFlags, ExclusiveCardsNeedNvml) {
               HasSubstr("--mps-exclusive: true sets the compute mode of cards by NVML"));
 }
 
+TEST(PluginFlags, ClientsOfMpsAreEndedTwoSecondsBeforeTheirContainers) {
+  EXPECT_EQ(settings({"--node-name=n"}).mps_end_clients, std::chrono::seconds(2));
+  EXPECT_EQ(settings({"--node-name=n", "--mps-end-clients=0s"}).mps_end_clients, Duration(0));
+}
+
 TEST(PluginFlags, TheDriversLimitsNeedCdi) {
   EXPECT_THAT(error_output({"--node-name=n", "--isolation=driver", "--injection=device-nodes"}),
               HasSubstr("--isolation: \"driver\" needs hooks"));
