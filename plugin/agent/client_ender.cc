@@ -1,6 +1,7 @@
 #include "plugin/agent/client_ender.h"
 
 #include <algorithm>
+#include <utility>
 
 #include "common/base/log.h"
 #include "plugin/monitor/sampler.h"
@@ -15,8 +16,9 @@ void ClientEnder::follow_deletions(Instant now) {
     const bool same = known != deletions_.end() && known->second.grace_seconds == pod.grace_seconds;
     deletions[pod.uid] = same ? known->second : Deletion{pod.grace_seconds, now};
   }
+  std::erase_if(taken_,
+                [&deletions](const auto& taken) { return !deletions.contains(taken.first); });
   deletions_ = std::move(deletions);
-  std::erase_if(taken_, [this](const auto& taken) { return !deletions_.contains(taken.first); });
 }
 
 void ClientEnder::stop() {
