@@ -35,9 +35,10 @@ Metadata read_metadata(JsonValue& from) {
              {"deletionTimestamp", deletion},
              {"deletionGracePeriodSeconds",
               [&metadata](JsonValue& value) {
-                (void)value.try_read([&metadata](JsonValue& seconds) {
-                  metadata.deletion_grace_seconds = seconds.int32();
-                });
+                std::int32_t seconds = 0;
+                const std::string problem =
+                    value.try_read([&seconds](JsonValue& number) { seconds = number.int32(); });
+                if (problem.empty()) metadata.deletion_grace_seconds = seconds;
               }},
              {"ownerReferences", [&metadata](JsonValue& list) {
                 // Nothing depends on it but reports, so it makes no object unreadable.
