@@ -117,8 +117,10 @@ void AgentMetrics::update(const Status& status) {
       "1 while the compute mode of the card keeps programs out that do not use MPS.",
       MetricType::Gauge,
       {}};
-  for (const auto& [uuid, is_exclusive] : status.exclusive) {
-    exclusive.metric.push_back(series({{"uuid", uuid.str()}}, is_exclusive ? 1 : 0));
+  for (const MpsState& one : status.mps) {
+    const auto found = status.exclusive.find(one.uuid);
+    const bool is_exclusive = found != status.exclusive.end() && found->second;
+    exclusive.metric.push_back(series({{"uuid", one.uuid.str()}}, is_exclusive ? 1 : 0));
   }
   MetricFamily isolation{"mgpu_plugin_isolation",
                          "1 for the way in which the shares of containers are enforced.",
