@@ -47,6 +47,8 @@ Result<void> serve(const Flags& flags) {
   mgpu::plugin::MpsOptions mps_options;
   mps_options.control = flags.mps_control;
   mps_options.run_dir = flags.run_dir;
+  mgpu::plugin::ComputeModes modes(mgpu::plugin::nvml_calls_of(flags), flags.run_dir);
+  mps_options.modes = &modes;
   mgpu::plugin::Mps mps(mps_options);
   std::atomic<bool> stopping = false;
   std::thread follower([&] { follow_cards(**source, mps, stopping); });

@@ -33,6 +33,13 @@ Metadata read_metadata(JsonValue& from) {
              {"annotations", metadata.annotations},
              {"labels", metadata.labels},
              {"deletionTimestamp", deletion},
+             {"deletionGracePeriodSeconds",
+              [&metadata](JsonValue& value) {
+                std::int32_t seconds = 0;
+                const std::string problem =
+                    value.try_read([&seconds](JsonValue& number) { seconds = number.int32(); });
+                if (problem.empty()) metadata.deletion_grace_seconds = seconds;
+              }},
              {"ownerReferences", [&metadata](JsonValue& list) {
                 // Nothing depends on it but reports, so it makes no object unreadable.
                 (void)list.try_read([&metadata](JsonValue& owners) {

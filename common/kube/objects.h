@@ -29,6 +29,9 @@ struct Metadata {
   StringMap annotations;
   StringMap labels;
   bool being_deleted = false;  // deletionTimestamp is set
+  // deletionGracePeriodSeconds. None: the object is not being deleted, or the period exceeds 32
+  // bits.
+  std::optional<std::int32_t> deletion_grace_seconds{};
   std::optional<OwnerRef> controller{};
 };
 

@@ -20,14 +20,16 @@ namespace {
 
 using Clock = std::chrono::steady_clock;
 
-IsolationSettings isolation_of(const AgentSettings& settings) {
+IsolationSettings isolation_of(const AgentSettings& settings, ClientEnder& ender) {
   IsolationSettings isolation;
   isolation.mode = settings.isolation;
   isolation.mps.control = settings.mps_control;
   isolation.mps.run_dir = settings.run_folder;
   isolation.mps.read_only_pipe = settings.mps_read_only_pipe;
   isolation.mps.watch_only = settings.mps_service;
-  isolation.limits = settings.memory_limits;
+  isolation.mps.ender = &ender;
+  isolation.mps_exclusive = settings.mps_exclusive;
+  isolation.nvml = settings.nvml_calls;
   isolation.hook_path = settings.hook_path;
   isolation.hook_folder = settings.state_folder;
   isolation.run_folder = settings.run_folder;
@@ -62,7 +64,13 @@ Agent::Agent(AgentSettings settings, std::unique_ptr<CardSource> cards, kube::Tr
       pods_(settings_.node, transport),
       use_(settings_.node, settings_.contract, settings_.state_folder + "/use.json", metrics_,
            pods_, use_moment_now),
-      isolation_(isolation_of(settings_), records_, [this] { return inventory_.state().cards; }),
+      ender_({.deleted_pods = [this] { return pods_.deleted(); },
+              .bound = [this] { return records_.bound(); },
+              .use = [this] { return inventory_.use(); },
+              .now = [] { return std::chrono::time_point_cast<Duration>(Clock::now()); }},
+             settings_.proc_folder, settings_.mps_end_clients),
+      isolation_(isolation_of(settings_, ender_), records_,
+                 [this] { return inventory_.state().cards; }),
       profiles_(settings_.profiles, settings_.contract.profile,
                 settings_.state_folder + "/profile"),
       pod_resources_(settings_.pod_resources_socket),
@@ -117,6 +125,7 @@ Agent::~Agent() {
   }
   core.reset();
   memory.reset();
+  ender_.stop();
   isolation_.stop();
   inventory_.stop();
   service_.reset();
@@ -278,6 +287,7 @@ void Agent::publish_node() {
   NodeReport report = report_of(inventory, held_on_unhealthy_cards(inventory.cards), registered(),
                                 kubelet_publishes_memory(), settings_.taint, use);
   report.profile = published_profile();
+  if (const std::string why = isolation_.fallback(); !why.empty()) report.message += "; " + why;
   if (const auto other = access()) report.exclusive = exclusive_condition(*other);
   publisher_.publish(std::move(report));
 }
@@ -310,6 +320,7 @@ void Agent::update_metrics() {
   status.events_dropped = events_.dropped();
   status.unreadable_pods = pods_.unreadable();
   status.mps = isolation_.mps_states();
+  status.exclusive = isolation_.exclusive_cards();
   if (const auto chosen = isolation_.chosen(); chosen != IsolationMode::kAuto) {
     status.isolation = label(chosen);
   }

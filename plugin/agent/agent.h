@@ -25,6 +25,7 @@
 #include "common/program/service_routes.h"
 #include "common/program/service_server.h"
 #include "plugin/agent/agent_metrics.h"
+#include "plugin/agent/client_ender.h"
 #include "plugin/agent/drift_detector.h"
 #include "plugin/agent/isolation.h"
 #include "plugin/agent/monitoring.h"
@@ -72,10 +73,12 @@ struct AgentSettings {
   bool taint = true;  // with mgpu-needs-cpu, where the node's cards need its CPU
   IsolationMode isolation = IsolationMode::kNone;
   std::string mps_control;
-  MemoryLimitOptions memory_limits;  // with the driver's limits
+  NvmlCallOptions nvml_calls;  // that set something
   std::string hook_path;
   bool mps_read_only_pipe = true;
-  bool mps_service = false;  // mgpu-mps runs the daemons
+  bool mps_service = false;     // mgpu-mps runs the daemons
+  bool mps_exclusive = false;   // see ExclusiveCards
+  Duration mps_end_clients{0};  // the margin of ClientEnder
   Enforcement enforcement = Enforcement::kNone;
   MiB context{0};                                           // of Watchdog
   std::chrono::milliseconds access_period = kAccessPeriod;  // see check_other_access()
@@ -188,6 +191,7 @@ class Agent {
   NodePublisher publisher_;
   Pods pods_;
   UseRecorder use_;
+  ClientEnder ender_;
   Isolation isolation_;
   NodeProfiles profiles_;
   PodResources pod_resources_;

@@ -112,6 +112,16 @@ void AgentMetrics::update(const Status& status) {
     mps_restarts.metric.push_back(
         series({{"uuid", one.uuid.str()}}, static_cast<double>(one.restarts)));
   }
+  MetricFamily exclusive{
+      "mgpu_mps_exclusive",
+      "1 while the compute mode of the card keeps programs out that do not use MPS.",
+      MetricType::Gauge,
+      {}};
+  for (const MpsState& one : status.mps) {
+    const auto found = status.exclusive.find(one.uuid);
+    const bool is_exclusive = found != status.exclusive.end() && found->second;
+    exclusive.metric.push_back(series({{"uuid", one.uuid.str()}}, is_exclusive ? 1 : 0));
+  }
   MetricFamily isolation{"mgpu_plugin_isolation",
                          "1 for the way in which the shares of containers are enforced.",
                          MetricType::Gauge,
@@ -123,6 +133,7 @@ void AgentMetrics::update(const Status& status) {
                     std::move(isolation),
                     std::move(mps_up),
                     std::move(mps_restarts),
+                    std::move(exclusive),
                     access_family(status.access),
                     drift_family(status.drifts),
                     {"mgpu_plugin_ready",

@@ -28,6 +28,7 @@ class AgentMetrics {
     std::uint64_t events_dropped = 0;
     std::uint64_t unreadable_pods = 0;
     std::vector<MpsState> mps;
+    std::map<CardUuid, bool> exclusive;       // empty: no card is to be
     std::optional<AccessReport> access;       // not set before the first check
     std::string isolation;                    // empty: not chosen yet
     std::map<DriftKind, std::size_t> drifts;  // of every kind

@@ -127,7 +127,9 @@ void Agent::make_handlers() {
                        settings_.settle},
       PreStartParts{records_, *injector_, inventory_,
                     [this] {
-                      return ShareLimits{isolation_.mps(), isolation_.limit_hook()};
+                      return ShareLimits{
+                          isolation_.mps(), isolation_.limit_hook(),
+                          [this](const Record& record) { return isolation_.before_start(record); }};
                     },
                     pods_, pod_resources_, pod_processes_},
       [this](const Refusal& refusal) { on_refused(refusal); });
@@ -261,6 +263,7 @@ void Agent::maintain() {
     // Pods on unhealthy cards may have ended.
     if (!std::ranges::all_of(cards, &CardFacts::healthy)) offer_devices(cards);
     switch_isolation();
+    isolation_.follow_modes(inventory_.state().found.cards, publisher_.release_requested());
     monitoring.set_mps(isolation_.mps() != nullptr);
     publish_node();
     const auto start = std::chrono::steady_clock::now();

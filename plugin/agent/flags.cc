@@ -21,6 +21,7 @@ namespace {
 
 constexpr std::size_t kNodeNameMax = 253;
 constexpr Duration kUnusedAfterMin = std::chrono::seconds(10);
+constexpr Duration kEndClientsMax = std::chrono::minutes(10);
 constexpr Duration kUnusedAfterMax = std::chrono::hours(24 * 365);
 
 Result<void> check_paths(const Flags& flags) {
@@ -84,6 +85,12 @@ Result<std::set<std::uint64_t>> xids(const std::string& text) {
 
 // With --injection=auto, PreStart refuses containers if the runtime has no CDI.
 Result<void> check_isolation(const Flags& flags) {
+  if (flags.mps_exclusive && !flags.cards_file.empty()) {
+    return error(
+        "--mps-exclusive: true sets the compute mode of cards by NVML, but --cards-file is set; "
+        "use "
+        "one of the two");
+  }
   if (flags.injection != "device-nodes") return {};
   if (flags.isolation == "driver") {
     return error(
@@ -180,6 +187,16 @@ void add_isolation_flags(Options& options, Flags& flags) {
   options.add_flag("mps-service",
                    "mgpu-mps runs the MPS daemons, and this program only watches them.",
                    flags.mps_service);
+  options.add_flag("mps-exclusive",
+                   "Set the compute mode of cards whose shares MPS enforces to EXCLUSIVE_PROCESS, "
+                   "so that programs that do not use MPS cannot use them. Containers with parts of "
+                   "several cards do not start then.",
+                   flags.mps_exclusive);
+  options.add_duration("mps-end-clients",
+                       "How long before the end of a pod's grace period its processes that are "
+                       "still clients of MPS are ended by the MPS daemon. 0: they are killed as "
+                       "clients, which can stop the programs of other pods on the card.",
+                       flags.mps_end_clients, Duration(0), kEndClientsMax);
   options.add_choice("enforce", "The action for a pod that uses more GPU memory than it holds.",
                      flags.enforce, {"none", "evict"});
   options.add_number("context-mib",
@@ -296,15 +313,23 @@ Result<AgentSettings> settings_of(const Flags& flags) {
   settings.reserve = reserve_of(flags);
   settings.mps_control = flags.mps_control;
   settings.hook_path = flags.hook_path;
-  settings.memory_limits.node_root = settings.node_root;
-  settings.memory_limits.driver_root = without_slash_at_end(flags.driver_root);
-  if (!flags.nvml_library.empty()) settings.memory_limits.libraries = {flags.nvml_library};
+  settings.nvml_calls = nvml_calls_of(flags);
   settings.mps_read_only_pipe = flags.mps_read_only_pipe;
   settings.mps_service = flags.mps_service;
+  settings.mps_exclusive = flags.mps_exclusive;
+  settings.mps_end_clients = flags.mps_end_clients;
   if (flags.enforce == "evict") settings.enforcement = Enforcement::kEvict;
   settings.context = MiB(flags.context_mib);
   settings.unused_after = flags.unused_after;
   return settings;
+}
+
+NvmlCallOptions nvml_calls_of(const Flags& flags) {
+  NvmlCallOptions calls;
+  calls.node_root = without_slash_at_end(flags.node_root);
+  calls.driver_root = without_slash_at_end(flags.driver_root);
+  if (!flags.nvml_library.empty()) calls.libraries = {flags.nvml_library};
+  return calls;
 }
 
 Result<std::unique_ptr<CardSource>> card_source_of(const Flags& flags) {
@@ -335,6 +360,7 @@ void log_flags(const Flags& flags) {
                         {"isolation", flags.isolation},
                         {"profiles", flags.profiles},
                         {"mps_service", flags.mps_service ? "true" : "false"},
+                        {"mps_exclusive", flags.mps_exclusive ? "true" : "false"},
                         {"reserve_mib", std::to_string(flags.reserve_mib)},
                         {"context_mib", std::to_string(flags.context_mib)},
                         {"enforce", flags.enforce},

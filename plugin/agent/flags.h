@@ -39,6 +39,8 @@ struct Flags : ProgramFlags {
   std::string hook_path;
   bool mps_read_only_pipe = true;
   bool mps_service = false;
+  bool mps_exclusive = false;
+  Duration mps_end_clients{2'000};
   bool taint = true;
   std::string enforce = "none";
   std::int64_t context_mib = 512;
@@ -55,6 +57,9 @@ void add_mps_service_flags(Options& options, Flags& flags);
 Result<AgentSettings> settings_of(const Flags& flags);
 // Returns the cards file if one is given, else NVML. Errors: as above.
 Result<std::unique_ptr<CardSource>> card_source_of(const Flags& flags);
+
+// How to call the NVML of these flags.
+NvmlCallOptions nvml_calls_of(const Flags& flags);
 
 // Logs the flags that determine the behaviour.
 void log_flags(const Flags& flags);

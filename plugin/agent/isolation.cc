@@ -87,7 +87,8 @@ IsolationMode isolation_mode(std::string_view name) {
 std::string Isolation::problem_of(const FoundCard& card) {
   if (chosen_ != IsolationMode::kDriver) {
     const Mps* const running = mps();
-    return running != nullptr ? running->problem_of(card) : "";
+    std::string of_mps = running != nullptr ? running->problem_of(card) : "";
+    return of_mps.empty() ? exclusive_.problem_of(card.uuid) : of_mps;
   }
   std::string problem = hook_.problem.empty() ? limit_problem(card.uuid) : hook_.problem;
   const MutexLock lock(mutex_);
@@ -109,7 +110,7 @@ std::string Isolation::limit_problem(const CardUuid& card) {
   }
   const auto works = limits_.check(card);
   if (!works) return works.error().message;
-  static_cast<void>(write_file(driver_worked_file(), "", Durability::kProcess));
+  if (chosen_ == IsolationMode::kDriver) note_driver_worked();
   const MutexLock lock(mutex_);
   limitable_.insert(card);
   return "";
@@ -121,7 +122,9 @@ Isolation::Isolation(IsolationSettings settings, const Records& records,
                      std::function<std::vector<CardFacts>()> cards)
     : settings_(std::move(settings)),
       cards_of_node_(std::move(cards)),
-      limits_(settings_.limits),
+      modes_(settings_.nvml, settings_.mps.run_dir),
+      exclusive_(modes_, records),
+      limits_(settings_.nvml),
       setter_(records, limits_, settings_.proc_folder),
       mode_(settings_.mode) {}
 
@@ -147,16 +150,37 @@ void Isolation::switch_to(IsolationMode mode) {
   choose();
 }
 
+std::string Isolation::fallback() const {
+  const MutexLock lock(mutex_);
+  return fallback_;
+}
+
+void Isolation::note_driver_worked() const {
+  static_cast<void>(write_file(driver_worked_file(), "", Durability::kProcess));
+}
+
+bool Isolation::has_limitable_card() const {
+  const MutexLock lock(mutex_);
+  return !limitable_.empty();
+}
+
 void Isolation::choose() {
   if (mode_ != IsolationMode::kAuto) return;
   std::string problem = driver_problem();
   if (problem.empty()) {
     const auto set_up = set_up_hook();
-    if (set_up) return settle(IsolationMode::kDriver, "the driver limits the memory of cgroups");
+    if (set_up) {
+      if (has_limitable_card()) note_driver_worked();
+      return settle(IsolationMode::kDriver, "the driver limits the memory of cgroups");
+    }
     problem = set_up.error().message;
+    log_warn("the driver limits memory, but its hook cannot be installed", {{"problem", problem}});
   }
   const bool mps = cdi_ && (settings_.mps.watch_only || has_program(settings_.mps.control));
-  settle(mps ? IsolationMode::kMps : IsolationMode::kNone, problem);
+  const IsolationMode mode = mps ? IsolationMode::kMps : IsolationMode::kNone;
+  settle(mode, problem);
+  const MutexLock lock(mutex_);
+  fallback_ = fmt::format("--isolation=auto is {}, because {}", label(mode), problem);
 }
 
 // A card that fails now may work later, and is not offered until then. Only where no card works the
@@ -226,7 +250,13 @@ void Isolation::settle(IsolationMode mode, const std::string& reason) {
   log_info("isolation of shares", {{"isolation", std::string(label(mode))}, {"reason", reason}});
   {
     const MutexLock lock(mutex_);
-    if (mode == IsolationMode::kMps && !mps_) mps_ = std::make_unique<Mps>(settings_.mps);
+    fallback_.clear();
+    if (mode == IsolationMode::kMps && !mps_) {
+      MpsOptions options = settings_.mps;
+      options.modes = &modes_;
+      mps_ = std::make_unique<Mps>(std::move(options));
+    }
+    exclusive_.enable(mode == IsolationMode::kMps && settings_.mps_exclusive);
     // Before the first read no card is known, and the daemons of all would be drained.
     if (mps_ && !cards_.empty()) {
       mps_->set_cards(mode == IsolationMode::kMps ? cards_ : std::vector<CardUuid>());
@@ -256,6 +286,18 @@ std::vector<MpsState> Isolation::mps_states() const {
   const MutexLock lock(mutex_);
   if (chosen_ != IsolationMode::kMps) return {};
   return mps_->states();
+}
+
+void Isolation::follow_modes(const std::vector<FoundCard>& found, bool released) {
+  ExclusiveCards::Node node{.cards = found, .running_daemons = {}, .released = released};
+  for (const MpsState& state : mps_states()) {
+    if (state.running) node.running_daemons.insert(state.uuid);
+  }
+  exclusive_.follow(node);
+}
+
+std::map<CardUuid, bool> Isolation::exclusive_cards() const {
+  return exclusive_.exclusive(cards_of_node_());
 }
 
 void Isolation::on_removed(const AllocationId& id) {

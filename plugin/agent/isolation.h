@@ -21,6 +21,7 @@
 
 #include "common/base/ids.h"
 #include "common/base/mutex.h"
+#include "plugin/agent/exclusive_cards.h"
 #include "plugin/cards/memory_limits.h"
 #include "plugin/cards/mps.h"
 #include "plugin/containers/container_edits.h"
@@ -40,7 +41,8 @@ IsolationMode isolation_mode(std::string_view name);
 struct IsolationSettings {
   IsolationMode mode = IsolationMode::kNone;
   MpsOptions mps;
-  MemoryLimitOptions limits;
+  bool mps_exclusive = false;  // see ExclusiveCards; with MPS only
+  NvmlCallOptions nvml;
   // mgpu-set-limits on the node. Empty: the program beside this one is copied to `hook_folder`,
   // which must permit to run programs.
   std::string hook_path;
@@ -73,6 +75,9 @@ class Isolation {
 
   // Any thread. kAuto: it is not chosen yet.
   IsolationMode chosen() const { return chosen_; }
+  // Why kAuto is not the driver, one sentence without its full stop; empty: it is, or the mode is
+  // another one. Any thread.
+  std::string fallback() const;
   // Why this card must not be offered: a container on it would have no limit. One sentence; empty:
   // there is no reason. Logs a new problem. Blocks while the driver does. Any thread.
   std::string problem_of(const FoundCard& card);
@@ -83,6 +88,14 @@ class Isolation {
   const LimitHook* limit_hook() const;
   // Empty unless MPS enforces the shares. Any thread.
   std::vector<MpsState> mps_states() const;
+  // Sets the compute modes of the cards of a container that is about to start. Errors: it must not
+  // start; one sentence. Blocks while the driver does. Any thread.
+  Result<void> before_start(const Record& record) { return exclusive_.before_start(record); }
+  // Corrects the compute modes of cards, again and again. `found`: as last read. Blocks while the
+  // driver does. One thread.
+  void follow_modes(const std::vector<FoundCard>& found, bool released);
+  // Empty unless cards are to be exclusive. Any thread.
+  std::map<CardUuid, bool> exclusive_cards() const;
   // The record of a container was removed. Any thread.
   void on_removed(const AllocationId& id);
 
@@ -91,6 +104,8 @@ class Isolation {
   std::string limit_problem(const CardUuid& card);
   // Exists if the driver has limited memory on this node.
   std::string driver_worked_file() const { return settings_.hook_folder + "/driver-limits"; }
+  void note_driver_worked() const;
+  bool has_limitable_card() const;
   Result<void> set_up_hook();
   Result<void> check_cgroups() const;
   Result<void> set_limits(const AllocationId& id, std::int64_t pid);
@@ -101,6 +116,8 @@ class Isolation {
 
   const IsolationSettings settings_;
   const std::function<std::vector<CardFacts>()> cards_of_node_;
+  ComputeModes modes_;
+  ExclusiveCards exclusive_;
   MemoryLimits limits_;
   LimitSetter setter_;
   std::atomic<IsolationMode> mode_;
@@ -112,6 +129,7 @@ class Isolation {
 
   mutable Mutex mutex_;
   std::set<CardUuid> limitable_ MGPU_GUARDED_BY(mutex_);
+  std::string fallback_ MGPU_GUARDED_BY(mutex_);
   std::map<CardUuid, std::string> logged_ MGPU_GUARDED_BY(mutex_);
   std::vector<CardUuid> cards_ MGPU_GUARDED_BY(mutex_);
   // Once it was made it stays, since others may still use the pointer.

@@ -48,6 +48,7 @@ struct FoundCard {
   std::vector<DeviceNode> nodes{};
   std::optional<ComputeCapability> compute_capability{};  // none: unknown
   Percent core = kWholeCard;                              // what pods may hold in sum
+  std::optional<unsigned> compute_mode{};                 // nvmlComputeMode_t; none: unknown
   bool operator==(const FoundCard&) const = default;
 };
 

@@ -73,8 +73,11 @@ inline constexpr std::size_t kMpsPipePathMax = 80;
 // The response of an MPS daemon to one command.
 inline constexpr std::size_t kMpsResponseBytesMax = 64 * 1024;
 
-// How long the driver may take to set the memory limits of one container on all of its cards.
-inline constexpr std::chrono::milliseconds kMemoryLimitTimeout{5'000};
+// How long the driver may take to set the memory limits of one container on all of its cards, or
+// the compute mode of a card.
+inline constexpr std::chrono::milliseconds kNvmlCallTimeout{5'000};
+// A compute mode in a file.
+inline constexpr std::size_t kComputeModeFileBytesMax = 16;
 
 // The file of profiles: those of a cluster, and the labels that one of them selects nodes by.
 inline constexpr std::size_t kProfilesMax = 64;

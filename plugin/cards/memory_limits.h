@@ -7,17 +7,13 @@
 // above as well, and does not subtract again if the cgroup is removed as container runtimes do it.
 #pragma once
 
-#include <chrono>
-#include <functional>
 #include <string>
 #include <vector>
 
 #include "common/base/ids.h"
-#include "common/base/mutex.h"
 #include "common/base/result.h"
 #include "common/base/units.h"
-#include "plugin/cards/driver_thread.h"
-#include "plugin/cards/limits.h"
+#include "plugin/cards/nvml_call.h"
 
 namespace mgpu::plugin {
 
@@ -27,22 +23,10 @@ struct CardLimit {
   bool operator==(const CardLimit&) const = default;
 };
 
-struct MemoryLimitOptions {
-  // As in NvmlOptions.
-  std::vector<std::string> libraries;
-  std::string node_root = "/";
-  std::string driver_root;
-  // How long a call may take.
-  std::chrono::milliseconds timeout = kMemoryLimitTimeout;
-};
-
-// Any thread; calls are made one after the other, on a thread of their own. Each takes `timeout` at
-// most, after it has waited for the calls before it. While one hangs, further ones fail at once.
-// NVML is open during calls only, since a start of NVML, which finds new cards, needs that nothing
-// else uses it.
+// Any thread, see NvmlCalls.
 class MemoryLimits {
  public:
-  explicit MemoryLimits(MemoryLimitOptions options);
+  explicit MemoryLimits(NvmlCallOptions options);
 
   // Limits the processes of `cgroup`, a folder as this process sees it, and reads the limits back.
   // Errors: one sentence; some of the limits may be set.
@@ -60,12 +44,9 @@ class MemoryLimits {
   const std::string& cgroup_root() const { return cgroup_root_; }
 
  private:
-  Result<void> run(std::function<Result<void>()> call);
-
-  const MemoryLimitOptions options_;
+  const NvmlCallOptions options_;
   const std::string cgroup_root_;
-  Mutex calls_;
-  DriverThread thread_ MGPU_GUARDED_BY(calls_);
+  NvmlCalls calls_;
 };
 
 }  // namespace mgpu::plugin

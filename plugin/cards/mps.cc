@@ -117,8 +117,10 @@ void Mps::run() {
     for (const CardUuid& card : cards) daemons_.try_emplace(card, options_, card);
     std::map<CardUuid, MpsState> states;
     auto time_to_next_step = options_.times.probe;
+    const auto due = options_.ender != nullptr ? options_.ender->due() : std::set<CardUuid>();
     for (auto& [card, daemon] : daemons_) {
       const bool is_set = cards.contains(card);
+      if (due.contains(card)) daemon.end_clients(*options_.ender);
       daemon.step(steady_clock::now(), is_set ? Target::kRunning : target_of_others);
       if (!is_set && daemon.stopped()) continue;
       states.emplace(card, daemon.state());

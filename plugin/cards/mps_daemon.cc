@@ -75,7 +75,9 @@ MpsDaemon::MpsDaemon(const MpsOptions& options, const CardUuid& card)
       wait_(options.times.restart_min) {}
 
 void MpsDaemon::step(Time now, Target target) {
+  const bool was_stopped = stopped();
   step_phase(now, target);
+  if (stopped() && !was_stopped) restore_mode();
   if (state_.running) {
     state_.down_since.reset();
   } else if (!state_.down_since) {
@@ -230,6 +232,21 @@ void MpsDaemon::note_failed_probe(const std::string& why, Time now) {
   fail(state_.problem, now);
 }
 
+void MpsDaemon::end_clients(MpsClientEnder& ender) const {
+  if (!state_.running) return;
+  const auto servers = command("get_server_list");
+  for (const std::int64_t server : parse_pids(servers ? *servers : "")) {
+    const auto clients = command(fmt::format("get_client_list {}", server));
+    for (const std::int64_t client : parse_pids(clients ? *clients : "")) {
+      if (!ender.take(state_.uuid, client)) continue;
+      const auto ended = command(fmt::format("terminate_client {} {}", server, client));
+      if (ended) continue;
+      log_warn("a client of MPS was not ended",
+               {{"card", state_.uuid.str()}, {"problem", ended.error().message}});
+    }
+  }
+}
+
 // --- ending --------------------------------------------------------------------------------------
 
 void MpsDaemon::quit(Time now) {
@@ -247,6 +264,15 @@ void MpsDaemon::check_quit(Time now, Target target) {
   if (target == Target::kRunning) return fail(state_.problem, now);
   process_.reset();
   enter(Phase::kStopped, now);
+}
+
+// Without a daemon no program of MPS can use the card, and without the mode others can.
+void MpsDaemon::restore_mode() {
+  if (options_.watch_only || options_.modes == nullptr) return;
+  if (const auto restored = options_.modes->restore(state_.uuid); !restored) {
+    log_warn("the compute mode of a card is not restored",
+             {{"card", state_.uuid.str()}, {"problem", restored.error().message}});
+  }
 }
 
 // A daemon that is only watched fails at every attempt to find it.

@@ -5,11 +5,13 @@
 #include <chrono>
 #include <cstdint>
 #include <optional>
+#include <set>
 #include <string>
 #include <vector>
 
 #include "common/base/ids.h"
 #include "common/base/result.h"
+#include "plugin/cards/compute_modes.h"
 #include "plugin/cards/limits.h"
 #include "plugin/cards/mps_process.h"
 
@@ -28,6 +30,17 @@ struct MpsTimes {
   std::chrono::milliseconds fault = kMpsFaultTimeout;
 };
 
+// Chooses clients that are to be ended, because the containers of their processes are about to be
+// killed. Called on the thread of the daemons.
+class MpsClientEnder {
+ public:
+  virtual ~MpsClientEnder() = default;
+  // The cards that may have such clients now. Called at each step.
+  virtual std::set<CardUuid> due() = 0;
+  // Whether this client of the daemon of the card is to be ended. True once for each client.
+  virtual bool take(const CardUuid& card, std::int64_t pid) = 0;
+};
+
 struct MpsOptions {
   std::string control = "nvidia-cuda-mps-control";  // a path, or a name to be found in $PATH
   std::string run_dir;  // <run_dir>/mps/<uuid>/{pipe,log,daemon} are used
@@ -42,6 +55,10 @@ struct MpsOptions {
   // Another process runs the daemons (mgpu-mps): they are found and watched, but neither started
   // nor ended.
   bool watch_only = false;
+  // Restores the compute mode of a card whose daemon it has ended for good. Null: nobody changes
+  // it. Outlives what uses these options.
+  ComputeModes* modes = nullptr;
+  MpsClientEnder* ender = nullptr;  // null: no client is ended; outlives it as well
   MpsTimes times;
 };
 
@@ -69,6 +86,11 @@ class MpsDaemon {
   enum class Target { kRunning, kDrained, kStopped };
   void step(Time now, Target target);
 
+  // Sends terminate_client for the clients that `ender` takes, after which their work is not on the
+  // card any more. Their processes go on, and get errors. Nothing where the daemon does not
+  // respond.
+  void end_clients(MpsClientEnder& ender) const;
+
   // Whether the daemon has ended and is not restarted.
   bool stopped() const { return phase_ == Phase::kStopped; }
   // The longest time until the next step.
@@ -95,6 +117,7 @@ class MpsDaemon {
   // The daemon does not run; it is restarted after a wait.
   void fail(const std::string& problem, Time now);
   void log_problem(const std::string& problem);
+  void restore_mode();
   void enter(Phase phase, Time now);
 
   Result<std::string> command(const std::string& text) const;

@@ -39,6 +39,13 @@ inline constexpr std::uint64_t kEventGpuUnavailable = 0x4000;
 inline constexpr std::uint64_t kEventRecoveryAction = 0x8000;
 
 inline constexpr unsigned kEnabled = 1;
+
+// nvmlComputeMode_t
+inline constexpr unsigned kComputeModeDefault = 0;
+inline constexpr unsigned kComputeModeExclusiveThread = 1;  // not in drivers of today
+inline constexpr unsigned kComputeModeProhibited = 2;
+inline constexpr unsigned kComputeModeExclusiveProcess = 3;
+
 // NVML_FI_DEV_GET_GPU_RECOVERY_ACTION, and the type of its value.
 inline constexpr unsigned kFieldRecoveryAction = 230;
 inline constexpr unsigned kValueUnsigned = 1;

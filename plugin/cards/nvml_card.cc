@@ -195,6 +195,11 @@ CardReading read_card(const Library& library, Device device) {
     reading.compute_capability = capability;
   }
 
+  unsigned mode = 0;
+  if (f.get_compute_mode != nullptr && f.get_compute_mode(device, &mode) == kOk) {
+    reading.compute_mode = mode;
+  }
+
   FieldValue action{};
   action.field = kFieldRecoveryAction;
   if (f.field_values != nullptr && f.field_values(device, 1, &action) == kOk &&

@@ -20,6 +20,7 @@ struct CardReading {
   std::optional<unsigned> minor;                        // N of /dev/nvidiaN
   bool mig = false;                                     // enabled, or will be after the next reset
   std::optional<ComputeCapability> compute_capability;  // none: unknown
+  std::optional<unsigned> compute_mode;                 // none: unknown
   Probe probe;
 };
 CardReading read_card(const Library& library, Device device);

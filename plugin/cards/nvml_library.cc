@@ -62,6 +62,8 @@ const char* Library::bind() {
   look_up(loaded_, "nvmlDeviceGetMemoryInfo_v2", f.memory_v2);
   look_up(loaded_, "nvmlDeviceGetMigMode", f.mig_mode);
   look_up(loaded_, "nvmlDeviceGetCudaComputeCapability", f.compute_capability);
+  look_up(loaded_, "nvmlDeviceGetComputeMode", f.get_compute_mode);
+  look_up(loaded_, "nvmlDeviceSetComputeMode", f.set_compute_mode);
   look_up(loaded_, "nvmlDeviceGetUtilizationRates", f.utilization);
   look_up(loaded_, "nvmlDeviceGetProcessUtilization", f.process_utilization);
   look_up(loaded_, "nvmlDeviceGetFieldValues", f.field_values);

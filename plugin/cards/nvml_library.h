@@ -39,6 +39,8 @@ struct Functions {
   int (*memory_v2)(Device device, MemoryV2* memory);
   int (*mig_mode)(Device device, unsigned* current, unsigned* pending);
   int (*compute_capability)(Device device, int* major, int* minor);
+  int (*get_compute_mode)(Device device, unsigned* mode);
+  int (*set_compute_mode)(Device device, unsigned mode);
   int (*utilization)(Device device, Utilization* rates);
   int (*process_utilization)(Device device, UtilizationSample* samples, unsigned* count,
                              unsigned long long since_us);

@@ -275,6 +275,7 @@ void Session::update_card(Card& card) {
   if (!reading.model.empty()) facts.model = reading.model;
   if (reading.memory) facts.memory = memory_to_offer(card, *reading.memory);
   if (reading.compute_capability) facts.compute_capability = reading.compute_capability;
+  facts.compute_mode = reading.compute_mode;
   if (reading.minor) {
     facts.nodes = {device_node(place(), fmt::format("/dev/nvidia{}", *reading.minor))};
   }

@@ -2,6 +2,7 @@
 // that enforce its share.
 #pragma once
 
+#include <functional>
 #include <string>
 
 #include "common/base/result.h"
@@ -22,6 +23,9 @@ struct LimitHook {
 struct ShareLimits {
   const Mps* mps = nullptr;
   const LimitHook* hook = nullptr;
+  // Prepares the cards of a container that is about to start. Errors: it must not start; one
+  // sentence. Not set: there is nothing to do.
+  std::function<Result<void>(const Record&)> before_start{};
 };
 
 // Shares are enforced by `mps`, or by the driver whose limits `hook` has set, or not at all if both

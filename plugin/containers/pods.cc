@@ -59,6 +59,16 @@ bool Pods::replaced(const PodRef& pod, const PodUid& uid) const {
   return now != uids_.end() && now->second != uid;
 }
 
+std::vector<DeletedPod> Pods::deleted() const {
+  const MutexLock lock(mutex_);
+  std::vector<DeletedPod> deleted;
+  for (const auto& [uid, pod] : pods_) {
+    const auto grace = pod.metadata.deletion_grace_seconds;
+    if (pod.metadata.being_deleted && grace && !pod.finished()) deleted.push_back({uid, *grace});
+  }
+  return deleted;
+}
+
 kube::ApiResult<kube::Pod> Pods::fetch(const PodRef& pod, Duration timeout) {
   // Shared with the callback, which may run after this function has returned.
   auto promise = std::make_shared<std::promise<kube::ApiResult<kube::Pod>>>();

@@ -14,6 +14,13 @@
 
 namespace mgpu::plugin {
 
+// A pod whose containers kubelet kills once its grace period has ended.
+struct DeletedPod {
+  PodUid uid;
+  std::int32_t grace_seconds = 0;  // of the last deletion
+  bool operator==(const DeletedPod&) const = default;
+};
+
 // Any thread.
 class Pods {
  public:
@@ -30,6 +37,8 @@ class Pods {
   std::optional<kube::Pod> find(const PodRef& pod) const;
   std::optional<kube::Pod> find(const PodUid& uid) const;
   std::vector<kube::Pod> all() const;
+  // The pods that are being deleted, and have not finished.
+  std::vector<DeletedPod> deleted() const;
   // The pods were listed, and this one is not among them or has finished.
   bool gone(const PodUid& uid) const;
   // The pod is known, and has succeeded or failed.

@@ -197,6 +197,8 @@ Decided<bool> PreStartHandler::inject(const std::vector<Record>& records) {
   for (const Record& record : records) {
     const auto edits = edits_of(record, parts_.inventory, limits.mps, limits.hook);
     if (!edits) return not_ready(record, edits.error());
+    const auto prepared = limits.before_start ? limits.before_start(record) : Result<void>();
+    if (!prepared) return not_ready(record, prepared.error());
     const auto injected = parts_.injector.inject(record.id, *edits);
     if (!injected) return not_ready(record, injected.error());
     changed = changed || *injected;

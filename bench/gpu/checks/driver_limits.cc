@@ -90,7 +90,7 @@ Result<void> check_driver_limits(const Trial& trial, Findings& findings) {
   const auto node = inspect_node(trial);
   if (!node) return node.error();
   const CardUuid& card = node->card.uuid;
-  plugin::MemoryLimitOptions options;
+  plugin::NvmlCallOptions options;
   if (!trial.nvml.empty()) options.libraries = {trial.nvml};
   options.node_root = trial.node_root;
   options.driver_root = trial.driver_root;

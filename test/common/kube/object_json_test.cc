@@ -16,6 +16,7 @@ constexpr std::string_view kPod = R"({
   "metadata": {
     "name": "train", "namespace": "ml", "uid": "u-1", "resourceVersion": "77",
     "creationTimestamp": "2026-01-02T03:04:05Z", "deletionTimestamp": "2026-01-03T03:04:05Z",
+    "deletionGracePeriodSeconds": 30,
     "labels": {"app": "a"}, "annotations": {"volumes": "kept", "quote": "\"\u00e9\n"},
     "managedFields": [{"fieldsV1": {"f:metadata": {"f:name": {}}}}]
   },
@@ -37,6 +38,16 @@ constexpr std::string_view kPod = R"({
                {"name": "log", "state": {"waiting": {}}}]}
 })";
 
+TEST(ReadPod, AGracePeriodOfMoreThan32BitsIsNotKnown) {
+  std::string text(kPod);
+  text.replace(text.find("Seconds\": 30"), std::string_view("Seconds\": 30").size(),
+               "Seconds\": 99999999999");
+  const auto pod = read_pod(text);
+  ASSERT_TRUE(pod) << pod.error().message;
+  EXPECT_TRUE(pod->metadata.being_deleted);
+  EXPECT_EQ(pod->metadata.deletion_grace_seconds, std::nullopt);
+}
+
 TEST(ReadPod, ReadsEveryFieldThatMgpuUses) {
   const auto pod = read_pod(kPod);
   ASSERT_TRUE(pod) << pod.error().message;
@@ -44,6 +55,7 @@ TEST(ReadPod, ReadsEveryFieldThatMgpuUses) {
   EXPECT_EQ(pod->uid(), PodUid("u-1"));
   EXPECT_EQ(pod->metadata.resource_version, "77");
   EXPECT_TRUE(pod->metadata.being_deleted);
+  EXPECT_EQ(pod->metadata.deletion_grace_seconds, 30);
   EXPECT_THAT(pod->metadata.labels, ElementsAre(Pair("app", "a")));
   EXPECT_THAT(pod->metadata.annotations,
               ElementsAre(Pair("quote", "\"\xC3\xA9\n"), Pair("volumes", "kept")));

@@ -26,9 +26,9 @@ class DriverLimitsTest : public test::AgentTest {
     AgentSettings settings = AgentTest::settings();
     settings.isolation = mode;
     settings.mps_control = path("/no-such-program");
-    settings.memory_limits.libraries = {beside_the_test(library)};
-    settings.memory_limits.node_root = driver_.root();
-    settings.memory_limits.timeout = std::chrono::hours(1);
+    settings.nvml_calls.libraries = {beside_the_test(library)};
+    settings.nvml_calls.node_root = driver_.root();
+    settings.nvml_calls.timeout = std::chrono::hours(1);
     return settings;
   }
   // The hooks of the allocation in the CDI spec.

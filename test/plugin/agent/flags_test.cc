@@ -185,6 +185,18 @@ TEST(PluginFlags, RejectMpsWithDeviceNodes) {
             IsolationMode::kMps);
 }
 
+TEST(PluginFlags, ExclusiveCardsNeedNvml) {
+  EXPECT_FALSE(settings({"--node-name=n"}).mps_exclusive);
+  EXPECT_TRUE(settings({"--node-name=n", "--isolation=mps", "--mps-exclusive"}).mps_exclusive);
+  EXPECT_THAT(error_output({"--node-name=n", "--mps-exclusive", "--cards-file=/cards.yaml"}),
+              HasSubstr("--mps-exclusive: true sets the compute mode of cards by NVML"));
+}
+
+TEST(PluginFlags, ClientsOfMpsAreEndedTwoSecondsBeforeTheirContainers) {
+  EXPECT_EQ(settings({"--node-name=n"}).mps_end_clients, std::chrono::seconds(2));
+  EXPECT_EQ(settings({"--node-name=n", "--mps-end-clients=0s"}).mps_end_clients, Duration(0));
+}
+
 TEST(PluginFlags, TheDriversLimitsNeedCdi) {
   EXPECT_THAT(error_output({"--node-name=n", "--isolation=driver", "--injection=device-nodes"}),
               HasSubstr("--isolation: \"driver\" needs hooks"));
@@ -193,9 +205,9 @@ TEST(PluginFlags, TheDriversLimitsNeedCdi) {
                 "--nvml-library=/opt/nvml.so", "--node-root=/host/", "--driver-root=/driver/"});
   EXPECT_EQ(given.isolation, IsolationMode::kDriver);
   EXPECT_EQ(given.hook_path, "/opt/hook");
-  EXPECT_THAT(given.memory_limits.libraries, testing::ElementsAre("/opt/nvml.so"));
-  EXPECT_EQ(given.memory_limits.node_root, "/host");
-  EXPECT_EQ(given.memory_limits.driver_root, "/driver");
+  EXPECT_THAT(given.nvml_calls.libraries, testing::ElementsAre("/opt/nvml.so"));
+  EXPECT_EQ(given.nvml_calls.node_root, "/host");
+  EXPECT_EQ(given.nvml_calls.driver_root, "/driver");
   EXPECT_EQ(settings({"--node-name=n", "--isolation=auto"}).isolation, IsolationMode::kAuto);
 }
 

@@ -15,11 +15,13 @@
 namespace mgpu::plugin {
 namespace {
 
+using testing::AllOf;
 using testing::Each;
 using testing::ElementsAre;
 using testing::HasSubstr;
 using testing::IsEmpty;
 using testing::SizeIs;
+using testing::StartsWith;
 
 constexpr char kOld[] = "the driver has no nvmlDeviceSetMemoryLimits_v1, which R615 and later have";
 constexpr char kTwoCards[] = "card GPU-0\ncard GPU-1\n";
@@ -30,9 +32,9 @@ class IsolationTest : public testing::Test {
     EXPECT_TRUE(set_log_level("off"));
     driver_.set_scenario(kTwoCards);
     driver_.add_file("/sys/fs/cgroup/cgroup.controllers");
-    settings_.limits.libraries = {beside_the_test("fake_nvml_r615.so")};
-    settings_.limits.node_root = driver_.root();
-    settings_.limits.timeout = std::chrono::hours(1);
+    settings_.nvml.libraries = {beside_the_test("fake_nvml_r615.so")};
+    settings_.nvml.node_root = driver_.root();
+    settings_.nvml.timeout = std::chrono::hours(1);
     settings_.hook_folder = folder_.path();
     settings_.run_folder = folder_.path("run");
     settings_.proc_folder = folder_.path("proc");
@@ -50,7 +52,7 @@ class IsolationTest : public testing::Test {
     isolation_->choose();
     return isolation_->chosen();
   }
-  void old_driver() { settings_.limits.libraries = {beside_the_test("fake_nvml.so")}; }
+  void old_driver() { settings_.nvml.libraries = {beside_the_test("fake_nvml.so")}; }
   void install_mps() { settings_.mps.control = "/bin/true"; }
 
   // The health of two cards of which the driver reports no problem.
@@ -97,6 +99,30 @@ TEST_F(IsolationTest, SwitchesToAnotherMode) {
   EXPECT_THAT(isolation_->mps_states(), IsEmpty());
   isolation_->switch_to(IsolationMode::kDriver);
   EXPECT_NE(isolation_->limit_hook(), nullptr);
+}
+
+TEST_F(IsolationTest, ExclusiveCardsNeedTheRightsToSetTheComputeModeWithMpsOnly) {
+  settings_.mps_exclusive = true;
+  driver_.set_scenario(std::string(kTwoCards) + "fail nvmlDeviceSetComputeMode 4 GPU-0\n");
+  choose(IsolationMode::kMps);
+  EXPECT_THAT(health(), ElementsAre(HasSubstr("needs the rights of root on the node"), kHealthy));
+  EXPECT_THAT(isolation_->exclusive_cards(), SizeIs(2));
+  isolation_->switch_to(IsolationMode::kNone);
+  EXPECT_THAT(health(), Each(kHealthy));
+  EXPECT_THAT(isolation_->exclusive_cards(), IsEmpty());
+}
+
+// The last process was killed, or had another --isolation.
+TEST_F(IsolationTest, AnotherModeRestoresTheCardsThatMpsHasMadeExclusive) {
+  settings_.mps_exclusive = true;
+  choose(IsolationMode::kMps);
+  const Record record = test::started(test::allocated(test::device_ids(30), "a"), "a", 0);
+  ASSERT_TRUE(records_.keep(record));
+  ASSERT_TRUE(isolation_->before_start(record));
+  EXPECT_EQ(driver_.mode("GPU-0"), "3");
+  choose(IsolationMode::kNone);
+  isolation_->follow_modes(test::found_cards(2).cards, false);
+  EXPECT_EQ(driver_.mode("GPU-0"), "0");
 }
 
 TEST_F(IsolationTest, ALaterSwitchToTheDriverTriesAgain) {
@@ -180,6 +206,21 @@ TEST_F(IsolationTest, AutoIsTheDriverWhereItCanLimitACard) {
   EXPECT_EQ(isolation_->mps(), nullptr);
   EXPECT_THAT(health(), ElementsAre(HasSubstr("failed: "), kHealthy))
       << "the other card is not offered";
+}
+
+// The hook's place is taken.
+TEST_F(IsolationTest, AutoIsMpsWhereTheHookCannotBeInstalled) {
+  settings_.hook_folder = folder_.path("hook");
+  std::filesystem::create_directories(folder_.path("hook/mgpu-set-limits/x"));
+  install_mps();
+  EXPECT_EQ(choose(IsolationMode::kAuto), IsolationMode::kMps);
+  EXPECT_THAT(isolation_->fallback(),
+              AllOf(StartsWith("--isolation=auto is mps, because "), HasSubstr("mgpu-set-limits")));
+  EXPECT_THAT(health(), Each(kHealthy));
+  driver_.set_scenario(std::string(kTwoCards) + "fail nvmlDeviceSetMemoryLimits_v1 3\n");
+  EXPECT_EQ(choose(IsolationMode::kAuto), IsolationMode::kMps) << "the driver was never used";
+  isolation_->switch_to(IsolationMode::kNone);
+  EXPECT_EQ(isolation_->fallback(), "");
 }
 
 TEST_F(IsolationTest, AutoIsMpsWhereTheDriverCannotLimitAnyCard) {

@@ -43,6 +43,19 @@ class FakeDriver {
     for (std::string line; std::getline(file, line);) all += (all.empty() ? "" : " ") + line;
     return all;
   }
+  // The compute mode that was set last, or "" if none was.
+  std::string mode(const std::string& uuid) const {
+    std::ifstream file(scenario() + ".mode");
+    std::string last;
+    for (std::string card, mode; file >> card >> mode;) {
+      if (card == uuid) last = mode;
+    }
+    return last;
+  }
+  // What another program does, or a reload of the driver.
+  void set_mode(const std::string& uuid, int mode) const {
+    std::ofstream(scenario() + ".mode", std::ios::app) << uuid << " " << mode << "\n";
+  }
   // "<uuid> <cgroup> <soft> <hard>" for each memory limit that was set.
   std::vector<std::string> limits() const {
     std::ifstream file(scenario() + ".limits");

@@ -15,8 +15,8 @@
 //   no-multiuser      does not know "-multiuser-server". With an unknown argument, the program of
 //                     drivers before R555 ignores "-f" and acts as a client.
 //
-// Starts and commands are written to the file "calls" next to it, a line each. A daemon that ends
-// because another one is running writes none.
+// Starts, "quit" and "terminate_client" are written to the file "calls" next to it, a line each. A
+// daemon that ends because another one is running writes none.
 //
 // The pipe directory has the socket "control" for commands, the socket "server" for clients
 // (fake_cuda.cc), and "control_lock", which only one daemon can lock. A client sends "client <pid>"
@@ -237,6 +237,7 @@ std::string response_to(const std::string& command, Daemon& daemon) {
   std::string second;
   words >> word >> first >> second;
   if (word == "set_default_active_thread_percentage") return set_percentage(daemon, first);
+  if (word == "terminate_client") note(command);
   if (word == "terminate_client" && first == "4242") daemon.server.terminate(second);
   return "";
 }

@@ -11,6 +11,7 @@
 //   fail <function> <code> [<uuid>]
 //   hang <function> [<uuid>]             as long as this line is there
 //   readback <uuid> <bytes>              the hard limit that is read, whatever was set
+//   keep_mode <uuid>                     a compute mode that is set has no effect
 //
 // Lines of other kinds are ignored, such as "smi", which belongs to fake_nvidia_smi.cc. Without
 // "reserved" the driver reserves 0, but nvmlDeviceGetMemoryInfo, which counts it as used, adds
@@ -297,7 +298,9 @@ FAKE_NVML int nvmlDeviceGetComputeMode(Device device, unsigned* mode) {
 FAKE_NVML int nvmlDeviceSetComputeMode(Device device, unsigned mode) {
   const int code = failure_of("nvmlDeviceSetComputeMode", device);
   if (code != kOk) return code;
-  std::ofstream(file_name() + ".mode", std::ios::app) << device->uuid << " " << mode << "\n";
+  if (lines("keep_mode", device->uuid).empty()) {
+    std::ofstream(file_name() + ".mode", std::ios::app) << device->uuid << " " << mode << "\n";
+  }
   log("set_mode " + std::to_string(mode));
   return kOk;
 }

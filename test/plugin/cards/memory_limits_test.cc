@@ -31,7 +31,7 @@ class MemoryLimitsTest : public testing::Test {
 
   MemoryLimits limits(const std::string& library = "fake_nvml_r615.so",
                       std::chrono::milliseconds timeout = std::chrono::hours(1)) const {
-    MemoryLimitOptions options;
+    NvmlCallOptions options;
     options.libraries = {beside_the_test(library)};
     options.node_root = driver_.root();
     options.timeout = timeout;

@@ -7,6 +7,7 @@
 #include <unistd.h>
 
 #include <fstream>
+#include <set>
 #include <thread>
 
 #include "plugin/cards/mps_daemon.h"
@@ -421,6 +422,33 @@ TEST_F(MpsTest, LeaksNoFileDescriptors) {
     mps.stop();
   }
   EXPECT_EQ(open_files(), before);
+}
+
+// --- clients of containers that are about to be killed ------------------------------------------
+
+// Takes these clients of card GPU-a.
+class EndsClients : public MpsClientEnder {
+ public:
+  std::set<CardUuid> due() override { return {kCard}; }
+  bool take(const CardUuid& card, std::int64_t pid) override {
+    return card == kCard && pids.erase(pid) > 0;
+  }
+
+  std::set<std::int64_t> pids;  // before the daemons run
+};
+
+TEST_F(MpsTest, EndsTheClientsThatItIsToldOnce) {
+  EndsClients ender;
+  ender.pids = {11, 12, 99};
+  options_.ender = &ender;
+  behave("clients 11 12 13");
+  Mps mps(options_);
+  mps.set_cards({kCard, kOther});
+  until([this] { return calls().find("terminate_client 4242 12") != std::string::npos; });
+  EXPECT_EQ(calls(), "start GPU-a, terminate_client 4242 11, terminate_client 4242 12");
+  behave("", kCard);
+  mps.stop();
+  EXPECT_EQ(calls(kOther).find("terminate_client"), std::string::npos);
 }
 
 // --- faults --------------------------------------------------------------------------------------

@@ -80,6 +80,16 @@ TEST_F(PodsTest, ATerminatingPodIsNotGone) {
   EXPECT_FALSE(pods_.gone(pod.uid()));
 }
 
+TEST_F(PodsTest, PodsThatAreDeletedAreKnownWithTheirGracePeriod) {
+  start();
+  const kube::Pod pod = create_and_wait("a");
+  create_and_wait("b");
+  EXPECT_THAT(pods_.deleted(), SizeIs(0));
+  api_.call(kube::Method::kDelete, "/api/v1/namespaces/ml/pods/a");
+  ASSERT_TRUE(comes_true([&] { return pods_.deleted().size() == 1; }));
+  EXPECT_EQ(pods_.deleted().front(), (DeletedPod{pod.uid(), 30}));
+}
+
 TEST_F(PodsTest, ANameRefersToTheLatestPod) {
   start();
   const kube::Pod before = create_and_wait("a");

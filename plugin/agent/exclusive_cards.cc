@@ -1,0 +1,130 @@
+#include "plugin/agent/exclusive_cards.h"
+
+#include <algorithm>
+#include <utility>
+
+#include "common/base/log.h"
+
+namespace mgpu::plugin {
+namespace {
+
+enum class Wanted { kExclusive, kEarlier, kAsItIs };
+
+// The records of containers that have ended stay for a while. Where they disagree, the mode is the
+// one that was set before the start of the last container.
+Wanted wanted_mode(const std::vector<Record>& bound, const CardUuid& card) {
+  bool parts = false;
+  bool others = false;
+  for (const Record& record : bound) {
+    if (std::ranges::find(record.cards, card, &CardGrant::uuid) == record.cards.end()) continue;
+    (is_part_of_one_card(record) ? parts : others) = true;
+  }
+  if (parts && others) return Wanted::kAsItIs;
+  return parts ? Wanted::kExclusive : Wanted::kEarlier;
+}
+
+bool has_parts_of_several_cards(const Record& record) {
+  return record.cards.size() > 1 && std::ranges::any_of(record.cards, [](const CardGrant& card) {
+           return card.share.core < kWholeCard;
+         });
+}
+
+}  // namespace
+
+std::string ExclusiveCards::problem_of(const CardUuid& card) {
+  {
+    const MutexLock lock(mutex_);
+    const auto problem = problems_.find(card);
+    if (problem != problems_.end()) return problem->second;
+    if (!enabled_ || settable_.contains(card)) return {};
+  }
+  if (const auto settable = modes_.check(card); !settable) return settable.error().message;
+  const MutexLock lock(mutex_);
+  settable_.insert(card);
+  return {};
+}
+
+Result<void> ExclusiveCards::before_start(const Record& record) {
+  if (enabled_ && has_parts_of_several_cards(record)) {
+    return error(
+        "a container with parts of several cards cannot start on a node with --mps-exclusive, "
+        "because MPS cannot limit it; let it request whole cards, or a part of one card");
+  }
+  const MutexLock lock(changing_);
+  if (enabled_ && is_part_of_one_card(record)) return make_exclusive(record.cards.front().uuid);
+  for (const CardGrant& card : record.cards) {
+    if (auto restored = modes_.restore(card.uuid); !restored) return restored;
+  }
+  return {};
+}
+
+Result<void> ExclusiveCards::make_exclusive(const CardUuid& card) {
+  const bool was_exclusive = modes_.changed(card);
+  const auto set = modes_.make_exclusive(card);
+  if (!set) return set.error();
+  if (*set && was_exclusive) {
+    log_warn("the compute mode was changed outside of mgpu, and is EXCLUSIVE_PROCESS again",
+             {{"card", card.str()}});
+  }
+  return {};
+}
+
+void ExclusiveCards::note(const CardUuid& card, const Result<void>& outcome) {
+  const std::string problem = outcome ? "" : outcome.error().message;
+  const MutexLock lock(mutex_);
+  if (problem.empty()) {
+    problems_.erase(card);
+    return;
+  }
+  if (std::exchange(problems_[card], problem) == problem) return;
+  log_warn("the compute mode of a card cannot be changed",
+           {{"card", card.str()}, {"problem", problem}});
+}
+
+bool ExclusiveCards::failed(const CardUuid& card) {
+  const MutexLock lock(mutex_);
+  return problems_.contains(card);
+}
+
+void ExclusiveCards::follow(const Node& node) {
+  if (node.released) {
+    if (!std::exchange(was_released_, true)) restore_others({});
+    return;
+  }
+  was_released_ = false;
+  // A call to a card that is not healthy may never return.
+  for (const FoundCard& card : node.cards) {
+    if (card.health != kHealthy) continue;
+    const MutexLock lock(changing_);
+    follow_card(card, records_.bound(), node.running_daemons.contains(card.uuid));
+  }
+  if (!enabled_) restore_others(node.cards);
+}
+
+void ExclusiveCards::follow_card(const FoundCard& card, const std::vector<Record>& bound,
+                                 bool daemon_runs) {
+  const bool changed = modes_.changed(card.uuid);
+  const Wanted wanted = enabled_ ? wanted_mode(bound, card.uuid) : Wanted::kEarlier;
+  if (wanted == Wanted::kEarlier) return note(card.uuid, modes_.restore(card.uuid));
+  if (wanted == Wanted::kAsItIs && !changed) return;
+  const bool is_set = changed && card.compute_mode == nvml::kComputeModeExclusiveProcess;
+  if (!is_set && daemon_runs) note(card.uuid, make_exclusive(card.uuid));
+}
+
+// Tried once for each card. Cards that are not found may have been changed by an earlier process.
+void ExclusiveCards::restore_others(const std::vector<FoundCard>& found) {
+  for (const CardUuid& card : modes_.all_changed()) {
+    if (std::ranges::find(found, card, &FoundCard::uuid) != found.end() || failed(card)) continue;
+    const MutexLock lock(changing_);
+    note(card, modes_.restore(card));
+  }
+}
+
+std::map<CardUuid, bool> ExclusiveCards::exclusive(const std::vector<CardFacts>& cards) const {
+  std::map<CardUuid, bool> exclusive;
+  if (!enabled_) return exclusive;
+  for (const CardFacts& card : cards) exclusive[card.uuid] = modes_.changed(card.uuid);
+  return exclusive;
+}
+
+}  // namespace mgpu::plugin

@@ -1,0 +1,75 @@
+// Keeps programs that do not use MPS off the cards whose shares MPS enforces (--mps-exclusive).
+//
+// A card is exclusive while containers hold parts of it that MPS limits, and has the mode that it
+// had before while a container holds all of it, or none does: a whole card is used without MPS, and
+// by several processes. The mode is changed before a container starts, and follow() corrects what
+// has become different since:
+//
+//   - the last share of a card has ended, or MPS does not enforce shares any more: restored;
+//   - another program or a reload of the driver has changed the mode: set again while the daemon of
+//     the card runs. A daemon that has ended for good had its mode restored by its process;
+//   - the driver is to be released: restored once, since the driver must not be used afterwards.
+//
+// A container with parts of several cards is refused, because a process can use one daemon only.
+#pragma once
+
+#include <atomic>
+#include <map>
+#include <set>
+#include <string>
+#include <vector>
+
+#include "common/base/ids.h"
+#include "common/base/mutex.h"
+#include "common/base/result.h"
+#include "plugin/allocation/record.h"
+#include "plugin/cards/card_source.h"
+#include "plugin/cards/compute_modes.h"
+#include "plugin/state/records.h"
+
+namespace mgpu::plugin {
+
+class ExclusiveCards {
+ public:
+  // Both outlive it.
+  ExclusiveCards(ComputeModes& modes, const Records& records) : modes_(modes), records_(records) {}
+
+  // Whether MPS enforces shares, and cards are to be exclusive. Any thread.
+  void enable(bool enabled) { enabled_ = enabled; }
+  // Why the card must not be offered, one sentence; empty: there is no reason. Blocks while the
+  // driver does. Any thread.
+  std::string problem_of(const CardUuid& card);
+  // Sets the modes of the cards of a container that is about to start, whose record is kept.
+  // Errors: it must not start; one sentence. Blocks while the driver does. Any thread.
+  Result<void> before_start(const Record& record);
+
+  struct Node {
+    std::vector<FoundCard> cards;
+    std::set<CardUuid> running_daemons;
+    bool released = false;
+  };
+  // Blocks while the driver does. One thread, again and again.
+  void follow(const Node& node);
+
+  // For each of these cards whether it is exclusive; empty unless it is enabled. Any thread.
+  std::map<CardUuid, bool> exclusive(const std::vector<CardFacts>& cards) const;
+
+ private:
+  void follow_card(const FoundCard& card, const std::vector<Record>& bound, bool daemon_runs);
+  void restore_others(const std::vector<FoundCard>& found);
+  Result<void> make_exclusive(const CardUuid& card);
+  bool failed(const CardUuid& card);
+  void note(const CardUuid& card, const Result<void>& outcome);
+
+  ComputeModes& modes_;
+  const Records& records_;
+  std::atomic<bool> enabled_ = false;
+  bool was_released_ = false;  // of the thread of follow()
+  // Modes are changed under it, so that follow() does not act on records that have become old.
+  Mutex changing_;
+  Mutex mutex_;
+  std::set<CardUuid> settable_ MGPU_GUARDED_BY(mutex_);
+  std::map<CardUuid, std::string> problems_ MGPU_GUARDED_BY(mutex_);  // of the last change
+};
+
+}  // namespace mgpu::plugin

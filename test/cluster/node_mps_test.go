@@ -1,0 +1,85 @@
+package cluster
+
+import (
+	"fmt"
+	"os"
+	"path/filepath"
+	"strings"
+	"syscall"
+	"testing"
+
+	corev1 "k8s.io/api/core/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+)
+
+// newMPSWorld returns a world with one card, whose shares MPS limits, and the folder of the card's daemon.
+// NVIDIA's MPS control program is a stand-in (test/plugin/cards/fake_mps_control.cc).
+func newMPSWorld(t testing.TB, flags ...string) (*NodeWorld, string) {
+	t.Helper()
+	control := os.Getenv("MGPU_MPS_CONTROL_BINARY")
+	if control == "" {
+		t.Skip("MGPU_MPS_CONTROL_BINARY is not set; test/run.sh sets it")
+	}
+	// The path of a socket has at most 107 bytes.
+	run, err := os.MkdirTemp("/run", "mgpu-test")
+	if err != nil {
+		t.Fatal(err)
+	}
+	folder := filepath.Join(run, "mps", v100(0).UUID)
+	t.Cleanup(func() {
+		var pid, started int
+		text, _ := os.ReadFile(filepath.Join(folder, "daemon"))
+		if _, err := fmt.Sscan(string(text), &pid, &started); err == nil && pid > 1 {
+			_ = syscall.Kill(pid, syscall.SIGKILL)
+		}
+		_ = os.RemoveAll(run)
+	})
+	flags = append([]string{"--isolation", "mps", "--mps-control", control, "--run-dir", run}, flags...)
+	return newNodeWorld(t, v100s(1), flags...), folder
+}
+
+// A program that ignores SIGTERM is killed at the end of its grace period. Until then it must not be a client
+// any more, and its neighbour on the card stays one.
+func TestNodeEndsClientsOfMPSBeforeTheirContainerIsKilled(t *testing.T) {
+	world, folder := newMPSWorld(t, "--mps-end-clients", "18s")
+	for _, name := range []string{"ends", "stays"} {
+		world.createBound(t, world.pod(name).share(30, 1024).ignoringTermination(), "0")
+	}
+	ends, stays := world.waitRunning(t, "ends"), world.waitRunning(t, "stays")
+	client, neighbour := world.node.pidOf(t, ends, "c0"), world.node.pidOf(t, stays, "c0")
+	world.uses(t, map[*corev1.Pod]int64{ends: 500, stays: 500}, 1)
+	for _, pod := range []*corev1.Pod{ends, stays} {
+		world.waitMetric(t, 1, "mgpu_container_processes", fmt.Sprintf("pod=%q", pod.Name))
+	}
+	behaviour := filepath.Join(folder, "behaviour")
+	text := fmt.Sprintf("clients %d %d\n", neighbour, client)
+	if err := os.WriteFile(behaviour+".new", []byte(text), 0o644); err != nil {
+		t.Fatal(err)
+	}
+	if err := os.Rename(behaviour+".new", behaviour); err != nil {
+		t.Fatal(err)
+	}
+	calls := func() string {
+		text, _ := os.ReadFile(filepath.Join(folder, "calls"))
+		return string(text)
+	}
+	if got := calls(); strings.Contains(got, "terminate_client") {
+		t.Fatalf("a client was ended before its pod was deleted: %s", got)
+	}
+
+	err := plane.admin.CoreV1().Pods(world.namespace).Delete(world.ctx, "ends", metav1.DeleteOptions{})
+	if err != nil {
+		t.Fatal(err)
+	}
+	waitFor(t, sampledLimit, "the client to be ended", func() (bool, string) {
+		got := calls()
+		return strings.Contains(got, fmt.Sprintf("terminate_client 4242 %d\n", client)), got
+	})
+	if err := syscall.Kill(client, 0); err != nil {
+		t.Errorf("the process of the client had ended before: %v", err)
+	}
+	if got := calls(); strings.Count(got, "terminate_client") != 1 {
+		t.Errorf("the daemon was told %s, want that one client is ended", got)
+	}
+	world.checkSame(t, []*corev1.Pod{stays})
+}

@@ -1,0 +1,66 @@
+// The agent with --mps-exclusive, from the start of a container to the release of the driver.
+#include <gmock/gmock.h>
+
+#include "plugin/cards/mps_process.h"
+#include "test/plugin/agent/agent_world.h"
+#include "test/plugin/cards/fake_driver.h"
+
+namespace mgpu::plugin {
+namespace {
+
+using test::device_ids;
+using test::eventually;
+using testing::HasSubstr;
+
+class ExclusiveAgentTest : public test::AgentTest {
+ public:
+  ExclusiveAgentTest() { driver_.set_scenario("card GPU-0\ncard GPU-1\n"); }
+  ~ExclusiveAgentTest() override {
+    end();
+    for (const char* card : {"GPU-0", "GPU-1"}) {
+      const auto daemon = known_mps_daemon(mps_folders(path("/run"), CardUuid(card)));
+      if (daemon) kill_mps_daemon(*daemon);
+    }
+  }
+  AgentSettings settings() const {
+    AgentSettings settings = AgentTest::settings();
+    settings.isolation = IsolationMode::kMps;
+    settings.mps_control = beside_the_test("fake_mps_control");
+    settings.mps_exclusive = true;
+    settings.nvml_calls.libraries = {beside_the_test("fake_nvml.so")};
+    settings.nvml_calls.timeout = std::chrono::hours(1);
+    return settings;
+  }
+  bool becomes(const std::string& card, const std::string& mode) const {
+    return eventually([&] { return driver_.mode(card) == mode; });
+  }
+
+  FakeDriver driver_;
+};
+
+TEST_F(ExclusiveAgentTest, TheCardOfAShareIsExclusiveUntilTheDriverIsReleased) {
+  start_ready(settings());
+  api_.create("a", {{"main", 30, 1'000, "1"}});
+  const std::string allocation = allocate("a", device_ids(30));
+  // The daemon of the card starts meanwhile.
+  ASSERT_TRUE(eventually([this] { return pre_start(device_ids(30)) == "started"; }));
+  EXPECT_EQ(driver_.mode("GPU-1"), "3");
+  EXPECT_EQ(injected(allocation, "CUDA_MPS_PIPE_DIRECTORY"), "/run/mgpu/mps");
+  EXPECT_THAT(get("/metrics").body, HasSubstr("mgpu_mps_exclusive{uuid=\"GPU-1\"} 1"));
+  EXPECT_THAT(get("/metrics").body, HasSubstr("mgpu_mps_exclusive{uuid=\"GPU-0\"} 0"));
+  api_.call(kube::Method::kPatch, "/api/v1/nodes/n1",
+            Json{{"metadata", {{"labels", {{contract().release, "true"}}}}}}.dump());
+  EXPECT_TRUE(becomes("GPU-1", "0"));
+}
+
+TEST_F(ExclusiveAgentTest, AWholeCardIsUsedWithoutMpsAndHasItsEarlierMode) {
+  driver_.set_mode("GPU-0", 1);
+  start_ready(settings());
+  api_.create("a", {{"main", 100, 1'000, "0"}});
+  allocate("a", device_ids(100));
+  EXPECT_EQ(pre_start(device_ids(100)), "started");
+  EXPECT_EQ(driver_.mode("GPU-0"), "1");
+}
+
+}  // namespace
+}  // namespace mgpu::plugin
