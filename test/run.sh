@@ -600,7 +600,8 @@ stage_skew() {
   export MGPU_DEVICE_PLUGIN_BINARY=$PWD/build/release/plugin/mgpu-device-plugin
   export MGPU_MPS_CONTROL_BINARY=$PWD/build/release/test/fake_mps_control
   run_cluster_test skew -test.run "${MGPU_TEST:-$skew_tests}" -test.skip "$skew_chart_tests"
-  export MGPU_HELM_BINARY=$helm MGPU_IMAGES_FOLDER=$scratch/images
+  export MGPU_HELM_BINARY=$helm MGPU_IMAGES_FOLDER=$scratch/images MGPU_ETCD_TOOLS_FOLDER=$etcd
+  export MGPU_KUBECTL_MGPU_BINARY=$PWD/build/release/extender/kubectl-mgpu
   run_cluster_test skew-chart -test.run "${MGPU_TEST:-$skew_tests}" -test.skip "$skew_other_tests"
   unset MGPU_HELM_BINARY
 }
