@@ -581,6 +581,12 @@ stage_failover() {
   build release mgpu-extender || return 1
   export MGPU_EXTENDER_BINARY=$PWD/build/release/extender/mgpu-extender
   export MGPU_FAILOVER_RUNS=${MGPU_FAILOVER_RUNS:-5}
+  if [[ -n ${MGPU_FAILOVER_KUBE_PROXY-} ]]; then
+    prepare_install || return 1
+    export MGPU_HELM_BINARY=$helm MGPU_IMAGES_FOLDER=$scratch/images
+    run_cluster_test failover -test.run '^TestFailoverServiceTimes$' -test.timeout 12h
+    return
+  fi
   run_cluster_test failover -test.run '^TestFailoverTimes$' -test.timeout 12h
 }
 
