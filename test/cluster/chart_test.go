@@ -376,7 +376,7 @@ func TestChartRunsTheDaemonsOfMPSWhereTheyMayBeUsed(t *testing.T) {
 			t.Fatal(err)
 		}
 		sets := byName(readObjects(t, text), "DaemonSet")
-		if _, runs := sets["DaemonSet/mgpu-mps"]; runs != want {
+		if _, runs := sets["DaemonSet mgpu-mps in mgpu-system"]; runs != want {
 			t.Errorf("%s: the chart has mgpu-mps: %v, want %v", flags, runs, want)
 		}
 		if strings.Contains(text, "--mps-service") != want || strings.Contains(text, "--min-core=3") != want {
