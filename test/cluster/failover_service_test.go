@@ -49,7 +49,7 @@ func newServiceWorld(t *testing.T) *serviceWorld {
 	t.Helper()
 	release := installed(t)
 	world := &serviceWorld{release: release, ReplicaWorld: &ReplicaWorld{t: t,
-		World: &World{ctx: release.ctx, namespace: newNamespace(release.ctx, t)}}}
+		World: &World{ctx: release.ctx, namespace: release.namespace}}}
 	world.nodes = plane.createNodes(world.ctx, t, world.namespace+"-", timesNodes)
 	for _, node := range world.nodes {
 		world.label(node, "")
