@@ -307,21 +307,35 @@ func TestChartHasTheValuesOfTheDocumentation(t *testing.T) {
 		t.Fatal(err)
 	}
 	values := readObjects(t, string(text))[0].Object
-	document, err := os.ReadFile(deployPath("INSTALL.md"))
+	pages, err := filepath.Glob(deployPath("*.md"))
 	if err != nil {
 		t.Fatal(err)
 	}
-	named := regexp.MustCompile("(?:`|--set )((?:extender|devicePlugin|mps|scheduler|policies|metrics|test)(?:\\.[A-Za-z]+)+)").
-		FindAllStringSubmatch(string(document), -1)
-	if len(named) < 20 {
-		t.Fatalf("deploy/INSTALL.md names the values %v only", named)
-	}
-	for _, name := range named {
-		if _, found, err := unstructured.NestedFieldNoCopy(values, strings.Split(name[1], ".")...); !found || err != nil {
-			t.Errorf("deploy/INSTALL.md names the value %s, which the chart does not have", name[1])
+	count := 0
+	for _, page := range pages {
+		document, err := os.ReadFile(page)
+		if err != nil {
+			t.Fatal(err)
+		}
+		for _, name := range valueName.FindAllStringSubmatch(string(document), -1) {
+			path := strings.Split(name[1], ".")
+			if slices.Contains([]string{"go", "yaml"}, path[len(path)-1]) {
+				continue // a file
+			}
+			count++
+			if _, found, err := unstructured.NestedFieldNoCopy(values, path...); !found || err != nil {
+				t.Errorf("deploy/%s names the value %s, which the chart does not have", filepath.Base(page), name[1])
+			}
 		}
 	}
+	if count < 40 {
+		t.Errorf("the pages name %d values only", count)
+	}
 }
+
+// valueName matches a value of the chart in a page.
+var valueName = regexp.MustCompile("(?:`|--set )" +
+	`((?:extender|devicePlugin|mps|scheduler|policies|migration|networkPolicy|metrics|test)(?:\.[A-Za-z]+)+)`)
 
 // A node is chosen by any of the labels, and the label of mgpu excludes it.
 func TestChartChoosesNodesByTheirLabels(t *testing.T) {
