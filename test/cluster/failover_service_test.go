@@ -4,6 +4,7 @@ import (
 	"path/filepath"
 	"slices"
 	"strings"
+	"sync"
 	"testing"
 	"time"
 
@@ -17,6 +18,8 @@ type serviceWorld struct {
 	*ReplicaWorld
 	release *Release
 	clock   *failoverClock
+	mutex   sync.Mutex
+	rules   [][]string // of iptables, which drop packets
 }
 
 // TestFailoverServiceTimes runs only where MGPU_FAILOVER_RUNS is set; bench/failover.sh --kube-proxy sets it. It checks
@@ -29,6 +32,7 @@ func TestFailoverServiceTimes(t *testing.T) {
 		end  func(leader string)
 	}{
 		{"the leader is killed, and its container starts again", world.kill},
+		{"the network of the leader is lost", world.cutOff},
 		{"the pod of the leader is deleted", world.deletePod},
 	} {
 		var times []failoverTimes
@@ -36,6 +40,7 @@ func TestFailoverServiceTimes(t *testing.T) {
 			world.release.rollOut(t)
 			leader := world.leaderPod()
 			one, began := world.measure(world.clock, func() { kind.end(leader) })
+			world.mend()
 			one.parts = world.clock.parts(began, world.decidesSince(began))
 			t.Logf("%s: %v, no pod bound for %v", kind.name, one.parts, one.first)
 			times = append(times, one)
@@ -58,6 +63,7 @@ func newServiceWorld(t *testing.T) *serviceWorld {
 	world.startSchedulerOfService()
 	world.history = plane.beginHistory(world.ctx, t, world.namespace)
 	world.clock = world.newFailoverClockOf(releaseNamespace, true)
+	t.Cleanup(world.mend)
 	return world
 }
 
@@ -119,6 +125,35 @@ func (w *serviceWorld) deletePod(leader string) {
 	if err := plane.admin.CoreV1().Pods(releaseNamespace).Delete(w.ctx, leader, metav1.DeleteOptions{}); err != nil {
 		w.t.Error(err)
 	}
+}
+
+// cutOff drops all packets from and to the pod, as when its machine has lost its power: nobody answers that a connection
+// has ended.
+func (w *serviceWorld) cutOff(leader string) {
+	address := get(w.ctx, w.t, releaseNamespace, leader).Status.PodIP
+	w.mutex.Lock()
+	defer w.mutex.Unlock()
+	for _, chain := range []string{"INPUT", "OUTPUT", "FORWARD"} {
+		for _, direction := range []string{"--source", "--destination"} {
+			rule := []string{chain, direction, address, "--jump", "DROP"}
+			if output, err := runTool("iptables", append([]string{"--insert"}, rule...)...); err != nil {
+				w.t.Error(output, err)
+			}
+			w.rules = append(w.rules, rule)
+		}
+	}
+}
+
+// mend removes the rules of cutOff.
+func (w *serviceWorld) mend() {
+	w.mutex.Lock()
+	defer w.mutex.Unlock()
+	for _, rule := range w.rules {
+		if output, err := runTool("iptables", append([]string{"--delete"}, rule...)...); err != nil {
+			w.t.Error(output, err)
+		}
+	}
+	w.rules = nil
 }
 
 // decidesSince returns when the leader that followed began to decide, by its log.
