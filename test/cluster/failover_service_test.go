@@ -32,8 +32,8 @@ func TestFailoverServiceTimes(t *testing.T) {
 		end  func(leader string)
 	}{
 		{"the leader is killed, and its container starts again", world.kill},
-		{"the network of the leader is lost", world.cutOff},
 		{"the pod of the leader is deleted", world.deletePod},
+		{"the network of the leader is lost", world.cutOff},
 	} {
 		var times []failoverTimes
 		for range runs {
