@@ -4,6 +4,8 @@
 #
 #   bench/failover.sh              five runs of each; takes some minutes
 #   bench/failover.sh --runs 20
+#   bench/failover.sh --kube-proxy    two replicas of the chart, which kube-scheduler reaches through kube-proxy; needs
+#                                     root, and no other kubelet on the machine
 #
 # It prints the least, the median and the greatest time of each part in seconds. The last line is
 # "N passed, N failed".
@@ -16,14 +18,17 @@ fail_usage() {
 }
 
 runs=5
+kube_proxy=
 while [[ $# -gt 0 ]]; do
   case $1 in
     --runs)
       [[ ${2-} =~ ^[1-9][0-9]{0,2}$ ]] || fail_usage "--runs: \"${2-}\" is not a number from 1 to 999"
       runs=$2
+      shift
       ;;
-    *) fail_usage "\"$1\" is not a flag; want --runs" ;;
+    --kube-proxy) kube_proxy=1 ;;
+    *) fail_usage "\"$1\" is not a flag; want --runs or --kube-proxy" ;;
   esac
-  shift 2
+  shift
 done
-MGPU_FAILOVER_RUNS=$runs exec bash test/run.sh failover
+MGPU_FAILOVER_RUNS=$runs MGPU_FAILOVER_KUBE_PROXY=$kube_proxy exec bash test/run.sh failover

@@ -26,8 +26,8 @@
 # install  renders deploy/chart, and installs it with helm and images on a whole cluster, also with
 #          kube-controller-manager and kube-proxy; the installations are skipped without root
 #
-# skew     tests this version of mgpu beside the previous one with a real kubelet, and with kube-scheduler 1.22; needs
-#          root and the whole history
+# skew     tests this version of mgpu beside two earlier ones with a real kubelet, the upgrade of the chart on a whole
+#          cluster, and kube-scheduler 1.22; needs root and the whole history
 # old-kubelets
 #          runs tests of the stage node with kubelet 1.25, 1.28 and 1.31, or the versions in MGPU_KUBELETS; needs root
 # node-slow
@@ -72,6 +72,9 @@ readonly slow_node_tests='^TestNode(WithoutDriftsReportsNone|DriftOfDevicesThatK
 readonly web_tests='^TestWeb'
 readonly install_tests='^Test(Install|Chart)'
 readonly skew_tests='^TestSkew'
+# These need a whole cluster, as the stage install; the others come first.
+readonly skew_chart_tests='^TestSkewChart'
+readonly skew_other_tests='^TestSkew([^C]|C[^h])'
 readonly simulation_time=60s
 # The first seed of a day. Each process adds its number to it, and the number of processes from one history to
 # the next.
@@ -450,18 +453,21 @@ build_kubelet() { # folder
     -X $package.gitVersion=v$version -X $package.gitMajor=1 -X $package.gitMinor=${kubelet#1.}" tool)
 }
 
-# Builds the commit in previous-version as users run it, and adds its rights.
+# Builds the commit `previous` as users run it, and adds its rights, its chart and its images, where it has them.
 build_previous() { # folder
-  local previous source=$1/source
-  previous=$(cat test/cluster/previous-version)
+  local source=$1/source
   git cat-file -e "$previous^{commit}" 2>/dev/null || {
-    printf 'run.sh: test/cluster/previous-version names the commit %s, which this clone does not have; %s\n' "$previous" \
-      'fetch it with git fetch --unshallow'
+    printf 'run.sh: a file test/cluster/previous-* names the commit %s, which this clone does not have; %s\n' \
+      "$previous" 'fetch it with git fetch --unshallow'
     return 1
   }
   rm -rf "$source" && mkdir -p "$source" && git archive "$previous" | tar -x -C "$source" || return 1
   (cd "$source" && export CCACHE_BASEDIR=$PWD && cmake --preset release --log-level=WARNING >/dev/null &&
     nice ninja -C build/release -j "$jobs" mgpu-extender mgpu-device-plugin mgpu-mps) || return 1
+  if [[ -f $source/deploy/images/build.sh ]]; then
+    bash "$source/deploy/images/build.sh" --repository mgpu.test --tag previous "$1/images" \
+      mgpu-extender mgpu-device-plugin mgpu-mps || return 1
+  fi
   cp "$source"/build/release/extender/mgpu-extender "$source"/build/release/plugin/mgpu-{device-plugin,mps} "$1/" &&
     cp -r "$source/deploy" "$1/deploy" && rm -rf "$source"
 }
@@ -602,23 +608,35 @@ stage_failover() {
   build release mgpu-extender || return 1
   export MGPU_EXTENDER_BINARY=$PWD/build/release/extender/mgpu-extender
   export MGPU_FAILOVER_RUNS=${MGPU_FAILOVER_RUNS:-5}
+  if [[ -n ${MGPU_FAILOVER_KUBE_PROXY-} ]]; then
+    prepare_install || return 1
+    export MGPU_HELM_BINARY=$helm MGPU_IMAGES_FOLDER=$scratch/images
+    run_cluster_test failover -test.run '^TestFailoverServiceTimes$' -test.timeout 12h
+    return
+  fi
   run_cluster_test failover -test.run '^TestFailoverTimes$' -test.timeout 12h
 }
 
 # Uses the release build.
 stage_skew() {
   local built previous
-  prepare_runtime || return 1
-  build release mgpu-extender mgpu-device-plugin mgpu-mps fake_mps_control || return 1
+  prepare_install || return 1
   previous=$(cat test/cluster/previous-version)
   build_once "previous-${previous::12}" "mgpu ${previous::12}" test/cluster/previous-version || return 1
   export MGPU_PREVIOUS_FOLDER=$built
+  previous=$(cat test/cluster/previous-chart)
+  build_once "previous-${previous::12}" "mgpu ${previous::12}" test/cluster/previous-chart || return 1
+  export MGPU_PREVIOUS_CHART_FOLDER=$built
   build_once legacy "kube-scheduler 1.22" test/cluster/legacy/{go.mod,go.sum,main.go} || return 1
   export MGPU_LEGACY_SCHEDULER_BINARY=$built/legacy
   export MGPU_EXTENDER_BINARY=$PWD/build/release/extender/mgpu-extender
   export MGPU_DEVICE_PLUGIN_BINARY=$PWD/build/release/plugin/mgpu-device-plugin
   export MGPU_MPS_CONTROL_BINARY=$PWD/build/release/test/fake_mps_control
-  run_cluster_test skew -test.run "${MGPU_TEST:-$skew_tests}"
+  run_cluster_test skew -test.run "${MGPU_TEST:-$skew_tests}" -test.skip "$skew_chart_tests"
+  export MGPU_HELM_BINARY=$helm MGPU_IMAGES_FOLDER=$scratch/images MGPU_ETCD_TOOLS_FOLDER=$etcd
+  export MGPU_KUBECTL_MGPU_BINARY=$PWD/build/release/extender/kubectl-mgpu
+  run_cluster_test skew-chart -test.run "${MGPU_TEST:-$skew_tests}" -test.skip "$skew_other_tests"
+  unset MGPU_HELM_BINARY
 }
 
 # Uses the release build, or another program. The kills and the users depend on the seed.

@@ -61,7 +61,8 @@ class WasteVerb final : public Verb {
     options.add_text(
         "prometheus-matcher",
         "label matchers of the series of device plugins in Prometheus, without braces; "
-        "if empty, series of all jobs count, also those that pods of tenants export",
+        "if empty, series of all jobs count, also those that pods of tenants export; needs "
+        "--prometheus-url",
         matcher_);
     options.add_number(
         "margin",
@@ -102,10 +103,15 @@ class WasteVerb final : public Verb {
     const auto config = promql::prometheus_config(prometheus_);
     if (!config) return config.error();
     if (prometheus_.url.empty()) {
-      if (since_ == kShortSince && until_.empty()) return {};
-      return error(
-          "--since and --until need --prometheus-url; the device plugins have sums since the "
-          "start of their accounts");
+      if (since_ != kShortSince || !until_.empty()) {
+        return error(
+            "--since and --until need --prometheus-url; the device plugins have sums since the "
+            "start of their accounts");
+      }
+      if (matcher_ != kMatcherDefault) {
+        return error("--prometheus-matcher requires --prometheus-url");
+      }
+      return {};
     }
     if (auto checked = check_matcher(matcher_); !checked) return checked;
     if (!until_.empty() && !parse_time(until_)) {

@@ -28,11 +28,16 @@ import (
 // renderChart returns what `helm template` prints. The flags are those of helm.
 func renderChart(t testing.TB, flags ...string) (string, error) {
 	t.Helper()
+	return renderChartAt(t, deployPath("chart"), flags...)
+}
+
+func renderChartAt(t testing.TB, chart string, flags ...string) (string, error) {
+	t.Helper()
 	binary := os.Getenv("MGPU_HELM_BINARY")
 	if binary == "" {
 		t.Skip("MGPU_HELM_BINARY is not set; test/run.sh install sets it")
 	}
-	command := exec.Command(binary, append([]string{"template", releaseName, deployPath("chart"),
+	command := exec.Command(binary, append([]string{"template", releaseName, chart,
 		"--namespace", releaseNamespace}, flags...)...)
 	command.Env = []string{"HOME=" + t.TempDir()}
 	var said bytes.Buffer

@@ -100,13 +100,15 @@ func TestChartRefusesWrongValues(t *testing.T) {
 			"expected more than renewDeadlineSeconds, which is 15",
 		"extender.leaderElection.retrySeconds=10": "extender.leaderElection.renewDeadlineSeconds: is 10; " +
 			"expected more than retrySeconds, which is 10",
-		"devicePlugin.isolation=auto":       "at '/devicePlugin/isolation': value must be one of 'none', 'mps', 'driver'",
+		"devicePlugin.isolation=mig":        "at '/devicePlugin/isolation': value must be one of 'none', 'mps', 'driver', 'auto'",
 		"devicePlugin.cardsFile=cards.yaml": `devicePlugin.cardsFile: is "cards.yaml"; expected an absolute path on the node`,
 		"devicePlugin.stateDir=/var/lib/mgpu/": `devicePlugin.stateDir: is "/var/lib/mgpu/"; expected an absolute path on the node ` +
 			"without a / at its end",
 		"devicePlugin.maxUnavailable=0": "at '/devicePlugin/maxUnavailable'",
 		"devicePlugin.injection=device-nodes,devicePlugin.isolation=mps": "devicePlugin.injection: is device-nodes; " +
 			"devicePlugin.isolation=mps expects auto or cdi",
+		"devicePlugin.injection=device-nodes,devicePlugin.isolation=auto": "devicePlugin.injection: is device-nodes; " +
+			"devicePlugin.isolation=auto expects auto or cdi",
 		"devicePlugin.tolerations[0].operator=Is": "at '/devicePlugin/tolerations/0/operator': value must be one of",
 		"resourceDomain=GPUs":                     `resourceDomain: is "GPUs"; expected a DNS name with a dot`,
 		"listenAddress=127.0.0.1":                 "at '/listenAddress': value must be one of '0.0.0.0', '::'",
@@ -122,7 +124,7 @@ func TestChartRefusesWrongValues(t *testing.T) {
 		"profiles[0].name=a,profiles[0].computeFactor=0":  "at '/profiles/0/computeFactor': minimum: got 0, want 1",
 		"profiles[0].name=a,profiles[0].computeFactor=11": "at '/profiles/0/computeFactor': maximum: got 11, want 10",
 		"profiles[0].name=a,profiles[0].memoryFactor=2":   "at '/profiles/0': additional properties 'memoryFactor' not allowed",
-		"profiles[0].name=a,profiles[0].isolation=auto":   "at '/profiles/0/isolation': value must be one of 'none', 'mps', 'driver'",
+		"profiles[0].name=a,profiles[0].isolation=mig":    "at '/profiles/0/isolation': value must be one of 'none', 'mps', 'driver', 'auto'",
 		"profiles[0].name=a,profiles[0].policy=random":    "at '/profiles/0/policy': 'random' does not match pattern",
 		"profiles[0].name=a b":                            `profiles[0].name: is "a b"; expected the value of a label`,
 		"profiles[0].name=a,profiles[1].name=a":           `profiles[1].name: is "a"; expected a name that no other profile has`,
@@ -305,21 +307,35 @@ func TestChartHasTheValuesOfTheDocumentation(t *testing.T) {
 		t.Fatal(err)
 	}
 	values := readObjects(t, string(text))[0].Object
-	document, err := os.ReadFile(deployPath("INSTALL.md"))
+	pages, err := filepath.Glob(deployPath("*.md"))
 	if err != nil {
 		t.Fatal(err)
 	}
-	named := regexp.MustCompile("(?:`|--set )((?:extender|devicePlugin|mps|scheduler|policies|metrics|test)(?:\\.[A-Za-z]+)+)").
-		FindAllStringSubmatch(string(document), -1)
-	if len(named) < 20 {
-		t.Fatalf("deploy/INSTALL.md names the values %v only", named)
-	}
-	for _, name := range named {
-		if _, found, err := unstructured.NestedFieldNoCopy(values, strings.Split(name[1], ".")...); !found || err != nil {
-			t.Errorf("deploy/INSTALL.md names the value %s, which the chart does not have", name[1])
+	count := 0
+	for _, page := range pages {
+		document, err := os.ReadFile(page)
+		if err != nil {
+			t.Fatal(err)
+		}
+		for _, name := range valueName.FindAllStringSubmatch(string(document), -1) {
+			path := strings.Split(name[1], ".")
+			if slices.Contains([]string{"go", "yaml"}, path[len(path)-1]) {
+				continue // a file
+			}
+			count++
+			if _, found, err := unstructured.NestedFieldNoCopy(values, path...); !found || err != nil {
+				t.Errorf("deploy/%s names the value %s, which the chart does not have", filepath.Base(page), name[1])
+			}
 		}
 	}
+	if count < 40 {
+		t.Errorf("the pages name %d values only", count)
+	}
 }
+
+// valueName matches a value of the chart in a page.
+var valueName = regexp.MustCompile("(?:`|--set )" +
+	`((?:extender|devicePlugin|mps|scheduler|policies|migration|networkPolicy|metrics|test)(?:\.[A-Za-z]+)+)`)
 
 // A node is chosen by any of the labels, and the label of mgpu excludes it.
 func TestChartChoosesNodesByTheirLabels(t *testing.T) {
@@ -356,4 +372,29 @@ func cardNodeTerms(t *testing.T) [][]corev1.NodeSelectorTerm {
 		t.Fatalf("the chart has %d DaemonSets, want those of the device plugin and of MPS", len(all))
 	}
 	return all
+}
+
+// A node without limits by the driver uses MPS, so that the daemons have to run.
+func TestChartRunsTheDaemonsOfMPSWhereTheyMayBeUsed(t *testing.T) {
+	for flags, want := range map[string]bool{
+		"devicePlugin.isolation=none":                            false,
+		"devicePlugin.isolation=driver":                          false,
+		"devicePlugin.isolation=mps":                             true,
+		"devicePlugin.isolation=auto":                            true,
+		"profiles[0].name=a,profiles[0].isolation=auto":          true,
+		"profiles[0].name=a,profiles[0].minimumCore=10":          false,
+		"devicePlugin.isolation=auto,devicePlugin.enabled=false": false,
+	} {
+		text, err := renderChart(t, "--set", flags)
+		if err != nil {
+			t.Fatal(err)
+		}
+		sets := byName(readObjects(t, text), "DaemonSet")
+		if _, runs := sets["DaemonSet mgpu-mps in mgpu-system"]; runs != want {
+			t.Errorf("%s: the chart has mgpu-mps: %v, want %v", flags, runs, want)
+		}
+		if strings.Contains(text, "--mps-service") != want || strings.Contains(text, "--min-core=3") != want {
+			t.Errorf("%s: the device plugin watches daemons, or the extender has a least share for MPS; want %v", flags, want)
+		}
+	}
 }

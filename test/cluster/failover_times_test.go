@@ -49,6 +49,13 @@ const (
 
 // TestFailoverTimes runs only where MGPU_FAILOVER_RUNS is set; bench/failover.sh sets it. It checks no times.
 func TestFailoverTimes(t *testing.T) {
+	runs := failoverRuns(t)
+	t.Run("replicas", func(t *testing.T) { measureReplicas(t, runs) })
+	t.Run("machines", func(t *testing.T) { measureMachines(t, runs) })
+}
+
+func failoverRuns(t *testing.T) int {
+	t.Helper()
 	text := os.Getenv("MGPU_FAILOVER_RUNS")
 	if text == "" {
 		t.Skip("MGPU_FAILOVER_RUNS is not set; bench/failover.sh sets it")
@@ -57,8 +64,7 @@ func TestFailoverTimes(t *testing.T) {
 	if err != nil || runs < 1 || runs > 999 {
 		t.Fatalf("MGPU_FAILOVER_RUNS is %q, want a number from 1 to 999", text)
 	}
-	t.Run("replicas", func(t *testing.T) { measureReplicas(t, runs) })
-	t.Run("machines", func(t *testing.T) { measureMachines(t, runs) })
+	return runs
 }
 
 // measureReplicas measures two replicas behind a Service.
@@ -122,13 +128,18 @@ type failoverClock struct {
 }
 
 func (w *ReplicaWorld) newFailoverClock(hasEndpoint bool) *failoverClock {
+	return w.newFailoverClockOf(w.namespace, hasEndpoint)
+}
+
+// newFailoverClockOf returns a clock for extenders in another namespace than that of the pods.
+func (w *ReplicaWorld) newFailoverClockOf(extenders string, hasEndpoint bool) *failoverClock {
 	clock := &failoverClock{hasEndpoint: hasEndpoint, bound: map[string]bool{}}
-	follow(w, plane.admin.CoordinationV1().Leases(w.namespace).Watch, func(lease *coordinationv1.Lease) {
+	follow(w, plane.admin.CoordinationV1().Leases(extenders).Watch, func(lease *coordinationv1.Lease) {
 		if holder := lease.Spec.HolderIdentity; holder != nil && *holder != "" {
 			clock.note(func(now time.Time) { setAt(&clock.holder, *holder, &clock.taken, now) })
 		}
 	})
-	follow(w, plane.admin.DiscoveryV1().EndpointSlices(w.namespace).Watch, func(slice *discoveryv1.EndpointSlice) {
+	follow(w, plane.admin.DiscoveryV1().EndpointSlices(extenders).Watch, func(slice *discoveryv1.EndpointSlice) {
 		if len(slice.Endpoints) > 0 {
 			clock.note(func(now time.Time) { setAt(&clock.address, slice.Endpoints[0].Addresses[0], &clock.moved, now) })
 		}
@@ -248,15 +259,22 @@ func (r *Replica) logTime(after time.Time, text string) time.Time {
 	if err != nil {
 		r.t.Fatal(err)
 	}
-	for line := range strings.Lines(string(log)) {
+	at, found := logTimeIn(string(log), after, text)
+	if !found {
+		r.t.Fatalf("%s has no line with %q after %v", r.extender.logPath, text, after)
+	}
+	return at
+}
+
+func logTimeIn(log string, after time.Time, text string) (at time.Time, found bool) {
+	for line := range strings.Lines(log) {
 		stamp, rest, _ := strings.Cut(line, " ")
 		at, err := time.Parse(logTimeLayout, stamp)
 		if err == nil && at.After(after) && strings.Contains(" "+rest, text) {
-			return at
+			return at, true
 		}
 	}
-	r.t.Fatalf("%s has no line with %q after %v", r.extender.logPath, text, after)
-	return after
+	return after, false
 }
 
 // logTimes prints the least, the median and the greatest time of each part and of their sum, in seconds.

@@ -250,6 +250,8 @@ func (w *ReplicaWorld) holder() string {
 func (w *ReplicaWorld) pod(name string) *PodBuilder {
 	builder := newPod(w.namespace, name).scheduler(w.name())
 	builder.pod.Spec.NodeSelector = map[string]string{worldLabel: w.name(), slotLabel: ""}
+	// Where there is kube-controller-manager, it taints nodes without kubelet, and those of a world are for its pods.
+	builder.pod.Spec.Tolerations = []corev1.Toleration{{Operator: corev1.TolerationOpExists}}
 	return builder
 }
 

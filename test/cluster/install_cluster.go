@@ -27,7 +27,7 @@ clusterCIDR: {pods}
 hostnameOverride: {node}
 conntrack: {maxPerCore: 0}
 # Pods on one bridge reach a Service only by the host.
-iptables: {masqueradeAll: true, localhostNodePorts: false, syncPeriod: 10s, minSyncPeriod: 100ms}
+iptables: {masqueradeAll: true, localhostNodePorts: false, {periods}}
 healthzBindAddress: 127.0.0.1:{health}
 metricsBindAddress: 127.0.0.1:{metrics}
 `
@@ -108,6 +108,14 @@ func (f *FullCluster) startControllers(plane *ControlPlane) error {
 	})
 }
 
+// proxyPeriods returns how soon kube-proxy follows changes: by default where times are measured, else sooner.
+func proxyPeriods() string {
+	if os.Getenv("MGPU_FAILOVER_RUNS") != "" {
+		return "syncPeriod: 30s, minSyncPeriod: 1s"
+	}
+	return "syncPeriod: 10s, minSyncPeriod: 100ms"
+}
+
 // startProxy starts kube-proxy on the node. Does nothing where there are no Services.
 func (f *FullCluster) startProxy(plane *ControlPlane) error {
 	if f == nil {
@@ -122,7 +130,7 @@ func (f *FullCluster) startProxy(plane *ControlPlane) error {
 	}
 	path := filepath.Join(plane.folder, "kube-proxy.yaml")
 	text := strings.NewReplacer("{kubeconfig}", plane.kubeconfig(adminToken), "{pods}", podRange, "{node}", nodeName,
-		"{health}", fmt.Sprint(ports[0]), "{metrics}", fmt.Sprint(ports[1])).Replace(proxyConfig)
+		"{periods}", proxyPeriods(), "{health}", fmt.Sprint(ports[0]), "{metrics}", fmt.Sprint(ports[1])).Replace(proxyConfig)
 	if err := os.WriteFile(path, []byte(text), 0o644); err != nil {
 		return err
 	}

@@ -45,18 +45,28 @@ func (r *Release) runOperations(t testing.TB, begin string, variables ...string)
 // operations runs the block as an administrator does, at the root of the repository.
 func (r *Release) operations(t testing.TB, begin string, variables ...string) (string, error) {
 	t.Helper()
-	blocks := commandsIn(operationsDocument(t))
+	return r.runBlock(t, blockOf(t, "OPERATIONS.md", commandsIn(operationsDocument(t)), begin), variables...)
+}
+
+// blockOf returns the block of a document that begins with these words.
+func blockOf(t testing.TB, document string, blocks []string, begin string) string {
+	t.Helper()
 	at := slices.IndexFunc(blocks, func(block string) bool { return strings.HasPrefix(block, begin) })
 	if at < 0 {
-		t.Fatalf("deploy/OPERATIONS.md has no commands that begin with %q", begin)
+		t.Fatalf("deploy/%s has no commands that begin with %q", document, begin)
 	}
-	command := r.asAdministrator("-c", "set -euo pipefail\n"+blocks[at])
+	return blocks[at]
+}
+
+func (r *Release) runBlock(t testing.TB, block string, variables ...string) (string, error) {
+	t.Helper()
+	command := r.asAdministrator("-c", "set -euo pipefail\n"+block)
 	command.Dir = repositoryPath()
 	command.Env = append(command.Env, "PATH="+r.tools(t)+":/usr/bin:/bin", "NODE="+nodeName)
 	command.Env = append(command.Env, variables...)
 	output, err := command.CombinedOutput()
 	if err != nil {
-		return "", fmt.Errorf("%s: %w: %s", blocks[at], err, output)
+		return "", fmt.Errorf("%s: %w: %s", block, err, output)
 	}
 	return string(output), nil
 }

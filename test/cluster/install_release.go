@@ -34,6 +34,7 @@ const (
 type Release struct {
 	*NodeWorld
 	folder    string // of helm, and of the client certificate of kube-scheduler
+	source    string // the folder deploy of the version that helm installs
 	values    map[string]any
 	scheduler *Process // of the cluster
 }
@@ -49,7 +50,7 @@ func newRelease(t testing.TB) *Release {
 	node.label(t, "true")
 	world := &NodeWorld{ctx: ctx, node: node, namespace: newNamespace(ctx, t),
 		plugin: devicePluginOn(t, node, v100s(2))}
-	release := &Release{NodeWorld: world, folder: t.TempDir()}
+	release := &Release{NodeWorld: world, folder: t.TempDir(), source: deployPath()}
 	release.values = release.firstValues(t)
 	t.Cleanup(func() { release.end(t) })
 	release.useScheduler(t, SchedulerSetup{configuration: "kube-scheduler.yaml", stock: true})
@@ -117,8 +118,7 @@ func (r *Release) firstValues(t testing.TB) map[string]any {
 	}
 }
 
-// importPrograms imports the images that deploy/images/build.sh has made, if the node does not have them, and returns
-// their digests. The node has no registry, so that pods name them by digest only if containerd has that name, too.
+// importPrograms imports the images of this version, if the node does not have them, and returns their digests.
 func (n *Node) importPrograms(t testing.TB) map[string]string {
 	t.Helper()
 	if n.programs != nil {
@@ -128,6 +128,14 @@ func (n *Node) importPrograms(t testing.TB) map[string]string {
 	if folder == "" {
 		t.Fatal("MGPU_IMAGES_FOLDER is not set; test/run.sh install makes the images and sets it")
 	}
+	n.programs = n.importImages(t, folder)
+	return n.programs
+}
+
+// importImages imports the images that deploy/images/build.sh has made in a folder, and returns their digests.
+// The node has no registry, so that pods name them by digest only if containerd has that name, too.
+func (n *Node) importImages(t testing.TB, folder string) map[string]string {
+	t.Helper()
 	var made struct {
 		Images []struct{ Name, Reference, Digest string }
 	}
@@ -149,7 +157,6 @@ func (n *Node) importPrograms(t testing.TB) map[string]string {
 		}
 		digests[image.Name] = image.Digest
 	}
-	n.programs = digests
 	return digests
 }
 
@@ -211,14 +218,16 @@ func (r *Release) flags(t testing.TB, values ...string) []string {
 
 func (r *Release) install(t testing.TB, values ...string) {
 	t.Helper()
-	r.mustHelm(t, append([]string{"install", releaseName, deployPath("chart"), "--create-namespace"},
+	r.mustHelm(t, append([]string{"install", releaseName, r.chart(), "--create-namespace"},
 		r.flags(t, values...)...)...)
 }
 
 func (r *Release) upgrade(t testing.TB, values ...string) {
 	t.Helper()
-	r.mustHelm(t, append([]string{"upgrade", releaseName, deployPath("chart")}, r.flags(t, values...)...)...)
+	r.mustHelm(t, append([]string{"upgrade", releaseName, r.chart()}, r.flags(t, values...)...)...)
 }
+
+func (r *Release) chart() string { return filepath.Join(r.source, "chart") }
 
 func (r *Release) uninstall(t testing.TB) {
 	t.Helper()
@@ -282,7 +291,7 @@ func (r *Release) asAdministrator(arguments ...string) *exec.Cmd {
 // their folder.
 func (r *Release) schedulerFiles(t testing.TB, folder string, flags ...string) string {
 	t.Helper()
-	command := r.asAdministrator(append(append([]string{deployPath("scheduler", "files.sh"),
+	command := r.asAdministrator(append(append([]string{filepath.Join(r.source, "scheduler", "files.sh"),
 		"--namespace", releaseNamespace}, flags...), folder)...)
 	if output, err := command.CombinedOutput(); err != nil {
 		t.Fatalf("files.sh: %v: %s", err, output)

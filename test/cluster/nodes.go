@@ -9,6 +9,7 @@ import (
 	corev1 "k8s.io/api/core/v1"
 	"k8s.io/apimachinery/pkg/api/resource"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/types"
 )
 
 const (
@@ -88,11 +89,18 @@ func (c *ControlPlane) createNodeOf(ctx context.Context, t testing.TB, name stri
 	made.Status.Capacity = shape.capacity()
 	made.Status.Allocatable = made.Status.Capacity
 	made.Status.Conditions = []corev1.NodeCondition{{Type: corev1.NodeReady, Status: corev1.ConditionTrue}}
-	if made, err = nodes.UpdateStatus(ctx, made, metav1.UpdateOptions{}); err != nil {
+	status, err := json.Marshal(map[string]any{"status": made.Status})
+	if err != nil {
 		t.Fatal(err)
 	}
-	made.Spec.Taints = nil // the API server adds a taint to every new node
-	if _, err = nodes.Update(ctx, made, metav1.UpdateOptions{}); err != nil {
+	// kube-controller-manager may write the Node meanwhile.
+	_, err = nodes.Patch(ctx, name, types.MergePatchType, status, metav1.PatchOptions{}, "status")
+	if err != nil {
+		t.Fatal(err)
+	}
+	// The API server adds a taint to every new node.
+	_, err = nodes.Patch(ctx, name, types.MergePatchType, []byte(`{"spec":{"taints":null}}`), metav1.PatchOptions{})
+	if err != nil {
 		t.Fatal(err)
 	}
 }

@@ -31,11 +31,22 @@ func thisVersion(t testing.TB) Version {
 // previousVersion returns the version that the file previous-version names.
 func previousVersion(t testing.TB) Version {
 	t.Helper()
-	folder := os.Getenv("MGPU_PREVIOUS_FOLDER")
+	return builtVersion(t, "previous", "MGPU_PREVIOUS_FOLDER")
+}
+
+// previousVersions returns also the version that the file previous-chart names.
+func previousVersions(t testing.TB) []Version {
+	t.Helper()
+	return []Version{previousVersion(t), builtVersion(t, "previous-chart", "MGPU_PREVIOUS_CHART_FOLDER")}
+}
+
+func builtVersion(t testing.TB, name, variable string) Version {
+	t.Helper()
+	folder := os.Getenv(variable)
 	if folder == "" {
-		t.Skip("MGPU_PREVIOUS_FOLDER is not set; test/run.sh skew builds the previous version and sets it")
+		t.Skip(variable + " is not set; test/run.sh skew builds the version and sets it")
 	}
-	return Version{name: "previous", extender: filepath.Join(folder, "mgpu-extender"),
+	return Version{name: name, extender: filepath.Join(folder, "mgpu-extender"),
 		plugin: filepath.Join(folder, "mgpu-device-plugin"), mps: filepath.Join(folder, "mgpu-mps"),
 		deploy: filepath.Join(folder, "deploy")}
 }
@@ -129,18 +140,22 @@ func (w *SkewWorld) runEveryKind(t testing.TB) []*corev1.Pod {
 	return pods
 }
 
-// checkKept checks that the pods run as before, and that a container that crashes gets the same cards
+// checkKept checks that the pods run as before, and that a container that crashes gets the same cards and limits
 // again.
-func (w *SkewWorld) checkKept(t testing.TB, pods []*corev1.Pod) {
+func (w *NodeWorld) checkKept(t testing.TB, pods []*corev1.Pod) {
 	t.Helper()
 	w.checkSame(t, pods)
 	crashed := pods[0]
-	before := w.node.viewOf(t, crashed, "c0").environment["MGPU_ALLOCATION"]
+	before := w.node.viewOf(t, crashed, "c0").environment
 	w.node.killContainer(t, crashed, "c0")
 	pods[0] = w.waitRestarted(t, crashed.Name, crashed.Status.ContainerStatuses[0].RestartCount+1)
 	w.checkView(t, pods[0])
-	if after := w.node.viewOf(t, pods[0], "c0").environment["MGPU_ALLOCATION"]; after != before {
-		t.Errorf("the container of %s had the allocation %s, and has %s", crashed.Name, before, after)
+	after := w.node.viewOf(t, pods[0], "c0").environment
+	for name, value := range before {
+		ours := strings.HasPrefix(name, "MGPU_") || strings.HasPrefix(name, "NVIDIA_") || strings.HasPrefix(name, "CUDA_")
+		if ours && after[name] != value {
+			t.Errorf("the container of %s had %s=%s, and has %q", crashed.Name, name, value, after[name])
+		}
 	}
 }
 

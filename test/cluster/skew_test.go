@@ -14,18 +14,20 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 )
 
-// The tests of this file run one version of mgpu beside the previous one, on the real node.
+// The tests of this file run one version of mgpu beside an earlier one, on the real node.
 
 const skewCards = 8 // for three pods of each kind, with 210 % of a card together
 
 func TestSkewExtenderIsNewerThanDevicePlugin(t *testing.T) {
-	previous := previousVersion(t)
-	checkSkew(t, thisVersion(t), previous)
+	for _, previous := range previousVersions(t) {
+		t.Run(previous.name, func(t *testing.T) { checkSkew(t, thisVersion(t), previous) })
+	}
 }
 
 func TestSkewDevicePluginIsNewerThanExtender(t *testing.T) {
-	previous := previousVersion(t)
-	checkSkew(t, previous, thisVersion(t))
+	for _, previous := range previousVersions(t) {
+		t.Run(previous.name, func(t *testing.T) { checkSkew(t, previous, thisVersion(t)) })
+	}
 }
 
 // checkSkew checks that pods get exactly their cards, also after both programs were started again.

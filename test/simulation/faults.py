@@ -101,8 +101,9 @@ FAULTS = [
           "a.renew_time == b.renew_time", "a.renew_time >= b.renew_time",
           seeds=TWO_REPLICAS,
           more=(("extender/election/candidate.cc", "  lease_ = lease;\n",
-                 "  const std::string latest = same ? lease_->renew_time : std::string();\n"
-                 "  lease_ = lease;\n  if (same) lease_->renew_time = latest;\n"),)),
+                 "  const bool kept = same && lease.has_value();\n"
+                 "  const std::string latest = kept ? lease_->renew_time : std::string();\n"
+                 "  lease_ = lease;\n  if (kept) lease_->renew_time = latest;\n"),)),
     Fault("a leader does not renew the Lease", "extender/election/leader_election.cc",
           "  events_.on_taken();\n  wait(settings_.retry, &LeaderElection::renew);", "  events_.on_taken();",
           seeds=TWO_REPLICAS),

@@ -95,8 +95,8 @@ readinessProbe:
 
 {{/* Prints "true" if MPS daemons run in pods. */}}
 {{- define "mgpu.mps" -}}
-{{- $mps := eq .Values.devicePlugin.isolation "mps" -}}
-{{- range .Values.profiles }}{{ if eq (default "" .isolation) "mps" }}{{ $mps = true }}{{ end }}{{ end -}}
+{{- $mps := has .Values.devicePlugin.isolation (list "mps" "auto") -}}
+{{- range .Values.profiles }}{{ if has .isolation (list "mps" "auto") }}{{ $mps = true }}{{ end }}{{ end -}}
 {{- if and .Values.devicePlugin.enabled $mps -}}true{{- end -}}
 {{- end }}
 

@@ -166,6 +166,7 @@ TEST_F(WasteVerbTest, RefusesAWrongCommandLine) {
       {{"--prometheus-url", "http://x", "--until", "yesterday"}, "found \"yesterday\""},
       {{"--prometheus-token-file", "t"}, "--prometheus-token-file requires --prometheus-url"},
       {{"--prometheus-ca", "c"}, "--prometheus-ca requires --prometheus-url"},
+      {{"--prometheus-matcher", "job=\"x\""}, "--prometheus-matcher requires --prometheus-url"},
       {{"--prometheus-url", "x"}, "--prometheus-url must be http:// or https://"},
       {{"--prometheus-url", "http://x", "--since", "1m"}, "--since"},
       {{"--prometheus-url", "http://x", "--prometheus-matcher", "{job=\"x\"}"},

@@ -1,0 +1,130 @@
+package cluster
+
+import (
+	"os"
+	"path/filepath"
+	"regexp"
+	"slices"
+	"strings"
+	"testing"
+
+	corev1 "k8s.io/api/core/v1"
+	"sigs.k8s.io/yaml"
+)
+
+// The tests of this file run the commands of deploy/INSTALL.md.
+
+const documentedRegistry = "registry.example.com/"
+
+// Blocks of deploy/INSTALL.md that runInstallation runs.
+const (
+	createsNamespace = "kubectl create namespace mgpu-system"
+	installsTheChart = "helm install mgpu deploy/chart"
+	upgradesAndBack  = "helm upgrade mgpu deploy/chart --namespace mgpu-system --reset-then-reuse-values --wait\n"
+	addsAScheduler   = "helm upgrade mgpu deploy/chart --namespace mgpu-system --reset-then-reuse-values --wait \\"
+	uninstalls       = "helm uninstall mgpu"
+)
+
+// Other blocks, by their beginning, and what is run instead.
+var otherwiseRun = map[string]string{
+	"export KUBECONFIG=/etc/kubernetes/admin.conf": "needs a cluster made by kubeadm",
+	"kubeadm init phase upload-config":             "needs a cluster made by kubeadm",
+	"deploy/scheduler/files.sh /etc/kubernetes":    "TestInstallStaticPodOfKubeadmCallsTheExtender, with other folders",
+	"deploy/scheduler/files.sh --kubeconfig":       "k3s is untried",
+	"deploy/scheduler/files.sh --at":               "kind is untried",
+	"kubectl port-forward":                         "TestInstallPortForwardReachesInspection",
+	"ctr --namespace k8s.io images import":         "importImages, with other names",
+	"kubectl delete namespace":                     "TestInstallDocumentationRemovesWhatIsLeft",
+	"helm template":                                "render.sh, with other flags",
+	"deploy/install.sh\ncmake":                     "test/run.sh, with more targets",
+	"yaml\n":                                       "no command",
+	"json\n":                                       "no command",
+}
+
+// installationBlocks returns the blocks of commands, also those in lists, without their indentation.
+func installationBlocks(t testing.TB) []string {
+	t.Helper()
+	text, err := os.ReadFile(deployPath("INSTALL.md"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	return commandsIn(regexp.MustCompile(`(?m)^   `).ReplaceAllString(string(text), ""))
+}
+
+func TestChartInstallationIsRunByTests(t *testing.T) {
+	blocks := installationBlocks(t)
+	if len(blocks) < 10 {
+		t.Fatalf("deploy/INSTALL.md has the commands %q only", blocks)
+	}
+	known := []string{createsNamespace, installsTheChart, upgradesAndBack, addsAScheduler, uninstalls}
+	for begin := range otherwiseRun {
+		known = append(known, begin)
+	}
+	for _, block := range blocks {
+		if !slices.ContainsFunc(known, func(begin string) bool { return strings.HasPrefix(block, begin) }) {
+			t.Errorf("no test runs the commands of deploy/INSTALL.md\n%s", block)
+		}
+	}
+	for _, begin := range known {
+		blockOf(t, "INSTALL.md", blocks, begin)
+	}
+}
+
+// runInstallation runs a block of deploy/INSTALL.md with more at its end.
+func (r *Release) runInstallation(t testing.TB, begin, more string) {
+	t.Helper()
+	if _, err := r.runBlock(t, blockOf(t, "INSTALL.md", installationBlocks(t), begin)+more); err != nil {
+		t.Fatalf("%v\n%s", err, r.state())
+	}
+}
+
+// useDocumentedImages gives the images the names that they have in deploy/INSTALL.md. Of the image's values the node
+// needs that nothing is pulled.
+func (r *Release) useDocumentedImages(t testing.TB) {
+	t.Helper()
+	r.node.importScheduler(t)
+	names := map[string]string{schedulerImage + ":" + plane.version(t): documentedRegistry + "kube-scheduler:v1.36.3"}
+	for part, image := range imagesOfChart {
+		names[imageRepository+"/"+image+":test"] = documentedRegistry + "mgpu/" + image + ":0.1.0"
+		r.set(part, "image", map[string]any{"pullPolicy": "Never"})
+	}
+	for name, documented := range names {
+		if _, err := r.node.ctr("images", "tag", "--force", name, documented); err != nil {
+			t.Fatal(err)
+		}
+	}
+}
+
+// valuesOfTheNode writes the values that do not come with the document, such as the paths of the node.
+func (r *Release) valuesOfTheNode(t testing.TB) string {
+	t.Helper()
+	delete(r.values, "scheduler")
+	text, err := yaml.Marshal(r.values)
+	if err != nil {
+		t.Fatal(err)
+	}
+	path := filepath.Join(r.folder, "node.yaml")
+	if err := os.WriteFile(path, text, 0o600); err != nil {
+		t.Fatal(err)
+	}
+	return path
+}
+
+func TestInstallDocumentInstallsUpgradesAndUninstalls(t *testing.T) {
+	release := newRelease(t)
+	release.useDocumentedImages(t)
+	release.kubectl(t, "delete", "namespace", releaseNamespace, "--ignore-not-found", "--timeout=180s")
+	release.runInstallation(t, createsNamespace, "")
+	release.runInstallation(t, installsTheChart, " --values "+release.valuesOfTheNode(t))
+	release.callExtender(t)
+	release.waitOffered(t)
+	pods := []*corev1.Pod{release.runShare(t, "installed")}
+	release.runInstallation(t, upgradesAndBack, "")
+	release.waitOffered(t)
+	pods = append(pods, release.runShare(t, "rolled-back"))
+	release.runInstallation(t, addsAScheduler, "")
+	create(release.ctx, t, release.pod("second-scheduler").share(10, 512).scheduler("mgpu-scheduler").runs())
+	pods = append(pods, release.waitRunning(t, "second-scheduler"))
+	release.runInstallation(t, uninstalls, "")
+	release.checkSame(t, pods)
+}
