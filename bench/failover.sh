@@ -5,7 +5,7 @@
 #   bench/failover.sh              five runs of each; takes some minutes
 #   bench/failover.sh --runs 20
 #   bench/failover.sh --kube-proxy    two replicas of the chart, which kube-scheduler reaches through kube-proxy; needs
-#                                     root, and no other kubelet on the machine
+#                                     root
 #
 # It prints the least, the median and the greatest time of each part in seconds. The last line is
 # "N passed, N failed".

@@ -118,6 +118,8 @@ end_child() {
   [[ -n $child ]] || return 0
   kill -TERM -- "-$child" 2>/dev/null || true
   while ((tries++ < 600)) && kill -0 -- "-$child" 2>/dev/null; do sleep 0.1; done
+  # This ends all processes in the namespaces of the child, too.
+  kill -KILL -- "-$child" 2>/dev/null || true
 }
 trap leave EXIT
 trap 'exit 130' INT
@@ -240,6 +242,7 @@ stage_images() {
     count_last_line "$log"
     count_unexplained "$status" "$before"
   done
+  unset MGPU_HELM_BINARY
 }
 
 prepare_images() {
@@ -568,7 +571,6 @@ stage_node-slow() {
   run_cluster_test node-slow -test.run "${MGPU_TEST:-$slow_node_tests}"
 }
 
-# A machine can have only one kubelet, so that the stages node and install must not run.
 stage_old-kubelets() {
   local kubelet built
   prepare_node || return 1
@@ -589,6 +591,8 @@ prepare_install() {
   build_once etcd "etcdctl and etcdutl" test/cluster/etcd/{go.mod,go.sum} || return 1
   etcd=$built
   build release mgpu-extender mgpu-device-plugin mgpu-mps mgpu-set-limits kubectl-mgpu fake_mps_control || return 1
+  # Another stage may read them already.
+  [[ ! -f $scratch/images/images.json ]] || return 0
   step "build the images" bash deploy/images/build.sh --repository mgpu.test --tag test "$scratch/images" \
     mgpu-extender mgpu-device-plugin mgpu-mps
 }
@@ -612,6 +616,7 @@ stage_failover() {
     prepare_install || return 1
     export MGPU_HELM_BINARY=$helm MGPU_IMAGES_FOLDER=$scratch/images
     run_cluster_test failover -test.run '^TestFailoverServiceTimes$' -test.timeout 12h
+    unset MGPU_HELM_BINARY
     return
   fi
   run_cluster_test failover -test.run '^TestFailoverTimes$' -test.timeout 12h
@@ -691,15 +696,16 @@ run_cluster_test() { # name, flags that select tests
 cluster_tests() { # name, log, flags that select tests
   local -a namespaces=()
   if [[ $EUID -eq 0 && ($1 =~ $kubelet_stages || -n ${MGPU_HELM_BINARY-}) ]]; then
-    if unshare --mount --net --pid --fork --mount-proc true; then
+    if bash test/cluster/namespaces.sh true; then
       namespaces=(bash namespaces.sh)
     else
-      say "this machine forbids new namespaces for mounts, network or processes, so that no kubelet can run"
+      say "this machine forbids namespaces with their own mounts, network and processes, so that no kubelet can run"
     fi
   fi
+  # The signal that ends the tests must not end the programs that read what they print meanwhile.
   (cd test/cluster &&
     TMPDIR=$scratch "${namespaces[@]}" ../../build/cluster.test -test.v -test.timeout "$cluster_timeout" "${@:3}" 2>&1) |
-    tee "$2" | grep --line-buffered -v '^=== '
+    (trap '' TERM && tee "$2" | grep --line-buffered -v '^=== ')
 }
 
 # Starts the downloads early, because they wait for the network while compilations use the processors.

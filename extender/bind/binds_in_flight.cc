@@ -33,10 +33,12 @@ void BindsInFlight::end() {
   if (few() && !delayed_.empty()) executor_.post(callbacks_.wrap([this] { run_delayed(); }));
 }
 
-// All of them: those that fit nowhere cause no bind, after which others could run. There are no
-// more than kube-schedulers.
+// A filter may cause no bind, whose end would run the next one. The next one has a task of its own,
+// because this one may end the object, and binds should not wait for all of them.
 void BindsInFlight::run_delayed() {
-  while (few() && !delayed_.empty()) run(delayed_.begin()->first);
+  if (!few() || delayed_.empty()) return;
+  if (delayed_.size() > 1) executor_.post(callbacks_.wrap([this] { run_delayed(); }));
+  run(delayed_.begin()->first);
 }
 
 void BindsInFlight::run(std::uint64_t id) {

@@ -23,10 +23,10 @@ inline constexpr std::size_t kBindsQueuedMax = 4096;
 // With so many binds in flight filter is delayed. They are more than an API server needs to be busy
 // that binds 1,000 pods a second, and few enough for one that binds 20 to answer them in time.
 inline constexpr std::size_t kBindsBeforeDelay = 64;
-// An API server that binds no pod for so long keeps kube-scheduler no longer from pods that it
-// binds itself, or that fit nowhere.
+// After this time filter runs although no bind has ended, so that pods that fit nowhere, and those
+// without cards, do not wait for an API server that binds nothing.
 inline constexpr std::chrono::milliseconds kFilterDelayMax{1'000};
-// kube-schedulers call filter for one pod at a time.
+// A kube-scheduler calls filter for one pod at a time.
 inline constexpr std::size_t kDelayedFiltersMax = 64;
 // While binds overlap, the Lease is read this often, and a bind waits half as long for the next
 // read in the mean. kube-scheduler does not wait meanwhile: it schedules the next pods. A read for

@@ -40,7 +40,7 @@ func TestFailoverServiceTimes(t *testing.T) {
 			world.release.rollOut(t)
 			leader := world.leaderPod()
 			one, began := world.measure(world.clock, func() { kind.end(leader) })
-			world.mend()
+			world.removeRules()
 			one.parts = world.clock.parts(began, world.decidesSince(began))
 			t.Logf("%s: %v, no pod bound for %v", kind.name, one.parts, one.first)
 			times = append(times, one)
@@ -63,7 +63,7 @@ func newServiceWorld(t *testing.T) *serviceWorld {
 	world.startSchedulerOfService()
 	world.history = plane.beginHistory(world.ctx, t, world.namespace)
 	world.clock = world.newFailoverClockOf(releaseNamespace, true)
-	t.Cleanup(world.mend)
+	t.Cleanup(world.removeRules)
 	return world
 }
 
@@ -144,8 +144,8 @@ func (w *serviceWorld) cutOff(leader string) {
 	}
 }
 
-// mend removes the rules of cutOff.
-func (w *serviceWorld) mend() {
+// removeRules removes the rules of cutOff.
+func (w *serviceWorld) removeRules() {
 	w.mutex.Lock()
 	defer w.mutex.Unlock()
 	for _, rule := range w.rules {

@@ -74,7 +74,7 @@ func cannotRunContainers(scratch string) string {
 		return ""
 	}
 	if os.Getenv("MGPU_TEST_NAMESPACES") == "" {
-		return "a kubelet with containers needs namespaces of its own, in which test/run.sh runs these tests"
+		return "a kubelet with containers needs namespaces of its own, which test/run.sh makes where the machine allows it"
 	}
 	if err := syscall.Mount("tmpfs", scratch, "tmpfs", 0, ""); err != nil {
 		return "a kubelet with containers needs to mount file systems, and this machine forbids it: " + err.Error()

@@ -20,7 +20,7 @@ const (
 	cgroupRoot   = "/sys/fs/cgroup"
 	markers      = "/run" // has a file for each node, with the name of its cgroup
 	unfinished   = ".new"
-	markerFormat = "%s\n"
+	markerFormat = "%q\n"
 )
 
 // markNode writes the folder of the node to a file, which is locked as long as this process lives.
@@ -54,6 +54,11 @@ func sweepMarked(path string) error {
 	}
 	defer marker.Close()
 	if syscall.Flock(int(marker.Fd()), syscall.LOCK_EX|syscall.LOCK_NB) != nil {
+		return nil
+	}
+	// It may have been removed between both calls, by a run that has ended or by another one that sweeps.
+	locked, err := marker.Stat()
+	if named, gone := os.Stat(path); err != nil || gone != nil || !os.SameFile(locked, named) {
 		return nil
 	}
 	var folder string

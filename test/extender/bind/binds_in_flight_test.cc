@@ -104,6 +104,15 @@ TEST_F(BindsInFlightTest, NoMoreFiltersThanTheLimitAreDelayed) {
   EXPECT_EQ(ran_, std::vector{2});
 }
 
+TEST_F(BindsInFlightTest, AFilterMayEndIt) {
+  begin(kBindsBeforeDelay);
+  binds_->when_few([this] { binds_.reset(); });
+  filter(2);
+  end_one();
+  EXPECT_EQ(binds_, nullptr);
+  EXPECT_EQ(ran_, std::vector<int>{});
+}
+
 TEST_F(BindsInFlightTest, NoFilterRunsAfterItsEnd) {
   begin(kBindsBeforeDelay);
   filter(1);
