@@ -20,6 +20,7 @@ DOCUMENTS = ["README.md", "extender/kubectl/README.md",
 OTHERS = {
     "all programs": {"--help"},
     "kube-scheduler": {"--config", "--feature-gates", "--v"},
+    "helm": {"--reuse-values", "--reset-then-reuse-values"},
     "kubeadm": {"--patches"},
     "etcdutl": {"--name", "--initial-cluster", "--initial-advertise-peer-urls"},
     "the device plugin of aliyun gpushare": {"--memory-unit"},
