@@ -320,7 +320,7 @@ void Agent::update_metrics() {
   status.events_dropped = events_.dropped();
   status.unreadable_pods = pods_.unreadable();
   status.mps = isolation_.mps_states();
-  status.exclusive = isolation_.exclusive_cards();
+  status.exclusive = isolation_.exclusive_cards(inventory_.state().found.cards);
   if (const auto chosen = isolation_.chosen(); chosen != IsolationMode::kAuto) {
     status.isolation = label(chosen);
   }

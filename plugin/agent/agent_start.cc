@@ -263,7 +263,9 @@ void Agent::maintain() {
     // Pods on unhealthy cards may have ended.
     if (!std::ranges::all_of(cards, &CardFacts::healthy)) offer_devices(cards);
     switch_isolation();
-    isolation_.follow_modes(inventory_.state().found.cards, publisher_.release_requested());
+    // The label is read after the cards, which are not healthy during a release.
+    const auto found_cards = inventory_.state().found.cards;
+    isolation_.follow_modes(found_cards, publisher_.release_requested());
     monitoring.set_mps(isolation_.mps() != nullptr);
     publish_node();
     const auto start = std::chrono::steady_clock::now();

@@ -4,29 +4,32 @@
 #include <utility>
 
 #include "common/base/log.h"
+#include "plugin/cards/limits.h"
 
 namespace mgpu::plugin {
 namespace {
 
 enum class Wanted { kExclusive, kEarlier, kAsItIs };
 
+bool has_parts_of_several_cards(const Record& record) {
+  return record.cards.size() > 1 && std::ranges::any_of(record.cards, [](const CardGrant& card) {
+           return card.share.core < kWholeCard;
+         });
+}
+
 // The records of containers that have ended stay for a while. Where they disagree, the mode is the
-// one that was set before the start of the last container.
+// one that was set before the start of the last container. Containers with parts of several cards
+// do not start.
 Wanted wanted_mode(const std::vector<Record>& bound, const CardUuid& card) {
   bool parts = false;
   bool others = false;
   for (const Record& record : bound) {
     if (std::ranges::find(record.cards, card, &CardGrant::uuid) == record.cards.end()) continue;
+    if (has_parts_of_several_cards(record)) continue;
     (is_part_of_one_card(record) ? parts : others) = true;
   }
   if (parts && others) return Wanted::kAsItIs;
   return parts ? Wanted::kExclusive : Wanted::kEarlier;
-}
-
-bool has_parts_of_several_cards(const Record& record) {
-  return record.cards.size() > 1 && std::ranges::any_of(record.cards, [](const CardGrant& card) {
-           return card.share.core < kWholeCard;
-         });
 }
 
 }  // namespace
@@ -51,9 +54,14 @@ Result<void> ExclusiveCards::before_start(const Record& record) {
         "because MPS cannot limit it; let it request whole cards, or a part of one card");
   }
   const MutexLock lock(changing_);
-  if (enabled_ && is_part_of_one_card(record)) return make_exclusive(record.cards.front().uuid);
+  const bool is_part = enabled_ && is_part_of_one_card(record);
+  if (is_part && released_) {
+    return error("the driver is to be released, so that no container with a part of a card starts");
+  }
   for (const CardGrant& card : record.cards) {
-    if (auto restored = modes_.restore(card.uuid); !restored) return restored;
+    auto changed = is_part ? make_exclusive(card.uuid) : modes_.restore(card.uuid);
+    if (!changed) return changed;
+    note(card.uuid, {});
   }
   return {};
 }
@@ -81,34 +89,52 @@ void ExclusiveCards::note(const CardUuid& card, const Result<void>& outcome) {
            {{"card", card.str()}, {"problem", problem}});
 }
 
-bool ExclusiveCards::failed(const CardUuid& card) {
+bool ExclusiveCards::failed(const CardUuid& card) const {
   const MutexLock lock(mutex_);
   return problems_.contains(card);
 }
 
 void ExclusiveCards::follow(const Node& node) {
-  if (node.released) {
-    if (!std::exchange(was_released_, true)) restore_others({});
-    return;
+  {
+    const MutexLock lock(changing_);
+    released_ = node.released;
   }
-  was_released_ = false;
+  if (node.released) return follow_release();
+  release_restores_ = 0;
+  healthy_.emplace();
   // A call to a card that is not healthy may never return.
   for (const FoundCard& card : node.cards) {
     if (card.health != kHealthy) continue;
+    healthy_->insert(card.uuid);
     const MutexLock lock(changing_);
-    follow_card(card, records_.bound(), node.running_daemons.contains(card.uuid));
+    follow_card(card, records_.bound(), node);
   }
   if (!enabled_) restore_others(node.cards);
 }
 
 void ExclusiveCards::follow_card(const FoundCard& card, const std::vector<Record>& bound,
-                                 bool daemon_runs) {
+                                 const Node& node) {
   const bool changed = modes_.changed(card.uuid);
   const Wanted wanted = enabled_ ? wanted_mode(bound, card.uuid) : Wanted::kEarlier;
   if (wanted == Wanted::kEarlier) return note(card.uuid, modes_.restore(card.uuid));
-  if (wanted == Wanted::kAsItIs && !changed) return;
   const bool is_set = changed && card.compute_mode == nvml::kComputeModeExclusiveProcess;
-  if (!is_set && daemon_runs) note(card.uuid, make_exclusive(card.uuid));
+  // A change that was reported as failed may have succeeded since.
+  if (is_set || (wanted == Wanted::kAsItIs && !changed)) return note(card.uuid, {});
+  if (!node.daemon_responds(card.uuid)) return;
+  note(card.uuid, make_exclusive(card.uuid));
+  // The process that has ended the daemon meanwhile may have restored the mode before.
+  if (!node.daemon_responds(card.uuid)) note(card.uuid, modes_.restore(card.uuid));
+}
+
+// During a release all cards are reported as not healthy.
+void ExclusiveCards::follow_release() {
+  if (release_restores_ == kReleaseRestoresMax) return;
+  ++release_restores_;
+  for (const CardUuid& card : modes_.all_changed()) {
+    if (healthy_ && !healthy_->contains(card)) continue;
+    const MutexLock lock(changing_);
+    note(card, modes_.restore(card));
+  }
 }
 
 // Tried once for each card. Cards that are not found may have been changed by an earlier process.
@@ -120,10 +146,14 @@ void ExclusiveCards::restore_others(const std::vector<FoundCard>& found) {
   }
 }
 
-std::map<CardUuid, bool> ExclusiveCards::exclusive(const std::vector<CardFacts>& cards) const {
+std::map<CardUuid, bool> ExclusiveCards::exclusive(const std::vector<FoundCard>& cards) const {
   std::map<CardUuid, bool> exclusive;
   if (!enabled_) return exclusive;
-  for (const CardFacts& card : cards) exclusive[card.uuid] = modes_.changed(card.uuid);
+  for (const FoundCard& card : cards) {
+    const bool is_set = card.compute_mode ? *card.compute_mode == nvml::kComputeModeExclusiveProcess
+                                          : !failed(card.uuid);
+    exclusive[card.uuid] = is_set && modes_.changed(card.uuid);
+  }
   return exclusive;
 }
 

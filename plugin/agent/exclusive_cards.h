@@ -7,14 +7,19 @@
 //
 //   - the last share of a card has ended, or MPS does not enforce shares any more: restored;
 //   - another program or a reload of the driver has changed the mode: set again while the daemon of
-//     the card runs. A daemon that has ended for good had its mode restored by its process;
-//   - the driver is to be released: restored once, since the driver must not be used afterwards.
+//     the card runs. mgpu-mps restores the mode of a card whose daemon it has ended for good;
+//   - the driver is to be released: the healthy cards are restored, and no container with a part
+//     starts. A failure is tried again a few times only, since the driver must not be used for
+//     long.
 //
 // A container with parts of several cards is refused, because a process can use one daemon only.
+// Its record, which stays, has no influence on the mode.
 #pragma once
 
 #include <atomic>
+#include <functional>
 #include <map>
+#include <optional>
 #include <set>
 #include <string>
 #include <vector>
@@ -45,29 +50,35 @@ class ExclusiveCards {
 
   struct Node {
     std::vector<FoundCard> cards;
-    std::set<CardUuid> running_daemons;
+    // Asks the MPS daemon of the card.
+    std::function<bool(const CardUuid&)> daemon_responds;
     bool released = false;
   };
   // Blocks while the driver does. One thread, again and again.
   void follow(const Node& node);
 
-  // For each of these cards whether it is exclusive; empty unless it is enabled. Any thread.
-  std::map<CardUuid, bool> exclusive(const std::vector<CardFacts>& cards) const;
+  // For each of these cards whether it is exclusive; empty unless it is enabled. A card whose mode
+  // is not known has the one that was set last. Any thread.
+  std::map<CardUuid, bool> exclusive(const std::vector<FoundCard>& cards) const;
 
  private:
-  void follow_card(const FoundCard& card, const std::vector<Record>& bound, bool daemon_runs);
+  void follow_card(const FoundCard& card, const std::vector<Record>& bound, const Node& node);
+  void follow_release();
   void restore_others(const std::vector<FoundCard>& found);
   Result<void> make_exclusive(const CardUuid& card);
-  bool failed(const CardUuid& card);
+  bool failed(const CardUuid& card) const;
   void note(const CardUuid& card, const Result<void>& outcome);
 
   ComputeModes& modes_;
   const Records& records_;
   std::atomic<bool> enabled_ = false;
-  bool was_released_ = false;  // of the thread of follow()
+  // Of the thread of follow(). The cards that were healthy before a release; none: not known.
+  std::optional<std::set<CardUuid>> healthy_;
+  int release_restores_ = 0;
   // Modes are changed under it, so that follow() does not act on records that have become old.
   Mutex changing_;
-  Mutex mutex_;
+  bool released_ MGPU_GUARDED_BY(changing_) = false;
+  mutable Mutex mutex_;
   std::set<CardUuid> settable_ MGPU_GUARDED_BY(mutex_);
   std::map<CardUuid, std::string> problems_ MGPU_GUARDED_BY(mutex_);  // of the last change
 };

@@ -252,9 +252,8 @@ void Isolation::settle(IsolationMode mode, const std::string& reason) {
     const MutexLock lock(mutex_);
     fallback_.clear();
     if (mode == IsolationMode::kMps && !mps_) {
-      MpsOptions options = settings_.mps;
-      options.modes = &modes_;
-      mps_ = std::make_unique<Mps>(std::move(options));
+      // Its daemons restore no modes, because follow_modes() does, for healthy cards only.
+      mps_ = std::make_unique<Mps>(settings_.mps);
     }
     exclusive_.enable(mode == IsolationMode::kMps && settings_.mps_exclusive);
     // Before the first read no card is known, and the daemons of all would be drained.
@@ -289,15 +288,10 @@ std::vector<MpsState> Isolation::mps_states() const {
 }
 
 void Isolation::follow_modes(const std::vector<FoundCard>& found, bool released) {
-  ExclusiveCards::Node node{.cards = found, .running_daemons = {}, .released = released};
-  for (const MpsState& state : mps_states()) {
-    if (state.running) node.running_daemons.insert(state.uuid);
-  }
-  exclusive_.follow(node);
-}
-
-std::map<CardUuid, bool> Isolation::exclusive_cards() const {
-  return exclusive_.exclusive(cards_of_node_());
+  const auto daemon_responds = [daemons = mps()](const CardUuid& card) {
+    return daemons != nullptr && daemons->ready(card);
+  };
+  exclusive_.follow({.cards = found, .daemon_responds = daemon_responds, .released = released});
 }
 
 void Isolation::on_removed(const AllocationId& id) {

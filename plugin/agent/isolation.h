@@ -94,8 +94,10 @@ class Isolation {
   // Corrects the compute modes of cards, again and again. `found`: as last read. Blocks while the
   // driver does. One thread.
   void follow_modes(const std::vector<FoundCard>& found, bool released);
-  // Empty unless cards are to be exclusive. Any thread.
-  std::map<CardUuid, bool> exclusive_cards() const;
+  // Empty unless cards are to be exclusive. `found`: as last read. Any thread.
+  std::map<CardUuid, bool> exclusive_cards(const std::vector<FoundCard>& found) const {
+    return exclusive_.exclusive(found);
+  }
   // The record of a container was removed. Any thread.
   void on_removed(const AllocationId& id);
 

@@ -4,10 +4,12 @@
 #include <fmt/format.h>
 #include <sys/file.h>
 
+#include <atomic>
 #include <cerrno>
 #include <charconv>
 #include <cstring>
 #include <filesystem>
+#include <memory>
 #include <optional>
 #include <system_error>
 #include <utility>
@@ -57,8 +59,13 @@ std::optional<unsigned> earlier_mode(const std::string& run_dir, const CardUuid&
 // What is done for a card while no other process does anything for it.
 class CardMode {
  public:
-  CardMode(const NvmlCallOptions& options, std::string run_dir, CardUuid card)
-      : options_(options), run_dir_(std::move(run_dir)), card_(std::move(card)) {}
+  // `abandoned` is set once nobody waits for the outcome any more.
+  CardMode(const NvmlCallOptions& options, std::string run_dir, CardUuid card,
+           const std::atomic<bool>& abandoned)
+      : options_(options),
+        run_dir_(std::move(run_dir)),
+        card_(std::move(card)),
+        abandoned_(abandoned) {}
 
   // Errors: the folder cannot be written, or NVML does not work.
   Result<void> open() {
@@ -91,6 +98,7 @@ class CardMode {
   }
 
   Result<void> set(unsigned mode) const {
+    if (abandoned_) return too_late();
     const int code = nvml_->functions().set_compute_mode(device_, mode);
     if (code == nvml::kNoPermission || code == nvml::kNotSupported) {
       return error(fmt::format("the compute mode of card {} cannot be set: {}", card_.str(),
@@ -120,6 +128,7 @@ class CardMode {
     if (*now == nvml::kComputeModeProhibited) return error(prohibited());
     const bool is_exclusive = *now == nvml::kComputeModeExclusiveProcess;
     if (is_exclusive && earlier_mode(run_dir_, card_)) return false;
+    if (abandoned_) return too_late();
     const auto written =
         write_file(mode_file(run_dir_, card_), std::to_string(*now), Durability::kProcess);
     if (!written) return written.error();
@@ -143,6 +152,8 @@ class CardMode {
   }
 
  private:
+  static Error too_late() { return error("the call took too long, and changes nothing any more"); }
+
   std::string prohibited() const {
     return fmt::format(
         "the compute mode of card {} is PROHIBITED; set it to DEFAULT, or remove "
@@ -153,6 +164,7 @@ class CardMode {
   const NvmlCallOptions& options_;
   const std::string run_dir_;
   const CardUuid card_;
+  const std::atomic<bool>& abandoned_;
   UniqueFd lock_;
   std::unique_ptr<OpenNvml> nvml_;
   Device device_ = nullptr;
@@ -161,15 +173,35 @@ class CardMode {
 }  // namespace
 
 ComputeModes::ComputeModes(NvmlCallOptions options, std::string run_dir)
-    : options_(std::move(options)), run_dir_(std::move(run_dir)), calls_(options_.timeout) {}
+    : options_(std::move(options)), run_dir_(std::move(run_dir)) {}
 
 template <class Action>
 Result<void> ComputeModes::run(const CardUuid& card, Action action) {
-  return calls_.run([options = options_, run_dir = run_dir_, card, action]() -> Result<void> {
-    CardMode mode(options, run_dir, card);
-    if (auto opened = mode.open(); !opened) return opened;
-    return action(mode);
-  });
+  const auto abandoned = std::make_shared<std::atomic<bool>>(false);
+  auto outcome = calls_of(card).run(
+      [options = options_, run_dir = run_dir_, card, action, abandoned]() -> Result<void> {
+        CardMode mode(options, run_dir, card, *abandoned);
+        if (auto opened = mode.open(); !opened) return opened;
+        return action(mode);
+      });
+  *abandoned = true;
+  return outcome;
+}
+
+NvmlCalls& ComputeModes::calls_of(const CardUuid& card) {
+  const MutexLock lock(mutex_);
+  return calls_.try_emplace(card, options_.timeout).first->second;
+}
+
+bool ComputeModes::hangs(const CardUuid& card) {
+  NvmlCalls* calls = nullptr;
+  {
+    const MutexLock lock(mutex_);
+    const auto found = calls_.find(card);
+    if (found == calls_.end()) return false;
+    calls = &found->second;
+  }
+  return calls->hangs();
 }
 
 Result<void> ComputeModes::check(const CardUuid& card) {
@@ -189,6 +221,12 @@ Result<bool> ComputeModes::make_exclusive(const CardUuid& card) {
 }
 
 Result<void> ComputeModes::restore(const CardUuid& card) {
+  if (hangs(card)) {
+    return error(fmt::format(
+        "an earlier change of the compute mode of card {} has not ended: the NVIDIA driver does "
+        "not respond to NVML",
+        card.str()));
+  }
   if (!changed(card)) return {};
   return run(card, [](const CardMode& mode) { return mode.restore(); });
 }

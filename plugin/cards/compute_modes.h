@@ -11,16 +11,21 @@
 // the one that is restored later, or stays if the card is to be restored.
 #pragma once
 
+#include <map>
 #include <string>
 #include <vector>
 
 #include "common/base/ids.h"
+#include "common/base/mutex.h"
 #include "common/base/result.h"
 #include "plugin/cards/nvml_call.h"
 
 namespace mgpu::plugin {
 
-// Any thread, see NvmlCalls. Calls of several processes for one card wait for each other.
+// Any thread, see NvmlCalls. A card whose driver does not respond does not delay the calls for
+// other cards. Calls of several processes for one card wait for each other. A call that has taken
+// too long sets no mode any more, unless it is in that function of the driver already, and no card
+// counts as restored before it has ended.
 class ComputeModes {
  public:
   ComputeModes(NvmlCallOptions options, std::string run_dir);
@@ -31,7 +36,8 @@ class ComputeModes {
   // Returns whether the mode was another one. Errors: one sentence; the mode may be set, and is
   // restored by restore(). A card whose mode is PROHIBITED keeps it.
   Result<bool> make_exclusive(const CardUuid& card);
-  // Nothing is to be done, and the driver is not used, for a card that is not changed.
+  // Nothing is to be done, and the driver is not used, for a card that is not changed. Errors: one
+  // sentence; also if an earlier call has not ended, because it may still change the mode.
   Result<void> restore(const CardUuid& card);
 
   // Whether the card has a mode that is to be restored. The driver is not used.
@@ -41,10 +47,13 @@ class ComputeModes {
  private:
   template <class Action>
   Result<void> run(const CardUuid& card, Action action);
+  NvmlCalls& calls_of(const CardUuid& card);
+  bool hangs(const CardUuid& card);
 
   const NvmlCallOptions options_;
   const std::string run_dir_;
-  NvmlCalls calls_;
+  Mutex mutex_;
+  std::map<CardUuid, NvmlCalls> calls_ MGPU_GUARDED_BY(mutex_);  // none is removed
 };
 
 }  // namespace mgpu::plugin

@@ -76,6 +76,9 @@ inline constexpr std::size_t kMpsResponseBytesMax = 64 * 1024;
 // How long the driver may take to set the memory limits of one container on all of its cards, or
 // the compute mode of a card.
 inline constexpr std::chrono::milliseconds kNvmlCallTimeout{5'000};
+// How often a release of the driver tries to restore compute modes. Further attempts could load the
+// driver again while it is replaced.
+inline constexpr int kReleaseRestoresMax = 3;
 // A compute mode in a file.
 inline constexpr std::size_t kComputeModeFileBytesMax = 16;
 

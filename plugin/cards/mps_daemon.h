@@ -55,8 +55,8 @@ struct MpsOptions {
   // Another process runs the daemons (mgpu-mps): they are found and watched, but neither started
   // nor ended.
   bool watch_only = false;
-  // Restores the compute mode of a card whose daemon it has ended for good. Null: nobody changes
-  // it. Outlives what uses these options.
+  // Restores the compute mode of a card whose daemon it has ended for good. Null: the end of a
+  // daemon changes no mode. Outlives what uses these options.
   ComputeModes* modes = nullptr;
   MpsClientEnder* ender = nullptr;  // null: no client is ended; outlives it as well
   MpsTimes times;

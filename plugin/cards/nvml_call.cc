@@ -53,4 +53,9 @@ Result<void> NvmlCalls::run(std::function<Result<void>()> call) {
   return **outcome;
 }
 
+bool NvmlCalls::hangs() {
+  const MutexLock lock(calls_);
+  return !thread_.wait(std::chrono::milliseconds(0));
+}
+
 }  // namespace mgpu::plugin

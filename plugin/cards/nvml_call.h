@@ -56,6 +56,8 @@ class NvmlCalls {
 
   // `call` may outlive this object, so it owns what it uses.
   Result<void> run(std::function<Result<void>()> call);
+  // Whether a call has taken too long and still runs. Waits for one that may still be in time.
+  bool hangs();
 
  private:
   const std::chrono::milliseconds timeout_;

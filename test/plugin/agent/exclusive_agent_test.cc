@@ -56,9 +56,14 @@ TEST_F(ExclusiveAgentTest, TheCardOfAShareIsExclusiveUntilTheDriverIsReleased) {
 TEST_F(ExclusiveAgentTest, AWholeCardIsUsedWithoutMpsAndHasItsEarlierMode) {
   driver_.set_mode("GPU-0", 1);
   start_ready(settings());
-  api_.create("a", {{"main", 100, 1'000, "0"}});
-  allocate("a", device_ids(100));
-  EXPECT_EQ(pre_start(device_ids(100)), "started");
+  api_.create("a", {{"main", 30, 1'000, "0"}});
+  allocate("a", device_ids(30));
+  ASSERT_TRUE(eventually([this] { return pre_start(device_ids(30)) == "started"; }));
+  EXPECT_EQ(driver_.mode("GPU-0"), "3");
+  api_.remove("a");
+  api_.create("b", {{"main", 100, 1'000, "0"}});
+  allocate("b", device_ids(100, 30));
+  EXPECT_EQ(pre_start(device_ids(100, 30)), "started");
   EXPECT_EQ(driver_.mode("GPU-0"), "1");
 }
 

@@ -6,8 +6,11 @@
 #include <unistd.h>
 
 #include <fstream>
+#include <functional>
+#include <thread>
 
 #include "common/base/log.h"
+#include "plugin/cards/mps_process.h"
 #include "test/plugin/cards/fake_driver.h"
 #include "test/plugin/support/gpu_objects.h"
 #include "test/support/scratch_folder.h"
@@ -106,10 +109,10 @@ TEST_F(IsolationTest, ExclusiveCardsNeedTheRightsToSetTheComputeModeWithMpsOnly)
   driver_.set_scenario(std::string(kTwoCards) + "fail nvmlDeviceSetComputeMode 4 GPU-0\n");
   choose(IsolationMode::kMps);
   EXPECT_THAT(health(), ElementsAre(HasSubstr("needs the rights of root on the node"), kHealthy));
-  EXPECT_THAT(isolation_->exclusive_cards(), SizeIs(2));
+  EXPECT_THAT(isolation_->exclusive_cards(test::found_cards(2).cards), SizeIs(2));
   isolation_->switch_to(IsolationMode::kNone);
   EXPECT_THAT(health(), Each(kHealthy));
-  EXPECT_THAT(isolation_->exclusive_cards(), IsEmpty());
+  EXPECT_THAT(isolation_->exclusive_cards(test::found_cards(2).cards), IsEmpty());
 }
 
 // The last process was killed, or had another --isolation.
@@ -122,6 +125,59 @@ TEST_F(IsolationTest, AnotherModeRestoresTheCardsThatMpsHasMadeExclusive) {
   EXPECT_EQ(driver_.mode("GPU-0"), "3");
   choose(IsolationMode::kNone);
   isolation_->follow_modes(test::found_cards(2).cards, false);
+  EXPECT_EQ(driver_.mode("GPU-0"), "0");
+}
+
+class DaemonOfAnExclusiveCard : public IsolationTest {
+ public:
+  DaemonOfAnExclusiveCard() {
+    settings_.mps_exclusive = true;
+    settings_.mps.control = beside_the_test("fake_mps_control");
+    settings_.mps.times.command = settings_.mps.times.start = std::chrono::hours(1);
+  }
+  ~DaemonOfAnExclusiveCard() override {
+    isolation_.reset();
+    kill_daemon();
+  }
+  // A container with a part of the card runs.
+  void run_daemon() {
+    choose(IsolationMode::kMps);
+    isolation_->set_cards({kCard});
+    wait_until([this] { return isolation_->mps()->ready(kCard).has_value(); });
+    const Record record = test::started(test::allocated(test::device_ids(30), "a"), "a", 0);
+    ASSERT_TRUE(records_.keep(record));
+    ASSERT_TRUE(isolation_->before_start(record));
+    ASSERT_EQ(driver_.mode("GPU-0"), "3");
+  }
+  void kill_daemon() const {
+    const auto daemon = known_mps_daemon(mps_folders(folder_.path("run"), kCard));
+    if (daemon) kill_mps_daemon(*daemon);
+  }
+  static void wait_until(const std::function<bool()>& condition) {
+    while (!condition()) std::this_thread::sleep_for(std::chrono::milliseconds(2));
+  }
+
+  const CardUuid kCard{"GPU-0"};
+};
+
+// The card may not be healthy, and a call to it may never return.
+TEST_F(DaemonOfAnExclusiveCard, ItsEndUsesNoDriver) {
+  settings_.mps.times.tick = settings_.mps.times.probe = std::chrono::milliseconds(10);
+  run_daemon();
+  const std::string log = driver_.log();
+  isolation_->set_cards({});
+  wait_until([this] { return isolation_->mps_states().empty(); });
+  EXPECT_EQ(driver_.log(), log);
+}
+
+// It is looked for in long intervals, and its process may have ended it since.
+TEST_F(DaemonOfAnExclusiveCard, ItIsAskedBeforeAModeIsSetAgain) {
+  settings_.mps.times.tick = settings_.mps.times.probe = std::chrono::hours(1);
+  run_daemon();
+  driver_.set_mode("GPU-0", 0);
+  kill_daemon();
+  ASSERT_TRUE(isolation_->mps_states().at(0).running) << "as last seen";
+  isolation_->follow_modes(test::found_cards(1).cards, false);
   EXPECT_EQ(driver_.mode("GPU-0"), "0");
 }
 

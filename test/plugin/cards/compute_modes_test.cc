@@ -5,6 +5,7 @@
 #include <gtest/gtest.h>
 
 #include <chrono>
+#include <future>
 #include <thread>
 
 #include "plugin/cards/mps.h"
@@ -20,6 +21,7 @@ using testing::IsEmpty;
 using testing::UnorderedElementsAre;
 
 const CardUuid kCard0("GPU-0");
+const CardUuid kCard1("GPU-1");
 constexpr char kModeDefault[] = "0";
 constexpr char kModeExclusive[] = "3";
 
@@ -181,12 +183,49 @@ TEST_F(ComputeModesTest, ACallThatHangsIsAnErrorInTime) {
   driver_.set_scenario("card GPU-0\n");
 }
 
+TEST_F(ComputeModesTest, ACardThatHangsDoesNotDelayAnother) {
+  driver_.set_scenario("card GPU-0\ncard GPU-1\nhang nvmlDeviceSetComputeMode GPU-0\n");
+  std::thread hanging([this] { EXPECT_TRUE(modes_.make_exclusive(kCard0)); });
+  while (!modes_.changed(kCard0)) std::this_thread::sleep_for(std::chrono::milliseconds(2));
+  auto other = std::async(std::launch::async,
+                          [this] { return mode_problem(modes_.make_exclusive(kCard1)); });
+  EXPECT_EQ(other.wait_for(std::chrono::minutes(1)), std::future_status::ready);
+  driver_.set_scenario("card GPU-0\ncard GPU-1\n");
+  hanging.join();
+  EXPECT_EQ(other.get(), "");
+  EXPECT_EQ(driver_.mode("GPU-1"), kModeExclusive);
+}
+
+// Its container may have been deleted meanwhile, and another one have the whole card.
+TEST_F(ComputeModesTest, ACallThatEndsTooLateChangesNothing) {
+  driver_.set_scenario("card GPU-0\nhang nvmlDeviceGetComputeMode GPU-0\n");
+  ComputeModes modes(options(std::chrono::milliseconds(1)), folder_.path());
+  EXPECT_FALSE(modes.make_exclusive(kCard0));
+  driver_.set_scenario("card GPU-0\n");
+  // A restore succeeds once the call has ended.
+  while (!modes.restore(kCard0)) std::this_thread::sleep_for(std::chrono::milliseconds(2));
+  EXPECT_EQ(driver_.mode("GPU-0"), "");
+  EXPECT_FALSE(modes.changed(kCard0));
+}
+
+TEST_F(ComputeModesTest, ACardCountsAsRestoredOnlyWhenNoEarlierCallCanChangeIt) {
+  driver_.set_scenario("card GPU-0\nhang nvmlDeviceGetComputeMode GPU-0\n");
+  ComputeModes modes(options(std::chrono::milliseconds(1)), folder_.path());
+  EXPECT_FALSE(modes.make_exclusive(kCard0));
+  EXPECT_FALSE(modes.changed(kCard0));
+  EXPECT_EQ(mode_problem(modes.restore(kCard0)),
+            "an earlier change of the compute mode of card GPU-0 has not ended: the NVIDIA driver "
+            "does not respond to NVML");
+  EXPECT_EQ(mode_problem(modes.restore(kCard1)), "");
+  driver_.set_scenario("card GPU-0\n");
+}
+
 TEST_F(ComputeModesTest, NamesThatAreNotCardsAreNotChanged) {
   std::filesystem::create_directories(folder_.path("mps/.x"));
   std::ofstream(folder_.path("mps/.x/compute-mode")) << "0";
-  ASSERT_TRUE(modes_.make_exclusive(CardUuid("GPU-1")));
+  ASSERT_TRUE(modes_.make_exclusive(kCard1));
   ASSERT_TRUE(modes_.make_exclusive(kCard0));
-  EXPECT_THAT(modes_.all_changed(), UnorderedElementsAre(kCard0, CardUuid("GPU-1")));
+  EXPECT_THAT(modes_.all_changed(), UnorderedElementsAre(kCard0, kCard1));
   EXPECT_FALSE(modes_.changed(CardUuid("../GPU-1")));
 }
 

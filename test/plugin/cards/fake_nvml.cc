@@ -40,6 +40,7 @@
 #include <filesystem>
 #include <fstream>
 #include <map>
+#include <mutex>
 #include <sstream>
 #include <string>
 #include <thread>
@@ -121,7 +122,9 @@ std::uint64_t number(Device device, const std::string& name, const std::string& 
 
 // A card has one handle for as long as the library is loaded.
 Device handle_of(const std::string& uuid) {
+  static std::mutex mutex;
   static std::map<std::string, DeviceHandle> handles;
+  const std::lock_guard lock(mutex);
   return &handles.try_emplace(uuid, DeviceHandle{uuid}).first->second;
 }
 
