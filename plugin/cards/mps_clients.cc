@@ -9,8 +9,11 @@
 #include "plugin/cards/mps_daemon.h"
 
 namespace mgpu::plugin {
+namespace {
 
 using std::chrono::milliseconds;
+
+}  // namespace
 
 milliseconds MpsClients::step(milliseconds longest) {
   const MpsClientEnder::Due due = ender_.due();
