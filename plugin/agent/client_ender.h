@@ -3,8 +3,8 @@
 // card share, in a state in which it serves nobody.
 //
 // kubelet sends SIGTERM when it sees that a pod is to be deleted, and SIGKILL after the grace
-// period. Processes that are still clients `margin` before that are ended. The time is counted from
-// when this plugin has seen the deletion, so that the clocks of other machines do not matter.
+// period. Processes that are still clients `margin` before that are ended. A program has at least
+// half of its grace period to end by itself.
 //
 // A client is only ended if the driver lists its process on the card, and the cgroup of that
 // process is of the pod: where the daemon is in another process namespace than the node's, its
@@ -18,7 +18,6 @@
 #include <optional>
 #include <set>
 #include <string>
-#include <utility>
 #include <vector>
 
 #include "common/base/executor.h"
@@ -26,12 +25,12 @@
 #include "common/base/mutex.h"
 #include "plugin/allocation/record.h"
 #include "plugin/cards/card_source.h"
-#include "plugin/cards/mps_daemon.h"
+#include "plugin/cards/mps_clients.h"
 #include "plugin/containers/pods.h"
 
 namespace mgpu::plugin {
 
-// due() and take() are of one thread, that of the MPS daemons.
+// due() and pod_of() are of one thread, that of MpsClients.
 class ClientEnder : public MpsClientEnder {
  public:
   // All are called on that thread, and may lock.
@@ -39,33 +38,28 @@ class ClientEnder : public MpsClientEnder {
     std::function<std::vector<DeletedPod>()> deleted_pods;
     std::function<std::vector<Record>()> bound;
     std::function<std::vector<CardUse>()> use;  // as last read from the driver
-    std::function<Instant()> now;
+    std::function<void()> read_soon;            // has it read again; does not wait for it
+    std::function<Instant()> now;               // the clock of DeletedPod::ends
   };
   // `proc_folder` is the node's /proc. With a `margin` of 0 no client is ended.
   ClientEnder(Facts facts, std::string proc_folder, Duration margin)
       : facts_(std::move(facts)), proc_folder_(std::move(proc_folder)), margin_(margin) {}
 
-  std::set<CardUuid> due() override;
-  bool take(const CardUuid& card, std::int64_t pid) override;
+  Due due() override;
+  std::optional<PodUid> pod_of(const CardUuid& card, std::int64_t pid) override;
   // Does not use the facts any more once it has returned. Any thread.
   void stop();
 
  private:
-  struct Deletion {
-    std::int32_t grace_seconds = 0;
-    Instant seen{};
-  };
-  void follow_deletions(Instant now) MGPU_REQUIRES(mutex_);
+  // The pods whose clients are to be ended now. Sets the time until there are others.
+  std::set<PodUid> due_pods(Due& due) const MGPU_REQUIRES(mutex_);
 
   const Facts facts_;
   const std::string proc_folder_;
   const Duration margin_;
   Mutex mutex_;
   bool stopped_ MGPU_GUARDED_BY(mutex_) = false;
-  std::map<PodUid, Deletion> deletions_ MGPU_GUARDED_BY(mutex_);
   std::map<CardUuid, std::set<PodUid>> due_ MGPU_GUARDED_BY(mutex_);  // of the last due()
-  // Of pods that are still being deleted.
-  std::set<std::pair<PodUid, std::int64_t>> taken_ MGPU_GUARDED_BY(mutex_);
 };
 
 }  // namespace mgpu::plugin

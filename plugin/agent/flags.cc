@@ -194,8 +194,9 @@ void add_isolation_flags(Options& options, Flags& flags) {
                    flags.mps_exclusive);
   options.add_duration("mps-end-clients",
                        "How long before the end of a pod's grace period its processes that are "
-                       "still clients of MPS are ended by the MPS daemon. 0: they are killed as "
-                       "clients, which can stop the programs of other pods on the card.",
+                       "still clients of MPS are ended by the MPS daemon, but not before half of "
+                       "the period. 0: they are killed as clients, which can stop the programs of "
+                       "other pods on the card.",
                        flags.mps_end_clients, Duration(0), kEndClientsMax);
   options.add_choice("enforce", "The action for a pod that uses more GPU memory than it holds.",
                      flags.enforce, {"none", "evict"});

@@ -40,7 +40,7 @@ struct Flags : ProgramFlags {
   bool mps_read_only_pipe = true;
   bool mps_service = false;
   bool mps_exclusive = false;
-  Duration mps_end_clients{2'000};
+  Duration mps_end_clients{10'000};
   bool taint = true;
   std::string enforce = "none";
   std::int64_t context_mib = 512;

@@ -66,6 +66,8 @@ inline constexpr std::chrono::milliseconds kMpsDownMax{30'000};
 inline constexpr std::chrono::milliseconds kMpsFaultTimeout{30'000};
 // A daemon without clients is killed after this many failed probes in a row.
 inline constexpr int kMpsFailedProbes = 3;
+// How often the end of one client is tried. The daemon's answer to a command is no proof of it.
+inline constexpr int kMpsEndTries = 5;
 // Servers of one daemon, and clients of one server (48, and 60 from CUDA 13.1 on).
 inline constexpr std::size_t kMpsPidsMax = 256;
 // The address of a socket has 108 bytes, of which its name in the pipe directory takes some.

@@ -23,7 +23,18 @@ constexpr ComputeCapability kMpsLimitsFrom{7, 0};
 
 }  // namespace
 
-Mps::Mps(MpsOptions options) : options_(std::move(options)) {}
+Mps::Mps(MpsOptions options) : options_(std::move(options)) {
+  if (options_.ender == nullptr) return;
+  const auto command = [this](const CardUuid& card, const std::string& text,
+                              std::chrono::milliseconds timeout) {
+    return mps_command(options_.control, mps_folders(options_.run_dir, card), text, timeout);
+  };
+  clients_.emplace(*options_.ender,
+                   MpsClients::Daemons{.running = [this] { return running(); },
+                                       .command = command,
+                                       .now = [] { return steady_clock::now(); }},
+                   options_.times.command);
+}
 
 Mps::~Mps() {
   {
@@ -32,6 +43,7 @@ Mps::~Mps() {
     changed_.notify_all();
   }
   if (thread_.joinable()) thread_.join();
+  if (clients_thread_.joinable()) clients_thread_.join();
 }
 
 void Mps::set_cards(const std::vector<CardUuid>& cards) {
@@ -44,7 +56,9 @@ void Mps::set_cards(const std::vector<CardUuid>& cards) {
   idle_ = false;
   step_due_ = true;
   changed_.notify_all();
-  if (!thread_.joinable()) thread_ = std::thread([this] { run(); });
+  if (thread_.joinable()) return;
+  thread_ = std::thread([this] { run(); });
+  if (clients_) clients_thread_ = std::thread([this] { run_clients(); });
 }
 
 Result<Edits> Mps::edits(const Record& record) const {
@@ -117,10 +131,8 @@ void Mps::run() {
     for (const CardUuid& card : cards) daemons_.try_emplace(card, options_, card);
     std::map<CardUuid, MpsState> states;
     auto time_to_next_step = options_.times.probe;
-    const auto due = options_.ender != nullptr ? options_.ender->due() : std::set<CardUuid>();
     for (auto& [card, daemon] : daemons_) {
       const bool is_set = cards.contains(card);
-      if (due.contains(card)) daemon.end_clients(*options_.ender);
       daemon.step(steady_clock::now(), is_set ? Target::kRunning : target_of_others);
       if (!is_set && daemon.stopped()) continue;
       states.emplace(card, daemon.state());
@@ -134,6 +146,25 @@ void Mps::run() {
     changed_.wait_for(lock, time_to_next_step,
                       [&]() MGPU_REQUIRES(mutex_) { return step_due_ || ending_; });
   }
+}
+
+void Mps::run_clients() {
+  MutexLock lock(mutex_);
+  while (!ending_) {
+    lock.unlock();
+    const auto time_to_next_step = clients_->step(options_.times.tick);
+    lock.lock();
+    changed_.wait_for(lock, time_to_next_step, [&]() MGPU_REQUIRES(mutex_) { return ending_; });
+  }
+}
+
+std::set<CardUuid> Mps::running() const {
+  const MutexLock lock(mutex_);
+  std::set<CardUuid> running;
+  for (const auto& [card, state] : states_) {
+    if (state.running && !ending_) running.insert(card);
+  }
+  return running;
 }
 
 Edits mps_edits(const MpsOptions& options, const Record& record) {

@@ -19,9 +19,13 @@
 // them by their pipe directories. stop() ends them. Where systemd or a container runtime ends all
 // processes of a service together, they belong to mgpu-mps, which is a service of its own and ends
 // them at SIGTERM.
+//
+// Clients whose containers are about to be killed are ended on a thread of their own, so that a
+// daemon that does not respond delays none of other cards.
 #pragma once
 
 #include <map>
+#include <optional>
 #include <set>
 #include <thread>
 #include <vector>
@@ -31,6 +35,7 @@
 #include "common/base/result.h"
 #include "plugin/allocation/edits.h"
 #include "plugin/cards/card_source.h"
+#include "plugin/cards/mps_clients.h"
 #include "plugin/cards/mps_daemon.h"
 
 namespace mgpu::plugin {
@@ -60,10 +65,14 @@ class Mps {
 
  private:
   void run();
+  void run_clients();
+  // Empty once this object is being destroyed.
+  std::set<CardUuid> running() const;
 
   const MpsOptions options_;
   // Used by the thread alone. `states_` is a copy of what others may know of them.
   std::map<CardUuid, MpsDaemon> daemons_;
+  std::optional<MpsClients> clients_;  // used by its thread alone; none without MpsOptions::ender
 
   mutable Mutex mutex_;
   ConditionVariable changed_;
@@ -74,6 +83,7 @@ class Mps {
   bool idle_ MGPU_GUARDED_BY(mutex_) = false;  // no daemon runs, and none is to run
   bool ending_ MGPU_GUARDED_BY(mutex_) = false;
   std::thread thread_;
+  std::thread clients_thread_;
 };
 
 // The edits of a container with one card: the pipe directory of its card's daemon, its percentage

@@ -232,21 +232,6 @@ void MpsDaemon::note_failed_probe(const std::string& why, Time now) {
   fail(state_.problem, now);
 }
 
-void MpsDaemon::end_clients(MpsClientEnder& ender) const {
-  if (!state_.running) return;
-  const auto servers = command("get_server_list");
-  for (const std::int64_t server : parse_pids(servers ? *servers : "")) {
-    const auto clients = command(fmt::format("get_client_list {}", server));
-    for (const std::int64_t client : parse_pids(clients ? *clients : "")) {
-      if (!ender.take(state_.uuid, client)) continue;
-      const auto ended = command(fmt::format("terminate_client {} {}", server, client));
-      if (ended) continue;
-      log_warn("a client of MPS was not ended",
-               {{"card", state_.uuid.str()}, {"problem", ended.error().message}});
-    }
-  }
-}
-
 // --- ending --------------------------------------------------------------------------------------
 
 void MpsDaemon::quit(Time now) {

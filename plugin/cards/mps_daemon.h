@@ -5,7 +5,6 @@
 #include <chrono>
 #include <cstdint>
 #include <optional>
-#include <set>
 #include <string>
 #include <vector>
 
@@ -16,6 +15,8 @@
 #include "plugin/cards/mps_process.h"
 
 namespace mgpu::plugin {
+
+class MpsClientEnder;
 
 // Intervals and timeouts, which tests shorten.
 struct MpsTimes {
@@ -28,17 +29,6 @@ struct MpsTimes {
   std::chrono::milliseconds restart_max = kMpsRestartMax;
   std::chrono::milliseconds down_max = kMpsDownMax;
   std::chrono::milliseconds fault = kMpsFaultTimeout;
-};
-
-// Chooses clients that are to be ended, because the containers of their processes are about to be
-// killed. Called on the thread of the daemons.
-class MpsClientEnder {
- public:
-  virtual ~MpsClientEnder() = default;
-  // The cards that may have such clients now. Called at each step.
-  virtual std::set<CardUuid> due() = 0;
-  // Whether this client of the daemon of the card is to be ended. True once for each client.
-  virtual bool take(const CardUuid& card, std::int64_t pid) = 0;
 };
 
 struct MpsOptions {
@@ -85,11 +75,6 @@ class MpsDaemon {
 
   enum class Target { kRunning, kDrained, kStopped };
   void step(Time now, Target target);
-
-  // Sends terminate_client for the clients that `ender` takes, after which their work is not on the
-  // card any more. Their processes go on, and get errors. Nothing where the daemon does not
-  // respond.
-  void end_clients(MpsClientEnder& ender) const;
 
   // Whether the daemon has ended and is not restarted.
   bool stopped() const { return phase_ == Phase::kStopped; }

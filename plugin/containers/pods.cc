@@ -1,18 +1,24 @@
 #include "plugin/containers/pods.h"
 
+#include <algorithm>
 #include <future>
+#include <iterator>
 #include <memory>
 #include <utility>
 
 #include "common/base/log.h"
 #include "common/base/mutex.h"
+#include "common/kube/exec_credential.h"
+#include "common/kube/json_value.h"
 #include "common/kube/limits.h"
 #include "common/kube/object_json.h"
 
 namespace mgpu::plugin {
 
-Pods::Pods(const NodeName& node, kube::Transport& transport)
-    : client_(transport),
+Pods::Pods(const NodeName& node, kube::Transport& transport, WallClock wall_clock)
+    : wall_clock_(std::move(wall_clock)),
+      executor_(transport.executor()),
+      client_(transport),
       reflector_("pods", kube::pods_of_node(node), transport, consumer(),
                  {.on_problem = [this](const std::string& problem) { on_problem(problem); },
                   .on_unreadable = [this](const std::string& why) { on_unreadable(why); }}) {}
@@ -62,9 +68,9 @@ bool Pods::replaced(const PodRef& pod, const PodUid& uid) const {
 std::vector<DeletedPod> Pods::deleted() const {
   const MutexLock lock(mutex_);
   std::vector<DeletedPod> deleted;
-  for (const auto& [uid, pod] : pods_) {
-    const auto grace = pod.metadata.deletion_grace_seconds;
-    if (pod.metadata.being_deleted && grace && !pod.finished()) deleted.push_back({uid, *grace});
+  for (const auto& [uid, deletion] : deletions_) {
+    const auto pod = pods_.find(uid);
+    if (pod != pods_.end() && !pod->second.finished()) deleted.push_back(deletion);
   }
   return deleted;
 }
@@ -83,21 +89,46 @@ kube::ApiResult<kube::Pod> Pods::fetch(const PodRef& pod, Duration timeout) {
                         "get pod " + to_string(pod) + ": no answer"};
 }
 
-kube::Consumer<kube::Pod> Pods::consumer() {
-  return {.read = kube::read_pod,
+std::chrono::sys_seconds Pods::node_clock() {
+  return std::chrono::floor<std::chrono::seconds>(std::chrono::system_clock::now());
+}
+
+Result<Pods::WatchedPod> Pods::read(std::string_view json) {
+  constexpr bool kReplaceBadBytes = true;
+  auto pod = kube::read_pod(json);
+  if (!pod) return pod.error();
+  WatchedPod watched{.pod = *std::move(pod)};
+  if (!watched.pod.metadata.being_deleted) return watched;
+  const auto read_metadata = [&watched](kube::JsonValue& metadata) {
+    std::string time;
+    metadata.read({{"deletionTimestamp", time}});
+    watched.deletion_time = kube::read_rfc3339(time);
+  };
+  const auto read_root = [&read_metadata](kube::JsonValue& root) {
+    root.read({{"metadata", read_metadata}});
+  };
+  // The pod is valid, so that an invalid time is just not known.
+  static_cast<void>(kube::read_json(json, read_root, kReplaceBadBytes));
+  return watched;
+}
+
+kube::Consumer<Pods::WatchedPod> Pods::consumer() {
+  return {.read = &Pods::read,
           .apply =
-              [this](kube::Pod pod) {
+              [this](WatchedPod watched) {
                 const MutexLock lock(mutex_);
                 problem_.clear();
-                add(std::move(pod));
+                add(std::move(watched), Origin::kEvent);
+                forget_deletions();
               },
           .remove =
-              [this](const kube::Pod& pod) {
+              [this](const WatchedPod& watched) {
                 const MutexLock lock(mutex_);
-                remove(pod.uid());
+                remove(watched.pod.uid());
+                forget_deletions();
               },
           .relist =
-              [this](std::vector<kube::Pod> pods, bool complete) {
+              [this](std::vector<WatchedPod> pods, bool complete) {
                 const MutexLock lock(mutex_);
                 problem_.clear();
                 // If an object could not be read, a pod that is missing from the list may still
@@ -106,16 +137,43 @@ kube::Consumer<kube::Pod> Pods::consumer() {
                   pods_.clear();
                   uids_.clear();
                 }
-                for (kube::Pod& pod : pods) add(std::move(pod));
+                for (WatchedPod& watched : pods) add(std::move(watched), Origin::kList);
+                forget_deletions();
                 listed_ = true;
               }};
 }
 
-void Pods::add(kube::Pod pod) {
+void Pods::add(WatchedPod watched, Origin origin) {
+  note_deletion(watched, origin);
+  kube::Pod& pod = watched.pod;
   // The name may have belonged to another pod.
   if (const auto at = uids_.find(pod.ref()); at != uids_.end()) remove(PodUid(at->second));
   uids_[pod.ref()] = pod.uid();
   pods_[pod.uid()] = std::move(pod);
+}
+
+void Pods::note_deletion(const WatchedPod& watched, Origin origin) {
+  const kube::Metadata& metadata = watched.pod.metadata;
+  const PodUid uid = watched.pod.uid();
+  if (!metadata.being_deleted || !metadata.deletion_grace_seconds) {
+    deletions_.erase(uid);
+    return;
+  }
+  const std::int32_t grace = std::max(*metadata.deletion_grace_seconds, 0);
+  const auto known = deletions_.find(uid);
+  // A second deletion may shorten the grace period, which begins anew then.
+  if (known != deletions_.end() && known->second.grace_seconds == grace) return;
+  std::chrono::seconds left(grace);
+  if (origin == Origin::kList && watched.deletion_time) {
+    left = std::clamp(*watched.deletion_time - wall_clock_(), std::chrono::seconds(0), left);
+  }
+  deletions_[uid] = {.uid = uid, .grace_seconds = grace, .ends = executor_.now() + left};
+}
+
+void Pods::forget_deletions() {
+  for (auto at = deletions_.begin(); at != deletions_.end();) {
+    at = pods_.contains(at->first) ? std::next(at) : deletions_.erase(at);
+  }
 }
 
 void Pods::remove(const PodUid& uid) {

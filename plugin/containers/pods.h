@@ -2,12 +2,16 @@
 #pragma once
 
 #include <atomic>
+#include <chrono>
+#include <functional>
 #include <map>
 #include <optional>
 #include <set>
 #include <string>
+#include <string_view>
 #include <vector>
 
+#include "common/base/executor.h"
 #include "common/base/mutex.h"
 #include "common/kube/client.h"
 #include "common/kube/reflector.h"
@@ -18,14 +22,19 @@ namespace mgpu::plugin {
 struct DeletedPod {
   PodUid uid;
   std::int32_t grace_seconds = 0;  // of the last deletion
-  bool operator==(const DeletedPod&) const = default;
+  // The end of the grace period by the clock of the transport's executor. It is counted from the
+  // event of the deletion, so that the clocks of other machines do not matter. A deletion that is
+  // found in a list may have happened long ago, and may end earlier, at its deletionTimestamp.
+  Instant ends{};
 };
 
 // Any thread.
 class Pods {
  public:
+  using WallClock = std::function<std::chrono::sys_seconds()>;
+
   // `transport` outlives it.
-  Pods(const NodeName& node, kube::Transport& transport);
+  Pods(const NodeName& node, kube::Transport& transport, WallClock wall_clock = node_clock);
 
   void start() { reflector_.start(); }
   bool listed() const { return listed_; }
@@ -50,12 +59,24 @@ class Pods {
   kube::ApiResult<kube::Pod> fetch(const PodRef& pod, Duration timeout);
 
  private:
-  kube::Consumer<kube::Pod> consumer();
+  struct WatchedPod {
+    kube::Pod pod;
+    std::optional<std::chrono::sys_seconds> deletion_time{};  // metadata.deletionTimestamp
+  };
+  enum class Origin { kEvent, kList };
+
+  static std::chrono::sys_seconds node_clock();
+  static Result<WatchedPod> read(std::string_view json);
+  kube::Consumer<WatchedPod> consumer();
   void on_problem(const std::string& problem);
   void on_unreadable(const std::string& problem);
-  void add(kube::Pod pod) MGPU_REQUIRES(mutex_);
+  void add(WatchedPod watched, Origin origin) MGPU_REQUIRES(mutex_);
   void remove(const PodUid& uid) MGPU_REQUIRES(mutex_);
+  void note_deletion(const WatchedPod& watched, Origin origin) MGPU_REQUIRES(mutex_);
+  void forget_deletions() MGPU_REQUIRES(mutex_);
 
+  const WallClock wall_clock_;
+  Executor& executor_;
   kube::Client client_;
   std::atomic<bool> listed_ = false;
   std::atomic<std::uint64_t> unreadable_ = 0;
@@ -63,6 +84,7 @@ class Pods {
   mutable Mutex mutex_;
   std::map<PodUid, kube::Pod> pods_ MGPU_GUARDED_BY(mutex_);
   std::map<PodRef, PodUid> uids_ MGPU_GUARDED_BY(mutex_);
+  std::map<PodUid, DeletedPod> deletions_ MGPU_GUARDED_BY(mutex_);  // of pods in pods_
   std::string problem_ MGPU_GUARDED_BY(mutex_);
   kube::Reflector reflector_;  // destroyed first, since its handlers use all other members
 };

@@ -42,7 +42,7 @@ func newMPSWorld(t testing.TB, flags ...string) (*NodeWorld, string) {
 // A program that ignores SIGTERM is killed at the end of its grace period. Until then it must not be a client
 // any more, and its neighbour on the card stays one.
 func TestNodeEndsClientsOfMPSBeforeTheirContainerIsKilled(t *testing.T) {
-	world, folder := newMPSWorld(t, "--mps-end-clients", "18s")
+	world, folder := newMPSWorld(t)
 	for _, name := range []string{"ends", "stays"} {
 		world.createBound(t, world.pod(name).share(30, 1024).ignoringTermination(), "0")
 	}

@@ -50,6 +50,7 @@ class ClientEnderTest : public testing::Test {
         ClientEnder::Facts{.deleted_pods = [this] { return deleted_; },
                            .bound = [this] { return bound_; },
                            .use = [this] { return use_; },
+                           .read_soon = [this] { ++reads_; },
                            .now = [this] { return now_; }},
         folder_.path("proc"), margin);
   }
@@ -61,10 +62,16 @@ class ClientEnderTest : public testing::Test {
     std::ofstream(process + "/stat") << pid << " (python3) S 1 10 10 0 -1 4194560 100 0 0 0 5 6 0 0"
                                      << " 20 0 1 0 " << start_time << " 10000 200 0\n";
   }
-  void delete_pod(int grace, const std::string& pod = "a") { deleted_ = {{uid(pod), grace}}; }
+  void delete_pod(int grace, const std::string& pod = "a") {
+    deleted_ = {{uid(pod), grace, now_ + seconds(grace)}};
+  }
   std::set<CardUuid> due_after(Duration time) {
     now_ += time;
-    return ender_->due();
+    return ender_->due().cards;
+  }
+  // Whether the client is to be ended.
+  bool ends(const CardUuid& card = kEndersCard, int pid = kClient) {
+    return ender_->pod_of(card, pid).has_value();
   }
 
   test::ScratchFolder folder_;
@@ -72,6 +79,7 @@ class ClientEnderTest : public testing::Test {
   std::vector<Record> bound_;
   std::vector<CardUse> use_;
   Instant now_{seconds(1'000)};
+  int reads_ = 0;
   std::unique_ptr<ClientEnder> ender_;
 };
 
@@ -79,54 +87,89 @@ class ClientEnderTest : public testing::Test {
 
 TEST_F(ClientEnderTest, NothingIsDueWhileNoPodIsDeleted) {
   EXPECT_THAT(due_after(seconds(100)), IsEmpty());
-  EXPECT_FALSE(ender_->take(kEndersCard, kClient));
+  EXPECT_FALSE(ends());
 }
 
 TEST_F(ClientEnderTest, ClientsAreDueShortlyBeforeTheGracePeriodEnds) {
   delete_pod(30);
   EXPECT_THAT(due_after(seconds(0)), IsEmpty());
   EXPECT_THAT(due_after(seconds(27)), IsEmpty());
-  EXPECT_FALSE(ender_->take(kEndersCard, kClient));
+  EXPECT_FALSE(ends());
   EXPECT_THAT(due_after(seconds(1)), ElementsAre(kEndersCard));
-  EXPECT_TRUE(ender_->take(kEndersCard, kClient));
+  EXPECT_EQ(ender_->pod_of(kEndersCard, kClient), uid("a"));
 }
 
-TEST_F(ClientEnderTest, AShortGracePeriodIsDueAtOnce) {
-  delete_pod(1);
+// The plugin may have seen the deletion late, or may have started since.
+TEST_F(ClientEnderTest, TheEndOfTheGracePeriodCountsAndNotWhenItIsFirstSeen) {
+  deleted_ = {{uid("a"), 30, now_ + seconds(1)}};
   EXPECT_THAT(due_after(seconds(0)), ElementsAre(kEndersCard));
 }
 
-TEST_F(ClientEnderTest, ASecondDeletionCanShortenTheGracePeriod) {
-  delete_pod(3'600);
-  EXPECT_THAT(due_after(seconds(10)), IsEmpty());
-  delete_pod(5);
-  EXPECT_THAT(due_after(seconds(0)), IsEmpty()) << "the new period has begun";
-  EXPECT_THAT(due_after(seconds(3)), ElementsAre(kEndersCard));
+TEST_F(ClientEnderTest, TheTimeToTheNextDueMomentIsExact) {
+  EXPECT_EQ(ender_->due().next, std::nullopt);
+  delete_pod(30);
+  bound_.push_back(record("b", 30));
+  deleted_.push_back({uid("b"), 60, now_ + seconds(60)});
+  EXPECT_EQ(ender_->due().next, seconds(28));
+  now_ += seconds(28) - Duration(1);
+  EXPECT_EQ(ender_->due().next, Duration(1));
+  now_ += Duration(1);
+  const auto due = ender_->due();
+  EXPECT_THAT(due.cards, ElementsAre(kEndersCard));
+  EXPECT_EQ(due.next, seconds(30));
+}
+
+TEST_F(ClientEnderTest, AProgramHasHalfOfAShortGracePeriod) {
+  make(seconds(10));
+  delete_pod(6);
+  EXPECT_THAT(due_after(seconds(2)), IsEmpty());
+  EXPECT_THAT(due_after(seconds(1)), ElementsAre(kEndersCard));
+}
+
+TEST_F(ClientEnderTest, NoGracePeriodIsDueAtOnce) {
+  delete_pod(0);
+  EXPECT_THAT(due_after(seconds(0)), ElementsAre(kEndersCard));
 }
 
 TEST_F(ClientEnderTest, AMarginOfZeroEndsNoClient) {
   make(seconds(0));
   delete_pod(0);
   EXPECT_THAT(due_after(seconds(100)), IsEmpty());
-  EXPECT_FALSE(ender_->take(kEndersCard, kClient));
+  EXPECT_FALSE(ends());
 }
 
 TEST_F(ClientEnderTest, AfterStopNothingIsDue) {
   delete_pod(0);
   EXPECT_THAT(due_after(seconds(0)), ElementsAre(kEndersCard));
   ender_->stop();
-  EXPECT_FALSE(ender_->take(kEndersCard, kClient));
+  EXPECT_FALSE(ends());
   EXPECT_THAT(due_after(seconds(0)), IsEmpty());
 }
 
 // --- whose ---------------------------------------------------------------------------------------
 
-TEST_F(ClientEnderTest, AClientIsEndedOnce) {
+// A process that has started since the last read is not in the list of the driver.
+TEST_F(ClientEnderTest, TheListOfTheDriverIsReadAgainWhenAPodBecomesDue) {
+  bound_.push_back(record("b", 30));
+  delete_pod(30);
+  deleted_.push_back({uid("b"), 60, now_ + seconds(60)});
+  due_after(seconds(27));
+  EXPECT_EQ(reads_, 0);
+  due_after(seconds(1));
+  EXPECT_EQ(reads_, 1);
+  due_after(seconds(1));
+  EXPECT_EQ(reads_, 1) << "it is read again by itself";
+  due_after(seconds(30));
+  EXPECT_EQ(reads_, 2) << "for pod b";
+}
+
+TEST_F(ClientEnderTest, AProcessIsFoundOnceTheDriverListsIt) {
+  run_process(12, uid("a"));
   delete_pod(0);
   due_after(seconds(0));
-  EXPECT_TRUE(ender_->take(kEndersCard, kClient));
-  due_after(seconds(0));
-  EXPECT_FALSE(ender_->take(kEndersCard, kClient));
+  EXPECT_FALSE(ends(kEndersCard, 12));
+  use_[0].processes.push_back(ProcessUse{.pid = 12});
+  EXPECT_TRUE(ends(kEndersCard, 12));
 }
 
 TEST_F(ClientEnderTest, AWholeCardIsNotUsedByMps) {
@@ -146,8 +189,8 @@ TEST_F(ClientEnderTest, TheClientsOfOtherPodsOfTheCardGoOn) {
   bound_.push_back(record("b", 30));
   delete_pod(0, "a");
   due_after(seconds(0));
-  EXPECT_FALSE(ender_->take(kEndersCard, 12));
-  EXPECT_TRUE(ender_->take(kEndersCard, kClient));
+  EXPECT_FALSE(ends(kEndersCard, 12));
+  EXPECT_TRUE(ends());
 }
 
 // The daemon is in another process namespace, so that its number is that of another process here.
@@ -155,23 +198,23 @@ TEST_F(ClientEnderTest, AProcessThatTheDriverDoesNotListIsNoClient) {
   run_process(12, uid("a"));
   delete_pod(0);
   due_after(seconds(0));
-  EXPECT_FALSE(ender_->take(kEndersCard, 12));
+  EXPECT_FALSE(ends(kEndersCard, 12));
   use_.clear();
-  EXPECT_FALSE(ender_->take(kEndersCard, kClient)) << "the driver does not respond";
+  EXPECT_FALSE(ends()) << "the driver does not respond";
 }
 
 TEST_F(ClientEnderTest, AProcessThatIsNotThereIsNoClient) {
   std::filesystem::remove_all(folder_.path("proc/11"));
   delete_pod(0);
   due_after(seconds(0));
-  EXPECT_FALSE(ender_->take(kEndersCard, kClient));
+  EXPECT_FALSE(ends());
 }
 
 TEST_F(ClientEnderTest, InvalidNumbersAndOtherCardsAreNotTaken) {
   delete_pod(0);
   due_after(seconds(0));
-  for (const int pid : {0, -1, 1}) EXPECT_FALSE(ender_->take(kEndersCard, pid)) << pid;
-  EXPECT_FALSE(ender_->take(CardUuid("GPU-1"), kClient));
+  for (const int pid : {0, -1, 1}) EXPECT_FALSE(ends(kEndersCard, pid)) << pid;
+  EXPECT_FALSE(ends(CardUuid("GPU-1")));
 }
 
 // The number of the process belongs to a process of another pod by now.
@@ -179,7 +222,7 @@ TEST_F(ClientEnderTest, ANumberThatIsUsedAgainIsNotTaken) {
   delete_pod(0);
   due_after(seconds(0));
   run_process(kClient, uid("b"), 900);
-  EXPECT_FALSE(ender_->take(kEndersCard, kClient));
+  EXPECT_FALSE(ends());
 }
 
 }  // namespace

@@ -193,7 +193,7 @@ TEST(PluginFlags, ExclusiveCardsNeedNvml) {
 }
 
 TEST(PluginFlags, ClientsOfMpsAreEndedTwoSecondsBeforeTheirContainers) {
-  EXPECT_EQ(settings({"--node-name=n"}).mps_end_clients, std::chrono::seconds(2));
+  EXPECT_EQ(settings({"--node-name=n"}).mps_end_clients, std::chrono::seconds(10));
   EXPECT_EQ(settings({"--node-name=n", "--mps-end-clients=0s"}).mps_end_clients, Duration(0));
 }
 

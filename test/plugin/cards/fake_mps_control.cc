@@ -5,12 +5,13 @@
 //
 //   crash             ends at its start
 //   slow              does not listen as long as this line is there
-//   no-response       accepts commands and never responds
+//   no-response       accepts commands and never responds; each is written to the file "calls"
 //   fault             its server is in FAULT, and refuses clients
 //   no-quit           ignores the command "quit"
 //   long-response     responds with a megabyte
 //   invalid-response  responds with text that does not belong to any command
-//   clients <pid>*    clients of its one server in addition to those that are connected
+//   clients <pid>*    clients of its one server in addition to those that are connected, until
+//                     they are terminated
 //   max_clients <n>   the limit of connected clients, 48 by default
 //   no-multiuser      does not know "-multiuser-server". With an unknown argument, the program of
 //                     drivers before R555 ignores "-f" and acts as a client.
@@ -40,6 +41,7 @@
 #include <cstring>
 #include <fstream>
 #include <iostream>
+#include <set>
 #include <sstream>
 #include <string>
 #include <thread>
@@ -203,14 +205,17 @@ class Server {
 struct Daemon {
   Server server;
   std::string percentage = "100.0";  // default of clients
+  std::set<std::string> terminated;
 };
 
-std::string client_list(const Server& server) {
+std::string client_list(const Daemon& daemon) {
   const std::string configured = behaviour("clients");
   std::istringstream words(configured == "-" ? "" : configured);
   std::string lines;
-  for (std::string pid; words >> pid;) lines += pid + "\n";
-  for (const std::string& pid : server.pids()) lines += pid + "\n";
+  for (std::string pid; words >> pid;) {
+    if (!daemon.terminated.contains(pid)) lines += pid + "\n";
+  }
+  for (const std::string& pid : daemon.server.pids()) lines += pid + "\n";
   return lines;
 }
 
@@ -230,7 +235,7 @@ std::string response_to(const std::string& command, Daemon& daemon) {
   if (command == "get_default_active_thread_percentage") return daemon.percentage + "\n";
   if (command == "get_server_list") return has_server ? "4242\n" : "";
   if (command == "get_server_status 4242") return behaves("fault") ? "FAULT\n" : "ACTIVE\n";
-  if (command == "get_client_list 4242") return client_list(daemon.server);
+  if (command == "get_client_list 4242") return client_list(daemon);
   std::istringstream words(command);
   std::string word;
   std::string first;
@@ -238,7 +243,10 @@ std::string response_to(const std::string& command, Daemon& daemon) {
   words >> word >> first >> second;
   if (word == "set_default_active_thread_percentage") return set_percentage(daemon, first);
   if (word == "terminate_client") note(command);
-  if (word == "terminate_client" && first == "4242") daemon.server.terminate(second);
+  if (word == "terminate_client" && first == "4242") {
+    daemon.server.terminate(second);
+    daemon.terminated.insert(second);
+  }
   return "";
 }
 
@@ -249,7 +257,10 @@ bool handle_command(int connection, Daemon& daemon) {
   if (command == "quit") note("quit");
   if (command == "quit" && !behaves("no-quit")) return false;
   // The connection stays open without a response.
-  if (behaves("no-response")) return true;
+  if (behaves("no-response")) {
+    note("no response to " + command);
+    return true;
+  }
   write_all(connection, response_to(command, daemon));
   ::close(connection);
   return true;

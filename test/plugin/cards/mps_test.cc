@@ -6,8 +6,8 @@
 #include <sys/wait.h>
 #include <unistd.h>
 
+#include <atomic>
 #include <fstream>
-#include <set>
 #include <thread>
 
 #include "plugin/cards/mps_daemon.h"
@@ -426,29 +426,58 @@ TEST_F(MpsTest, LeaksNoFileDescriptors) {
 
 // --- clients of containers that are about to be killed ------------------------------------------
 
-// Takes these clients of card GPU-a.
+// Chooses these clients of card GPU-a. Both cards are due.
 class EndsClients : public MpsClientEnder {
  public:
-  std::set<CardUuid> due() override { return {kCard}; }
-  bool take(const CardUuid& card, std::int64_t pid) override {
-    return card == kCard && pids.erase(pid) > 0;
+  Due due() override {
+    ++steps;
+    if (!is_due) return {};
+    return {.cards = {kCard, kOther}};
+  }
+  std::optional<PodUid> pod_of(const CardUuid& card, std::int64_t pid) override {
+    const bool chosen = card == kCard && (pid == 11 || pid == 12 || pid == 99);
+    return chosen ? std::optional(PodUid("a")) : std::nullopt;
   }
 
-  std::set<std::int64_t> pids;  // before the daemons run
+  std::atomic<bool> is_due = true;
+  std::atomic<int> steps = 0;
 };
 
-TEST_F(MpsTest, EndsTheClientsThatItIsToldOnce) {
+TEST_F(MpsTest, EndsTheClientsThatAreChosen) {
   EndsClients ender;
-  ender.pids = {11, 12, 99};
   options_.ender = &ender;
-  behave("clients 11 12 13");
+  for (const CardUuid& card : {kCard, kOther}) behave("clients 11 12 13", card);
   Mps mps(options_);
   mps.set_cards({kCard, kOther});
+  until_ready(mps, kOther);
   until([this] { return calls().find("terminate_client 4242 12") != std::string::npos; });
+  // Both cards have had steps since then in which other clients could have been ended.
+  until([&, at = ender.steps.load()] { return ender.steps > at + 3; });
   EXPECT_EQ(calls(), "start GPU-a, terminate_client 4242 11, terminate_client 4242 12");
-  behave("", kCard);
+  EXPECT_EQ(calls(kOther), "start GPU-b");
+  for (const CardUuid& card : {kCard, kOther}) behave("", card);
   mps.stop();
-  EXPECT_EQ(calls(kOther).find("terminate_client"), std::string::npos);
+}
+
+TEST_F(MpsTest, EndsClientsWhileTheDaemonOfAnotherCardDoesNotRespond) {
+  EndsClients ender;
+  ender.is_due = false;
+  options_.ender = &ender;
+  options_.times.command = std::chrono::hours(1);
+  behave("clients 11");
+  behave("no-response", kOther);
+  Mps mps(options_);
+  mps.set_cards({kCard});
+  until_ready(mps);
+  mps.set_cards({kCard, kOther});
+  until([this] { return calls(kOther).find("no response to") != std::string::npos; });
+  ender.is_due = true;
+  until([this] { return calls().find("terminate_client 4242 11") != std::string::npos; });
+  // Ends the command, which waits.
+  for (const CardUuid& card : {kCard, kOther}) behave("", card);
+  kill_mps_daemon(*daemon_of(kOther));
+  until_ready(mps, kOther);
+  mps.stop();
 }
 
 // --- faults --------------------------------------------------------------------------------------

@@ -3,7 +3,11 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
+#include <chrono>
+#include <utility>
+
 #include "common/base/log.h"
+#include "common/kube/exec_credential.h"
 #include "test/plugin/support/gpu_objects.h"
 #include "test/plugin/support/pod_api.h"
 #include "test/plugin/support/scripted_parts.h"
@@ -11,6 +15,7 @@
 namespace mgpu::plugin {
 namespace {
 
+using std::chrono::seconds;
 using test::comes_true;
 using test::GpuContainer;
 using testing::HasSubstr;
@@ -31,6 +36,13 @@ class PodsTest : public testing::Test {
     const kube::Pod pod = api_.create(name, kOne);
     EXPECT_TRUE(comes_true([&] { return pods_.find(pod.uid()).has_value(); }));
     return pod;
+  }
+  void delete_pod(const std::string& name, const std::string& options = "") {
+    api_.call(kube::Method::kDelete, "/api/v1/namespaces/ml/pods/" + name, options);
+  }
+  Instant now() { return api_.transport().executor().now(); }
+  static std::chrono::sys_seconds an_hour_ahead() {
+    return std::chrono::floor<seconds>(std::chrono::system_clock::now()) + std::chrono::hours(1);
   }
   void wait_until_gone(const kube::Pod& pod) {
     EXPECT_TRUE(comes_true([&] { return pods_.gone(pod.uid()); }));
@@ -87,7 +99,77 @@ TEST_F(PodsTest, PodsThatAreDeletedAreKnownWithTheirGracePeriod) {
   EXPECT_THAT(pods_.deleted(), SizeIs(0));
   api_.call(kube::Method::kDelete, "/api/v1/namespaces/ml/pods/a");
   ASSERT_TRUE(comes_true([&] { return pods_.deleted().size() == 1; }));
-  EXPECT_EQ(pods_.deleted().front(), (DeletedPod{pod.uid(), 30}));
+  EXPECT_EQ(pods_.deleted().front().uid, pod.uid());
+  EXPECT_EQ(pods_.deleted().front().grace_seconds, 30);
+}
+
+// --- the end of the grace period -----------------------------------------------------------------
+
+// The clock of the node is an hour ahead of the API server's.
+TEST_F(PodsTest, AGracePeriodIsCountedFromTheEventOfTheDeletion) {
+  Pods pods(NodeName("n1"), api_.transport(), an_hour_ahead);
+  pods.start();
+  const kube::Pod pod = api_.create("a", kOne);
+  ASSERT_TRUE(comes_true([&] { return pods.find(pod.uid()).has_value(); }));
+  const Instant before = now();
+  delete_pod("a");
+  ASSERT_TRUE(comes_true([&] { return pods.deleted().size() == 1; }));
+  const Instant ends = pods.deleted().front().ends;
+  EXPECT_GE(ends, before + seconds(30));
+  EXPECT_LE(ends, now() + seconds(30));
+}
+
+TEST_F(PodsTest, AGracePeriodStaysWhenThePodsAreListedAgain) {
+  Pods pods(NodeName("n1"), api_.transport(), an_hour_ahead);
+  pods.start();
+  const kube::Pod pod = api_.create("a", kOne);
+  ASSERT_TRUE(comes_true([&] { return pods.find(pod.uid()).has_value(); }));
+  delete_pod("a");
+  ASSERT_TRUE(comes_true([&] { return pods.deleted().size() == 1; }));
+  const Instant ends = pods.deleted().front().ends;
+  api_.cut_off(true);
+  ASSERT_TRUE(comes_true([&] { return !pods.problem().empty(); }));
+  api_.transport().compact();
+  api_.cut_off(false);
+  const kube::Pod later = api_.create("b", kOne);
+  ASSERT_TRUE(comes_true([&] { return pods.find(later.uid()).has_value(); }));
+  ASSERT_THAT(pods.deleted(), SizeIs(1));
+  EXPECT_EQ(pods.deleted().front().ends, ends);
+}
+
+TEST_F(PodsTest, AShorterGracePeriodBeginsAnew) {
+  start();
+  create_and_wait("a");
+  delete_pod("a");
+  ASSERT_TRUE(comes_true([&] { return pods_.deleted().size() == 1; }));
+  const Instant before = now();
+  delete_pod("a", R"({"gracePeriodSeconds": 5})");
+  ASSERT_TRUE(comes_true([&] { return pods_.deleted().front().grace_seconds == 5; }));
+  EXPECT_GE(pods_.deleted().front().ends, before + seconds(5));
+  EXPECT_LE(pods_.deleted().front().ends, now() + seconds(5));
+}
+
+// As a plugin does that starts again while the pod is being deleted.
+TEST_F(PodsTest, ADeletionThatIsFoundInAListEndsAtItsTimestamp) {
+  api_.create("a", kOne);
+  delete_pod("a");
+  const auto end =
+      kube::read_rfc3339(api_.pod("a")["metadata"]["deletionTimestamp"].get<std::string>());
+  ASSERT_TRUE(end.has_value());
+  const auto ends_at = [&](seconds left) {
+    Pods pods(NodeName("n1"), api_.transport(), [&] { return *end - left; });
+    const Instant before = now();
+    pods.start();
+    EXPECT_TRUE(comes_true([&] { return pods.deleted().size() == 1; }));
+    const Duration counted = pods.deleted().front().ends - before;
+    // The rest of the grace period began between `before` and now.
+    return std::pair(counted - (now() - before), counted);
+  };
+  for (const auto& [left, wanted] : {std::pair(12, 12), std::pair(-7, 0), std::pair(3'600, 30)}) {
+    const auto [at_least, at_most] = ends_at(seconds(left));
+    EXPECT_LE(at_least, seconds(wanted)) << left;
+    EXPECT_GE(at_most, seconds(wanted)) << left;
+  }
 }
 
 TEST_F(PodsTest, ANameRefersToTheLatestPod) {
