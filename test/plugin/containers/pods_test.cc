@@ -129,9 +129,9 @@ TEST_F(PodsTest, AGracePeriodStaysWhenThePodsAreListedAgain) {
   const Instant ends = pods.deleted().front().ends;
   api_.cut_off(true);
   ASSERT_TRUE(comes_true([&] { return !pods.problem().empty(); }));
+  const kube::Pod later = api_.create("b", kOne);
   api_.transport().compact();
   api_.cut_off(false);
-  const kube::Pod later = api_.create("b", kOne);
   ASSERT_TRUE(comes_true([&] { return pods.find(later.uid()).has_value(); }));
   ASSERT_THAT(pods.deleted(), SizeIs(1));
   EXPECT_EQ(pods.deleted().front().ends, ends);
