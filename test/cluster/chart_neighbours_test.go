@@ -43,11 +43,14 @@ func TestChartExampleQuotaLimitsTheSharesOfANamespace(t *testing.T) {
 	if _, err := plane.admin.CoreV1().ResourceQuotas(namespace).Create(ctx, &quota, metav1.CreateOptions{}); err != nil {
 		t.Fatal(err)
 	}
-	waitFor(t, time.Minute, "the controller to read the quota", func() (bool, string) {
-		read, err := plane.admin.CoreV1().ResourceQuotas(namespace).Get(ctx, quota.Name, metav1.GetOptions{})
-		return err == nil && len(read.Status.Hard) == 2 && len(read.Status.Used) == 2, fmt.Sprint(err)
-	})
 	pods := plane.admin.CoreV1().Pods(namespace)
+	// Until the API server's own cache of quotas has this one with its status, pods are accepted and do not count, or
+	// are all refused.
+	waitFor(t, time.Minute, "the API server to apply the quota", func() (bool, string) {
+		pod := newPod(namespace, "larger-than-the-quota").share(91, 1024).scheduler("nobody").build()
+		_, err := pods.Create(ctx, pod, metav1.CreateOptions{DryRun: []string{metav1.DryRunAll}})
+		return err != nil && strings.Contains(err.Error(), "exceeded quota: mgpu"), fmt.Sprint(err)
+	})
 	try := func(pod *PodBuilder) error {
 		_, err := pods.Create(ctx, pod.scheduler("nobody").build(), metav1.CreateOptions{})
 		return err
