@@ -178,7 +178,8 @@ Result<http::ServerOptions> http_options(const Flags& flags) {
               .key_file = flags.tls_key_file,
               .client_ca_file = flags.tls_client_ca_file,
               .client_names = std::move(*client_names),
-              .from_texts = secret},
+              .from_texts = secret,
+              .http2 = flags.http2},
       .body_bytes_max = static_cast<std::size_t>(flags.max_body_bytes),
       .connections_max = static_cast<std::size_t>(flags.max_connections),
       .connections_per_address_max = static_cast<std::size_t>(flags.max_connections_per_address)};
@@ -211,6 +212,10 @@ void add_listener_flags(Options& options, Flags& flags) {
                    "comma-separated names; if set, the certificate of a client must have one of "
                    "them as its common name or as a DNS name",
                    flags.tls_client_names);
+  options.add_flag("http2",
+                   "offer HTTP/2 over TLS: kube-scheduler then uses one connection, so that a "
+                   "burst of binds needs no handshakes",
+                   flags.http2);
   add_certificate_flags(options, flags.tls_secret, flags.tls_names, flags.metrics_tls_from_secret);
   options.add_number("max-body-bytes",
                      "maximum size of a request of kube-scheduler, in bytes; it needs more than "

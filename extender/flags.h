@@ -43,6 +43,7 @@ struct Flags : ProgramFlags {
   std::string tls_key_file;
   std::string tls_client_ca_file;
   std::string tls_client_names;  // comma-separated
+  bool http2 = true;
   std::string tls_secret;        // namespace/name
   std::string tls_names;         // comma-separated
   bool metrics_tls_from_secret = false;

@@ -38,6 +38,14 @@ std::optional<ClientCertificate> Connection::client_certificate() {
   return tls_ ? client_certificate_of(tls_->native_handle()) : std::nullopt;
 }
 
+std::string_view Connection::protocol() {
+  if (!tls_) return {};
+  const unsigned char* name = nullptr;
+  unsigned int length = 0;
+  SSL_get0_alpn_selected(tls_->native_handle(), &name, &length);
+  return {reinterpret_cast<const char*>(name), length};
+}
+
 asio::awaitable<Transferred> Connection::read_some(asio::mutable_buffer into) {
   return tls_ ? read_from(*tls_, into) : read_from(tcp_, into);
 }
@@ -48,6 +56,10 @@ asio::awaitable<error_code> Connection::write(std::string_view head, std::string
 
 asio::awaitable<void> Connection::end_writing() {
   if (tls_) co_await tls_->async_shutdown(kAwait);
+  shut_down_writing();
+}
+
+void Connection::shut_down_writing() {
   error_code ignored;
   tcp_.socket().shutdown(tcp::socket::shutdown_send, ignored);
 }

@@ -43,11 +43,15 @@ class Connection {
   asio::awaitable<error_code> handshake();
   // After the handshake; none over plain HTTP.
   std::optional<ClientCertificate> client_certificate();
+  // The one that ALPN chose; empty if none, and over plain HTTP.
+  std::string_view protocol();
   asio::awaitable<Transferred> read_some(asio::mutable_buffer into);
   // Writes all of `head`, then all of `body`.
   asio::awaitable<error_code> write(std::string_view head, std::string_view body);
   // Signals the end of the data to the client.
   asio::awaitable<void> end_writing();
+  // The same at once, without the end that TLS has. For protocols that have one of their own.
+  void shut_down_writing();
   // Reads below TLS, for data that is discarded.
   asio::awaitable<Transferred> read_raw(asio::mutable_buffer into);
 
@@ -56,6 +60,8 @@ class Connection {
 
   // For all waits that start after this call.
   void set_deadline(std::chrono::milliseconds from_now) { tcp_.expires_after(from_now); }
+  // For all waits that start after this call: they have no deadline.
+  void clear_deadline() { tcp_.expires_never(); }
   // True if bytes have arrived that have not been read.
   bool has_unread() const;
   // Ends all waits.

@@ -3,6 +3,7 @@
 
 #include <chrono>
 #include <cstddef>
+#include <cstdint>
 
 namespace mgpu::http {
 
@@ -36,5 +37,14 @@ inline constexpr std::size_t kHttpIdleReadBytes = 4 * 1024;  // the read that wa
 // A client can send any Content-Length: no more than this is allocated before the bytes arrive.
 inline constexpr std::size_t kHttpBodyReserveMax = std::size_t{1} << 20;
 inline constexpr std::chrono::seconds kDrainTimeout{10};
+// Requests of one HTTP/2 connection at the same time; clients open another connection for more.
+inline constexpr std::uint32_t kHttp2StreamsMax = 128;
+// What a client may send before it is read: of one request, and of all of a connection.
+inline constexpr std::int32_t kHttp2WindowBytes = 1 << 20;
+inline constexpr std::size_t kHttp2ReadBytes = 16 * 1024;   // one read
+inline constexpr std::size_t kHttp2WriteBytes = 64 * 1024;  // one write
+// Responses that the client of one HTTP/2 connection has not read. Each is at most as large as the
+// names of all nodes with a reason for each.
+inline constexpr std::size_t kHttp2UnsentBytesMax = std::size_t{32} << 20;
 
 }  // namespace mgpu::http

@@ -247,7 +247,7 @@ Result<std::unique_ptr<Server>> Server::start(ServerOptions options, Handler han
     return error("names of client certificates need a client CA file");
   }
   if (tls.from_texts) {
-    state->tls = Tls::without_files();
+    state->tls = Tls::from_texts(tls);
   } else if (!tls.certificate_file.empty()) {
     auto loaded = Tls::load(tls);
     if (!loaded) return loaded.error();

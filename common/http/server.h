@@ -1,9 +1,10 @@
-// An HTTP/1.1 server on Boost.Beast with keep-alive, limits, optional TLS and graceful drain.
+// An HTTP/1.1 server on Boost.Beast, and HTTP/2 on nghttp2, with keep-alive, limits, optional TLS
+// and graceful drain.
 //
 //   Listening --drain()--> Draining --all connections closed, or timeout--> Stopped
 //
 // While it is draining, the server accepts no connections and closes idle ones. Pending responses
-// are sent with "Connection: close".
+// are sent with "Connection: close", or after GOAWAY.
 #pragma once
 
 #include <chrono>
@@ -39,6 +40,9 @@ struct TlsOptions {
   // The server gets texts by Server::use_tls() instead of files. It listens before the first call,
   // and closes each connection.
   bool from_texts = false;
+  // HTTP/2 is offered beside HTTP/1.1. kube-scheduler then uses one connection for all requests; in
+  // HTTP/1.1 it keeps two open, so that a burst of binds needs a handshake for most of them.
+  bool http2 = false;
 
   bool enabled() const { return from_texts || !certificate_file.empty(); }
 };

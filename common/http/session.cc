@@ -16,10 +16,9 @@
 #include <utility>
 #include <vector>
 
-#include "common/base/text.h"
-#include "common/http/address.h"
 #include "common/http/answer.h"
 #include "common/http/head.h"
+#include "common/http/http2_session.h"
 #include "common/http/limits.h"
 
 // A false positive of GCC 12 in inlined coroutines.
@@ -71,21 +70,6 @@ struct Session::Exchange {
     parser.header_limit(static_cast<std::uint32_t>(options.header_bytes_max));
     parser.body_limit(options.body_bytes_max);
   }
-  // Web pages send requests without asking for permission first. Browsers send Origin with each
-  // POST, and Sec-Fetch-Site with each request, also of images and frames. A link on a page of
-  // another site that a person follows is served.
-  bool is_of_other_site(const std::vector<std::string>& host_names) {
-    const std::string_view site = parser.get()["Sec-Fetch-Site"];
-    const bool is_visit = std::string_view(parser.get()["Sec-Fetch-Mode"]) == "navigate" &&
-                          std::string_view(parser.get()["Sec-Fetch-Dest"]) == "document";
-    if ((site == "cross-site" || site == "same-site") && !is_visit) return true;
-    if (parser.get().count(beast::http::field::origin) == 0) return false;
-    const std::string_view origin = header(beast::http::field::origin);
-    const std::size_t scheme_end = origin.find("://");
-    return scheme_end == std::string_view::npos ||
-           !is_local_host(origin.substr(scheme_end + 3), host_names);
-  }
-
   Request request() {
     auto& message = parser.get();
     const std::string_view target(message.target());
@@ -97,13 +81,18 @@ struct Session::Exchange {
             .authorization = std::string(message[beast::http::field::authorization]),
             .if_none_match = std::string(message[beast::http::field::if_none_match])};
   }
-  std::string_view expects() { return header(beast::http::field::expect); }
-  std::string_view header(beast::http::field name) { return parser.get()[name]; }
-  // HTTP/1.0 has no Host header; browsers do not use it.
-  bool is_for(const std::vector<std::string>& host_names) {
-    const auto hosts = parser.get().count(beast::http::field::host);
-    if (hosts == 0 && parser.get().version() == kHttp10) return true;
-    return hosts == 1 && is_local_host(header(beast::http::field::host), host_names);
+  std::string_view expects() { return header("Expect"); }
+  std::string_view header(std::string_view name) { return parser.get()[name]; }
+  RequestSource source() {
+    const auto& message = parser.get();
+    RequestSource source{.hosts = message.count(beast::http::field::host),
+                         .needs_host = message.version() != kHttp10,
+                         .host = std::string(header("Host")),
+                         .fetch_site = std::string(header("Sec-Fetch-Site")),
+                         .fetch_mode = std::string(header("Sec-Fetch-Mode")),
+                         .fetch_destination = std::string(header("Sec-Fetch-Dest"))};
+    if (message.count(beast::http::field::origin) > 0) source.origin = header("Origin");
+    return source;
   }
   bool is_head() { return parser.get().method() == beast::http::verb::head; }
 
@@ -150,9 +139,15 @@ Session::Session(tcp::socket socket, std::string address, std::shared_ptr<ssl::c
       record_(std::move(address)),
       has_response_(connection_.executor(), asio::steady_timer::time_point::max()) {}
 
+Session::~Session() = default;
+
 asio::awaitable<void> Session::run() {
   const auto self = shared_from_this();
   bool open = co_await handshake();
+  if (open && connection_.protocol() == "h2") {
+    http2_ = std::make_unique<Http2Session>(*this);
+    co_return co_await http2_->run();
+  }
   while (open) {
     const bool requested = co_await wait_for_request();
     if (!requested) break;
@@ -192,7 +187,7 @@ void Session::identify_client() {
 }
 
 // A request that was sent before the certificate expired may arrive later.
-std::optional<Response> Session::refusal_of(Exchange& exchange) const {
+std::optional<Response> Session::refusal_of(const RequestSource& source) const {
   if (!allowed_) {
     return error_response(403, "the client certificate has no name that is allowed here");
   }
@@ -201,18 +196,18 @@ std::optional<Response> Session::refusal_of(Exchange& exchange) const {
     return error_response(403, "the client certificate has expired");
   }
   if (!setup_.loopback) return std::nullopt;
-  if (exchange.is_of_other_site(setup_.options.host_names)) {
-    setup_.refused("origin");
-    return error_response(403, "requests of web pages of other hosts are not served");
-  }
-  if (exchange.is_for(setup_.options.host_names)) return std::nullopt;
-  setup_.refused("host");
-  return error_response(421, "Host must be localhost, a loopback address or an allowed name, is " +
-                                 in_quotes(exchange.header(beast::http::field::host)));
+  auto refusal = http::refusal_of(source, setup_.options.host_names);
+  if (!refusal) return std::nullopt;
+  setup_.refused(refusal->why);
+  return std::move(refusal->response);
 }
 
 bool Session::is_too_old() const {
   return std::chrono::steady_clock::now() - begin_ >= setup_.options.connection_age_max;
+}
+
+std::chrono::milliseconds Session::idle_timeout() const {
+  return allowed_ ? setup_.options.idle_timeout : setup_.options.transfer_timeout;
 }
 
 void Session::close_for_another() {
@@ -227,6 +222,7 @@ void Session::wake() {
 
 // A request that has arrived but has not been read is still handled. A body in parts ends.
 void Session::drain() {
+  if (http2_) return http2_->drain();
   has_response_.cancel();
   if (idle_ && !connection_.has_unread()) connection_.close();
 }
@@ -235,8 +231,7 @@ asio::awaitable<bool> Session::wait_for_request() {
   if (received_.size() > 0) co_return true;
   if (setup_.draining) co_return false;
   idle_ = true;
-  connection_.set_deadline(allowed_ ? setup_.options.idle_timeout
-                                    : setup_.options.transfer_timeout);
+  connection_.set_deadline(idle_timeout());
   const auto read = co_await connection_.read_some(received_.prepare(kHttpIdleReadBytes));
   idle_ = false;
   received_.commit(read.bytes);
@@ -248,7 +243,7 @@ asio::awaitable<bool> Session::receive(Exchange& exchange) {
   const bool head = co_await receive_until(exchange, false);
   if (!head) co_return false;
   // Before the body is read.
-  if (auto refusal = refusal_of(exchange)) {
+  if (auto refusal = refusal_of(exchange.source())) {
     co_await send(std::move(*refusal), false, !exchange.is_head());
     co_return false;
   }

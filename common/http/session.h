@@ -1,4 +1,5 @@
-// The session of one connection.
+// The session of one connection. After the handshake it is an Http2Session if the client and the
+// server have agreed on HTTP/2; this is HTTP/1.1:
 //
 //   Handshaking --> Idle --first byte--> Receiving --whole request--> Answering --> Sending --+
 //                    ^  |                    |                                            |   |
@@ -26,6 +27,7 @@
 #include "common/base/mutex.h"
 #include "common/http/admission.h"
 #include "common/http/connection.h"
+#include "common/http/request_source.h"
 #include "common/http/server.h"
 
 namespace mgpu::http {
@@ -59,11 +61,16 @@ class ConnectionRecord {
   OpenConnection state_ MGPU_GUARDED_BY(mutex_);
 };
 
+class Http2Session;
+
 class Session : public std::enable_shared_from_this<Session> {
  public:
   // `address` is that of the client.
   Session(tcp::socket socket, std::string address, std::shared_ptr<ssl::context> context,
           SessionSetup& setup);
+  ~Session();
+  Session(const Session&) = delete;
+  Session& operator=(const Session&) = delete;
 
   asio::awaitable<void> run();
   // Closes the connection unless a request is being handled. Runs on the executor.
@@ -72,6 +79,14 @@ class Session : public std::enable_shared_from_this<Session> {
   void close_for_another();
   ConnectionRecord& record() { return record_; }
   asio::any_io_executor executor() { return connection_.executor(); }
+
+  // For Http2Session, on the executor.
+  Connection& connection() { return connection_; }
+  const SessionSetup& setup() const { return setup_; }
+  // The response to a client that may not send this request.
+  std::optional<Response> refusal_of(const RequestSource& source) const;
+  bool is_too_old() const;
+  std::chrono::milliseconds idle_timeout() const;
 
  private:
   struct Exchange;  // one request and its response
@@ -82,10 +97,7 @@ class Session : public std::enable_shared_from_this<Session> {
   asio::awaitable<bool> receive_until(Exchange& exchange, bool whole);
   asio::awaitable<bool> answer(Exchange& exchange);
   asio::awaitable<bool> refuse(error_code failed);
-  // The response to a client that may not send this request.
-  std::optional<Response> refusal_of(Exchange& exchange) const;
   void identify_client();
-  bool is_too_old() const;
   asio::awaitable<bool> send(Response response, bool keep_alive, bool with_body);
   // session_parts.cc. The connection does not stay open.
   asio::awaitable<bool> send_parts(Response response, bool chunked, bool with_body);
@@ -108,7 +120,8 @@ class Session : public std::enable_shared_from_this<Session> {
   // sent in parts, otherwise never.
   asio::steady_timer has_response_;
   bool idle_ = true;
-  bool client_gone_ = false;  // while a body is sent in parts
+  bool client_gone_ = false;             // while a body is sent in parts
+  std::unique_ptr<Http2Session> http2_;  // null: HTTP/1.1
 };
 
 }  // namespace mgpu::http

@@ -38,25 +38,28 @@ Error unusable(std::string_view what, const std::string& path, const error_code&
   return error(fmt::format("cannot use {} file {}: {}", what, in_quotes(path), why.message()));
 }
 
-// In ALPN, the length of a name precedes it.
-constexpr std::string_view kProtocol = "\x08http/1.1";
+// In ALPN, the length of a name precedes it. The first one that the client offers is chosen.
+constexpr const char* kProtocols = "\x08http/1.1";
+constexpr const char* kProtocolsWithHttp2 = "\x02h2\x08http/1.1";
 
 int choose_protocol(SSL*, const unsigned char** chosen, unsigned char* chosen_length,
-                    const unsigned char* offered, unsigned int offered_length, void*) {
-  const auto* ours = reinterpret_cast<const unsigned char*>(kProtocol.data());
+                    const unsigned char* offered, unsigned int offered_length, void* protocols) {
+  const std::string_view ours = static_cast<const char*>(protocols);
   unsigned char* found = nullptr;
-  const int outcome =
-      SSL_select_next_proto(&found, chosen_length, ours, kProtocol.size(), offered, offered_length);
+  const int outcome = SSL_select_next_proto(
+      &found, chosen_length, reinterpret_cast<const unsigned char*>(ours.data()),
+      static_cast<unsigned int>(ours.size()), offered, offered_length);
   if (outcome != OPENSSL_NPN_NEGOTIATED) return SSL_TLSEXT_ERR_ALERT_FATAL;
   *chosen = found;
   return SSL_TLSEXT_ERR_OK;
 }
 
-void set_protocol(ssl::context& context) {
+void set_protocol(ssl::context& context, bool http2) {
   SSL_CTX* native = context.native_handle();
   SSL_CTX_set_min_proto_version(native, TLS1_2_VERSION);
   SSL_CTX_set_options(native, SSL_OP_NO_RENEGOTIATION | SSL_OP_NO_COMPRESSION);
-  SSL_CTX_set_alpn_select_cb(native, choose_protocol, nullptr);
+  SSL_CTX_set_alpn_select_cb(native, choose_protocol,
+                             const_cast<char*>(http2 ? kProtocolsWithHttp2 : kProtocols));
   // Sessions are stored in the tickets of the clients. A ticket is only valid for this server.
   SSL_CTX_set_session_cache_mode(native, SSL_SESS_CACHE_OFF);
   constexpr std::string_view kId = "mgpu";
@@ -94,9 +97,7 @@ std::shared_ptr<ssl::context> Tls::context() const {
   return context_;
 }
 
-std::unique_ptr<Tls> Tls::without_files() {
-  TlsOptions options;
-  options.from_texts = true;
+std::unique_ptr<Tls> Tls::from_texts(TlsOptions options) {
   return std::unique_ptr<Tls>(new Tls(std::move(options)));
 }
 
@@ -119,7 +120,7 @@ Result<void> Tls::reload() {
 
 Result<void> Tls::use(const TlsTexts& texts) {
   auto fresh = std::make_shared<ssl::context>(ssl::context::tls_server);
-  set_protocol(*fresh);
+  set_protocol(*fresh, options_.http2);
   if (auto used = use_certificate(*fresh, options_, texts); !used) return used;
   if (!texts.client_ca.empty()) {
     error_code failed;

@@ -18,8 +18,8 @@ class Tls {
   // Errors: a file that cannot be read, an invalid file, a key that does not match the certificate.
   static Result<std::unique_ptr<Tls>> load(TlsOptions options);
 
-  // For texts: it has no context before use().
-  static std::unique_ptr<Tls> without_files();
+  // It has no context before use().
+  static std::unique_ptr<Tls> from_texts(TlsOptions options);
 
   // For one handshake; null before the first certificate. Thread-safe.
   std::shared_ptr<boost::asio::ssl::context> context() const;

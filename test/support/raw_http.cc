@@ -9,6 +9,7 @@
 #include <algorithm>
 #include <array>
 #include <cctype>
+#include <cerrno>
 #include <csignal>
 #include <utility>
 
@@ -97,6 +98,9 @@ struct RawClient::State {
     const long n =
         ssl ? SSL_read(ssl, bytes.data(), bytes.size()) : recv(fd, bytes.data(), bytes.size(), 0);
     if (n > 0) unread.append(bytes.data(), static_cast<std::size_t>(n));
+    const bool waited_in_vain =
+        ssl ? SSL_get_error(ssl, static_cast<int>(n)) == SSL_ERROR_WANT_READ : errno == EAGAIN;
+    closed = n <= 0 && !waited_in_vain;
     return n;
   }
 
@@ -112,6 +116,7 @@ struct RawClient::State {
   SSL_CTX* context = nullptr;
   SSL* ssl = nullptr;
   bool shaken_hands = true;
+  bool closed = false;
   std::string unread;
 };
 
@@ -185,6 +190,15 @@ RawResponse RawClient::read_response(bool with_body) {
   response.body = unread.substr(0, length);
   unread.erase(0, length);
   return response;
+}
+
+std::string RawClient::read_some() {
+  if (state_->unread.empty()) state_->read_some();
+  return std::exchange(state_->unread, "");
+}
+
+bool RawClient::is_closed() const {
+  return state_->closed;
 }
 
 std::string RawClient::read_to_end() {

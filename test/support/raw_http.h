@@ -50,6 +50,10 @@ class RawClient {
   void end_sending();
   // The next response. `with_body` is false after HEAD.
   RawResponse read_response(bool with_body = true);
+  // The bytes that have arrived, at least one; none if the server has closed, or after kRawWait.
+  std::string read_some();
+  // True if read_some() got none because the server has closed the connection.
+  bool is_closed() const;
   // All bytes until the server closes.
   std::string read_to_end();
   // True if the server closes the connection without sending another byte.
