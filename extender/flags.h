@@ -44,8 +44,8 @@ struct Flags : ProgramFlags {
   std::string tls_client_ca_file;
   std::string tls_client_names;  // comma-separated
   bool http2 = true;
-  std::string tls_secret;        // namespace/name
-  std::string tls_names;         // comma-separated
+  std::string tls_secret;  // namespace/name
+  std::string tls_names;   // comma-separated
   bool metrics_tls_from_secret = false;
   promql::Access prometheus;
   std::int64_t max_body_bytes = http::kHttpBodyBytesMax;

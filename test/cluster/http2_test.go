@@ -1,0 +1,51 @@
+package cluster
+
+import (
+	"context"
+	"fmt"
+	"testing"
+	"time"
+)
+
+// http2Pods is a burst. Over HTTP/1.1 their binds had up to 60 connections at the same time.
+const http2Pods = 200
+
+// Over HTTP/1.1 kube-scheduler opens a connection, with a handshake, for most binds of a burst.
+func TestKubeSchedulerUsesOneConnectionOverTLS(t *testing.T) {
+	ctx := context.Background()
+	authority, err := newAuthority(t.TempDir(), "mgpu-extender-ca")
+	if err != nil {
+		t.Fatal(err)
+	}
+	serving := issue(t, authority, "extender", "mgpu-extender.kube-system.svc")
+	scheduler := issue(t, authority, "kube-scheduler")
+	extender := plane.extenderOn(t, "https", httpsClient(t, authority, &scheduler),
+		"--listen-address", "0.0.0.0", "--tls-cert-file", serving.certificate, "--tls-key-file", serving.key,
+		"--tls-client-ca-file", authority.file(), "--tls-client-names", "kube-scheduler")
+	extender.start(t)
+	extender.waitReady(t)
+	extender.client.CloseIdleConnections()
+	namespace := newNamespace(ctx, t)
+	plane.createManyNodes(ctx, t, burstNodes)
+	extender.waitNodes(t, burstNodes)
+	history := plane.beginHistory(ctx, t, namespace)
+	var pods []*PodBuilder
+	for i := range http2Pods {
+		pods = append(pods, newPod(namespace, fmt.Sprintf("pod-%03d", i)).share(shareCore, shareMemoryMiB))
+	}
+	createAll(ctx, t, pods)
+
+	plane.startScheduler(t, SchedulerSetup{configuration: "kube-scheduler-tls.yaml", extenderURL: extender.url(),
+		tls: map[string]string{"caFile": authority.file(), "certFile": scheduler.certificate, "keyFile": scheduler.key}})
+	most := 0.0
+	bound := func() float64 { return extender.metrics(t).with(bindsTotal, `outcome="bound"`) }
+	for end := time.Now().Add(burstLimit); bound() < http2Pods && time.Now().Before(end); {
+		most = max(most, extender.metrics(t).with("mgpu_extender_http_connections", `listener="verbs"`))
+		time.Sleep(burstPollInterval / 5)
+	}
+	waitBoundCount(ctx, t, namespace, http2Pods)
+	if most != 1 {
+		t.Errorf("kube-scheduler had up to %.0f connections, want 1", most)
+	}
+	history.check(ctx, t)
+}
