@@ -1,4 +1,4 @@
-// The head of a response. Pure.
+// The head of an HTTP/1.1 response. Pure.
 #pragma once
 
 #include <string>

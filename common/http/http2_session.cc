@@ -14,6 +14,13 @@
 
 namespace mgpu::http {
 
+// Closes the answers before the coroutine of the connection is destroyed, and with it the executor
+// that they post to.
+struct Http2Session::Ending {
+  Http2Session& session;
+  ~Ending() { session.open_.clear(); }
+};
+
 Http2Session::Http2Session(Session& session)
     : session_(session),
       connection_(session.connection()),
@@ -28,65 +35,106 @@ Http2Events Http2Session::events() {
   return {.on_headers =
               [this](const RequestSource& source) {
                 auto refusal = session_.refusal_of(source);
-                refused_ = refused_ || refusal;
+                has_refused_ = has_refused_ || refusal;
                 return refusal;
               },
           .on_request = [this](Http2StreamId stream,
                                Request request) { handle(stream, std::move(request)); },
           .on_closed = [this](Http2StreamId stream) { open_.erase(stream); },
-          .on_refused = [this](const char* why) { setup_.refused(why); }};
+          .on_refused =
+              [this](const char* why) {
+                setup_.refused(why);
+                has_refused_ = has_refused_ || !session_.is_allowed();
+              }};
 }
 
 asio::awaitable<void> Http2Session::run() {
-  const auto spawn = [this](asio::awaitable<void> (Http2Session::*part)()) {
+  const Ending ending{*this};
+  connection_.clear_deadline();  // watch() has it
+  begin_writing_and_watching();
+  if (setup_.draining) drain();
+  try {
+    co_await read_all();
+  } catch (...) {
+    end();
+    throw;
+  }
+  end();
+}
+
+void Http2Session::begin_writing_and_watching() {
+  for (const auto part : {&Http2Session::write_all, &Http2Session::watch}) {
     asio::co_spawn(
         connection_.executor(),
         [owner = session_.shared_from_this(), this, part]() -> asio::awaitable<void> {
           co_await (this->*part)();
         },
         asio::detached);
-  };
-  spawn(&Http2Session::write_all);
-  spawn(&Http2Session::watch);
-  if (setup_.draining) drain();
-  connection_.clear_deadline();
-  std::array<char, kHttp2ReadBytes> bytes;
-  while (!ended_) {
-    const auto read = co_await connection_.read_some(asio::buffer(bytes));
-    if (read.failed || ended_) break;
-    frames_.set_now(Clock::now());
-    if (!frames_.receive({bytes.data(), read.bytes})) break;
-    if (refused_) drain();
-    note_use();
-    look_again();
   }
-  end();
 }
 
-void Http2Session::handle(Http2StreamId stream, Request request) {
-  const Open& open = open_[stream];
-  setup_.handler(std::move(request),
-                 give_into(open.response.answer, error_response(500, "the request was dropped")));
+asio::awaitable<void> Http2Session::read_all() {
+  std::array<char, kHttp2ReadBytes> bytes;
+  bool open = true;
+  while (open && !ended_) {
+    const auto read = co_await connection_.read_some(asio::buffer(bytes));
+    open = !read.failed && !ended_ && take_input({bytes.data(), read.bytes});
+  }
 }
 
 asio::awaitable<void> Http2Session::write_all() {
   while (!ended_) {
-    collect();
-    const std::string bytes = frames_.output();
-    note_use();
-    if (bytes.empty() && frames_.is_done()) {
-      begin_to_close();
-      connection_.shut_down_writing();
-    }
-    if (bytes.empty()) {
-      co_await changed_.async_wait(kAwait);
-    } else {
+    const std::string bytes = next_output();
+    if (!bytes.empty()) {
       writing_since_ = Clock::now();
       const error_code failed = co_await connection_.write(bytes, "");
       writing_since_.reset();
       if (failed) end();
+    } else if (!ended_) {
+      co_await changed_.async_wait(kAwait);
     }
   }
+}
+
+asio::awaitable<void> Http2Session::watch() {
+  constexpr std::chrono::milliseconds kPeriodMin{1};
+  const ServerOptions& options = setup_.options;
+  const auto shortest = std::min({session_.idle_timeout(), options.transfer_timeout,
+                                  options.connection_age_max, session_.linger_timeout()});
+  while (!ended_) {
+    tick_.expires_after(std::max(kPeriodMin, shortest / 4));
+    co_await tick_.async_wait(kAwait);
+    if (!ended_) check_times(Clock::now());
+  }
+}
+
+bool Http2Session::take_input(std::string_view bytes) {
+  frames_.set_now(Clock::now());
+  if (!frames_.receive(bytes)) return false;
+  if (has_refused_) drain();
+  note_use();
+  look_again();
+  return true;
+}
+
+void Http2Session::handle(Http2StreamId stream, Request request) {
+  const Open& open = open_[stream];
+  setup_.handler(std::move(request), give_into(open.response.answer, request_dropped()));
+}
+
+std::string Http2Session::next_output() {
+  collect();
+  if (frames_.unsent_bytes() > kHttp2UnsentBytesMax) {
+    end_because("too_many_unsent_bytes");
+    return {};
+  }
+  std::string bytes = frames_.output();
+  note_use();
+  if (bytes.empty() && frames_.is_done()) {
+    begin_to_close();
+    connection_.shut_down_writing();
+  }
+  return bytes;
 }
 
 void Http2Session::collect() {
@@ -95,9 +143,6 @@ void Http2Session::collect() {
     if (!open.responded) collect_response(stream, open);
     if (open.responded) collect_part(stream, open);
   }
-  if (frames_.unsent_bytes() <= kHttp2UnsentBytesMax) return;
-  setup_.refused("slow_client");
-  end();
 }
 
 void Http2Session::collect_response(Http2StreamId stream, Open& open) {
@@ -122,35 +167,29 @@ void Http2Session::collect_part(Http2StreamId stream, Open& open) {
   frames_.add_part(stream, std::move(*part));
 }
 
-asio::awaitable<void> Http2Session::watch() {
-  constexpr std::chrono::milliseconds kPeriodMin{1};
-  const ServerOptions& options = setup_.options;
-  const auto period = std::max(
-      kPeriodMin,
-      std::min({options.idle_timeout, options.transfer_timeout, options.connection_age_max}) / 4);
-  while (!ended_) {
-    tick_.expires_after(period);
-    co_await tick_.async_wait(kAwait);
-    if (ended_) co_return;
-    if (is_over_time(Clock::now())) end();
-    if (session_.is_too_old()) drain();
-  }
+void Http2Session::check_times(Clock::time_point now) {
+  if (is_slow(now)) return end_because("slow_client");
+  if (session_.is_too_old()) drain();
+  if (has_streams_ && !frames_.is_done()) return;
+  const auto patience = closing_ ? session_.linger_timeout() : session_.idle_timeout();
+  if (now - idle_since_ < patience) return;
+  return closing_ ? end() : drain();
 }
 
-bool Http2Session::is_over_time(Clock::time_point now) {
-  for (const auto& since : {frames_.transfer_since(), writing_since_}) {
-    if (!since || now - *since < setup_.options.transfer_timeout) continue;
-    setup_.refused("slow_client");
-    return true;
+bool Http2Session::is_slow(Clock::time_point now) const {
+  const auto transfer = frames_.transfer_since();
+  return std::ranges::any_of(std::array{transfer, writing_since_}, [&](const auto& since) {
+    return since && now - *since >= setup_.options.transfer_timeout;
+  });
+}
+
+void Http2Session::note_use() {
+  const bool has_requests = !open_.empty();
+  if (std::exchange(has_requests_, has_requests) != has_requests) {
+    has_requests ? session_.record().work() : session_.record().wait();
   }
-  if (in_use_ && !frames_.is_done()) return false;
-  // The client has this long to end a connection that it has been told to end.
-  const auto patience =
-      closing_ ? std::chrono::milliseconds(kHttpLingerTimeout) : session_.idle_timeout();
-  if (now - idle_since_ < patience) return false;
-  if (closing_) return true;
-  drain();
-  return false;
+  const bool has_streams = frames_.has_streams();
+  if (std::exchange(has_streams_, has_streams) && !has_streams) idle_since_ = Clock::now();
 }
 
 void Http2Session::drain() {
@@ -165,20 +204,17 @@ void Http2Session::begin_to_close() {
   idle_since_ = Clock::now();
 }
 
-void Http2Session::note_use() {
-  const bool in_use = frames_.has_streams();
-  if (std::exchange(in_use_, in_use) == in_use) return;
-  if (in_use) return session_.record().work();
-  session_.record().wait();
-  idle_since_ = Clock::now();
-}
-
 void Http2Session::end() {
   ended_ = true;
   open_.clear();
   connection_.close();
   changed_.cancel();
   tick_.cancel();
+}
+
+void Http2Session::end_because(const char* why) {
+  setup_.refused(why);
+  end();
 }
 
 void Http2Session::wake() {

@@ -4,7 +4,8 @@
 // A request or a response takes at most transfer_timeout, and the connection is closed when it had
 // no request for idle_timeout. After connection_age_max, and when the server is draining, the
 // client is told to send its next requests on another connection (GOAWAY), and this one ends with
-// its last response. Pings of the client keep nothing open.
+// its last response. Pings of the client keep nothing open. Times are checked four times in the
+// shortest of them, so that each may be exceeded by a quarter of that.
 #pragma once
 
 #include <boost/asio/awaitable.hpp>
@@ -16,7 +17,7 @@
 #include <string>
 
 #include "common/http/answer.h"
-#include "common/http/http2.h"
+#include "common/http/http2_frames.h"
 #include "common/http/session.h"
 
 namespace mgpu::http {
@@ -32,6 +33,7 @@ class Http2Session {
 
  private:
   using Clock = std::chrono::steady_clock;
+  struct Ending;
   // A request that a handler has, or whose body is made in parts.
   struct Open {
     Closing<Response> response;
@@ -41,18 +43,28 @@ class Http2Session {
   };
 
   Http2Events events();
-  void handle(Http2StreamId stream, Request request);
+  void begin_writing_and_watching();
+  asio::awaitable<void> read_all();
   asio::awaitable<void> write_all();
   asio::awaitable<void> watch();
+
+  // False if the connection must end.
+  bool take_input(std::string_view bytes);
+  void handle(Http2StreamId stream, Request request);
+  // What to write now; empty if there is nothing, or the connection has ended.
+  std::string next_output();
   // Takes responses and parts that are there.
   void collect();
   void collect_response(Http2StreamId stream, Open& open);
   void collect_part(Http2StreamId stream, Open& open);
-  // Whether the connection has to be closed now.
-  bool is_over_time(Clock::time_point now);
-  void begin_to_close();
+
+  void check_times(Clock::time_point now);
+  bool is_slow(Clock::time_point now) const;
+  // Notes whether handlers have requests, for admit(), and whether the connection has streams.
   void note_use();
+  void begin_to_close();
   void end();
+  void end_because(const char* why);
   // Lets write_all() look again. The first one on any thread.
   void wake();
   void look_again() { changed_.cancel(); }
@@ -60,14 +72,16 @@ class Http2Session {
   Session& session_;
   Connection& connection_;
   const SessionSetup& setup_;
-  Http2 frames_;
+  Http2Frames frames_;
   std::map<Http2StreamId, Open> open_;
   asio::steady_timer changed_;  // never expires
   asio::steady_timer tick_;
-  bool refused_ = false;  // a request, for what the client is
+  // A request was refused, for what the client is or says where it comes from: it is to leave.
+  bool has_refused_ = false;
   bool closing_ = false;  // the client has been told
   bool ended_ = false;
-  bool in_use_ = false;
+  bool has_streams_ = false;
+  bool has_requests_ = false;
   std::optional<Clock::time_point> writing_since_;
   Clock::time_point idle_since_ = Clock::now();
 };

@@ -37,14 +37,27 @@ inline constexpr std::size_t kHttpIdleReadBytes = 4 * 1024;  // the read that wa
 // A client can send any Content-Length: no more than this is allocated before the bytes arrive.
 inline constexpr std::size_t kHttpBodyReserveMax = std::size_t{1} << 20;
 inline constexpr std::chrono::seconds kDrainTimeout{10};
-// Requests of one HTTP/2 connection at the same time; clients open another connection for more.
+// Requests of one HTTP/2 connection at the same time. Clients open another connection for more; one
+// that has acknowledged this number and exceeds it loses its connection.
 inline constexpr std::uint32_t kHttp2StreamsMax = 128;
 // What a client may send before it is read: of one request, and of all of a connection.
 inline constexpr std::int32_t kHttp2WindowBytes = 1 << 20;
-inline constexpr std::size_t kHttp2ReadBytes = 16 * 1024;   // one read
-inline constexpr std::size_t kHttp2WriteBytes = 64 * 1024;  // one write
-// Responses that the client of one HTTP/2 connection has not read. Each is at most as large as the
-// names of all nodes with a reason for each.
+// One read: a frame has at most this much (RFC 9113, 6.5.2).
+inline constexpr std::size_t kHttp2ReadBytes = 16 * 1024;
+// One write: four frames, because a response of another stream waits until they are sent.
+inline constexpr std::size_t kHttp2WriteBytes = 64 * 1024;
+// Streams that a client may reset at once, and each second (CVE-2023-44487). kube-scheduler resets
+// a stream when its httpTimeout has passed. nghttp2 limits CONTINUATION frames (CVE-2024-28182).
+inline constexpr std::uint64_t kHttp2ResetsMax = 1000;
+inline constexpr std::uint64_t kHttp2ResetsPerSecond = 33;
+inline constexpr std::size_t kHttp2MalformedMax = 1000;  // frames of one connection
+// Frames that the client of one connection has not read: answers to PING and SETTINGS, and others
+// without a body. Responses have one each, and a window update for each frame of a request.
+inline constexpr std::size_t kHttp2UnreadAcksMax = 1000;
+inline constexpr std::size_t kHttp2UnreadFramesMax = 4096;
+// Bytes of responses of one HTTP/2 connection that have not been given to the socket. One with more
+// is closed, also if its client reads: kube-scheduler waits for a large response (filter,
+// prioritize) before it asks for the next.
 inline constexpr std::size_t kHttp2UnsentBytesMax = std::size_t{32} << 20;
 
 }  // namespace mgpu::http

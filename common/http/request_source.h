@@ -15,7 +15,8 @@
 namespace mgpu::http {
 
 struct RequestSource {
-  std::size_t hosts = 0;   // number of Host headers; in HTTP/2, of ":authority" and Host
+  // Of HTTP/1: Host headers. Of HTTP/2: different values of ":authority" and Host.
+  std::size_t hosts = 0;
   bool needs_host = true;  // false in HTTP/1.0, which browsers do not use
   std::string host{};      // of the first one
   std::optional<std::string> origin{};

@@ -8,7 +8,6 @@
 #include <boost/asio/post.hpp>
 #include <boost/asio/use_awaitable.hpp>
 #include <boost/beast/core/buffers_range.hpp>
-#include <boost/beast/core/string.hpp>
 #include <boost/beast/http/error.hpp>
 #include <boost/beast/http/parser.hpp>
 #include <boost/optional/optional.hpp>
@@ -16,10 +15,12 @@
 #include <utility>
 #include <vector>
 
+#include "common/base/text.h"
 #include "common/http/answer.h"
 #include "common/http/head.h"
 #include "common/http/http2_session.h"
 #include "common/http/limits.h"
+#include "common/http/request_fields.h"
 
 // A false positive of GCC 12 in inlined coroutines.
 #pragma GCC diagnostic ignored "-Wmismatched-new-delete"
@@ -31,7 +32,6 @@ namespace {
 using bhttp_error = beast::http::error;
 
 constexpr unsigned kHttp10 = 10;  // Beast's number of HTTP/1.0
-constexpr int kNotModified = 304;
 
 // Like Beast's string_body, but allocates memory for received bytes and not for the Content-Length.
 struct GrowingBody {
@@ -70,33 +70,30 @@ struct Session::Exchange {
     parser.header_limit(static_cast<std::uint32_t>(options.header_bytes_max));
     parser.body_limit(options.body_bytes_max);
   }
-  Request request() {
-    auto& message = parser.get();
-    const std::string_view target(message.target());
-    const std::size_t path_end = std::min(target.find('?'), target.size());
-    return {.method = std::string(message.method_string()),
-            .path = std::string(target.substr(0, path_end)),
-            .query = std::string(target.substr(std::min(path_end + 1, target.size()))),
-            .body = std::move(message.body()),
-            .authorization = std::string(message[beast::http::field::authorization]),
-            .if_none_match = std::string(message[beast::http::field::if_none_match])};
-  }
-  std::string_view expects() { return header("Expect"); }
-  std::string_view header(std::string_view name) { return parser.get()[name]; }
-  RequestSource source() {
+  // After the head, once.
+  void read_head() {
     const auto& message = parser.get();
-    RequestSource source{.hosts = message.count(beast::http::field::host),
-                         .needs_host = message.version() != kHttp10,
-                         .host = std::string(header("Host")),
-                         .fetch_site = std::string(header("Sec-Fetch-Site")),
-                         .fetch_mode = std::string(header("Sec-Fetch-Mode")),
-                         .fetch_destination = std::string(header("Sec-Fetch-Dest"))};
-    if (message.count(beast::http::field::origin) > 0) source.origin = header("Origin");
-    return source;
+    fields.request.method = message.method_string();
+    fields.set_target(message.target());
+    fields.source.needs_host = message.version() != kHttp10;
+    for (const auto& field : message) {
+      std::string name(field.name_string());
+      std::ranges::transform(name, name.begin(), to_lower);
+      fields.add(name, field.value());
+    }
   }
-  bool is_head() { return parser.get().method() == beast::http::verb::head; }
+  // After the body, once.
+  Request request() {
+    fields.request.body = std::move(parser.get().body());
+    return std::move(fields.request);
+  }
+  // A client of HTTP/1.0 does not read it (RFC 9110, 10.1.1).
+  bool expects_continue() const {
+    return fields.expects_continue && parser.get().version() != kHttp10;
+  }
 
   beast::http::request_parser<GrowingBody> parser;
+  RequestFields fields;
 };
 
 ConnectionRecord::ConnectionRecord(std::string address) {
@@ -210,6 +207,10 @@ std::chrono::milliseconds Session::idle_timeout() const {
   return allowed_ ? setup_.options.idle_timeout : setup_.options.transfer_timeout;
 }
 
+std::chrono::milliseconds Session::linger_timeout() const {
+  return std::min<std::chrono::milliseconds>(kHttpLingerTimeout, setup_.options.transfer_timeout);
+}
+
 void Session::close_for_another() {
   if (!record_.state().waiting) return record_.set_closing(false);
   setup_.refused("closed_for_another");
@@ -242,13 +243,15 @@ asio::awaitable<bool> Session::receive(Exchange& exchange) {
   connection_.set_deadline(setup_.options.transfer_timeout);
   const bool head = co_await receive_until(exchange, false);
   if (!head) co_return false;
+  exchange.read_head();
   // Before the body is read.
-  if (auto refusal = refusal_of(exchange.source())) {
-    co_await send(std::move(*refusal), false, !exchange.is_head());
+  if (auto refusal = refusal_of(exchange.fields.source)) {
+    const bool with_body = sends_body(exchange.fields.request.method, refusal->status);
+    co_await send(std::move(*refusal), false, with_body);
     co_return false;
   }
   if (exchange.parser.is_done()) co_return true;
-  if (beast::iequals(exchange.expects(), "100-continue")) {
+  if (exchange.expects_continue()) {
     const error_code failed = co_await connection_.write("HTTP/1.1 100 Continue\r\n\r\n", "");
     if (failed) co_return false;
   }
@@ -276,28 +279,25 @@ asio::awaitable<bool> Session::receive_until(Exchange& exchange, bool whole) {
 }
 
 asio::awaitable<bool> Session::refuse(error_code failed) {
-  int status = 400;
+  const ServerOptions& options = setup_.options;
   const char* why = "malformed";
-  std::string sentence = "the request is not HTTP/1.1: " + failed.message();
+  Response response = error_response(400, "the request is not HTTP/1.1: " + failed.message());
   if (failed == bhttp_error::body_limit) {
-    status = 413;
     why = "body_too_large";
-    sentence = fmt::format("the body is over {} bytes", setup_.options.body_bytes_max);
+    response = body_too_large(options.body_bytes_max);
   } else if (failed == bhttp_error::header_limit) {
-    status = 431;
     why = "header_too_large";
-    sentence = fmt::format("the header is over {} bytes", setup_.options.header_bytes_max);
+    response = header_too_large(options.header_bytes_max);
   }
   setup_.refused(why);
-  co_await send(error_response(status, sentence), false, true);
+  co_await send(std::move(response), false, true);
   co_return false;
 }
 
 asio::awaitable<bool> Session::answer(Exchange& exchange) {
-  bool with_body = !exchange.is_head();
+  const std::string method = exchange.fields.request.method;
   const Closing<Response> closing;
-  setup_.handler(exchange.request(),
-                 give_into(closing.answer, error_response(500, "the request was dropped")));
+  setup_.handler(exchange.request(), give_into(closing.answer, request_dropped()));
   // Not called after `closing` is destroyed, so this session still exists.
   const auto notify = [this] { wake(); };
   auto response = closing.answer->take_or(notify);
@@ -305,13 +305,12 @@ asio::awaitable<bool> Session::answer(Exchange& exchange) {
     co_await has_response_.async_wait(asio::as_tuple(asio::use_awaitable));
     response = closing.answer->take_or(notify);
   }
+  const bool with_body = sends_body(method, response->status);
   if (response->next_part) {
     const bool chunked = exchange.parser.get().version() != kHttp10;
     co_return co_await send_parts(std::move(*response), chunked, with_body);
   }
   const bool keep_alive = exchange.parser.keep_alive() && !setup_.draining && !is_too_old();
-  // Content-Length is that of the body which the client has.
-  if (response->status == kNotModified) with_body = false;
   co_return co_await send(std::move(*response), keep_alive, with_body);
 }
 
@@ -326,8 +325,7 @@ asio::awaitable<bool> Session::send(Response response, bool keep_alive, bool wit
 }
 
 asio::awaitable<void> Session::linger() {
-  connection_.set_deadline(
-      std::min<std::chrono::milliseconds>(kHttpLingerTimeout, setup_.options.transfer_timeout));
+  connection_.set_deadline(linger_timeout());
   co_await connection_.end_writing();
   std::array<char, 4096> dropped;
   bool open = true;

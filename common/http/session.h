@@ -73,7 +73,8 @@ class Session : public std::enable_shared_from_this<Session> {
   Session& operator=(const Session&) = delete;
 
   asio::awaitable<void> run();
-  // Closes the connection unless a request is being handled. Runs on the executor.
+  // HTTP/1.1: closes the connection unless a request is being handled. HTTP/2: ends it with the
+  // last response. Runs on the executor.
   void drain();
   // Closes the connection if it still waits for its client. Runs on the executor.
   void close_for_another();
@@ -86,7 +87,9 @@ class Session : public std::enable_shared_from_this<Session> {
   // The response to a client that may not send this request.
   std::optional<Response> refusal_of(const RequestSource& source) const;
   bool is_too_old() const;
+  bool is_allowed() const { return allowed_; }
   std::chrono::milliseconds idle_timeout() const;
+  std::chrono::milliseconds linger_timeout() const;
 
  private:
   struct Exchange;  // one request and its response

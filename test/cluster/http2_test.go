@@ -7,10 +7,11 @@ import (
 	"time"
 )
 
-// http2Pods is a burst. Over HTTP/1.1 their binds had up to 60 connections at the same time.
+// http2Pods is the number of pods of a burst. Over HTTP/1.1 the binds of so many had up to 60 connections at once.
 const http2Pods = 200
 
-// Over HTTP/1.1 kube-scheduler opens a connection, with a handshake, for most binds of a burst.
+// Over HTTP/1.1 kube-scheduler opens a connection, with a handshake, for most binds of a burst. Connections one after
+// the other would not be seen.
 func TestKubeSchedulerUsesOneConnectionOverTLS(t *testing.T) {
 	ctx := context.Background()
 	authority, err := newAuthority(t.TempDir(), "mgpu-extender-ca")

@@ -125,6 +125,12 @@ std::int32_t Http2Client::ask(const Http2Ask& ask) {
   return stream;
 }
 
+void Http2Client::finish(std::int32_t stream, const std::string& rest) {
+  state_->bodies[stream] = {rest, true};
+  nghttp2_session_resume_data(state_->session, stream);
+  state_->flush();
+}
+
 void Http2Client::reset(std::int32_t stream) {
   nghttp2_submit_rst_stream(state_->session, NGHTTP2_FLAG_NONE, stream, NGHTTP2_CANCEL);
   state_->flush();
@@ -146,6 +152,12 @@ Http2Answer Http2Client::begin_of_answer(std::int32_t stream, std::size_t bytes)
   while ((answer.status == 0 || answer.body.size() < bytes) && state_->read_more()) {
   }
   return answer;
+}
+
+int Http2Client::informational(std::int32_t stream) {
+  while (state_->answers[stream].informational == 0 && state_->read_more()) {
+  }
+  return state_->answers[stream].informational;
 }
 
 Http2Answer Http2Client::exchange(const Http2Ask& request) {

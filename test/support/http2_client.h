@@ -1,4 +1,5 @@
-// An HTTP/2 client over TLS for tests of a server, on nghttp2. Calls block for at most kRawWait.
+// An HTTP/2 client over TLS for tests of a server, on nghttp2. Each read blocks for at most
+// kRawWait.
 #pragma once
 
 #include <cstdint>
@@ -28,7 +29,7 @@ struct Http2Ask {
   std::string body{};
   std::vector<std::pair<std::string, std::string>> headers{};
   std::string authority = "localhost";
-  bool whole = true;  // false: more of the body follows
+  bool whole = true;  // false: finish() sends the rest
 };
 
 class Http2Client {
@@ -38,12 +39,15 @@ class Http2Client {
 
   // Sends a request; returns its stream.
   std::int32_t ask(const Http2Ask& ask);
+  void finish(std::int32_t stream, const std::string& rest);
   void reset(std::int32_t stream);
   void ping();
   // Reads until the stream has ended, or the connection has.
   Http2Answer answer(std::int32_t stream);
   // Reads until the headers, or this much of the body has arrived, or the connection has ended.
   Http2Answer begin_of_answer(std::int32_t stream, std::size_t bytes = 0);
+  // Reads until an informational response has arrived, or the connection has ended.
+  int informational(std::int32_t stream);
   // ask() and answer().
   Http2Answer exchange(const Http2Ask& ask);
   // Reads until the server asks for no more requests on this connection; false if it has ended

@@ -69,6 +69,7 @@ struct Library {
 };
 const Library kLibraries[] = {
     {"libcurl", {"curl/"}, {"common/kube/curl_"}},
+    {"nghttp2", {"nghttp2/"}, {"common/http/http2_frames.cc", "test/support/http2_client.cc"}},
     {"nlohmann/json",
      {"nlohmann/"},
      {"common/contract/node_cards.cc", "common/kube/memory/", "common/kube/request.cc",

@@ -86,6 +86,7 @@ TEST(IncludeRules, RefuseALibraryAwayFromItsHome) {
       {"extender/ledger/ledger.cc", "<nlohmann/json.hpp>"},
       {"common/contract/contract.h", "<nlohmann/json.hpp>"},
       {"common/kube/client.cc", "<curl/curl.h>"},
+      {"common/http/http2_session.cc", "<nghttp2/nghttp2.h>"},
       {"extender/inspect/inspect.cc", "<simdjson.h>"},
       {"extender/verbs/filter.cc", "<simdjson.h>"},
       {"extender/bind/binder.h", "<boost/asio/post.hpp>"},

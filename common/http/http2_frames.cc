@@ -1,6 +1,7 @@
-#include "common/http/http2.h"
+#include "common/http/http2_frames.h"
 
 #include <fmt/format.h>
+#include <nghttp2/nghttp2.h>
 
 #include <algorithm>
 #include <array>
@@ -15,8 +16,6 @@ namespace mgpu::http {
 
 namespace {
 
-constexpr int kNotModifiedStatus = 304;
-
 nghttp2_nv header_field(const std::string& name, const std::string& value) {
   // nghttp2 copies both.
   return {reinterpret_cast<std::uint8_t*>(const_cast<char*>(name.data())),
@@ -28,7 +27,7 @@ std::string_view text_of(const std::uint8_t* bytes, std::size_t length) {
   return {reinterpret_cast<const char*>(bytes), length};
 }
 
-// Only digits are here: nghttp2 refuses other values.
+// nghttp2 has refused values that are not numbers.
 std::size_t length_of(std::string_view value) {
   std::size_t length = 0;
   const auto read = std::from_chars(value.data(), value.data() + value.size(), length);
@@ -50,27 +49,24 @@ std::vector<std::pair<std::string, std::string>> fields_of(const Response& respo
 
 }  // namespace
 
-struct Http2::Stream {
+struct Http2Frames::Stream {
   enum class Stage { kReceiving, kWaiting, kSending };
 
   Stage stage = Stage::kReceiving;
   TimePoint since;  // the begin of receiving, or of sending this body or part
-  Request request{};
-  RequestSource source{};
-  std::string expect{};
+  RequestFields fields{};
+  std::string method{};  // also after the request has been passed on
   std::size_t header_bytes = 0;
   std::size_t body_length = 0;  // Content-Length
-  bool is_head = false;         // HEAD: the response has no body
   bool whole = false;           // the client has sent all
-  bool refused = false;         // the rest of the request is discarded
   bool responded = false;
   std::string body{};  // of the response, or one part
   std::size_t sent = 0;
   bool more_parts = false;
 };
 
-struct Http2::Callbacks {
-  static Http2& self(void* data) { return *static_cast<Http2*>(data); }
+struct Http2Frames::Callbacks {
+  static Http2Frames& self(void* data) { return *static_cast<Http2Frames*>(data); }
   static Stream* find(void* data, Http2StreamId id) {
     auto& streams = self(data).streams_;
     const auto found = streams.find(id);
@@ -78,6 +74,11 @@ struct Http2::Callbacks {
   }
   static bool is_request(const nghttp2_frame& frame) {
     return frame.hd.type == NGHTTP2_HEADERS && frame.headers.cat == NGHTTP2_HCAT_REQUEST;
+  }
+
+  static bool ends_stream(const nghttp2_frame& frame) {
+    const bool carries = frame.hd.type == NGHTTP2_HEADERS || frame.hd.type == NGHTTP2_DATA;
+    return carries && (frame.hd.flags & NGHTTP2_FLAG_END_STREAM) != 0;
   }
 
   static int on_begin_headers(nghttp2_session*, const nghttp2_frame* frame, void* data) {
@@ -99,11 +100,9 @@ struct Http2::Callbacks {
     const Http2StreamId id = frame->hd.stream_id;
     Stream* stream = find(data, id);
     if (stream == nullptr) return 0;
-    if (is_request(*frame)) self(data).end_headers(id, *stream);
-    const bool carries = frame->hd.type == NGHTTP2_HEADERS || frame->hd.type == NGHTTP2_DATA;
-    if (carries && (frame->hd.flags & NGHTTP2_FLAG_END_STREAM) != 0) {
-      self(data).end_request(id, *stream);
-    }
+    const bool whole = ends_stream(*frame);
+    if (is_request(*frame)) self(data).end_headers(id, *stream, whole);
+    if (whole) self(data).end_request(id, *stream);
     return 0;
   }
 
@@ -114,17 +113,16 @@ struct Http2::Callbacks {
     return 0;
   }
 
+  // Each makes nghttp2 send a frame, which its limits of PING and SETTINGS do not count.
   static int on_invalid_frame(nghttp2_session*, const nghttp2_frame*, int, void* data) {
     self(data).events_.on_refused("malformed");
-    return 0;
+    return ++self(data).malformed_ < kHttp2MalformedMax ? 0 : NGHTTP2_ERR_CALLBACK_FAILURE;
   }
 
   // Tells a client that still sends its request that the rest is not needed (RFC 9113, 8.1).
   static int on_frame_send(nghttp2_session* session, const nghttp2_frame* frame, void* data) {
     const Stream* stream = find(data, frame->hd.stream_id);
-    const bool carries = frame->hd.type == NGHTTP2_HEADERS || frame->hd.type == NGHTTP2_DATA;
-    const bool ends = carries && (frame->hd.flags & NGHTTP2_FLAG_END_STREAM) != 0;
-    if (stream == nullptr || stream->whole || !ends) return 0;
+    if (stream == nullptr || stream->whole || !ends_stream(*frame)) return 0;
     return nghttp2_submit_rst_stream(session, NGHTTP2_FLAG_NONE, frame->hd.stream_id,
                                      NGHTTP2_NO_ERROR);
   }
@@ -141,7 +139,7 @@ struct Http2::Callbacks {
     return self(data).read_body(*stream, into, length, flags);
   }
 
-  static nghttp2_session* session_for(Http2* http2) {
+  static nghttp2_session* session_for(Http2Frames* http2) {
     nghttp2_session_callbacks* callbacks = nullptr;
     nghttp2_option* option = nullptr;
     MGPU_CHECK(nghttp2_session_callbacks_new(&callbacks) == 0, "memory for the callbacks");
@@ -155,6 +153,8 @@ struct Http2::Callbacks {
     nghttp2_session_callbacks_set_on_stream_close_callback(callbacks, on_stream_close);
     // Closed streams would be kept for priorities, which this server does not use.
     nghttp2_option_set_no_closed_streams(option, 1);
+    nghttp2_option_set_stream_reset_rate_limit(option, kHttp2ResetsMax, kHttp2ResetsPerSecond);
+    nghttp2_option_set_max_outbound_ack(option, kHttp2UnreadAcksMax);
     nghttp2_session* session = nullptr;
     MGPU_CHECK(nghttp2_session_server_new2(&session, callbacks, http2, option) == 0,
                "memory for the session");
@@ -164,7 +164,7 @@ struct Http2::Callbacks {
   }
 };
 
-Http2::Http2(Http2Limits limits, Http2Events events)
+Http2Frames::Http2Frames(Http2Limits limits, Http2Events events)
     : limits_(limits),
       events_(std::move(events)),
       session_(Callbacks::session_for(this), nghttp2_session_del) {
@@ -177,16 +177,18 @@ Http2::Http2(Http2Limits limits, Http2Events events)
   nghttp2_session_set_local_window_size(session_.get(), NGHTTP2_FLAG_NONE, 0, kHttp2WindowBytes);
 }
 
-Http2::~Http2() = default;
+Http2Frames::~Http2Frames() = default;
 
-bool Http2::receive(std::string_view bytes) {
+bool Http2Frames::receive(std::string_view bytes) {
   const auto* data = reinterpret_cast<const std::uint8_t*>(bytes.data());
   const ssize_t used = nghttp2_session_mem_recv(session_.get(), data, bytes.size());
-  if (used < 0) events_.on_refused("malformed");
-  return used >= 0;
+  const bool flooded =
+      nghttp2_session_get_outbound_queue_size(session_.get()) > kHttp2UnreadFramesMax;
+  if (used < 0 || flooded) events_.on_refused(flooded ? "slow_client" : "malformed");
+  return used >= 0 && !flooded;
 }
 
-std::string Http2::output() {
+std::string Http2Frames::output() {
   std::string out;
   const std::uint8_t* frame = nullptr;
   ssize_t length = 0;
@@ -194,108 +196,99 @@ std::string Http2::output() {
          (length = nghttp2_session_mem_send(session_.get(), &frame)) > 0) {
     out += text_of(frame, static_cast<std::size_t>(length));
   }
+  MGPU_CHECK(length >= 0, "nghttp2 has memory for a frame");
   return out;
 }
 
-void Http2::begin(Http2StreamId id) {
+// After shut_down() nghttp2 still accepts streams until it has written GOAWAY, and then closes
+// them.
+void Http2Frames::begin(Http2StreamId id) {
+  if (shutting_down_) return;
   auto stream = std::make_unique<Stream>();
   stream->since = now_;
   streams_.emplace(id, std::move(stream));
 }
 
-void Http2::add_header(Stream& stream, std::string_view name, std::string_view value) {
+void Http2Frames::add_header(Stream& stream, std::string_view name, std::string_view value) {
   stream.header_bytes += name.size() + value.size();
   if (stream.header_bytes > limits_.header_bytes) return;
-  Request& request = stream.request;
-  RequestSource& source = stream.source;
+  RequestFields& fields = stream.fields;
   if (name == ":method") {
-    request.method = value;
-    stream.is_head = value == "HEAD";
+    stream.method = fields.request.method = value;
   } else if (name == ":path") {
-    const std::size_t path_end = std::min(value.find('?'), value.size());
-    request.path = value.substr(0, path_end);
-    request.query = value.substr(std::min(path_end + 1, value.size()));
+    fields.set_target(value);
   } else if (name == ":authority" || name == "host") {
-    // A client may send both with the same value.
-    if (source.hosts == 0 || source.host != value) ++source.hosts;
-    if (source.hosts == 1) source.host = value;
-  } else if (name == "authorization") {
-    request.authorization = value;
-  } else if (name == "if-none-match") {
-    request.if_none_match = value;
-  } else if (name == "origin") {
-    source.origin = value;
-  } else if (name == "sec-fetch-site") {
-    source.fetch_site = value;
-  } else if (name == "sec-fetch-mode") {
-    source.fetch_mode = value;
-  } else if (name == "sec-fetch-dest") {
-    source.fetch_destination = value;
+    // Both may be sent with the same value (RFC 9113, 8.3.1).
+    if (fields.source.hosts == 0 || fields.source.host != value) fields.add("host", value);
   } else if (name == "content-length") {
     stream.body_length = length_of(value);
-  } else if (name == "expect") {
-    stream.expect = value;
+  } else {
+    fields.add(name, value);
   }
 }
 
-void Http2::end_headers(Http2StreamId id, Stream& stream) {
+void Http2Frames::end_headers(Http2StreamId id, Stream& stream, bool whole) {
   if (stream.header_bytes > limits_.header_bytes) {
-    const auto sentence = fmt::format("the header is over {} bytes", limits_.header_bytes);
-    return refuse(id, stream, "header_too_large", error_response(431, sentence));
+    return refuse(id, "header_too_large", header_too_large(limits_.header_bytes));
   }
-  if (auto refusal = events_.on_headers(stream.source)) {
-    return refuse(id, stream, nullptr, *refusal);
+  if (auto refusal = events_.on_headers(stream.fields.source)) {
+    return refuse(id, nullptr, *refusal);
   }
   if (stream.body_length > limits_.body_bytes) {
-    const auto sentence = fmt::format("the body is over {} bytes", limits_.body_bytes);
-    return refuse(id, stream, "body_too_large", error_response(413, sentence));
+    return refuse(id, "body_too_large", body_too_large(limits_.body_bytes));
   }
-  if (stream.expect == "100-continue") {
-    const std::string name = ":status";
-    const std::string value = "100";
-    const nghttp2_nv field = header_field(name, value);
-    nghttp2_submit_headers(session_.get(), NGHTTP2_FLAG_NONE, id, nullptr, &field, 1, nullptr);
-  }
+  if (!stream.fields.expects_continue || whole) return;
+  const std::string name = ":status";
+  const std::string value = "100";
+  const nghttp2_nv field = header_field(name, value);
+  nghttp2_submit_headers(session_.get(), NGHTTP2_FLAG_NONE, id, nullptr, &field, 1, nullptr);
 }
 
-void Http2::add_body(Http2StreamId id, Stream& stream, std::string_view bytes) {
-  if (stream.refused) return;
-  if (received_ + bytes.size() > limits_.body_bytes) {
-    const auto sentence = fmt::format(
-        "the body is over {} bytes, or those of several requests are together", limits_.body_bytes);
-    return refuse(id, stream, "body_too_large", error_response(413, sentence));
+// The rest of a request that was refused is discarded.
+void Http2Frames::add_body(Http2StreamId id, Stream& stream, std::string_view bytes) {
+  if (stream.stage != Stream::Stage::kReceiving) return;
+  std::string& body = stream.fields.request.body;
+  if (body.size() + bytes.size() > limits_.body_bytes) {
+    return refuse(id, "body_too_large", body_too_large(limits_.body_bytes));
   }
-  received_ += bytes.size();
-  stream.request.body += bytes;
+  const std::size_t together_max = 2 * limits_.body_bytes;
+  if (receiving_ + bytes.size() > together_max) {
+    const auto sentence =
+        fmt::format("the requests that this connection is sending have more than {} bytes together",
+                    together_max);
+    return refuse(id, "bodies_too_large", error_response(503, sentence));
+  }
+  receiving_ += bytes.size();
+  body += bytes;
 }
 
-void Http2::end_request(Http2StreamId id, Stream& stream) {
+void Http2Frames::end_request(Http2StreamId id, Stream& stream) {
   stream.whole = true;
-  if (stream.refused) return;
+  if (stream.stage != Stream::Stage::kReceiving) return;
   stream.stage = Stream::Stage::kWaiting;
-  received_ -= stream.request.body.size();
-  events_.on_request(id, std::exchange(stream.request, {}));
+  receiving_ -= stream.fields.request.body.size();
+  events_.on_request(id, std::exchange(stream.fields, {}).request);
 }
 
 // `why` is null where it has been reported.
-void Http2::refuse(Http2StreamId id, Stream& stream, const char* why, const Response& response) {
-  stream.refused = true;
-  received_ -= stream.request.body.size();
-  stream.request.body.clear();
+void Http2Frames::refuse(Http2StreamId id, const char* why, const Response& response) {
   if (why != nullptr) events_.on_refused(why);
   respond(id, response);
 }
 
-void Http2::respond(Http2StreamId id, const Response& response) {
+void Http2Frames::respond(Http2StreamId id, const Response& response) {
   const auto found = streams_.find(id);
   if (found == streams_.end() || std::exchange(found->second->responded, true)) return;
   Stream& stream = *found->second;
+  if (stream.stage == Stream::Stage::kReceiving) {
+    receiving_ -= std::exchange(stream.fields, {}).request.body.size();
+  }
   stream.stage = Stream::Stage::kSending;
   stream.since = now_;
   const auto fields = fields_of(response);
   std::vector<nghttp2_nv> headers;
   for (const auto& [name, value] : fields) headers.push_back(header_field(name, value));
-  const bool with_body = !stream.is_head && response.status != kNotModifiedStatus;
+  const bool with_body = sends_body(stream.method, response.status);
   stream.more_parts = static_cast<bool>(response.next_part);
   if (with_body && !stream.more_parts) stream.body = response.body;
   unsent_ += stream.body.size();
@@ -305,7 +298,7 @@ void Http2::respond(Http2StreamId id, const Response& response) {
                           sends ? &body : nullptr);
 }
 
-void Http2::add_part(Http2StreamId id, std::string part) {
+void Http2Frames::add_part(Http2StreamId id, std::string part) {
   const auto found = streams_.find(id);
   if (found == streams_.end()) return;
   Stream& stream = *found->second;
@@ -315,50 +308,52 @@ void Http2::add_part(Http2StreamId id, std::string part) {
   stream.body = std::move(part);
   stream.sent = 0;
   unsent_ += stream.body.size();
+  // Nothing happens if nghttp2 has not asked for more yet: it will.
   nghttp2_session_resume_data(session_.get(), id);
 }
 
-bool Http2::wants_part(Http2StreamId id) const {
+bool Http2Frames::wants_part(Http2StreamId id) const {
   const auto found = streams_.find(id);
   return found != streams_.end() && found->second->more_parts &&
          found->second->stage == Stream::Stage::kWaiting;
 }
 
-ssize_t Http2::read_body(Stream& stream, std::uint8_t* into, std::size_t length,
-                         std::uint32_t* flags) {
+ssize_t Http2Frames::read_body(Stream& stream, std::uint8_t* into, std::size_t length,
+                               std::uint32_t* flags) {
   const std::size_t count = std::min(length, stream.body.size() - stream.sent);
   std::copy_n(stream.body.data() + stream.sent, count, reinterpret_cast<char*>(into));
   stream.sent += count;
   unsent_ -= count;
   const bool all_sent = stream.sent == stream.body.size();
   if (all_sent && !stream.more_parts) *flags |= NGHTTP2_DATA_FLAG_EOF;
-  if (count > 0 || !stream.more_parts) return static_cast<ssize_t>(count);
-  stream.stage = Stream::Stage::kWaiting;
-  return NGHTTP2_ERR_DEFERRED;
+  // Here and not when nghttp2 asks again, because output() may end with this frame.
+  if (all_sent && stream.more_parts) stream.stage = Stream::Stage::kWaiting;
+  return count == 0 && stream.more_parts ? NGHTTP2_ERR_DEFERRED : static_cast<ssize_t>(count);
 }
 
-void Http2::end_stream(Http2StreamId id) {
+void Http2Frames::end_stream(Http2StreamId id) {
   const auto found = streams_.find(id);
   if (found == streams_.end()) return;
   const Stream& stream = *found->second;
-  if (stream.stage == Stream::Stage::kReceiving) received_ -= stream.request.body.size();
+  if (stream.stage == Stream::Stage::kReceiving) receiving_ -= stream.fields.request.body.size();
   unsent_ -= stream.body.size() - stream.sent;
   streams_.erase(found);
   events_.on_closed(id);
 }
 
-void Http2::shut_down() {
+void Http2Frames::shut_down() {
+  if (std::exchange(shutting_down_, true)) return;
   nghttp2_submit_goaway(session_.get(), NGHTTP2_FLAG_NONE,
                         nghttp2_session_get_last_proc_stream_id(session_.get()), NGHTTP2_NO_ERROR,
                         nullptr, 0);
 }
 
-bool Http2::is_done() const {
+bool Http2Frames::is_done() const {
   return nghttp2_session_want_read(session_.get()) == 0 &&
          nghttp2_session_want_write(session_.get()) == 0;
 }
 
-std::optional<Http2::TimePoint> Http2::transfer_since() const {
+std::optional<Http2Frames::TimePoint> Http2Frames::transfer_since() const {
   std::optional<TimePoint> oldest;
   for (const auto& [id, stream] : streams_) {
     if (stream->stage == Stream::Stage::kWaiting) continue;
