@@ -18,14 +18,16 @@
 //                                           "2,0,1"; blanks around a count are ignored
 //   name-list  := name ("," name)*          1 .. kCardTextMax bytes each, since no card has a
 //                                           longer name; blanks around a name are ignored
-//   node-cards := {"version": 1, "profile": s, "profileProblem": s, "isolation": s, "policy":
-//   policy,
-//                  "minimumCore": n, "minimumMemoryMiB": n, "cards": [card*]}
+//   node-cards := {"version": 1, "profile": s, "profileProblem": s, "isolation": s,
+//                  "policy": policy, "minimumCore": n, "minimumMemoryMiB": n,
+//                  "partsOfOneCard": bool, "cards": [card*]}
 //   card       := {"index": n, "uuid": s, "model": s, "memoryMiB": n, "corePercent": n,
 //                  "health": "Healthy" | other, "since": RFC 3339 time}
 //                 strings have 1 .. kCardTextMax bytes, "profileProblem" 1 .. kProfileProblemMax;
 //                 only "version", "cards", "index", "uuid", "model", "memoryMiB" and "health" are
 //                 required; unknown members are ignored
+//                 "partsOfOneCard": a container with parts of several cards does not start on the
+//                 node; false if absent
 //                 "corePercent" is the compute of the card that pods may hold in sum, 100 if
 //                 absent: a reader that does not know it counts with 100, and never with more a
 //                 card whose health begins with "reserved by profile " is reserved
@@ -127,6 +129,8 @@ struct NodeProfile {
   std::string isolation;  // what enforces shares on the node: "none", "mps", "driver"
   std::string policy;     // for pods that choose none; empty: the extender's default
   Share minimum;          // the least share of a card that a pod may request
+  // A container with parts of several cards does not start here, whatever the profile is.
+  bool parts_of_one_card = false;
   bool operator==(const NodeProfile&) const = default;
 };
 

@@ -63,6 +63,12 @@ class MemberReader {
     fail(name, fmt::format("a string of {} to {} bytes", least, most), value);
     return "";
   }
+  // False if it is absent.
+  bool flag(const char* name) {
+    const json& value = member(object_, name);
+    if (!value.is_null() && !value.is_boolean()) fail(name, "true or false", value);
+    return value.is_boolean() && value.get<bool>();
+  }
   // Empty if all members are valid.
   const std::string& problem() const { return problem_; }
 
@@ -117,7 +123,8 @@ Result<NodeProfile> read_profile(const json& document) {
                       .isolation = read.text("isolation", 0),
                       .policy = read.text("policy", 0),
                       .minimum = {Percent(read.optional("minimumCore", 0, kWholeCard.value())),
-                                  MiB(read.optional("minimumMemoryMiB", 0, kCardMemoryMiBMax))}};
+                                  MiB(read.optional("minimumMemoryMiB", 0, kCardMemoryMiBMax))},
+                      .parts_of_one_card = read.flag("partsOfOneCard")};
   if (!read.problem().empty()) return error(read.problem());
   return profile;
 }
@@ -133,6 +140,7 @@ void add_profile(ordered_json& document, const NodeProfile& profile) {
   add_text("policy", profile.policy);
   if (!profile.minimum.core.zero()) document["minimumCore"] = profile.minimum.core.value();
   if (!profile.minimum.memory.zero()) document["minimumMemoryMiB"] = profile.minimum.memory.value();
+  if (profile.parts_of_one_card) document["partsOfOneCard"] = true;
 }
 
 }  // namespace

@@ -2,6 +2,7 @@
 #include <map>
 #include <optional>
 #include <string>
+#include <utility>
 #include <vector>
 
 #include "common/base/text.h"
@@ -97,7 +98,8 @@ Json held_list(std::span<const ClaimView> views) {
 Json node_head(const NodeName& name, const NodeView& view) {
   Json out = {{"name", name.str()}};
   if (!view.problem.empty()) out["problem"] = view.problem;
-  const NodeProfile& profile = view.node.profile;
+  NodeProfile profile = view.node.profile;
+  if (std::exchange(profile.parts_of_one_card, false)) out["partsOfOneCard"] = true;
   if (profile == NodeProfile{}) return out;
   Json& shown = out["profile"] = Json{{"name", profile.name}};
   if (!profile.problem.empty()) shown["problem"] = profile.problem;

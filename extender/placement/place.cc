@@ -27,6 +27,20 @@ bool below_minimum(const Node& node, const GpuRequest& request) {
   });
 }
 
+bool needs_parts_of_several_cards(const GpuRequest& request) {
+  return std::ranges::any_of(request.containers, [](const ContainerRequest& container) {
+    return container.cards > 1 && container.per_card.core < kWholeCard;
+  });
+}
+
+// Why no cards of the node can help: what its device plugin does not start.
+std::optional<Reason> refused_by_profile(const Node& node, const GpuRequest& request) {
+  if (below_minimum(node, request)) return Reason::kShareTooSmall;
+  const bool one_card = node.profile.parts_of_one_card;
+  if (one_card && needs_parts_of_several_cards(request)) return Reason::kPartsOfOneCard;
+  return std::nullopt;
+}
+
 Outcome search(const Node& node, CardSet open, Room room, const GpuRequest& request,
                SearchBudget& budget) {
   return Search(node, open, room, request, nullptr, budget).run();
@@ -168,7 +182,7 @@ std::uint64_t linear_steps(const Node& node, const GpuRequest& request) {
 
 std::optional<Reason> why_not(const Node& node, const GpuRequest& request, SearchBudget& budget) {
   if (request.empty()) return std::nullopt;
-  if (below_minimum(node, request)) return Reason::kShareTooSmall;
+  if (const auto refused = refused_by_profile(node, request)) return refused;
   if (request.containers.size() == 1) {
     budget.spend(linear_steps(node, request));
     const ContainerRequest& container = request.containers.front();
@@ -191,7 +205,7 @@ std::optional<Reason> why_not(const Node& node, const Node& left, const GpuReque
 
 std::variant<Placed, Reason> place(const Node& node, const PlacementContext& context,
                                    const Policy& card_policy, SearchBudget& budget) {
-  if (below_minimum(node, context.request)) return Reason::kShareTooSmall;
+  if (const auto refused = refused_by_profile(node, context.request)) return *refused;
   const Policy& policy = follows_profile(node, context.request) ? *node.card_policy : card_policy;
   Decision decision(node, context, budget);
   const bool expected =

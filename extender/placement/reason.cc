@@ -13,6 +13,7 @@ constexpr std::string_view kSentences[] = {
     "the node and its cards have not been seen yet",
     "the node has no cards",
     "the profile of the node requires a larger share of a card",
+    "the cards are exclusive to MPS, which limits parts of one card only",
     "the node has fewer cards than a container requests",
     "too few cards match gpu-model and gpu-uuid",
     "too few cards are healthy",
@@ -58,6 +59,7 @@ Rejection rejection(Reason reason) {
     case Reason::kNodeUnknown:
     case Reason::kNoCards:
     case Reason::kShareTooSmall:
+    case Reason::kPartsOfOneCard:
     case Reason::kTooFewCards:
     case Reason::kNoCardMatches:
     case Reason::kCardsTooSmall:

@@ -116,8 +116,9 @@ std::string Agent::pending_isolation() const {
 }
 
 NodeProfile Agent::published_profile() const {
-  if (profiles_.none()) return {};
   NodeProfile published;
+  published.parts_of_one_card = isolation_.makes_exclusive();
+  if (profiles_.none()) return published;
   published.problem = profiles_.problem();
   if (const auto profile = profiles_.current()) {
     published.name = profile->name;

@@ -41,6 +41,7 @@ class ExclusiveCards {
 
   // Whether MPS enforces shares, and cards are to be exclusive. Any thread.
   void enable(bool enabled) { enabled_ = enabled; }
+  bool enabled() const { return enabled_; }
   // Why the card must not be offered, one sentence; empty: there is no reason. Blocks while the
   // driver does. Any thread.
   std::string problem_of(const CardUuid& card);

@@ -91,6 +91,8 @@ class Isolation {
   // Sets the compute modes of the cards of a container that is about to start. Errors: it must not
   // start; one sentence. Blocks while the driver does. Any thread.
   Result<void> before_start(const Record& record) { return exclusive_.before_start(record); }
+  // Whether containers with parts of several cards do not start. Any thread.
+  bool makes_exclusive() const { return exclusive_.enabled(); }
   // Corrects the compute modes of cards, again and again. `found`: as last read. Blocks while the
   // driver does. One thread.
   void follow_modes(const std::vector<FoundCard>& found, bool released);

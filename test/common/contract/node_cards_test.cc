@@ -69,18 +69,20 @@ NodeProfile some_profile() {
           .problem = "two profiles match",
           .isolation = "mps",
           .policy = "spread/binpack",
-          .minimum = {Percent(10), MiB(2048)}};
+          .minimum = {Percent(10), MiB(2048)},
+          .parts_of_one_card = true};
 }
 
 TEST(NodeCards, HaveTheProfileOfTheNodeAndMoreComputeWhereItSaysSo) {
   std::vector<CardFacts> facts{card(0, "GPU-a")};
   facts[0].core = Percent(250);
   const std::string text = format_node_cards(facts, some_profile());
-  EXPECT_EQ(text, R"({"version":1,"profile":"inference","profileProblem":"two profiles match",)"
-                  R"("isolation":"mps","policy":"spread/binpack","minimumCore":10,)"
-                  R"("minimumMemoryMiB":2048,"cards":[{"index":0,"uuid":"GPU-a",)"
-                  R"("model":"NVIDIA A100-SXM4-80GB","memoryMiB":81920,"health":"Healthy",)"
-                  R"("corePercent":250}]})");
+  EXPECT_EQ(text,
+            R"({"version":1,"profile":"inference","profileProblem":"two profiles match",)"
+            R"("isolation":"mps","policy":"spread/binpack","minimumCore":10,)"
+            R"("minimumMemoryMiB":2048,"partsOfOneCard":true,"cards":[{"index":0,"uuid":"GPU-a",)"
+            R"("model":"NVIDIA A100-SXM4-80GB","memoryMiB":81920,"health":"Healthy",)"
+            R"("corePercent":250}]})");
   const auto read = parse_node_annotation(text);
   ASSERT_TRUE(read) << read.error().message;
   EXPECT_EQ(read->profile, some_profile());
@@ -102,6 +104,7 @@ TEST(NodeCards, AreNotReadWithMoreComputeOrAnotherTypeThanTheContractHas) {
   EXPECT_EQ(with(R"("profile":7)"), "profile must be a string of 0 to 96 bytes, found 7");
   EXPECT_EQ(with(R"("minimumCore":101)"),
             "minimumCore must be a whole number from 0 to 100, found 101");
+  EXPECT_EQ(with(R"("partsOfOneCard":1)"), "partsOfOneCard must be true or false, found 1");
   EXPECT_EQ(with(R"("policy":"spread")"), "read");
   for (const char* core : {"99", "1001", "1.5", "\"200\"", "-200"}) {
     const std::string text = R"({"version":1,"cards":[{"index":0,"uuid":"a","model":"b",)"

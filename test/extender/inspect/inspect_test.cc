@@ -125,6 +125,15 @@ TEST_F(Inspect, ShowsTheProfileOfANode) {
   EXPECT_FALSE(view("node", "name=n1").contains("profile"));
 }
 
+TEST_F(Inspect, ShowsThatANodeStartsPartsOfOneCardOnly) {
+  NodeFacts facts = test::facts_of("n3: 0[100/1000]");
+  facts.profile.parts_of_one_card = true;
+  ledger.apply_node(std::move(facts));
+  EXPECT_EQ(view("node", "name=n3")["partsOfOneCard"], true);
+  EXPECT_FALSE(view("node", "name=n3").contains("profile"));
+  EXPECT_FALSE(view("node", "name=n1").contains("partsOfOneCard"));
+}
+
 TEST_F(Inspect, ShowsTheTotalsOfTheCluster) {
   bind("p", "n1", "30/300", "1");
   EXPECT_EQ(view("cluster")["totals"], Json::parse(R"({

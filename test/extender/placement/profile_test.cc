@@ -64,6 +64,19 @@ TEST(ProfileOfANode, RefusesSharesBelowItsMinimum) {
   EXPECT_EQ(placed_on(node, request_of("20/500"), kBinpack), "0");
 }
 
+TEST(ProfileOfANode, RefusesPartsOfSeveralCardsWhereTheyDoNotStart) {
+  Node node = test::node_of("n: 0[100/1000] 1[100/1000]");
+  EXPECT_EQ(reason_on(node, "50/300x2"), std::nullopt);
+  node.profile.parts_of_one_card = true;
+  EXPECT_EQ(reason_on(node, "50/300x2"), Reason::kPartsOfOneCard);
+  EXPECT_EQ(reason_on(node, "50/300x3"), Reason::kPartsOfOneCard) << "more cards do not help";
+  EXPECT_EQ(reason_on(node, "whole 50/300x2"), Reason::kPartsOfOneCard);
+  EXPECT_EQ(placed_on(node, request_of("50/300x2"), kBinpack), "none");
+  for (const char* request : {"50/300", "wholex2", "100/300x2", "50/300 50/300"}) {
+    EXPECT_EQ(reason_on(node, request), std::nullopt) << request;
+  }
+}
+
 TEST(ProfileOfANode, ChoosesCardsByItsPolicyUnlessThePodHasOne) {
   Node node = test::node_of("n: 0[50/500 of 1000] 1[100/1000]");
   node.node_policy = node.card_policy = &kSpread;

@@ -10,13 +10,15 @@
 namespace mgpu::extender {
 namespace {
 
-constexpr Reason kReasons[] = {
-    Reason::kNodeUnknown,    Reason::kNoCards,       Reason::kShareTooSmall,
-    Reason::kTooFewCards,    Reason::kNoCardMatches, Reason::kCardsUnhealthy,
-    Reason::kCardsCordoned,  Reason::kCardsTooSmall, Reason::kContainersTooLarge,
-    Reason::kCardsUncertain, Reason::kCore,          Reason::kMemory,
-    Reason::kCoreAndMemory,  Reason::kTogether,      Reason::kSearchBound,
-    Reason::kNominated};
+constexpr Reason kReasons[] = {Reason::kNodeUnknown,    Reason::kNoCards,
+                               Reason::kShareTooSmall,  Reason::kPartsOfOneCard,
+                               Reason::kTooFewCards,    Reason::kNoCardMatches,
+                               Reason::kCardsUnhealthy, Reason::kCardsCordoned,
+                               Reason::kCardsTooSmall,  Reason::kContainersTooLarge,
+                               Reason::kCardsUncertain, Reason::kCore,
+                               Reason::kMemory,         Reason::kCoreAndMemory,
+                               Reason::kTogether,       Reason::kSearchBound,
+                               Reason::kNominated};
 
 TEST(Reason, EachHasASentenceOfItsOwn) {
   std::set<std::string_view> sentences;

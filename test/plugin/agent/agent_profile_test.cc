@@ -31,12 +31,6 @@ class AgentProfileTest : public test::AgentTest {
               Json{{"metadata", {{"labels", labels}}}}.dump());
   }
   void name_profile(const std::string& name) { label({{contract().profile, name}}); }
-  NodeCards published() {
-    const Json annotations =
-        api_.node().value(Json::json_pointer("/metadata/annotations"), Json::object());
-    const auto read = parse_node_annotation(annotations.value(contract().node_cards, ""));
-    return read ? *read : NodeCards();
-  }
   bool follows(const std::string& name) {
     return eventually([&] { return published().profile.name == name; });
   }

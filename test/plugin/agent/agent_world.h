@@ -168,12 +168,14 @@ class AgentTest : public testing::Test {
         .value(Json::json_pointer("/status/capacity"), Json::object())
         .value(resource, "");
   }
-  std::vector<CardFacts> announced() {
+  // The annotation of the node.
+  NodeCards published() {
     const Json annotations =
         api_.node().value(Json::json_pointer("/metadata/annotations"), Json::object());
-    const auto cards = parse_node_cards(annotations.value(contract().node_cards, ""));
-    return cards ? *cards : std::vector<CardFacts>();
+    const auto read = parse_node_annotation(annotations.value(contract().node_cards, ""));
+    return read ? *read : NodeCards();
   }
+  std::vector<CardFacts> announced() { return published().cards; }
   // The message of the first event with this reason, or "".
   std::string event(const std::string& reason, const std::string& name_space = "ml") {
     for (const Json& one : api_.events(name_space)) {

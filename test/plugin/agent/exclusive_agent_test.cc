@@ -53,6 +53,11 @@ TEST_F(ExclusiveAgentTest, TheCardOfAShareIsExclusiveUntilTheDriverIsReleased) {
   EXPECT_TRUE(becomes("GPU-1", "0"));
 }
 
+TEST_F(ExclusiveAgentTest, TheNodeSaysThatPartsOfSeveralCardsDoNotStart) {
+  start_ready(settings());
+  EXPECT_TRUE(eventually([this] { return published().profile.parts_of_one_card; }));
+}
+
 TEST_F(ExclusiveAgentTest, AWholeCardIsUsedWithoutMpsAndHasItsEarlierMode) {
   driver_.set_mode("GPU-0", 1);
   start_ready(settings());
