@@ -299,9 +299,8 @@ void Http2Frames::respond(Http2StreamId id, const Response& response) {
 }
 
 void Http2Frames::add_part(Http2StreamId id, std::string part) {
-  const auto found = streams_.find(id);
-  if (found == streams_.end()) return;
-  Stream& stream = *found->second;
+  if (!wants_part(id)) return;
+  Stream& stream = *streams_.at(id);
   stream.stage = Stream::Stage::kSending;
   stream.since = now_;
   stream.more_parts = !part.empty();

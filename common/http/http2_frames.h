@@ -72,7 +72,7 @@ class Http2Frames {
   // afterwards is discarded. The body of a response with next_part is what
   // add_part() gives; next_part is not called.
   void respond(Http2StreamId stream, const Response& response);
-  // An empty part ends the body. REQUIRES: wants_part(), or the stream has been closed.
+  // An empty part ends the body. Nothing happens unless wants_part().
   void add_part(Http2StreamId stream, std::string part);
   // True if the part before has been given to output().
   bool wants_part(Http2StreamId stream) const;
