@@ -327,7 +327,8 @@ ssize_t Http2Frames::read_body(Stream& stream, std::uint8_t* into, std::size_t l
   if (all_sent && !stream.more_parts) *flags |= NGHTTP2_DATA_FLAG_EOF;
   // Here and not when nghttp2 asks again, because output() may end with this frame.
   if (all_sent && stream.more_parts) stream.stage = Stream::Stage::kWaiting;
-  return count == 0 && stream.more_parts ? NGHTTP2_ERR_DEFERRED : static_cast<ssize_t>(count);
+  if (count == 0 && stream.more_parts) return NGHTTP2_ERR_DEFERRED;
+  return static_cast<ssize_t>(count);
 }
 
 void Http2Frames::end_stream(Http2StreamId id) {

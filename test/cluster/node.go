@@ -187,12 +187,20 @@ func (n *Node) restartKubelet(t testing.TB, flags ...string) {
 	}
 }
 
-// waitReady waits until kubelet reports that the node is ready, and removes the taint of the new node.
+// firstPodsOfKubelet is what kubelet logs when it has listed its pods. It admits those of the first list before it lets
+// devices of ended pods go.
+const firstPodsOfKubelet = `"SyncLoop ADD" source="api"`
+
+// waitReady waits until kubelet has listed its pods and reports that the node is ready, and removes the taint of the new
+// node.
 func (n *Node) waitReady() error {
 	ctx := context.Background()
 	err := poll(nodeReadyLimit, "the node to be ready", func() (bool, string) {
 		if !n.kubelet.running() {
 			return false, "kubelet ended: " + n.kubelet.logTail(3)
+		}
+		if !n.kubelet.logs(firstPodsOfKubelet) {
+			return false, "kubelet has not listed its pods: " + n.kubelet.logTail(3)
 		}
 		one, err := n.plane.admin.CoreV1().Nodes().Get(ctx, n.name, metav1.GetOptions{})
 		if err != nil {

@@ -18,6 +18,7 @@ import (
 type Process struct {
 	name    string
 	logPath string
+	logFrom int64 // where the output of this process begins
 	command *exec.Cmd
 	ended   chan struct{}
 }
@@ -42,6 +43,10 @@ func startProcess(name, logPath, binary string, args ...string) (*Process, error
 		return nil, err
 	}
 	defer log.Close()
+	before, err := log.Stat()
+	if err != nil {
+		return nil, err
+	}
 	command := exec.Command(binary, args...)
 	command.Stdout, command.Stderr = log, log
 	command.SysProcAttr = &syscall.SysProcAttr{Pdeathsig: syscall.SIGKILL}
@@ -50,7 +55,7 @@ func startProcess(name, logPath, binary string, args ...string) (*Process, error
 	if err := <-started; err != nil {
 		return nil, fmt.Errorf("starting %s: %w", name, err)
 	}
-	process := &Process{name: name, logPath: logPath, command: command, ended: make(chan struct{})}
+	process := &Process{name: name, logPath: logPath, logFrom: before.Size(), command: command, ended: make(chan struct{})}
 	go func() {
 		_ = command.Wait()
 		close(process.ended)
@@ -82,6 +87,12 @@ func (p *Process) running() bool {
 	default:
 		return true
 	}
+}
+
+// logs returns whether the program has written this text to its log.
+func (p *Process) logs(text string) bool {
+	all, err := os.ReadFile(p.logPath)
+	return err == nil && strings.Contains(string(all[min(p.logFrom, int64(len(all))):]), text)
 }
 
 // logTail returns the last lines of the program's log.
