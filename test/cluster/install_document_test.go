@@ -39,6 +39,7 @@ var otherwiseRun = map[string]string{
 	"deploy/install.sh\ncmake":                     "test/run.sh, with more targets",
 	"yaml\n":                                       "no command",
 	"json\n":                                       "no command",
+	"ini\n":                                        "no command",
 }
 
 // installationBlocks returns the blocks of commands, also those in lists, without their indentation.

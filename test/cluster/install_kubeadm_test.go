@@ -46,7 +46,8 @@ func TestInstallSchedulerFilesNeedACompleteSecret(t *testing.T) {
 		t.Fatal(err)
 	}
 	meta.Name = certificatesSecret
-	secret := &corev1.Secret{ObjectMeta: meta, Data: map[string][]byte{"ca.crt": []byte("x")}}
+	secret := &corev1.Secret{ObjectMeta: meta, Data: map[string][]byte{"ca.crt": []byte("x"),
+		"tls.crt": []byte("of the server"), "tls.key": []byte("of the server")}}
 	for _, step := range []struct {
 		arguments []string
 		want      string
@@ -56,6 +57,7 @@ func TestInstallSchedulerFilesNeedACompleteSecret(t *testing.T) {
 		{[]string{"--namespace", "nothing", "files"}, `namespaces "nothing" not found`},
 		{[]string{"--at", "files", "files"}, `--at: "files" is not an absolute path`},
 		{[]string{"--context", "x", "files"}, `unknown flag "--context"; expected --namespace, --secret,`},
+		{[]string{"--certificates-only", "--namespace", namespace, "files"}, "has no client.crt"},
 		{[]string{"--namespace"}, "--namespace needs a value"},
 		{nil, "expected one folder for the files, got 0"},
 	} {

@@ -96,7 +96,14 @@ func TestInstallOperationsShowAndReplaceCertificates(t *testing.T) {
 		return string(text)
 	}
 	old := authority()
+	configuration := filepath.Join(release.schedulerFolder(), "kube-scheduler.yaml")
+	if err := os.Chtimes(configuration, time.Time{}, time.Unix(1, 0)); err != nil {
+		t.Fatal(err)
+	}
 	release.runOperations(t, "deploy/scheduler/files.sh", folder)
+	if file, err := os.Stat(configuration); err != nil || file.ModTime() != time.Unix(1, 0) {
+		t.Errorf("--certificates-only has replaced kube-scheduler.yaml: %v", err)
+	}
 	if authority() != old {
 		t.Error("files.sh has replaced the authority, which has not changed")
 	}
