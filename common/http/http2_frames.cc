@@ -60,6 +60,7 @@ struct Http2Frames::Stream {
   std::size_t body_length = 0;  // Content-Length
   bool whole = false;           // the client has sent all
   bool responded = false;
+  bool reset_by_client = false;
   std::string body{};  // of the response, or one part
   std::size_t sent = 0;
   bool more_parts = false;
@@ -99,6 +100,10 @@ struct Http2Frames::Callbacks {
   static int on_frame_recv(nghttp2_session*, const nghttp2_frame* frame, void* data) {
     const Http2StreamId id = frame->hd.stream_id;
     Stream* stream = find(data, id);
+    if (frame->hd.type == NGHTTP2_RST_STREAM) {
+      if (stream != nullptr) stream->reset_by_client = true;
+      self(data).note_reset();
+    }
     if (stream == nullptr) return 0;
     const bool whole = ends_stream(*frame);
     if (is_request(*frame)) self(data).end_headers(id, *stream, whole);
@@ -153,7 +158,10 @@ struct Http2Frames::Callbacks {
     nghttp2_session_callbacks_set_on_stream_close_callback(callbacks, on_stream_close);
     // Closed streams would be kept for priorities, which this server does not use.
     nghttp2_option_set_no_closed_streams(option, 1);
-    nghttp2_option_set_stream_reset_rate_limit(option, kHttp2ResetsMax, kHttp2ResetsPerSecond);
+    // Twice the limit of note_reset(): when nghttp2 decides to send GOAWAY, it handles what arrives
+    // until it has sent it, and the client may repeat that.
+    nghttp2_option_set_stream_reset_rate_limit(option, 2 * kHttp2ResetsMax,
+                                               2 * kHttp2ResetsPerSecond);
     nghttp2_option_set_max_outbound_ack(option, kHttp2UnreadAcksMax);
     nghttp2_session* session = nullptr;
     MGPU_CHECK(nghttp2_session_server_new2(&session, callbacks, http2, option) == 0,
@@ -283,17 +291,17 @@ void Http2Frames::respond(Http2StreamId id, const Response& response) {
   if (stream.stage == Stream::Stage::kReceiving) {
     receiving_ -= std::exchange(stream.fields, {}).request.body.size();
   }
-  stream.stage = Stream::Stage::kSending;
   stream.since = now_;
   const auto fields = fields_of(response);
   std::vector<nghttp2_nv> headers;
   for (const auto& [name, value] : fields) headers.push_back(header_field(name, value));
   const bool with_body = sends_body(stream.method, response.status);
-  stream.more_parts = static_cast<bool>(response.next_part);
+  stream.more_parts = with_body && response.next_part;
+  stream.stage = stream.more_parts ? Stream::Stage::kWaiting : Stream::Stage::kSending;
   if (with_body && !stream.more_parts) stream.body = response.body;
   unsent_ += stream.body.size();
   const nghttp2_data_provider body{.source = {}, .read_callback = Callbacks::read};
-  const bool sends = with_body && (stream.more_parts || !stream.body.empty());
+  const bool sends = stream.more_parts || !stream.body.empty();
   nghttp2_submit_response(session_.get(), id, headers.data(), headers.size(),
                           sends ? &body : nullptr);
 }
@@ -337,8 +345,22 @@ void Http2Frames::end_stream(Http2StreamId id) {
   const Stream& stream = *found->second;
   if (stream.stage == Stream::Stage::kReceiving) receiving_ -= stream.fields.request.body.size();
   unsent_ -= stream.body.size() - stream.sent;
+  const bool reset_by_server = stream.whole && !stream.responded && !stream.reset_by_client;
   streams_.erase(found);
   events_.on_closed(id);
+  if (reset_by_server) note_reset();
+}
+
+// A client can have a stream reset by the server, too, while its handler still works
+// (CVE-2025-8671).
+void Http2Frames::note_reset() {
+  const std::chrono::duration<double> passed = now_ - last_reset_;
+  last_reset_ = now_;
+  const auto most = static_cast<double>(kHttp2ResetsMax);
+  resets_left_ = std::min(most, resets_left_ + passed.count() * kHttp2ResetsPerSecond) - 1;
+  if (resets_left_ >= 0 || shutting_down_) return;
+  events_.on_refused("too_many_resets");
+  shut_down();
 }
 
 void Http2Frames::shut_down() {

@@ -20,6 +20,7 @@
 #include <string>
 #include <string_view>
 
+#include "common/http/limits.h"
 #include "common/http/message.h"
 #include "common/http/request_fields.h"
 #include "common/http/request_source.h"
@@ -39,7 +40,8 @@ struct Http2Events {
   std::function<void(Http2StreamId, Request)> on_request;
   // Each stream that has begun, once, but not from the destructor.
   std::function<void(Http2StreamId)> on_closed;
-  // "malformed": the stream is reset, or the connection ends. "header_too_large",
+  // "malformed": the stream is reset, or the connection ends. "too_many_resets": shut_down() has
+  // been called. "header_too_large",
   // "body_too_large" and "bodies_too_large": the request got a response that says so.
   std::function<void(const char* why)> on_refused;
 };
@@ -82,6 +84,8 @@ class Http2Frames {
   void shut_down();
   // True if nothing will be sent or received any more.
   bool is_done() const;
+  // Also if the client has had too many streams reset.
+  bool is_shutting_down() const { return shutting_down_; }
   bool has_streams() const { return !streams_.empty(); }
   // Bytes of bodies of requests that are being received.
   std::size_t receiving_bytes() const { return receiving_; }
@@ -103,6 +107,7 @@ class Http2Frames {
   // The number of bytes, or an error code of nghttp2 that defers.
   ssize_t read_body(Stream& stream, std::uint8_t* into, std::size_t length, std::uint32_t* flags);
   void end_stream(Http2StreamId id);
+  void note_reset();
 
   const Http2Limits limits_;
   const Http2Events events_;
@@ -112,6 +117,8 @@ class Http2Frames {
   std::size_t unsent_ = 0;
   std::size_t malformed_ = 0;  // frames
   bool shutting_down_ = false;
+  double resets_left_ = static_cast<double>(kHttp2ResetsMax);
+  TimePoint last_reset_{};
   TimePoint now_{};
 };
 

@@ -3,8 +3,8 @@
 #include <algorithm>
 #include <array>
 #include <boost/asio/co_spawn.hpp>
-#include <boost/asio/detached.hpp>
 #include <boost/asio/post.hpp>
+#include <exception>
 #include <utility>
 
 #include "common/http/limits.h"
@@ -50,10 +50,10 @@ Http2Events Http2Session::events() {
 
 asio::awaitable<void> Http2Session::run() {
   const Ending ending{*this};
-  connection_.clear_deadline();  // watch() has it
-  begin_writing_and_watching();
-  if (setup_.draining) drain();
   try {
+    connection_.clear_deadline();  // watch() has it
+    begin_writing_and_watching();
+    if (setup_.draining) drain();
     co_await read_all();
   } catch (...) {
     end();
@@ -69,7 +69,9 @@ void Http2Session::begin_writing_and_watching() {
         [owner = session_.shared_from_this(), this, part]() -> asio::awaitable<void> {
           co_await (this->*part)();
         },
-        asio::detached);
+        [owner = session_.shared_from_this(), this](std::exception_ptr failed) {
+          if (failed) end();
+        });
   }
 }
 
@@ -111,7 +113,7 @@ asio::awaitable<void> Http2Session::watch() {
 bool Http2Session::take_input(std::string_view bytes) {
   frames_.set_now(Clock::now());
   if (!frames_.receive(bytes)) return false;
-  if (has_refused_) drain();
+  if (has_refused_ || frames_.is_shutting_down()) drain();
   note_use();
   look_again();
   return true;
@@ -119,6 +121,7 @@ bool Http2Session::take_input(std::string_view bytes) {
 
 void Http2Session::handle(Http2StreamId stream, Request request) {
   const Open& open = open_[stream];
+  note_use();  // before the handler can respond
   setup_.handler(std::move(request), give_into(open.response.answer, request_dropped()));
 }
 
@@ -130,8 +133,9 @@ std::string Http2Session::next_output() {
   }
   std::string bytes = frames_.output();
   note_use();
-  if (bytes.empty() && frames_.is_done()) {
-    begin_to_close();
+  if (bytes.empty() && frames_.is_done() && !std::exchange(done_, true)) {
+    closing_ = true;
+    idle_since_ = Clock::now();
     connection_.shut_down_writing();
   }
   return bytes;
@@ -170,7 +174,7 @@ void Http2Session::collect_part(Http2StreamId stream, Open& open) {
 void Http2Session::check_times(Clock::time_point now) {
   if (is_slow(now)) return end_because("slow_client");
   if (session_.is_too_old()) drain();
-  if (has_streams_ && !frames_.is_done()) return;
+  if ((has_streams_ && !frames_.is_done()) || writing_since_) return;
   const auto patience = closing_ ? session_.linger_timeout() : session_.idle_timeout();
   if (now - idle_since_ < patience) return;
   return closing_ ? end() : drain();
@@ -194,14 +198,10 @@ void Http2Session::note_use() {
 
 void Http2Session::drain() {
   if (closing_ || ended_) return;
-  begin_to_close();
+  closing_ = true;
+  idle_since_ = Clock::now();
   frames_.shut_down();
   look_again();
-}
-
-void Http2Session::begin_to_close() {
-  if (std::exchange(closing_, true)) return;
-  idle_since_ = Clock::now();
 }
 
 void Http2Session::end() {

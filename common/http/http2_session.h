@@ -62,7 +62,6 @@ class Http2Session {
   bool is_slow(Clock::time_point now) const;
   // Notes whether handlers have requests, for admit(), and whether the connection has streams.
   void note_use();
-  void begin_to_close();
   void end();
   void end_because(const char* why);
   // Lets write_all() look again. The first one on any thread.
@@ -79,6 +78,7 @@ class Http2Session {
   // A request was refused, for what the client is or says where it comes from: it is to leave.
   bool has_refused_ = false;
   bool closing_ = false;  // the client has been told
+  bool done_ = false;     // everything has been written
   bool ended_ = false;
   bool has_streams_ = false;
   bool has_requests_ = false;

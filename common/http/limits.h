@@ -46,8 +46,9 @@ inline constexpr std::int32_t kHttp2WindowBytes = 1 << 20;
 inline constexpr std::size_t kHttp2ReadBytes = 16 * 1024;
 // One write: four frames, because a response of another stream waits until they are sent.
 inline constexpr std::size_t kHttp2WriteBytes = 64 * 1024;
-// Streams that a client may reset at once, and each second (CVE-2023-44487). kube-scheduler resets
-// a stream when its httpTimeout has passed. nghttp2 limits CONTINUATION frames (CVE-2024-28182).
+// Streams that a client may have reset at once, and each second (CVE-2023-44487, CVE-2025-8671).
+// kube-scheduler resets a stream when its httpTimeout has passed. nghttp2 limits CONTINUATION
+// frames (CVE-2024-28182).
 inline constexpr std::uint64_t kHttp2ResetsMax = 1000;
 inline constexpr std::uint64_t kHttp2ResetsPerSecond = 33;
 inline constexpr std::size_t kHttp2MalformedMax = 1000;  // frames of one connection

@@ -40,7 +40,7 @@ void RequestFields::add(std::string_view name, std::string_view value) {
   } else if (name == "sec-fetch-dest") {
     set_first(source.fetch_destination, value);
   } else if (name == "expect") {
-    expects_continue = boost::beast::iequals(value, "100-continue");
+    expects_continue = expects_continue || boost::beast::iequals(value, "100-continue");
   }
 }
 

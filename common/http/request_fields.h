@@ -15,7 +15,8 @@ struct RequestFields {
 
   // Splits the target at its first "?".
   void set_target(std::string_view target);
-  // `name` is in lower case. Of a repeated field the first one counts; Host is counted.
+  // `name` is in lower case. Of a repeated field the first one counts. Host is counted, and one
+  // Expect of "100-continue" suffices.
   void add(std::string_view name, std::string_view value);
 };
 

@@ -75,8 +75,8 @@ struct ServerEvents {
   // Why a connection was refused or closed, or in HTTP/2 one request: "body_too_large",
   // "header_too_large", "malformed", "too_many_connections", "too_many_connections_of_address",
   // "closed_for_another", "slow_client", "tls_handshake", "no_certificate", "client_name",
-  // "client_expired", "host" or "origin"; of HTTP/2 also "bodies_too_large" and
-  // "too_many_unsent_bytes".
+  // "client_expired", "host" or "origin"; of HTTP/2 also "bodies_too_large",
+  // "too_many_resets" and "too_many_unsent_bytes".
   std::function<void(const char* why)> on_refused;
   std::function<void(const std::string& problem)> on_problem;  // one sentence, for the log
 };

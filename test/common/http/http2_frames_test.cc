@@ -42,6 +42,18 @@ std::string post_without_end(char stream) {
   return frame(kHeaders, kEndHeaders, stream, "\x83\x87\x84\x41\x09localhost");
 }
 
+std::string reset(char stream) {
+  constexpr char kReset = 3;
+  return frame(kReset, 0, stream, std::string_view("\0\0\0\x8", 4));
+}
+// Writes a number of a stream that does not fit into a byte.
+std::string with_id(std::uint32_t id, std::string one_frame) {
+  for (int byte = 0; byte < 4; ++byte) {
+    one_frame[5 + static_cast<std::size_t>(byte)] = static_cast<char>(id >> (24 - 8 * byte));
+  }
+  return one_frame;
+}
+
 class Http2FramesTest : public testing::Test {
  protected:
   Http2FramesTest() {
@@ -86,6 +98,49 @@ TEST_F(Http2FramesTest, ARequestThatBeginsAfterShutDownIsNotHandled) {
   EXPECT_TRUE(frames.is_done());
 }
 
+// nghttp2 would handle what arrives until its GOAWAY is sent.
+TEST_F(Http2FramesTest, ARequestAfterTooManyResetsIsNotHandled) {
+  std::string bytes;
+  std::uint32_t id = 1;
+  for (; id < 2 * kHttp2ResetsMax + 3; id += 2) {
+    bytes += with_id(id, get(0)) + with_id(id, reset(0));
+  }
+  frames.receive(bytes + with_id(id, get(0)));
+  EXPECT_EQ(requests.size(), kHttp2ResetsMax + 1);
+  EXPECT_THAT(refused, ElementsAre("too_many_resets"));
+  everything();
+  EXPECT_TRUE(frames.is_done());
+}
+
+TEST_F(Http2FramesTest, ResetsCountForSomeTime) {
+  std::uint32_t id = 1;
+  for (int second = 0; second < 50; ++second) {
+    frames.set_now(begin + std::chrono::seconds(second));
+    for (std::uint64_t i = 0; i < kHttp2ResetsPerSecond; ++i, id += 2) {
+      frames.receive(with_id(id, get(0)) + with_id(id, reset(0)));
+    }
+    everything();
+  }
+  EXPECT_FALSE(frames.is_shutting_down());
+}
+
+// The client makes the server reset the stream: SETTINGS_INITIAL_WINDOW_SIZE adds to a window that
+// is as large as it can be (RFC 9113, 6.9.2).
+TEST_F(Http2FramesTest, ResetsThatTheClientCausesCount) {
+  constexpr char kSettingsFrame = 4;
+  constexpr char kWindowUpdate = 8;
+  const std::string largest = frame(kWindowUpdate, 0, 0, std::string_view("\x7f\xff\0\0", 4));
+  const std::string one_more = frame(kSettingsFrame, 0, 0, std::string_view("\0\4\0\1\0\0", 6));
+  const std::string usual = frame(kSettingsFrame, 0, 0, std::string_view("\0\4\0\0\xff\xff", 6));
+  std::uint32_t id = 1;
+  for (; id < 2 * kHttp2ResetsMax + 3 && !frames.is_shutting_down(); id += 2) {
+    frames.receive(with_id(id, get(0)) + with_id(id, largest) + one_more + usual);
+    frames.output();
+  }
+  EXPECT_EQ(requests.size(), kHttp2ResetsMax + 1);
+  EXPECT_THAT(refused, ElementsAre("too_many_resets"));
+}
+
 TEST_F(Http2FramesTest, ARequestThatHasBegunBeforeShutDownIsHandled) {
   frames.receive(post_without_end(1));
   frames.shut_down();
@@ -103,7 +158,6 @@ TEST_F(Http2FramesTest, APartIsWantedWhenTheLastByteOfTheOneBeforeIsTaken) {
   frames.receive(kLargeWindow);
   frames.receive(get(1));
   frames.respond(1, in_parts());
-  everything();
   for (const std::size_t bytes : {std::size_t{1}, std::size_t{4 * 16'384}, std::size_t{100'000}}) {
     ASSERT_TRUE(frames.wants_part(1)) << bytes;
     frames.add_part(1, std::string(bytes, 'x'));
@@ -143,18 +197,16 @@ TEST_F(Http2FramesTest, TheTransferThatBeganFirstCounts) {
 }
 
 TEST_F(Http2FramesTest, WhatIsHeldOfAStreamEndsWithIt) {
-  constexpr std::string_view kCancel("\0\0\0\x8", 4);
-  constexpr char kReset = 3;
   frames.receive(post_without_end(1));
   frames.receive(frame(kData, 0, 1, "part of a body"));
   EXPECT_EQ(frames.receiving_bytes(), 14U);
-  frames.receive(frame(kReset, 0, 1, kCancel));
+  frames.receive(reset(1));
   EXPECT_EQ(frames.receiving_bytes(), 0U);
   frames.receive(get(3));
   frames.respond(3, {.body = std::string(1'000'000, 'x')});
   everything();
   EXPECT_GT(frames.unsent_bytes(), 0U) << "the window is smaller";
-  frames.receive(frame(kReset, 0, 3, kCancel));
+  frames.receive(reset(3));
   EXPECT_EQ(frames.unsent_bytes(), 0U);
   EXPECT_THAT(closed, ElementsAre(1, 3));
 }
@@ -171,11 +223,7 @@ TEST_F(Http2FramesTest, FramesThatTheClientDoesNotTakeHaveALimit) {
   // Over the number of streams, each gets a frame that refuses it.
   for (int i = 0; i < 20'000 && open; ++i) {
     const std::uint32_t id = 2 * static_cast<std::uint32_t>(i) + 1;
-    std::string request = get(0);
-    for (int byte = 0; byte < 4; ++byte) {
-      request[5 + static_cast<std::size_t>(byte)] = static_cast<char>(id >> (24 - 8 * byte));
-    }
-    open = frames.receive(request);
+    open = frames.receive(with_id(id, get(0)));
   }
   EXPECT_FALSE(open);
 }
