@@ -310,6 +310,8 @@ func (r *Release) callExtender(t testing.TB) {
 // waitOffered waits until the node offers its cards.
 func (r *Release) waitOffered(t testing.TB) {
 	t.Helper()
+	// helm does not wait for the pods that maxUnavailable permits to be missing.
+	r.kubectl(t, "rollout", "status", "daemonset/mgpu-device-plugin", "--namespace", releaseNamespace, "--timeout=180s")
 	core, memory := r.plugin.capacity()
 	waitFor(t, time.Minute, "the node to offer its cards", func() (bool, string) {
 		one := r.node.object(t)
