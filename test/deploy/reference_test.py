@@ -20,6 +20,7 @@ DOCUMENTS = ["README.md", "extender/kubectl/README.md",
 OTHERS = {
     "all programs": {"--help"},
     "kube-scheduler": {"--config", "--feature-gates", "--v"},
+    "files.sh": set(re.findall(r"^#   (--[a-z-]+)", (ROOT / "deploy/scheduler/files.sh").read_text(), re.MULTILINE)),
     "helm": {"--reuse-values", "--reset-then-reuse-values"},
     "kubeadm": {"--patches"},
     "etcdutl": {"--name", "--initial-cluster", "--initial-advertise-peer-urls"},
