@@ -52,8 +52,8 @@ inline constexpr std::size_t kHttp2WriteBytes = 64 * 1024;
 inline constexpr std::uint64_t kHttp2ResetsMax = 1000;
 inline constexpr std::uint64_t kHttp2ResetsPerSecond = 33;
 inline constexpr std::size_t kHttp2MalformedMax = 1000;  // frames of one connection
-// Frames that the client of one connection has not read: answers to PING and SETTINGS, and others
-// without a body. Responses have one each, and a window update for each frame of a request.
+// Frames that wait because the client of one connection does not read: answers to PING and
+// SETTINGS, and frames of all kinds.
 inline constexpr std::size_t kHttp2UnreadAcksMax = 1000;
 inline constexpr std::size_t kHttp2UnreadFramesMax = 4096;
 // Bytes of responses of one HTTP/2 connection that have not been given to the socket. One with more

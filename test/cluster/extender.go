@@ -54,6 +54,23 @@ func (c *ControlPlane) extenderOn(t testing.TB, scheme string, client *http.Clie
 	return extender
 }
 
+// extenderWithCertificates returns an extender that has not been started and needs a client certificate, and what
+// kube-scheduler needs to call it.
+func (c *ControlPlane) extenderWithCertificates(t *testing.T) (*Extender, SchedulerSetup) {
+	t.Helper()
+	authority, err := newAuthority(t.TempDir(), "mgpu-extender-ca")
+	if err != nil {
+		t.Fatal(err)
+	}
+	serving := issue(t, authority, "extender", "mgpu-extender.kube-system.svc")
+	scheduler := issue(t, authority, "kube-scheduler")
+	extender := c.extenderOn(t, "https", httpsClient(t, authority, &scheduler), "--listen-address", "0.0.0.0",
+		"--tls-cert-file", serving.certificate, "--tls-key-file", serving.key, "--tls-client-ca-file", authority.file(),
+		"--tls-client-names", "kube-scheduler")
+	return extender, SchedulerSetup{configuration: "kube-scheduler-tls.yaml",
+		tls: map[string]string{"caFile": authority.file(), "certFile": scheduler.certificate, "keyFile": scheduler.key}}
+}
+
 // follow sets another kubeconfig. It must be called before start.
 func (e *Extender) follow(kubeconfig string) {
 	e.arguments[slices.Index(e.arguments, "--kubeconfig")+1] = kubeconfig

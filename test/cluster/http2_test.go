@@ -14,15 +14,7 @@ const http2Pods = 200
 // the other would not be seen.
 func TestKubeSchedulerUsesOneConnectionOverTLS(t *testing.T) {
 	ctx := context.Background()
-	authority, err := newAuthority(t.TempDir(), "mgpu-extender-ca")
-	if err != nil {
-		t.Fatal(err)
-	}
-	serving := issue(t, authority, "extender", "mgpu-extender.kube-system.svc")
-	scheduler := issue(t, authority, "kube-scheduler")
-	extender := plane.extenderOn(t, "https", httpsClient(t, authority, &scheduler),
-		"--listen-address", "0.0.0.0", "--tls-cert-file", serving.certificate, "--tls-key-file", serving.key,
-		"--tls-client-ca-file", authority.file(), "--tls-client-names", "kube-scheduler")
+	extender, setup := plane.extenderWithCertificates(t)
 	extender.start(t)
 	extender.waitReady(t)
 	extender.client.CloseIdleConnections()
@@ -36,8 +28,8 @@ func TestKubeSchedulerUsesOneConnectionOverTLS(t *testing.T) {
 	}
 	createAll(ctx, t, pods)
 
-	plane.startScheduler(t, SchedulerSetup{configuration: "kube-scheduler-tls.yaml", extenderURL: extender.url(),
-		tls: map[string]string{"caFile": authority.file(), "certFile": scheduler.certificate, "keyFile": scheduler.key}})
+	setup.extenderURL = extender.url()
+	plane.startScheduler(t, setup)
 	most := 0.0
 	bound := func() float64 { return extender.metrics(t).with(bindsTotal, `outcome="bound"`) }
 	for end := time.Now().Add(burstLimit); bound() < http2Pods && time.Now().Before(end); {

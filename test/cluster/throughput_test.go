@@ -294,17 +294,9 @@ func (b *Throughput) extender(t *testing.T, one throughputCase, setup *Scheduler
 	if !one.certificates {
 		return plane.extenderOn(t, "http", http.DefaultClient)
 	}
-	authority, err := newAuthority(t.TempDir(), "mgpu-extender-ca")
-	if err != nil {
-		t.Fatal(err)
-	}
-	serving := issue(t, authority, "extender", "mgpu-extender.kube-system.svc")
-	scheduler := issue(t, authority, "kube-scheduler")
-	setup.configuration = "kube-scheduler-tls.yaml"
-	setup.tls = map[string]string{"caFile": authority.file(), "certFile": scheduler.certificate, "keyFile": scheduler.key}
-	return plane.extenderOn(t, "https", httpsClient(t, authority, &scheduler), "--listen-address", "0.0.0.0",
-		"--tls-cert-file", serving.certificate, "--tls-key-file", serving.key, "--tls-client-ca-file", authority.file(),
-		"--tls-client-names", "kube-scheduler")
+	extender, secured := plane.extenderWithCertificates(t)
+	setup.configuration, setup.tls = secured.configuration, secured.tls
+	return extender
 }
 
 // middleOf returns the first and the last of the middle 80 %.
