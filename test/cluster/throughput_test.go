@@ -121,8 +121,10 @@ func (b *Throughput) cases() []throughputCase {
 		setup.percentage = 100
 		return setup
 	}
-	count := min(1000, 10*b.nodes)
-	fewer := min(count, 400)
+	// The more pods, the longer the measurement: on two processors, kube-scheduler binds some hundred in a second.
+	count := min(2000, 20*b.nodes)
+	// Where all nodes are examined, it binds fewer in a large cluster.
+	fewer := min(count, max(400, 1000*1000/b.nodes))
 	return []throughputCase{
 		{key: "cards", name: "pods with cards", stock: stock, ours: ours, pods: b.shares(count), bound: count},
 		{key: "none", name: "pods without cards", stock: stock, ours: ours, pods: b.withoutCards(count), bound: count},
