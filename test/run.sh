@@ -4,6 +4,7 @@
 #   test/run.sh                                    runs format, tidy, unit, tsan, release, images, quick, simulate, node,
 #                                                  install, cluster, web and gpu
 #   test/run.sh STAGE...                           runs only these stages
+#   test/run.sh --again                            also runs tests that have passed here with the same inputs (reuse.sh)
 #   test/run.sh simulate --histories N             runs at least N histories with the release build
 #   test/run.sh fuzz [--seconds N]                 runs each fuzzer for N seconds, or a minute
 #   MGPU_TEST=REGEX test/run.sh cluster|web|node|install|skew
@@ -50,6 +51,8 @@
 # The last line of the output is "N passed, N failed". The exit status is 0 if no test failed.
 set -euo pipefail
 cd "$(dirname "${BASH_SOURCE[0]}")/.."
+
+source test/reuse.sh
 
 readonly components_version=1.36.3
 readonly cache=${XDG_CACHE_HOME:-$HOME/.cache}/mgpu
@@ -166,13 +169,34 @@ build() { # preset, targets (default all)
 # Runs test programs, each in two halves. Some tests wait, so there is one process more than cores. The
 # output of a half is printed if it fails.
 run_programs() { # preset, programs
-  local preset=$1 reports=$scratch/$1 before=$failed status=0
+  local preset=$1 reports=$scratch/$1 before=$failed status=0 program files
+  local -A inputs=()
+  local -a programs=()
   shift
   say "test $preset"
   mkdir -p "$reports"
-  run halves "$reports" "$@" || status=$?
+  files=$(hash_of_files "$not_read_by_programs") || files=
+  for program in "$@"; do
+    # The tests of the tree read all files.
+    [[ -z $files || $program == */tree_test ]] ||
+      inputs[$program]="$files $machine $(stat -c '%s %.9Y' "$program")"
+    has_passed "$preset/$(basename "$program")" "${inputs[$program]-}" || programs+=("$program")
+  done
+  [[ ${#programs[@]} -eq $# ]] || say "$(($# - ${#programs[@]})) of $# programs have passed before"
+  [[ ${#programs[@]} -gt 0 ]] || return 0
+  run halves "$reports" "${programs[@]}" || status=$?
+  for program in "${programs[@]}"; do keep_program "$reports" "$preset" "$program" "${inputs[$program]-}"; done
   count_gtest "$reports"
   count_unexplained "$status" "$before"
+}
+
+# Keeps the result of a program whose halves have both passed.
+keep_program() { # folder of reports, preset, program, inputs
+  local name number
+  name=$(basename "$3")
+  [[ -f $1/$name.0.passed && -f $1/$name.1.passed ]] || return 0
+  number=$(sed -nE 's/^\[  PASSED  \] ([0-9]+) tests?[.,].*/\1/p' "$1/$name".[01] | awk '{sum += $1} END {print sum + 0}')
+  keep_result "$2/$name" "$4" "$number"
 }
 
 halves() { # folder of reports, programs
@@ -187,7 +211,7 @@ half() { # folder of reports, program, 0 or 1
   local log
   log=$1/$(basename "$2").$3
   GTEST_TOTAL_SHARDS=2 GTEST_SHARD_INDEX=$3 timeout 600 $no_randomization "$2" --gtest_brief=1 \
-    >"$log" 2>&1 </dev/null && return 0
+    >"$log" 2>&1 </dev/null && echo passed >"$log.passed" && return 0
   printf '%s, half %s of 2, failed:\n%s\n' "$(basename "$2")" "$3" "$(tail -n 400 "$log")"
   # gtest does not count a crash or a leak.
   grep -q '^\[  FAILED  \] [0-9]* test' "$log" || echo '[  FAILED  ] 1 test, which ended the program.' >>"$log"
@@ -740,7 +764,7 @@ in_background() { # stage
 }
 
 # Prints the output of a stage until it ends, and adds its result.
-end_in_background() { # stage, process ID
+end_in_background() { # stage, process ID, inputs
   local its_passed=0 its_failed=1 its_times=
   say "stage $1, started in the background"
   tail -n +1 -f --pid="$2" "$scratch/$1.output"
@@ -749,6 +773,19 @@ end_in_background() { # stage, process ID
   passed=$((passed + its_passed))
   failed=$((failed + its_failed))
   times+=" $its_times"
+  [[ $its_failed -ne 0 ]] || keep_result "stage/$1" "$3" "$its_passed"
+}
+
+# Runs a stage in the foreground, unless it has passed before with the same inputs.
+run_stage() { # stage, inputs
+  local before_passed=$passed before_failed=$failed
+  if has_passed "stage/$1" "$2"; then
+    say "stage $1 has passed before"
+    return
+  fi
+  say "stage $1"
+  run_timed "$1" "stage_$1"
+  [[ $failed -ne $before_failed ]] || keep_result "stage/$1" "$2" "$((passed - before_passed))"
 }
 
 run_timed() { # name, function
@@ -775,6 +812,8 @@ while [[ $# -gt 0 ]]; do
     }
     histories=$2
     shift
+  elif [[ $1 == --again ]]; then
+    again=1
   else
     stages+=("$1")
   fi
@@ -796,8 +835,14 @@ if [[ " ${stages[*]} " =~ \ (cluster|web|node|install|node-slow|old-kubelets|ske
 fi
 times=
 waiting=()
+declare -A inputs=()
+for stage in "${stages[@]}"; do inputs[$stage]=$(inputs_of_stage "$stage") || true; done
 for stage in "${stages[@]}"; do
   [[ $stage =~ $background_stages ]] || continue
+  if has_passed "stage/$stage" "${inputs[$stage]}"; then
+    say "stage $stage has passed before"
+    continue
+  fi
   say "prepare stage $stage"
   before=$failed
   run_timed "prepare-$stage" "prepare_$stage"
@@ -807,13 +852,13 @@ for stage in "${stages[@]}"; do
 done
 for stage in "${stages[@]}"; do
   [[ ! $stage =~ $background_stages ]] || continue
-  say "stage $stage"
-  run_timed "$stage" "stage_$stage"
+  run_stage "$stage" "${inputs[$stage]}"
 done
 for i in "${!waiting[@]}"; do
-  end_in_background "${waiting[i]}" "${background[i]}"
+  end_in_background "${waiting[i]}" "${background[i]}" "${inputs[${waiting[i]}]}"
 done
 background=()
 say "done; seconds by stage:$times"
+[[ $reused -eq 0 ]] || say "$reused of the tests passed before, with the same inputs; --again repeats them"
 echo "$passed passed, $failed failed"
 [[ $failed -eq 0 ]]

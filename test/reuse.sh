@@ -1,0 +1,60 @@
+# Results of tests that would only be repeated. run.sh reads this file.
+#
+# A test program or a whole stage that has passed is not run again in the same checkout while its inputs are the same:
+# the program, the files that its tests can read, the packages of the system, the user and the variables MGPU_*. So a
+# second run takes a few minutes, and a run after a change repeats what the change can affect. The results are in
+# build/passed, so that a new clone runs everything. So does run.sh --again.
+
+readonly results=build/passed
+# Files that a program has become part of, pages, and tests of another program.
+readonly not_read_by_programs='\.(cc|h|go|md)$|^test/cluster/'
+# The tests of a cluster read some of the pages in deploy, those of a kubelet and the browser none.
+readonly not_read_by_cluster='_test\.cc$|^[A-Z]+\.md$|^bench/(gpu|latency|plot|plots|scale|trace)/|^test/(bench|fuzz|simulation|tree)/'
+readonly not_read_by_node="\\.md\$|$not_read_by_cluster"
+readonly not_read_by_gpu='_test\.cc$|^deploy/|^test/(cluster|fuzz|golden|simulation|tree)/'
+readonly not_read_by_quick='_test\.cc$|^(deploy|plugin)/|^test/(cluster|fuzz|simulation|tree)/'
+readonly not_read_by_images='^$'
+
+again=
+reused=0
+
+# Prints the hash of the contents of all files of the checkout but those whose names match. Fails outside a checkout.
+hash_of_files() { # regular expression
+  local files
+  files=$(git ls-files --cached --others --exclude-standard 2>/dev/null | grep -vE "$1") || return 1
+  xargs -d '\n' sha256sum <<<"$files" 2>/dev/null | sha256sum | cut -c 1-32
+}
+
+# Prints the hash of what any test can depend on besides files of the checkout.
+hash_of_machine() {
+  { id -u && uname -r && cat /var/lib/dpkg/status && env | sed -nE '/^(MGPU|GTEST)_/p' | sort; } 2>/dev/null |
+    sha256sum | cut -c 1-32
+}
+
+# Before the stages set variables.
+machine=$(hash_of_machine)
+readonly machine
+
+# Prints the inputs of a stage that runs as a whole; nothing if it always runs.
+inputs_of_stage() { # stage
+  local files=not_read_by_$1
+  [[ $1 != install && $1 != web ]] || files=not_read_by_$([[ $1 == web ]] && echo node || echo cluster)
+  [[ -n ${!files-} ]] || return 0
+  files=$(hash_of_files "${!files}") && printf '%s %s\n' "$files" "$machine"
+}
+
+# True if a test has passed with these inputs. Adds its number to `passed` and `reused`.
+has_passed() { # name, inputs
+  local before number
+  [[ -z $again && -n $2 && -f $results/$1 ]] || return 1
+  { read -r before && read -r number; } <"$results/$1" || return 1
+  [[ $before == "$2" && $number =~ ^[0-9]+$ ]] || return 1
+  passed=$((passed + number))
+  reused=$((reused + number))
+}
+
+# Records that all tests have passed with these inputs.
+keep_result() { # name, inputs, number of tests
+  [[ -n $2 ]] || return 0
+  mkdir -p "$(dirname "$results/$1")" && printf '%s\n%s\n' "$2" "$3" >"$results/$1.new" && mv "$results/$1.new" "$results/$1"
+}
