@@ -34,7 +34,7 @@ is_ours() { [[ ! -e $1 || -x $1/bin/mgpu-gpu-trial || (-d $1 && -z $(ls -A "$1")
 build() {
   bash deploy/install.sh
   cmake --preset "$preset" --log-level=ERROR >/dev/null
-  nice ninja -C "build/$preset" mgpu-gpu-trial mgpu-cuda-program
+  nice ninja -C "build/$preset" mgpu-gpu-trial mgpu-cuda-program mgpu-set-limits
 }
 
 # Prints the libraries of these programs, except those of the C library. The programs use the C library
@@ -59,12 +59,12 @@ fill() {
   local program
   rm -rf "$new"
   mkdir -p "$new"/{bin,lib,image/usr/bin}
-  for program in mgpu-gpu-trial mgpu-cuda-program; do
-    install -s "build/$preset/bench/gpu/$program" "$new/bin/"
+  for program in bench/gpu/mgpu-gpu-trial bench/gpu/mgpu-cuda-program plugin/mgpu-set-limits; do
+    install -s "build/$preset/$program" "$new/bin/"
   done
   # runc of Debian. Its library is copied together with those of the trial.
   install "$(command -v runc || echo /usr/sbin/runc)" "$new/bin/"
-  libraries_of "$new/bin/mgpu-gpu-trial" "$new/bin/runc" | xargs -r install -t "$new/lib"
+  libraries_of "$new/bin/mgpu-gpu-trial" "$new/bin/mgpu-set-limits" "$new/bin/runc" | xargs -r install -t "$new/lib"
   install "$new/bin/mgpu-cuda-program" "$new/image/usr/bin/"
   copy_c_library "$new/image"
   install bench/gpu/run.sh "$new/"

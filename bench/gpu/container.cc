@@ -208,6 +208,8 @@ Result<void> make_root_folder(const std::string& root, const std::string& image,
     fs::remove_all(root);
     fs::create_directories(root);
     copy_image(image, root);
+    // Every image has this folder, to which hooks of NVIDIA's toolkit write.
+    fs::create_directories(root + "/etc");
     for (const auto& mount : mounts) make_mount_point(root + mount.container_path, mount.host_path);
     return {};
   } catch (const std::exception& thrown) {

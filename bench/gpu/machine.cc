@@ -12,6 +12,7 @@
 
 #include "bench/gpu/node.h"
 #include "bench/gpu/nvml_more.h"
+#include "plugin/cards/compute_modes.h"
 
 namespace mgpu::gpu_trial {
 namespace {
@@ -106,15 +107,15 @@ Result<void> put_back(const Trial& trial, Findings& findings) {
   // The card of the trial, even if it is unhealthy now.
   const auto card = NvmlCard::open(trial, CardUuid(trial.card));
   if (!card) return card.error();
-  const Settings found = settings_of(**card);
-  const auto wanted = trial.settings.compute_mode;
-  if (trial.exclusive && wanted && found.compute_mode != wanted) {
-    findings.fact("compute mode that was restored", or_null(found.compute_mode));
-    if (auto set = (*card)->set_compute_mode(*wanted); !set) return set.error();
+  plugin::ComputeModes modes(nvml_call_options(trial), trial.modes);
+  if (trial.exclusive && modes.changed(CardUuid(trial.card))) {
+    findings.fact("compute mode that was restored", or_null(settings_of(**card).compute_mode));
+    if (auto set = modes.restore(CardUuid(trial.card)); !set) return set.error();
   }
   findings.expect("the settings of the card are as they were",
                   settings_of(**card) == trial.settings,
-                  "they have changed; this trial changes only the compute mode, with --exclusive");
+                  "they have changed; this trial changes only the compute mode, with --exclusive, "
+                  "and resets the card, with --reset");
   return {};
 }
 

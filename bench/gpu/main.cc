@@ -30,7 +30,7 @@ struct Flags {
   std::string output;
   std::vector<std::string> only;
   bool list = false;
-  mgpu::Duration time_limit{450'000};
+  mgpu::Duration time_limit{540'000};
   mgpu::Duration check_limit{150'000};
   mgpu::Duration measure{1'500};
 };
@@ -78,13 +78,20 @@ void add_flags(mgpu::Options& options, Flags& flags) {
   options.add_flag("exclusive",
                    "also set the compute mode EXCLUSIVE_PROCESS for a moment; it is put back",
                    trial.exclusive);
+  options.add_flag("reset", "also reset the card, which ends all programs on it", trial.reset);
   options.add_text("nvml", "the NVML library; empty = where the device plugin looks", trial.nvml);
   options.add_text("node-root", "where this process sees the root directory of the node",
                    trial.node_root);
-  options.add_text("driver-root", "where on the node the driver is installed", trial.driver_root);
+  options.add_text("driver-root",
+                   "where on the node the driver is installed; empty = where the device plugin "
+                   "finds it",
+                   trial.driver_root);
   options.add_text("mps-control", "NVIDIA's MPS control program", trial.mps_control);
   options.add_text("nvidia-smi", "NVIDIA's nvidia-smi", trial.nvidia_smi);
-  options.add_text("runc", "the runtime of the check container-runc; empty = the one in the folder",
+  options.add_text("modprobe", "NVIDIA's nvidia-modprobe", trial.modprobe);
+  options.add_text("stand-ins", "for tests without a GPU: a folder that all containers get",
+                   trial.stand_ins);
+  options.add_text("runc", "the runtime of the containers of runc; empty = the one in the folder",
                    trial.runc);
   options.check([&flags] { return check_flags(flags); });
 }

@@ -49,6 +49,20 @@ std::string library_path(const Trial& trial, const NodeUnderTest& node) {
   return path;
 }
 
+// Adds what stand-ins for the driver need in a container. It is read-only, because their process
+// IDs there mean others on the node.
+void add_stand_ins(const Trial& trial, plugin::Edits& edits) {
+  constexpr std::string_view kPrefix = "MGPU_FAKE_";
+  if (trial.stand_ins.empty()) return;
+  edits.mounts.push_back({trial.stand_ins, trial.stand_ins, true});
+  for (char** at = environ; at != nullptr && *at != nullptr; ++at) {
+    const std::string_view variable = *at;
+    const std::size_t equals = variable.find('=');
+    if (!variable.starts_with(kPrefix) || equals == variable.npos) continue;
+    edits.environment.emplace(variable.substr(0, equals), variable.substr(equals + 1));
+  }
+}
+
 }  // namespace
 
 plugin::NvmlOptions nvml_options(const Trial& trial) {
@@ -62,6 +76,14 @@ plugin::NvmlOptions nvml_options(const Trial& trial) {
   return options;
 }
 
+plugin::NvmlCallOptions nvml_call_options(const Trial& trial) {
+  plugin::NvmlCallOptions options;
+  if (!trial.nvml.empty()) options.libraries = {trial.nvml};
+  options.node_root = trial.node_root;
+  options.driver_root = trial.driver_root;
+  return options;
+}
+
 Result<NodeUnderTest> inspect_node(const Trial& trial) {
   const auto source = plugin::nvml_source(nvml_options(trial));
   const auto inventory = source->read();
@@ -72,7 +94,7 @@ Result<NodeUnderTest> inspect_node(const Trial& trial) {
     if (!trial.card.empty() && card.uuid.str() != trial.card) continue;
     if (card.health == kHealthy) {
       return NodeUnderTest{source->description(), version_in(source->description()), card,
-                           inventory->shared};
+                           inventory->shared, inventory->toolkit};
     }
     why_not += fmt::format("{}card {} is not healthy: {}", why_not.empty() ? "" : "; ",
                            in_quotes(card.uuid.str()), card.health);
@@ -97,13 +119,22 @@ std::string find_program(const std::string& name) {
   return "";
 }
 
-plugin::Edits edits_of(const Trial& trial, const NodeUnderTest& node, Share share) {
+plugin::Edits edits_of(const Trial& trial, const NodeUnderTest& node, Share share,
+                       const plugin::Edits& shared) {
   plugin::Edits edits = plugin::container_edits(record_of(node, share), node.card.nodes);
-  edits.devices.insert(edits.devices.end(), node.shared.devices.begin(), node.shared.devices.end());
-  edits.mounts.insert(edits.mounts.end(), node.shared.mounts.begin(), node.shared.mounts.end());
+  edits.devices.insert(edits.devices.end(), shared.devices.begin(), shared.devices.end());
+  edits.mounts.insert(edits.mounts.end(), shared.mounts.begin(), shared.mounts.end());
+  edits.environment.insert(shared.environment.begin(), shared.environment.end());
+  edits.hooks = shared.hooks;
   for (auto& device : edits.devices) device.host_path = path_on_node(trial, device.host_path);
   for (auto& mount : edits.mounts) mount.host_path = path_on_node(trial, mount.host_path);
+  for (auto& hook : edits.hooks) hook.path = path_on_node(trial, hook.path);
+  add_stand_ins(trial, edits);
   return edits;
+}
+
+plugin::Edits edits_of(const Trial& trial, const NodeUnderTest& node, Share share) {
+  return edits_of(trial, node, share, node.shared);
 }
 
 Command program_on_node(const Trial& trial, const NodeUnderTest& node,
@@ -121,13 +152,15 @@ Command program_on_node(const Trial& trial, const NodeUnderTest& node,
 
 // --- MPS -----------------------------------------------------------------------------------------
 
-MpsOfCard::MpsOfCard(const Trial& trial, const NodeUnderTest& node, plugin::MpsTimes times)
+MpsOfCard::MpsOfCard(const Trial& trial, const NodeUnderTest& node, plugin::MpsTimes times,
+                     plugin::MpsClientEnder* ender)
     : trial_(trial),
       node_(node),
       options_([&] {
         plugin::MpsOptions options;
         options.control = trial.mps_control;
         options.run_dir = trial.scratch;
+        options.ender = ender;
         options.times = times;
         return options;
       }()),
@@ -138,8 +171,9 @@ MpsOfCard::~MpsOfCard() {
 }
 
 Result<std::unique_ptr<MpsOfCard>> MpsOfCard::start(const Trial& trial, const NodeUnderTest& node,
-                                                    plugin::MpsTimes times) {
-  std::unique_ptr<MpsOfCard> started(new MpsOfCard(trial, node, times));
+                                                    plugin::MpsTimes times,
+                                                    plugin::MpsClientEnder* ender) {
+  std::unique_ptr<MpsOfCard> started(new MpsOfCard(trial, node, times, ender));
   const auto begin = steady_clock::now();
   started->mps_.set_cards({node.card.uuid});
   auto ready = started->mps_.ready(node.card.uuid);
@@ -175,7 +209,7 @@ Container MpsOfCard::container(Share share, bool read_only,
   const plugin::Edits limits = plugin::mps_edits(options_, record_of(node_, share));
   for (const auto& [name, value] : limits.environment) container.edits.environment[name] = value;
   for (plugin::Mount mount : limits.mounts) {
-    mount.read_only = mount.read_only || read_only;
+    mount.read_only = read_only;
     container.edits.mounts.push_back(mount);
   }
   return container;
@@ -203,13 +237,13 @@ std::string MpsOfCard::server_status() const {
                       : send_command(fmt::format("get_server_status {}", pids.front()));
 }
 
-Result<std::unique_ptr<CardWithMps>> start_card_with_mps(const Trial& trial,
-                                                         plugin::MpsTimes times) {
+Result<std::unique_ptr<CardWithMps>> start_card_with_mps(const Trial& trial, plugin::MpsTimes times,
+                                                         plugin::MpsClientEnder* ender) {
   auto node = inspect_node(trial);
   if (!node) return node.error();
   // The daemon has a reference to the node, so the node must not move.
   auto card = std::make_unique<CardWithMps>(CardWithMps{*std::move(node), nullptr});
-  auto mps = MpsOfCard::start(trial, card->node, times);
+  auto mps = MpsOfCard::start(trial, card->node, times, ender);
   if (!mps) return mps.error();
   card->mps = *std::move(mps);
   return card;

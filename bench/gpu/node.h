@@ -3,6 +3,7 @@
 #pragma once
 
 #include <map>
+#include <optional>
 #include <string>
 
 #include "bench/gpu/container.h"
@@ -13,17 +14,24 @@
 #include "plugin/cards/card_source.h"
 #include "plugin/cards/mps.h"
 #include "plugin/cards/mps_process.h"
+#include "plugin/cards/nvml_call.h"
 #include "plugin/cards/nvml_source.h"
 
 namespace mgpu::gpu_trial {
 
+// For reading only: the node is not changed, and cards on which CUDA cannot run are healthy.
 plugin::NvmlOptions nvml_options(const Trial& trial);
+// For calls of NVML that change something.
+plugin::NvmlCallOptions nvml_call_options(const Trial& trial);
 
 struct NodeUnderTest {
   std::string source;          // description of the source of cards
   std::string driver_version;  // such as "580.95.05"; empty if it is not reported
   plugin::FoundCard card;      // trial.card, or the first that is healthy
   plugin::Edits shared;        // the edits that every container gets
+  // The same from the CDI spec of NVIDIA's toolkit, for runtimes that run its hooks. None: the node
+  // has no such spec.
+  std::optional<plugin::Edits> toolkit{};
 };
 // Errors: there is no NVML or no card, or trial.card does not exist or is unhealthy.
 Result<NodeUnderTest> inspect_node(const Trial& trial);
@@ -35,7 +43,9 @@ std::string path_on_node(const Trial& trial, const std::string& path);
 std::string find_program(const std::string& name);
 
 // The edits of a container with this share of the card, without MPS. Host paths are valid for this
-// process.
+// process. `shared` is node.shared or node.toolkit.
+plugin::Edits edits_of(const Trial& trial, const NodeUnderTest& node, Share share,
+                       const plugin::Edits& shared);
 plugin::Edits edits_of(const Trial& trial, const NodeUnderTest& node, Share share);
 
 // A test program on the node itself, outside of containers and MPS, with this card as its device.
@@ -45,13 +55,14 @@ Command program_on_node(const Trial& trial, const NodeUnderTest& node,
 // --- MPS -----------------------------------------------------------------------------------------
 
 // The MPS daemon of the card, which the device plugin's code starts in the scratch folder. The
-// destructor stops the daemon and its servers. REQUIRES: `trial` and `node` outlive it. Not
-// thread-safe.
+// destructor stops the daemon and its servers. REQUIRES: `trial`, `node` and `ender`
+// outlive it. Not thread-safe.
 class MpsOfCard {
  public:
   // Error: the daemon does not respond in time.
   static Result<std::unique_ptr<MpsOfCard>> start(const Trial& trial, const NodeUnderTest& node,
-                                                  plugin::MpsTimes times = {});
+                                                  plugin::MpsTimes times = {},
+                                                  plugin::MpsClientEnder* ender = nullptr);
   ~MpsOfCard();
 
   // A test program on the node that is a client with this share.
@@ -70,7 +81,8 @@ class MpsOfCard {
   std::chrono::milliseconds time_to_start() const { return time_to_start_; }
 
  private:
-  MpsOfCard(const Trial& trial, const NodeUnderTest& node, plugin::MpsTimes times);
+  MpsOfCard(const Trial& trial, const NodeUnderTest& node, plugin::MpsTimes times,
+            plugin::MpsClientEnder* ender);
 
   const Trial& trial_;
   const NodeUnderTest& node_;
@@ -85,6 +97,7 @@ struct CardWithMps {
   std::unique_ptr<MpsOfCard> mps;
 };
 Result<std::unique_ptr<CardWithMps>> start_card_with_mps(const Trial& trial,
-                                                         plugin::MpsTimes times = {});
+                                                         plugin::MpsTimes times = {},
+                                                         plugin::MpsClientEnder* ender = nullptr);
 
 }  // namespace mgpu::gpu_trial

@@ -80,4 +80,32 @@ Result<SmiReport> query_nvidia_smi(const Trial& trial) {
   return parse_smi_report(*xml);
 }
 
+std::optional<std::int64_t> amount_in(std::string_view text, std::string_view unit) {
+  std::int64_t amount = 0;
+  const char* const end = text.data() + text.size();
+  const auto [stop, code] = std::from_chars(text.data(), end, amount);
+  const std::string_view rest(stop, static_cast<std::size_t>(end - stop));
+  const bool fits = code == std::errc() && rest.starts_with(' ') && rest.substr(1) == unit;
+  return fits ? std::optional(amount) : std::nullopt;
+}
+
+std::string value_of_card(const std::string& lines, const std::string& uuid) {
+  std::istringstream text(lines);
+  const std::string begin = uuid + ", ";
+  for (std::string line; std::getline(text, line);) {
+    if (line.starts_with(begin)) return line.substr(begin.size());
+  }
+  return "";
+}
+
+Result<std::string> query_compute_capability(const Trial& trial, const std::string& uuid) {
+  const auto lines = run_with_input(
+      {trial.nvidia_smi, {"--query-gpu=uuid,compute_cap", "--format=csv,noheader"}, {}}, "",
+      kReportBytesMax, kTimeout);
+  if (!lines) return error("nvidia-smi --query-gpu failed: " + lines.error().message);
+  const std::string value = value_of_card(*lines, uuid);
+  if (value.empty()) return error("nvidia-smi --query-gpu does not list the card");
+  return value;
+}
+
 }  // namespace mgpu::gpu_trial

@@ -2,8 +2,11 @@
 // Boost.PropertyTree.
 #pragma once
 
+#include <cstdint>
 #include <map>
+#include <optional>
 #include <string>
+#include <string_view>
 #include <vector>
 
 #include "bench/gpu/trial.h"
@@ -35,6 +38,14 @@ struct SmiReport {
 
 // Runs nvidia-smi -q -x. Errors: it cannot be started, fails, or does not print XML.
 Result<SmiReport> query_nvidia_smi(const Trial& trial);
+// The compute capability of a card, "9.0", which the report does not have. Errors: nvidia-smi
+// cannot be started, is too old for this field, or does not list the card.
+Result<std::string> query_compute_capability(const Trial& trial, const std::string& uuid);
+// The value of this card in lines "<uuid>, <value>"; empty if there is none.
+std::string value_of_card(const std::string& lines, const std::string& uuid);
+// The number in a text of nvidia-smi with this unit, such as "143771 MiB" or "97 %". Not set for
+// other texts.
+std::optional<std::int64_t> amount_in(std::string_view text, std::string_view unit);
 // Errors: the text is not XML, or has no <nvidia_smi_log>.
 Result<SmiReport> parse_smi_report(const std::string& xml);
 

@@ -66,15 +66,6 @@ std::optional<unsigned> NvmlCard::number(const std::string& function) const {
   return value;
 }
 
-Result<void> NvmlCard::set_compute_mode(unsigned mode) const {
-  using Set = int(Device, unsigned);
-  auto* const set = reinterpret_cast<Set*>(::dlsym(more_, "nvmlDeviceSetComputeMode"));
-  if (set == nullptr) return error("this NVML has no nvmlDeviceSetComputeMode");
-  const int code = set(device_, mode);
-  return code == kOk ? Result<void>()
-                     : error("nvmlDeviceSetComputeMode failed: " + library_->describe(code));
-}
-
 std::optional<std::string> NvmlCard::compute_capability() const {
   using Get = int(Device, int*, int*);
   auto* const get = reinterpret_cast<Get*>(::dlsym(more_, "nvmlDeviceGetCudaComputeCapability"));
@@ -84,9 +75,9 @@ std::optional<std::string> NvmlCard::compute_capability() const {
   return fmt::format("{}.{}", major, minor);
 }
 
-RawProcesses NvmlCard::compute_processes(const std::string& suffix) const {
+RawProcesses NvmlCard::processes(const std::string& function) const {
   RawProcesses list;
-  list.function = "nvmlDeviceGetComputeRunningProcesses" + suffix;
+  list.function = function;
   auto* const get =
       reinterpret_cast<plugin::nvml::GetProcesses*>(::dlsym(more_, list.function.c_str()));
   if (get == nullptr) {

@@ -30,9 +30,6 @@ struct RawProcess {
   std::uint64_t used_bytes = 0;
 };
 
-// nvmlComputeMode_t: 0 default, 2 prohibited, 3 exclusive process.
-inline constexpr unsigned kExclusiveProcess = 3;
-
 // NVML, which is open during the life of this object, and one of its cards.
 class NvmlCard {
  public:
@@ -48,11 +45,10 @@ class NvmlCard {
   // A number that a function writes, such as "nvmlDeviceGetComputeMode". Not set if the function is
   // missing or fails.
   std::optional<unsigned> number(const std::string& function) const;
-  Result<void> set_compute_mode(unsigned mode) const;
   std::optional<std::string> compute_capability() const;  // "9.0"
-  // The result of nvmlDeviceGetComputeRunningProcesses with this suffix, such as "_v2". The buffer
-  // is large enough for any size of entries.
-  RawProcesses compute_processes(const std::string& suffix) const;
+  // The result of a function such as "nvmlDeviceGetComputeRunningProcesses_v2". The buffer is large
+  // enough for any size of entries.
+  RawProcesses processes(const std::string& function) const;
   // Total, reserved and used memory of the card in bytes.
   std::optional<plugin::nvml::MemoryV2> memory() const;
 

@@ -168,8 +168,9 @@ void RunningProgram::end_input() {
   ::shutdown(socket_.number(), SHUT_WR);
 }
 
-void RunningProgram::send_line() {
-  ::send(socket_.number(), "\n", 1, MSG_NOSIGNAL);
+void RunningProgram::send_line(const std::string& line) {
+  const std::string text = line + "\n";
+  ::send(socket_.number(), text.data(), text.size(), MSG_NOSIGNAL);
 }
 
 bool RunningProgram::is_alive() {

@@ -40,7 +40,7 @@ class RunningProgram {
   Result<std::string> next(const std::string& name, std::chrono::milliseconds timeout);
   // Reads the available output without waiting.
   void read_available();
-  void send_line();
+  void send_line(const std::string& line = "");
   // Ends the input of the program, so that it ends soon.
   void end_input();
   // Ends the input and reads until the program ends. Error: the program did not end within

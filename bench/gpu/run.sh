@@ -1,7 +1,7 @@
 #!/usr/bin/env bash
 # Tests the device plugin's code on the GPU of this machine. Prints a table, and writes results.json and
 # the logs into FOLDER/results. Needs only root and an NVIDIA driver with nvidia-smi and
-# nvidia-cuda-mps-control, and takes at most 8 minutes. It restores the settings of the card and ends all
+# nvidia-cuda-mps-control, and takes at most 9 minutes. It restores the settings of the card and ends all
 # its processes. Use a card that no other program uses.
 #
 #   FOLDER/run.sh [flags]               FOLDER is the folder of bench/gpu/build.sh

@@ -83,6 +83,17 @@ Json process(const Container& container) {
        {{"bounding", kCapabilities}, {"effective", kCapabilities}, {"permitted", kCapabilities}}}};
 }
 
+// The hooks by their kind, as in the runtime specification of OCI.
+Json hooks(const plugin::Edits& edits) {
+  Json all = Json::object();
+  for (const plugin::Hook& hook : edits.hooks) {
+    Json one = {{"path", hook.path}, {"args", hook.arguments}, {"env", hook.environment}};
+    if (hook.timeout_seconds > 0) one["timeout"] = hook.timeout_seconds;
+    all[hook.name].push_back(std::move(one));
+  }
+  return all;
+}
+
 Json config(const Container& container) {
   Json mounts = default_mounts();
   for (const auto* const list : {&container.edits.mounts, &container.more_mounts}) {
@@ -110,6 +121,7 @@ Json config(const Container& container) {
           {"root", {{"path", "root"}, {"readonly", false}}},
           {"hostname", "trial"},
           {"mounts", mounts},
+          {"hooks", hooks(container.edits)},
           {"linux",
            {{"devices", devices},
             {"resources", {{"devices", rules}}},

@@ -292,6 +292,7 @@ int run_alone(Trial trial, const RunOptions& options) {
   const ScratchFolder scratch;
   if (!scratch.is_there()) return refuse("cannot make a folder in \"/tmp\"");
   trial.scratch = scratch.path() + "/check";
+  trial.modes = scratch.path() + "/modes";
   return TrialRun(std::move(trial), options, *files).run();
 }
 

@@ -1,3 +1,5 @@
+#include <fmt/format.h>
+
 #include <algorithm>
 #include <array>
 #include <cmath>
@@ -27,15 +29,21 @@ constexpr std::array kChecks = {
           check_driver_libraries},
     Check{"symbols", "Does cuGetProcAddress answer with the addresses of dlsym?", seconds(30),
           check_symbols},
+    Check{"release",
+          "Which device files are open before and after the device plugin releases the driver?",
+          seconds(90), check_release},
     Check{"container-root",
           "Does CUDA run in an empty root with the device plugin's devices and libraries?",
           seconds(60), check_container_root},
     Check{"container-user", "Does CUDA run in such a root as user 65534?", seconds(60),
           check_container_user},
-    Check{"container-runc", "Does CUDA run in a runc container, as root and as user 65534?",
-          seconds(90), check_container_runc},
+    Check{"container-runc", "Does CUDA run in a runc container with each kind of edits?",
+          seconds(150), check_container_runc},
     Check{"driver-limits", "Does the driver's memory limit of a cgroup hold for its programs?",
           seconds(120), check_driver_limits},
+    Check{"driver-limits-hook",
+          "Does the device plugin's hook limit a runc container before its program starts?",
+          seconds(120), check_driver_limits_hook},
     Check{"mps-start", "Does an MPS daemon of the device plugin serve a program, and end?",
           seconds(90), check_mps_start},
     Check{"mps-context",
@@ -48,21 +56,27 @@ constexpr std::array kChecks = {
     Check{"mps-shares-together",
           "How fast is a program with a share beside a program that has the rest?", seconds(120),
           check_mps_shares_together},
-    Check{"mps-two-processes", "Does a memory limit count for each process, or for all together?",
+    Check{"mps-two-processes", "Does a memory limit count for each process of a container?",
           seconds(60), check_mps_two_processes},
     Check{"mps-bypass", "Is a program limited that unsets the variables of MPS?", seconds(60),
           check_mps_bypass},
+    Check{"mps-exclusive", "Does EXCLUSIVE_PROCESS keep programs outside of MPS from the card?",
+          seconds(90), check_mps_exclusive},
     Check{"mps-container",
-          "Is a container a client, with its pipe directory read-write and read-only?", seconds(90),
-          check_mps_container},
+          "Does a limit hold in a container, with its pipe directory read-write and read-only?",
+          seconds(90), check_mps_container},
     Check{"mps-control", "Can a container command the daemon through its pipe directory?",
           seconds(90), check_mps_control},
+    Check{"mps-pipe", "Can a container replace or remove the sockets of its pipe directory?",
+          seconds(90), check_mps_pipe},
     Check{"mps-restart", "What happens when the daemon is killed, and started again?", seconds(90),
           check_mps_restart},
     Check{"mps-many-clients", "How many clients does a card take?", seconds(120),
           check_mps_many_clients},
+    Check{"mps-end-client", "Does a program survive a neighbour that the daemon ends?", seconds(90),
+          check_mps_end_client},
     Check{"mps-kill-clients", "Does a program survive neighbours that are killed as they compute?",
-          seconds(150), check_mps_kill_clients},
+          seconds(300), check_mps_kill_clients},
 };
 
 }  // namespace
@@ -95,6 +109,29 @@ void expect_client(Findings& findings, std::string_view what,
   if (!program) return findings.expect(what, false, program.error().message);
   // Drivers before CUDA 12.2 do not report it.
   findings.expect(what, program->value("mps") != "0", "it ran outside of MPS, without a limit");
+}
+
+double most_allocated(const RunningProgram& program) {
+  return std::max(program.number("largest_mib").value_or(0),
+                  program.number("pieces_mib").value_or(0));
+}
+
+void expect_limit(Findings& findings, std::string_view what, std::int64_t mib,
+                  const Result<RunningProgram>& program) {
+  if (!program) return findings.expect(what, false, program.error().message);
+  const double most = most_allocated(*program);
+  findings.expect(what, most > 0 && most <= static_cast<double>(mib),
+                  fmt::format("{} MiB were allocated", most));
+}
+
+Result<void> start_in_session(RunningProgram& session, const std::string& name,
+                              const std::string& words) {
+  session.send_line(name + " " + words);
+  const auto state = session.next(name, kProgramTimeout);
+  if (!state) return state.error();
+  if (*state == "ready" || *state == "exit code 0") return {};
+  const std::string call = session.value(name + "_failed");
+  return error(call.empty() ? *state : call + ": " + session.value(name + "_error"));
 }
 
 Share whole_card(const NodeUnderTest& node) {

@@ -23,6 +23,7 @@ Result<void> check_utilization(const Trial& trial, Findings& findings);
 Result<void> check_memory(const Trial& trial, Findings& findings);
 Result<void> check_driver_libraries(const Trial& trial, Findings& findings);
 Result<void> check_symbols(const Trial& trial, Findings& findings);
+Result<void> check_release(const Trial& trial, Findings& findings);
 
 // --- containers ----------------------------------------------------------------------------------
 
@@ -33,6 +34,7 @@ Result<void> check_container_runc(const Trial& trial, Findings& findings);
 // --- MPS -----------------------------------------------------------------------------------------
 
 Result<void> check_driver_limits(const Trial& trial, Findings& findings);
+Result<void> check_driver_limits_hook(const Trial& trial, Findings& findings);
 Result<void> check_mps_start(const Trial& trial, Findings& findings);
 Result<void> check_mps_context(const Trial& trial, Findings& findings);
 Result<void> check_mps_memory(const Trial& trial, Findings& findings);
@@ -40,10 +42,13 @@ Result<void> check_mps_shares_alone(const Trial& trial, Findings& findings);
 Result<void> check_mps_shares_together(const Trial& trial, Findings& findings);
 Result<void> check_mps_two_processes(const Trial& trial, Findings& findings);
 Result<void> check_mps_bypass(const Trial& trial, Findings& findings);
+Result<void> check_mps_exclusive(const Trial& trial, Findings& findings);
 Result<void> check_mps_container(const Trial& trial, Findings& findings);
 Result<void> check_mps_control(const Trial& trial, Findings& findings);
+Result<void> check_mps_pipe(const Trial& trial, Findings& findings);
 Result<void> check_mps_restart(const Trial& trial, Findings& findings);
 Result<void> check_mps_many_clients(const Trial& trial, Findings& findings);
+Result<void> check_mps_end_client(const Trial& trial, Findings& findings);
 Result<void> check_mps_kill_clients(const Trial& trial, Findings& findings);
 
 // --- common functions ----------------------------------------------------------------------------
@@ -65,6 +70,22 @@ void end_all(std::vector<RunningProgram>& programs);
 // without limits.
 void expect_client(Findings& findings, std::string_view what,
                    const Result<RunningProgram>& program);
+
+// The memory in MiB that a program of the kind "largest" could allocate, in one piece or in small
+// pieces.
+double most_allocated(const RunningProgram& program);
+// Expects that such a program could allocate something, and not more than its limit.
+void expect_limit(Findings& findings, std::string_view what, std::int64_t mib,
+                  const Result<RunningProgram>& program);
+
+// The reason why runc cannot run containers on this machine; empty if it can.
+std::string problem_of_runc(const Trial& trial);
+// A container with this share of MPS, in which several programs run. Error: it does not start.
+Result<RunningProgram> start_session(const Trial& trial, const CardWithMps& card, Share share);
+// Starts a program in such a container, and waits until it is ready or has ended.
+// Its values have the prefix "<name>_". Error: the failure of the program.
+Result<void> start_in_session(RunningProgram& session, const std::string& name,
+                              const std::string& words);
 
 // The share of a container that has the whole card.
 Share whole_card(const NodeUnderTest& node);

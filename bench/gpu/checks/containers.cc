@@ -1,6 +1,10 @@
 // CUDA in containers with the settings of the device plugin, without MPS.
+#include <fmt/format.h>
+
 #include <algorithm>
 #include <string>
+#include <utility>
+#include <vector>
 
 #include "bench/gpu/checks/checks.h"
 #include "bench/gpu/runc.h"
@@ -45,19 +49,59 @@ void try_without_uvm(const Trial& trial, Container container, Findings& findings
   findings.fact("without /dev/nvidia-uvm", program ? "runs" : program.error().message);
 }
 
-// Reports the output of nvidia-smi in a container, to which its binary is added.
-void try_nvidia_smi(const Trial& trial, Container container, Findings& findings) {
-  const std::string binary = find_program(trial.nvidia_smi);
-  if (binary.empty()) return;
-  container.more_mounts = {{binary, "/usr/bin/nvidia-smi", true}};
-  container.command = {"/usr/bin/nvidia-smi", "-L"};
-  const auto program = run_to_end(enter_command(trial, container), kProgramTimeout);
-  findings.fact("nvidia-smi -L, where its binary is mounted",
-                program ? program->text() : program.error().message);
+// Edits that the device plugin gives a container on this node, and what they are.
+struct KindOfEdits {
+  std::string name;
+  const plugin::Edits* edits;
+};
+std::vector<KindOfEdits> kinds_of_edits(const NodeUnderTest& node, Findings& findings) {
+  std::vector<KindOfEdits> kinds = {{"the files that the device plugin finds", &node.shared}};
+  findings.fact("files and hooks of NVIDIA's CDI spec",
+                node.toolkit ? Json{node.toolkit->mounts.size(), node.toolkit->hooks.size()}
+                             : Json("(no spec that can be used)"));
+  if (node.toolkit) kinds.push_back({"the files and hooks of NVIDIA's CDI spec", &*node.toolkit});
+  return kinds;
 }
 
-// The reason why runc cannot run containers here; empty if it can. Without arguments the test
-// program prints its usage and ends with 2.
+// CUDA in one container of runc.
+Result<void> try_in_runc(const Trial& trial, Container container, const std::string& which,
+                         Findings& findings) {
+  container.command = {kProgramInContainer, "vector-add"};
+  const auto command = runc_command(trial, container);
+  if (!command) return command.error();
+  const auto program = run_to_end(*command, kProgramTimeout);
+  remove_runc_container(trial);
+  findings.expect("CUDA runs " + which, program.has_value(),
+                  program.has_value() ? "" : program.error().message);
+  return {};
+}
+
+// nvidia-smi is one of the driver's files.
+Result<void> try_nvidia_smi(const Trial& trial, Container container, const NodeUnderTest& node,
+                            Findings& findings) {
+  const auto binary = std::ranges::find_if(container.edits.mounts, [](const plugin::Mount& mount) {
+    return mount.container_path.ends_with("/nvidia-smi");
+  });
+  if (binary == container.edits.mounts.end()) {
+    findings.expect("nvidia-smi lists the card in a container", false,
+                    "nvidia-smi is not among the files that containers get");
+    return {};
+  }
+  container.command = {binary->container_path, "-L"};
+  const auto command = runc_command(trial, container);
+  if (!command) return command.error();
+  const auto program = run_to_end(*command, kProgramTimeout);
+  remove_runc_container(trial);
+  const std::string text = program ? program->text() : program.error().message;
+  findings.fact("nvidia-smi -L in a container", text);
+  findings.expect("nvidia-smi lists the card in a container",
+                  text.find(node.card.uuid.str()) != std::string::npos, text);
+  return {};
+}
+
+}  // namespace
+
+// Without arguments the test program prints its usage and ends with 2.
 std::string problem_of_runc(const Trial& trial) {
   constexpr int kUsage = 2;
   const auto command = runc_command(
@@ -71,14 +115,11 @@ std::string problem_of_runc(const Trial& trial) {
   return *code == kUsage ? "" : program->failure();
 }
 
-}  // namespace
-
 Result<void> check_container_root(const Trial& trial, Findings& findings) {
   const auto node = inspect_node(trial);
   if (!node) return node.error();
   if (auto tried = try_in_root(trial, *node, 0, findings); !tried) return tried;
   try_without_uvm(trial, container_of(trial, *node, 0), findings);
-  try_nvidia_smi(trial, container_of(trial, *node, 0), findings);
   return {};
 }
 
@@ -98,15 +139,22 @@ Result<void> check_container_runc(const Trial& trial, Findings& findings) {
   findings.fact("version", version->substr(0, version->find('\n')));
   const auto node = inspect_node(trial);
   if (!node) return node.error();
-  for (const int user : {0, kOtherUser}) {
-    const auto command = runc_command(trial, container_of(trial, *node, user));
-    if (!command) return command.error();
-    const auto program = run_to_end(*command, kProgramTimeout);
-    remove_runc_container(trial);
-    findings.expect(user == 0 ? "CUDA runs as root" : "CUDA runs as another user",
-                    program.has_value(), program.has_value() ? "" : program.error().message);
+  const std::pair<std::string, Share> shares[] = {{"the whole card", whole_card(*node)},
+                                                  {"a share", share_of(30, 1'024)}};
+  for (const KindOfEdits& kind : kinds_of_edits(*node, findings)) {
+    for (const auto& [share_name, share] : shares) {
+      for (const int user : {0, kOtherUser}) {
+        const Container container{.edits = edits_of(trial, *node, share, *kind.edits),
+                                  .user = user,
+                                  .more_mounts = {},
+                                  .command = {}};
+        const std::string which =
+            fmt::format("as user {} with {} and {}", user, share_name, kind.name);
+        if (auto tried = try_in_runc(trial, container, which, findings); !tried) return tried;
+      }
+    }
   }
-  return {};
+  return try_nvidia_smi(trial, container_of(trial, *node, 0), *node, findings);
 }
 
 }  // namespace mgpu::gpu_trial

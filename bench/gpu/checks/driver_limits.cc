@@ -47,18 +47,13 @@ class LimitedCgroup {
   const std::string path_;
 };
 
-double most_of(const RunningProgram& program) {
-  return std::max(program.number("largest_mib").value_or(0),
-                  program.number("pieces_mib").value_or(0));
-}
-
 // What a program in the cgroup can allocate. `limit` is 0 where there is none.
 void try_to_allocate(const Command& command, std::int64_t limit, Findings& findings) {
   const std::string when = limit > 0 ? "with the limit" : "after the limit was removed";
   const auto program = run_to_end(command, kProgramTimeout);
   const std::string what = limit > 0 ? "the limit holds" : "no limit is left";
   if (!program) return findings.expect(what, false, program.error().message);
-  const double most = most_of(*program);
+  const double most = most_allocated(*program);
   const bool held = limit > 0 ? most > 0 && most <= static_cast<double>(limit)
                               : most > static_cast<double>(kCgroupLimitMiB);
   findings.expect(what, held, fmt::format("{} MiB were allocated", most));
@@ -90,11 +85,7 @@ Result<void> check_driver_limits(const Trial& trial, Findings& findings) {
   const auto node = inspect_node(trial);
   if (!node) return node.error();
   const CardUuid& card = node->card.uuid;
-  plugin::NvmlCallOptions options;
-  if (!trial.nvml.empty()) options.libraries = {trial.nvml};
-  options.node_root = trial.node_root;
-  options.driver_root = trial.driver_root;
-  plugin::MemoryLimits limits(std::move(options));
+  plugin::MemoryLimits limits(nvml_call_options(trial));
   if (const auto works = limits.check(card); !works) {
     findings.skip(works.error().message);
     return {};

@@ -1,15 +1,15 @@
-// MPS as the device plugin starts it: its memory limits, and ways to bypass them.
+// MPS as the device plugin starts it: its processes in NVML's lists, and its memory limits.
 #include <fmt/format.h>
 
 #include <algorithm>
 #include <chrono>
 #include <filesystem>
+#include <optional>
 #include <string>
 #include <vector>
 
 #include "bench/gpu/checks/checks.h"
 #include "bench/gpu/nvml_more.h"
-#include "common/base/process.h"
 
 namespace mgpu::gpu_trial {
 namespace {
@@ -17,17 +17,7 @@ namespace {
 using std::chrono::milliseconds;
 using std::chrono::steady_clock;
 
-constexpr char kControlInContainer[] = "/usr/bin/nvidia-cuda-mps-control";
-constexpr char kPipeVariable[] = "CUDA_MPS_PIPE_DIRECTORY";
-constexpr char kLimitVariable[] = "CUDA_MPS_PINNED_DEVICE_MEM_LIMIT";
-constexpr std::int64_t kSmallLimitMiB = 2'048;
 constexpr std::int64_t kBeyondMiB = 1'024;
-constexpr std::size_t kAnswerBytesMax = 64 * 1024;
-
-std::string one_line(std::string text) {
-  while (text.ends_with('\n')) text.pop_back();
-  return text;
-}
 
 Json entries_of_folder(const std::string& folder) {
   std::vector<std::string> names;
@@ -40,21 +30,61 @@ Json entries_of_folder(const std::string& folder) {
   return names;
 }
 
+// --- process lists -------------------------------------------------------------------------------
+
+// The entries of each of NVML's lists by the suffix of its function, as the driver writes them.
+void report_raw_lists(const NvmlCard& nvml, Findings& findings) {
+  for (const std::string list : {"Compute", "MPSCompute", "Graphics"}) {
+    for (const std::string suffix : {"", "_v2", "_v3"}) {
+      const std::string function = "nvmlDeviceGet" + list + "RunningProcesses" + suffix;
+      const RawProcesses raw = nvml.processes(function);
+      if (raw.code != plugin::nvml::kOk) {
+        findings.fact(function, nvml.library().describe(raw.code));
+        continue;
+      }
+      Json processes = Json::object();
+      const std::size_t bytes =
+          suffix.empty() ? sizeof(plugin::nvml::ProcessInfoV1) : sizeof(plugin::nvml::ProcessInfo);
+      for (const RawProcess& entry : entries_of(raw, entry_bytes_of(raw).value_or(bytes))) {
+        processes[std::to_string(entry.pid)] = entry.used_bytes / kBytesPerMiB;
+      }
+      findings.fact(function, processes, "MiB");
+    }
+  }
+}
+
+// Whether the device plugin counts a process as one without MPS. None: it does not list it.
+std::optional<bool> runs_without_mps(const std::vector<plugin::CardUse>& use, pid_t pid) {
+  for (const plugin::CardUse& card : use) {
+    for (const plugin::ProcessUse& process : card.processes) {
+      if (process.pid == pid) return process.without_mps;
+    }
+  }
+  return std::nullopt;
+}
+
+// The Event MGPUBypass reports processes of a container beside MPS.
+void expect_bypass_is_seen(const Trial& trial, const NodeUnderTest& node,
+                           const std::vector<RunningProgram>& clients, Findings& findings) {
+  const auto outside = start_and_wait(program_on_node(trial, node, {"hold", "0"}));
+  if (!outside) {
+    findings.fact("a program outside of MPS", outside.error().message);
+    return;
+  }
+  const auto source = plugin::nvml_source(nvml_options(trial));
+  static_cast<void>(source->read());
+  const auto use = source->use();
+  for (const RunningProgram& client : clients) {
+    findings.expect(fmt::format("the device plugin finds that client {} uses MPS", client.pid()),
+                    runs_without_mps(use, client.pid()) == false,
+                    "it would report the client as a program that bypasses MPS");
+  }
+  findings.expect("the device plugin finds the program that does not use MPS",
+                  runs_without_mps(use, outside->pid()) == true,
+                  "it cannot report programs that bypass MPS");
+}
+
 // --- limits --------------------------------------------------------------------------------------
-
-// The memory that a program with this limit could allocate, in one piece or in small pieces.
-double most_allocated(const RunningProgram& program) {
-  return std::max(program.number("largest_mib").value_or(0),
-                  program.number("pieces_mib").value_or(0));
-}
-
-void expect_limit(Findings& findings, const std::string& what, std::int64_t mib,
-                  const Result<RunningProgram>& program) {
-  if (!program) return findings.expect(what, false, program.error().message);
-  const double most = most_allocated(*program);
-  findings.expect(what, most > 0 && most <= static_cast<double>(mib),
-                  fmt::format("{} MiB were allocated", most));
-}
 
 void try_limit(const CardWithMps& card, std::int64_t mib, Findings& findings) {
   const auto program = run_to_end(
@@ -72,48 +102,6 @@ void try_limit(const CardWithMps& card, std::int64_t mib, Findings& findings) {
   fact("free that a program sees", "free_mib");
   findings.fact(fmt::format("error of the smallest allocation that failed at {} MiB", mib),
                 program->value("beyond"));
-}
-
-// Runs a program that unsets this variable and allocates more than its limit.
-std::string try_without(const CardWithMps& card, const std::string& variable) {
-  Command command = card.mps->client(share_of(30, kSmallLimitMiB),
-                                     {"hold", std::to_string(kSmallLimitMiB + kBeyondMiB)});
-  command.environment.erase(variable);
-  if (variable == kPipeVariable) {
-    // Outside of MPS the program sees all cards of the machine.
-    command.environment["CUDA_VISIBLE_DEVICES"] = card.node.card.uuid.str();
-  }
-  const auto program = start_and_wait(command);
-  if (!program) return "refused: " + program.error().message;
-  return program->value("mps") == "0" ? "allocates beyond its limit, outside of MPS"
-                                      : "allocates beyond its limit";
-}
-
-// --- containers ----------------------------------------------------------------------------------
-
-// Checks the limit of one container that is a client.
-bool try_container(const Trial& trial, const Container& container, const std::string& which,
-                   Findings& findings) {
-  const auto program = run_to_end(enter_command(trial, container), kProgramTimeout);
-  findings.fact("largest allocation " + which,
-                program ? number_of(*program, "largest_mib") : Json(program.error().message),
-                program ? "MiB" : "");
-  const double most = program ? most_allocated(*program) : 0;
-  const bool held = most > 0 && most <= kSmallLimitMiB;
-  // The device plugin mounts it read-write. The check shows whether read-only is sufficient.
-  if (!container.edits.mounts.back().read_only) {
-    expect_limit(findings, "the limit holds " + which, kSmallLimitMiB, program);
-  }
-  return held;
-}
-
-// Tries a failing container again with the node's /dev/shm, or with its namespaces.
-void find_what_is_missing(const Trial& trial, Container container, Findings& findings) {
-  container.more_mounts = {{"/dev/shm", "/dev/shm", false}};
-  try_container(trial, container, "with the node's /dev/shm", findings);
-  container.more_mounts.clear();
-  container.own_namespaces = false;
-  try_container(trial, container, "in the node's pid and IPC namespaces", findings);
 }
 
 }  // namespace
@@ -174,6 +162,8 @@ Result<void> check_mps_context(const Trial& trial, Findings& findings) {
   }
   const auto report = query_nvidia_smi(trial);
   if (report) findings.fact("processes, by nvidia-smi", processes_json(*report, uuid));
+  report_raw_lists(**nvml, findings);
+  expect_bypass_is_seen(trial, (*card)->node, clients, findings);
   end_all(clients);
   return {};
 }
@@ -188,99 +178,6 @@ Result<void> check_mps_memory(const Trial& trial, Findings& findings) {
     } else {
       findings.fact(fmt::format("largest allocation at {} MiB", mib), "(the card is smaller)");
     }
-  }
-  return {};
-}
-
-Result<void> check_mps_two_processes(const Trial& trial, Findings& findings) {
-  if (!has_mps(trial, findings)) return {};
-  const auto card = start_card_with_mps(trial);
-  if (!card) return card.error();
-  constexpr std::int64_t kLimitMiB = 8'192;
-  const std::int64_t limit = std::min(kLimitMiB, (*card)->node.card.memory.value() / 4);
-  const std::string held = std::to_string(limit * 5 / 8);
-  findings.fact("limit", limit, "MiB");
-  findings.fact("held by each of two processes", limit * 5 / 8, "MiB");
-  auto first = start_and_wait((*card)->mps->client(share_of(50, limit), {"hold", held}));
-  expect_client(findings, "the first process runs", first);
-  if (!first) return {};
-  const auto second = start_and_wait((*card)->mps->client(share_of(50, limit), {"hold", held}));
-  findings.fact("second process", second ? "its allocation succeeded" : second.error().message);
-  const bool refused = !second && first->is_alive() &&
-                       second.error().message.find("OUT_OF_MEMORY") != std::string::npos;
-  findings.fact("the limit counts for", second    ? "each process"
-                                        : refused ? "all processes together"
-                                                  : "(unknown)");
-  return {};
-}
-
-Result<void> check_mps_bypass(const Trial& trial, Findings& findings) {
-  if (!has_mps(trial, findings)) return {};
-  const auto card = start_card_with_mps(trial);
-  if (!card) return card.error();
-  const auto nvml = NvmlCard::open(trial, (*card)->node.card.uuid);
-  if (!nvml) return nvml.error();
-  const auto mode = (*nvml)->number("nvmlDeviceGetComputeMode");
-  findings.fact("compute mode", mode ? Json(*mode) : Json());
-  findings.fact("all variables set", try_without(**card, ""));
-  findings.fact(fmt::format("without {}", kPipeVariable), try_without(**card, kPipeVariable));
-  findings.fact(fmt::format("without {}", kLimitVariable), try_without(**card, kLimitVariable));
-  const std::string exclusive = fmt::format("without {}, in EXCLUSIVE_PROCESS", kPipeVariable);
-  if (!trial.exclusive || !mode) {
-    findings.fact(exclusive, "(not tried: only --exclusive changes the compute mode)");
-    return {};
-  }
-  if (auto set = (*nvml)->set_compute_mode(kExclusiveProcess); !set) return set.error();
-  findings.fact(exclusive, try_without(**card, kPipeVariable));
-  return (*nvml)->set_compute_mode(*mode);
-}
-
-Result<void> check_mps_container(const Trial& trial, Findings& findings) {
-  if (!has_mps(trial, findings)) return {};
-  const auto card = start_card_with_mps(trial);
-  if (!card) return card.error();
-  const std::vector<std::string> command = {kProgramInContainer, "largest",
-                                            std::to_string(kSmallLimitMiB + kBeyondMiB)};
-  for (const bool read_only : {false, true}) {
-    for (const int user : {0, kOtherUser}) {
-      Container container =
-          (*card)->mps->container(share_of(30, kSmallLimitMiB), read_only, command);
-      container.user = user;
-      const std::string which =
-          fmt::format("as user {}, pipe {}", user, read_only ? "read-only" : "read-write");
-      const bool held = try_container(trial, container, which, findings);
-      if (!held && user == 0) find_what_is_missing(trial, container, findings);
-    }
-  }
-  return {};
-}
-
-Result<void> check_mps_control(const Trial& trial, Findings& findings) {
-  if (!has_mps(trial, findings)) return {};
-  const auto card = start_card_with_mps(trial);
-  if (!card) return card.error();
-  MpsOfCard& mps = *(*card)->mps;
-  // Root may stop the daemon, which then does not respond any more.
-  for (const int user : {kOtherUser, 0}) {
-    Container container = mps.container(share_of(30, kSmallLimitMiB), true, {kControlInContainer});
-    container.user = user;
-    // A tenant could have this program in the image.
-    container.more_mounts = {{find_program(trial.mps_control), kControlInContainer, true}};
-    const Command enter = enter_command(trial, container);
-    const auto send = [&](const std::string& command) {
-      const auto answer = run_with_input({enter.path, enter.arguments, {}}, command + "\n",
-                                         kAnswerBytesMax, milliseconds(10'000));
-      return one_line(answer ? *answer : answer.error().message);
-    };
-    const std::string who = fmt::format("user {} of a container: ", user);
-    findings.fact(who + "default percentage", send("get_default_active_thread_percentage"));
-    findings.fact(who + "answer to setting it to 40",
-                  send("set_default_active_thread_percentage 40"));
-    findings.fact(who + "the default afterwards, from outside",
-                  mps.send_command("get_default_active_thread_percentage"));
-    findings.fact(who + "answer to quit", send("quit"));
-    const bool runs = mps.mps().ready((*card)->node.card.uuid).has_value();
-    findings.fact(who + "the daemon after quit", runs ? "runs" : "has ended");
   }
   return {};
 }

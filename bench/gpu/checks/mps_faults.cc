@@ -4,12 +4,15 @@
 #include <signal.h>
 
 #include <algorithm>
+#include <atomic>
 #include <chrono>
+#include <optional>
 #include <string>
 #include <utility>
 #include <vector>
 
 #include "bench/gpu/checks/checks.h"
+#include "plugin/cards/mps_clients.h"
 #include "plugin/cards/mps_process.h"
 
 namespace mgpu::gpu_trial {
@@ -101,6 +104,57 @@ Kills kill_many(const Trial& trial, const CardWithMps& card, RunningProgram& nei
   return kills;
 }
 
+// --- clients that the daemon ends ----------------------------------------------------------------
+
+// Chooses one client, as the device plugin does before the container of a deleted pod is killed.
+class OneClientEnder : public plugin::MpsClientEnder {
+ public:
+  void end(const CardUuid& card, pid_t pid) {
+    card_ = card;
+    pid_ = pid;
+  }
+  Due due() override {
+    if (pid_ == 0) return {};
+    return {.cards = {card_}, .next = std::nullopt};
+  }
+  std::optional<PodUid> pod_of(const CardUuid&, std::int64_t pid) override {
+    return pid == pid_ ? std::optional(PodUid("trial")) : std::nullopt;
+  }
+
+ private:
+  CardUuid card_;  // written before pid_, and read after it
+  std::atomic<pid_t> pid_{0};
+};
+
+// The error of a program that ends by itself. Error: it does not end in time.
+Result<std::string> wait_for_failure(RunningProgram& program) {
+  const auto deadline = steady_clock::now() + kProgressTimeout;
+  while (steady_clock::now() < deadline) {
+    const auto progress = program.next("progress", kProgressTimeout);
+    if (!progress && !program.is_alive()) return progress.error().message;
+  }
+  return error("it still computes");
+}
+
+bool is_listed(const CardWithMps& card, pid_t pid) {
+  for (const std::int64_t server : card.mps->servers()) {
+    const auto clients =
+        plugin::parse_pids(card.mps->send_command(fmt::format("get_client_list {}", server)));
+    if (std::ranges::find(clients, pid) != clients.end()) return true;
+  }
+  return false;
+}
+
+// Whether the daemon soon does not list the client any more.
+bool has_left(const CardWithMps& card, pid_t pid) {
+  const auto deadline = steady_clock::now() + kProgressTimeout;
+  while (is_listed(card, pid)) {
+    if (steady_clock::now() >= deadline) return false;
+    ::poll(nullptr, 0, 100);
+  }
+  return true;
+}
+
 // --- a killed daemon -----------------------------------------------------------------------------
 
 // Kills only the daemon, like the kernel's OOM killer, and cleans nothing up. Errors: there is no
@@ -117,8 +171,9 @@ Result<void> kill_daemon(const CardWithMps& card) {
   return {};
 }
 
-std::string try_without_daemon(const CardWithMps& card) {
-  const auto program = start_and_wait(client(card, 50, {"hold", std::to_string(kClientMiB * 2)}));
+std::string try_without_daemon(const CardWithMps& card, RunningProgram& session) {
+  const auto program =
+      start_in_session(session, "meanwhile", "hold " + std::to_string(kClientMiB * 2));
   if (plugin::known_mps_daemon(card.mps->folders())) return "(a new daemon was already running)";
   return program ? "runs, without its limit" : program.error().message;
 }
@@ -165,22 +220,63 @@ Result<void> check_mps_kill_clients(const Trial& trial, Findings& findings) {
   return {};
 }
 
+Result<void> check_mps_end_client(const Trial& trial, Findings& findings) {
+  if (!has_mps(trial, findings)) return {};
+  OneClientEnder ender;
+  const auto card = start_card_with_mps(trial, {}, &ender);
+  if (!card) return card.error();
+  auto neighbour = start_and_wait(client(**card, 40, {"busy"}));
+  expect_client(findings, "the neighbour runs", neighbour);
+  auto ended = start_and_wait(client(**card, 40, {"busy"}));
+  expect_client(findings, "the client that is to be ended runs", ended);
+  if (!neighbour || !ended) return {};
+  const pid_t pid = ended->pid();
+  findings.expect("the daemon lists the client", is_listed(**card, pid), "it does not");
+  ender.end((*card)->node.card.uuid, pid);
+  const auto failure = wait_for_failure(*ended);
+  findings.expect("the client that is ended gets an error", failure.has_value(),
+                  failure ? "" : failure.error().message);
+  if (failure) findings.fact("error of the client that was ended", *failure);
+  findings.expect("the daemon does not list it any more", has_left(**card, pid), "it does");
+  Kills none;
+  look_at_neighbour(*neighbour, none);
+  findings.expect("the neighbour goes on", none.neighbour_problem.empty(), none.neighbour_problem);
+  findings.fact("longest pause of the neighbour between its kernels",
+                number_of(*neighbour, "gap_ms"), "ms");
+  const auto after = run_to_end(client(**card, 40, {"vector-add"}), kProgramTimeout);
+  expect_client(findings, "a new client computes", after);
+  report_supervision(**card, findings);
+  return {};
+}
+
 Result<void> check_mps_restart(const Trial& trial, Findings& findings) {
   if (!has_mps(trial, findings)) return {};
-  // The client starts while there is no daemon.
+  // Time in which a program starts while there is no daemon.
   plugin::MpsTimes times;
   times.restart_min = milliseconds(5'000);
   const auto card = start_card_with_mps(trial, times);
   if (!card) return card.error();
-  auto running = start_and_wait(client(**card, 50, {"busy"}));
-  expect_client(findings, "a client runs", running);
+  // All programs are in one container, which has the pipe directory of the first daemon.
+  auto session = start_session(trial, **card, share_of(50, kClientMiB));
+  if (!session) return session.error();
+  const auto running = start_in_session(*session, "running", "busy");
+  findings.expect("a client runs", running && session->value("running_mps") != "0",
+                  running ? "it ran outside of MPS, without a limit" : running.error().message);
   if (!running) return {};
   if (auto killed = kill_daemon(**card); !killed) return killed;
-  findings.fact("a client that starts while there is no daemon", try_without_daemon(**card));
-  running->read_available();
-  const auto progress = running->next("progress", kProgressTimeout);
-  findings.fact("the client that was running", progress ? "goes on" : progress.error().message);
+  findings.fact("a client that starts while there is no daemon",
+                try_without_daemon(**card, *session));
+  session->read_available();
+  const auto progress = session->next("running_progress", kProgressTimeout);
+  const std::string end = session->value("running_error");
+  findings.fact("the client that was running", progress      ? "goes on"
+                                               : end.empty() ? progress.error().message
+                                                             : end);
   if (!wait_for_new_daemon(**card, findings)) return {};
+  const auto again = start_in_session(*session, "again", "vector-add");
+  findings.expect("a new program of the same container is a client of the new daemon",
+                  again && session->value("again_mps") != "0",
+                  again ? "it ran outside of MPS, without a limit" : again.error().message);
   const auto after = run_to_end(client(**card, 50, {"vector-add"}), kProgramTimeout);
   expect_client(findings, "a new client computes", after);
   report_supervision(**card, findings);

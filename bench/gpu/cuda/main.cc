@@ -7,6 +7,8 @@
 //   measure MILLIS      measures throughput once for each line of its input
 //   busy                keeps the card busy until its input ends; its input is a socket
 //   symbols             compares the addresses of dlsym and cuGetProcAddress
+//   session             starts these programs in the same container, one for each line of its input
+//   replace PATH        tries to replace and to remove a socket
 //
 // It prints lines "<name>=<value>". Where the driver refuses a call it prints "failed=<function>"
 // and "error=<name of the error>", and exits with 1; with 2 where its arguments are wrong.
@@ -25,8 +27,8 @@ using namespace mgpu::gpu_trial::cuda;
 
 int usage() {
   std::fputs(
-      "mgpu-cuda-program: expected vector-add, largest MIB, hold MIB, measure MILLIS, busy or "
-      "symbols\n",
+      "mgpu-cuda-program: expected vector-add, largest MIB, hold MIB, measure MILLIS, busy, "
+      "symbols, session or replace PATH\n",
       stderr);
   return 2;
 }
@@ -46,6 +48,8 @@ int run(const std::string& command, unsigned long amount) {
 
 int main(int count, char** arguments) {
   const std::string command = count > 1 ? arguments[1] : "";
+  if (command == "session" && count == 2) return session();
+  if (command == "replace" && count == 3) return replace(arguments[2]);
   const bool has_amount = command == "largest" || command == "hold" || command == "measure";
   const bool known =
       has_amount || command == "vector-add" || command == "busy" || command == "symbols";

@@ -37,4 +37,16 @@ int busy(const Driver& driver);
 // other_names has the names. `absent`: it does not find the symbol.
 int symbols(const Driver& driver);
 
+// These programs do not use CUDA.
+
+// Prints ready=1. Each line "<name> [-u VARIABLE]... PROGRAM [AMOUNT]" of its input starts this
+// program again, without these variables, while the earlier ones run. A line "<key>=<value>" of
+// that program is printed as "<name>_<key>=<value>"; "<name>=ready" once it is ready, and
+// "<name>=exit code 1" or "<name>=signal 9" at its end. At the end of its input it ends the input
+// of all, and ends when they have ended.
+int session();
+// Tries to make a file in the folder of `path`, to put another socket in the place of `path`, and
+// to remove it. Prints create, rename and unlink, each "done" or the error.
+int replace(const std::string& path);
+
 }  // namespace mgpu::gpu_trial::cuda

@@ -8,8 +8,12 @@
 //   name <text>                name of the device
 //   uuid <GPU-...>             UUID of the device
 //   no-limit                   neither MPS nor the driver enforces a memory limit
+//   limit-together             in a container only the first allocation of over 1 GiB succeeds, as
+//                              if the limit counted for all its processes
 //   no-share                   MPS does not enforce the thread percentage of a client
 //   no-mps                     programs run outside of MPS, as if there were no daemon
+//   no-read-only-pipe          clients of MPS fail if their pipe directory is read-only
+//   no-exclusive               EXCLUSIVE_PROCESS, which fake_nvml.cc sets, has no effect
 //   hang <function>            the function hangs while the file has this line
 //   fail <function> <code>     the function returns this code
 //   crash <function>           the function ends the program with SIGSEGV
@@ -38,6 +42,7 @@
 #include <signal.h>
 #include <sys/file.h>
 #include <sys/socket.h>
+#include <sys/statvfs.h>
 #include <sys/un.h>
 #include <unistd.h>
 
@@ -63,6 +68,7 @@
 #include <vector>
 
 #include "bench/gpu/cuda/driver_api.h"
+#include "test/bench/gpu/fake_cuda_errors.h"
 
 namespace mgpu::gpu_trial::cuda {
 
@@ -79,24 +85,6 @@ namespace {
 using std::chrono::nanoseconds;
 using std::chrono::steady_clock;
 using Words = std::vector<std::string>;
-
-// The values of CUresult that this stand-in returns.
-constexpr int kInvalidValue = 1;
-constexpr int kOutOfMemory = 2;
-constexpr int kNotInitialized = 3;
-constexpr int kNoDevice = 100;
-constexpr int kInvalidDevice = 101;
-constexpr int kInvalidImage = 200;
-constexpr int kInvalidContext = 201;
-constexpr int kInvalidHandle = 400;
-constexpr int kNotFound = 500;
-constexpr int kIllegalAddress = 700;
-constexpr int kMpsConnectionFailed = 805;
-constexpr int kMpsRpcFailure = 806;
-constexpr int kMpsServerNotReady = 807;
-constexpr int kMpsMaxClientsReached = 808;
-constexpr int kMpsMaxConnectionsReached = 809;
-constexpr int kUnknown = 999;
 
 constexpr int kDriverVersion = 13000;
 constexpr int kMultiprocessors = 132;
@@ -229,6 +217,11 @@ int connect_to_server() {
   if (pipe.empty() || path.size() >= sizeof address.sun_path) return -1;
   address.sun_family = AF_UNIX;
   std::memcpy(address.sun_path, path.c_str(), path.size() + 1);
+  struct statvfs mount {};
+  if (behaviour("no-read-only-pipe") && ::statvfs(pipe.c_str(), &mount) == 0 &&
+      (mount.f_flag & ST_RDONLY) != 0) {
+    return -1;
+  }
   const int connection = ::socket(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC, 0);
   if (connection < 0) return -1;
   if (::connect(connection, reinterpret_cast<const sockaddr*>(&address), sizeof address) == 0) {
@@ -265,6 +258,16 @@ void join_mps(Process& p) {
   p.refusal = answer == "full"    ? kMpsMaxClientsReached
               : answer == "fault" ? kMpsServerNotReady
                                   : kMpsConnectionFailed;
+}
+
+// Whether the compute mode allows no context outside of MPS. The last line of the file counts.
+bool is_excluded(const Process& p) {
+  if (p.is_client() || behaviour("no-exclusive")) return false;
+  std::ifstream modes(variable("MGPU_FAKE_NVML") + ".mode");
+  std::string uuid;
+  int last = 0;
+  for (int mode = 0; modes >> uuid >> mode;) last = mode;
+  return last == 3;
 }
 
 // Waits. Returns false as soon as the server has closed the connection; without MPS it only waits.
@@ -381,6 +384,11 @@ int take_memory(Process& p, std::uint64_t bytes) {
   const FolderLock lock;
   const std::uint64_t device = device_bytes();
   if (bytes > device) return kOutOfMemory;
+  if (behaviour("limit-together") && bytes > 1024 * kBytesPerMiB) {
+    const int first = ::open("/tmp/fake-cuda-limit", O_WRONLY | O_CREAT | O_EXCL | O_CLOEXEC, 0600);
+    if (first < 0) return kOutOfMemory;
+    ::close(first);
+  }
   const auto limit = memory_limit(p);
   if (limit && p.used + bytes > *limit) return kOutOfMemory;
   if (p.used + bytes + used_by_others() > device) return kOutOfMemory;
@@ -478,34 +486,6 @@ int working(Process& p, const std::string& function) {
   }
   return p.broken;
 }
-
-struct ErrorText {
-  int code;
-  const char* name;
-  const char* text;
-};
-constexpr ErrorText kErrors[] = {
-    {kSuccess, "CUDA_SUCCESS", "no error"},
-    {kInvalidValue, "CUDA_ERROR_INVALID_VALUE", "invalid argument"},
-    {kOutOfMemory, "CUDA_ERROR_OUT_OF_MEMORY", "out of memory"},
-    {kNotInitialized, "CUDA_ERROR_NOT_INITIALIZED", "initialization error"},
-    {kNoDevice, "CUDA_ERROR_NO_DEVICE", "no CUDA-capable device is detected"},
-    {kInvalidDevice, "CUDA_ERROR_INVALID_DEVICE", "invalid device ordinal"},
-    {kInvalidImage, "CUDA_ERROR_INVALID_IMAGE", "device kernel image is invalid"},
-    {kInvalidContext, "CUDA_ERROR_INVALID_CONTEXT", "invalid device context"},
-    {kInvalidHandle, "CUDA_ERROR_INVALID_HANDLE", "invalid resource handle"},
-    {kNotFound, "CUDA_ERROR_NOT_FOUND", "named symbol not found"},
-    {kIllegalAddress, "CUDA_ERROR_ILLEGAL_ADDRESS", "an illegal memory access was encountered"},
-    {kMpsConnectionFailed, "CUDA_ERROR_MPS_CONNECTION_FAILED",
-     "MPS client failed to connect to the MPS control daemon or the MPS server"},
-    {kMpsRpcFailure, "CUDA_ERROR_MPS_RPC_FAILURE", "the remote procedural call failed"},
-    {kMpsServerNotReady, "CUDA_ERROR_MPS_SERVER_NOT_READY", "MPS server is not ready"},
-    {kMpsMaxClientsReached, "CUDA_ERROR_MPS_MAX_CLIENTS_REACHED",
-     "the hardware resources required to create MPS client have been exhausted"},
-    {kMpsMaxConnectionsReached, "CUDA_ERROR_MPS_MAX_CONNECTIONS_REACHED",
-     "the hardware resources required to support device connections have been exhausted"},
-    {kUnknown, "CUDA_ERROR_UNKNOWN", "unknown error"},
-};
 
 int error_text(int code, const char* ErrorText::*part, const char** text) {
   *text = nullptr;
@@ -605,6 +585,7 @@ FAKE_CUDA int cuDevicePrimaryCtxRetain(Context* context, Device device) {
   }
   const std::lock_guard lock(p.mutex);
   if (p.refusal != kSuccess) return p.refusal;
+  if (is_excluded(p)) return kDeviceUnavailable;
   if (!wait_connected(p.connection, nanoseconds(0))) return kMpsRpcFailure;
   if (!p.has_context) {
     const std::uint64_t bytes =

@@ -3,6 +3,8 @@
 //
 //   nvidia-smi -q -x     all cards as XML with the tags of the real program
 //   nvidia-smi -L        a line for every card
+//   nvidia-smi --query-gpu=uuid,compute_cap --format=csv,noheader
+//   nvidia-smi --gpu-reset -i UUID    fails while a process has the file open that NVML opens
 //
 // A line "smi <tag> <value>" in the file MGPU_FAKE_NVML replaces the value of all elements of that
 // name, so that tests can make differences. The value is the rest of the line.
@@ -17,6 +19,7 @@
 #include <cstdint>
 #include <cstdio>
 #include <cstdlib>
+#include <filesystem>
 #include <fstream>
 #include <functional>
 #include <iostream>
@@ -40,6 +43,7 @@ using DeviceGetHandleByIndex = int(unsigned index, Device* device);
 using DeviceText = int(Device device, char* text, unsigned bytes);
 using DeviceNumber = int(Device device, unsigned* number);
 using DeviceGetMemoryInfoV2 = int(Device device, MemoryV2* memory);
+using DeviceGetCapability = int(Device device, int* major, int* minor);
 using DeviceGetMigMode = int(Device device, unsigned* current, unsigned* pending);
 using DeviceGetUtilizationRates = int(Device device, Utilization* rates);
 using DeviceGetProcesses = int(Device device, unsigned* count, void* processes);
@@ -349,16 +353,72 @@ std::string card_lines() {
   return lines;
 }
 
+std::string capability_lines() {
+  std::string lines;
+  const std::map<std::string, std::string> other = other_values();
+  for (const Device device : devices()) {
+    int major = 0;
+    int minor = 0;
+    need<DeviceGetCapability>("nvmlDeviceGetCudaComputeCapability", device, &major, &minor);
+    const auto found = other.find("compute_cap");
+    lines += device_text("nvmlDeviceGetUUID", device) + ", " +
+             (found != other.end() ? found->second
+                                   : std::to_string(major) + "." + std::to_string(minor)) +
+             "\n";
+  }
+  return lines;
+}
+
+// --- reset ---------------------------------------------------------------------------------------
+
+// The file that NVML has open while it is started.
+std::string opened_file() {
+  std::ifstream file(variable("MGPU_FAKE_NVML"));
+  std::string path;
+  for (std::string word; file >> word;) {
+    if (word == "opens") file >> path;
+  }
+  return path;
+}
+
+bool is_open(const std::string& path) {
+  namespace fs = std::filesystem;
+  std::error_code failed;
+  for (fs::directory_iterator process("/proc", failed), end; !failed && process != end;
+       process.increment(failed)) {
+    std::error_code ignored;
+    for (fs::directory_iterator at(process->path() / "fd", ignored); !ignored && at != end;
+         at.increment(ignored)) {
+      std::error_code closed;
+      if (fs::read_symlink(at->path(), closed) == path) return true;
+    }
+  }
+  return false;
+}
+
+int reset(const std::string& uuid) {
+  if (is_open(opened_file())) {
+    std::cout << "GPU " << uuid << ": In use by another client\n";
+    return 1;
+  }
+  std::ofstream(variable("MGPU_FAKE_NVML") + ".log", std::ios::app) << "reset " << uuid << "\n";
+  std::cout << "GPU " << uuid << " was successfully reset.\n";
+  return 0;
+}
+
 int run(const std::vector<std::string>& words) {
+  if (words.size() == 3 && words[0] == "--gpu-reset" && words[1] == "-i") return reset(words[2]);
+  const bool capabilities =
+      words == std::vector<std::string>{"--query-gpu=uuid,compute_cap", "--format=csv,noheader"};
   const bool lists = words == std::vector<std::string>{"-L"};
   const bool queries = words == std::vector<std::string>{"-q", "-x"} ||
                        words == std::vector<std::string>{"-x", "-q"};
-  if (!lists && !queries) {
-    std::cout << "This stand-in for nvidia-smi takes \"-q -x\" or \"-L\".\n";
+  if (!lists && !queries && !capabilities) {
+    std::cout << "This stand-in for nvidia-smi does not know these arguments.\n";
     return kExitUsage;
   }
   need<Init>("nvmlInit_v2");
-  std::cout << (lists ? card_lines() : all_as_xml());
+  std::cout << (lists ? card_lines() : capabilities ? capability_lines() : all_as_xml());
   need<Shutdown>("nvmlShutdown");
   return 0;
 }

@@ -37,6 +37,21 @@ constexpr char kReport[] = R"(<?xml version="1.0" ?>
 </nvidia_smi_log>
 )";
 
+TEST(SmiTexts, HaveAmountsWithTheirUnits) {
+  EXPECT_EQ(amount_in("143771 MiB", "MiB"), 143771);
+  EXPECT_EQ(amount_in("97 %", "%"), 97);
+  for (const char* const text : {"", "N/A", "97", "97 MiB", "97 % ", "MiB", "-", "9.7 %"}) {
+    EXPECT_EQ(amount_in(text, "%"), std::nullopt) << text;
+  }
+}
+
+TEST(SmiTexts, HaveTheValueOfACard) {
+  const std::string lines = "GPU-a, 9.0\nGPU-ab, 8.6\n";
+  EXPECT_EQ(value_of_card(lines, "GPU-a"), "9.0");
+  EXPECT_EQ(value_of_card(lines, "GPU-ab"), "8.6");
+  EXPECT_EQ(value_of_card(lines, "GPU-b"), "");
+}
+
 TEST(SmiReport, HasTheVersionsAndTheCardsByUuid) {
   const auto report = parse_smi_report(kReport);
   ASSERT_TRUE(report);

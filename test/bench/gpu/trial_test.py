@@ -8,10 +8,10 @@ test/bench/gpu and test/plugin/cards. Most tests need root, like the trial. The 
 output is "N passed, N failed, N skipped".
 """
 
-import contextlib
 import json
 import os
 import pathlib
+import re
 import shutil
 import signal
 import subprocess
@@ -20,140 +20,13 @@ import tempfile
 import time
 import unittest
 
+from trial_node import CARD, DRIVER, LIBRARIES, TIMEOUT_S, Node
+
 FOLDER = pathlib.Path()
-STAND_INS = pathlib.Path()
-CARD = "GPU-6d677075-0000-4000-8000-000000000001"
-DRIVER = "580.95.05"
-LIBRARIES = "usr/lib/x86_64-linux-gnu"
-# Much longer than any test takes, for busy machines.
-TIMEOUT_S = 240
 
 
 def scratch_folders():
     return set(pathlib.Path("/tmp").glob("mgpu-gpu.*"))
-
-
-class Node:
-    """A node with one card: the device files, the libraries, and the results of NVML."""
-
-    def __init__(self, nvml="fake_nvml_r615.so"):
-        self.path = pathlib.Path(tempfile.mkdtemp(prefix="mgpu-node."))
-        self.root = self.path / "node"
-        self.results = self.path / "results"
-        self.libraries = self.root / LIBRARIES
-        self.libraries.mkdir(parents=True)
-        self.add_library("libcuda", STAND_INS / "libcuda.so.1")
-        self.add_library("libnvidia-ml", STAND_INS / nvml)
-        self.add_library("libnvidia-ptxjitcompiler", None)
-        (self.root / "dev").mkdir()
-        for name in ("nvidia0", "nvidiactl", "nvidia-uvm", "nvidia-uvm-tools"):
-            os.mknod(self.root / "dev" / name, 0o020666, os.makedev(1, 3))
-        (self.root / "proc/driver/nvidia/gpus/0000:01:00.0").mkdir(parents=True)
-        (self.root / "proc/devices").write_text("Character devices:\n195 nvidia\n510 nvidia-uvm\n")
-        (self.root / "sys/fs/cgroup").mkdir(parents=True)
-        (self.root / "sys/fs/cgroup/cgroup.controllers").write_text("dmem\n")
-        self.cuda = self.path / "cuda"
-        self.cuda.mkdir()
-        self.set_nvml()
-
-    def remove(self):
-        shutil.rmtree(self.path)
-
-    def add_library(self, name, file):
-        versioned = self.libraries / f"{name}.so.{DRIVER}"
-        if file is None:
-            versioned.write_text("")
-        else:
-            shutil.copy(file, versioned)
-        (self.libraries / f"{name}.so.1").symlink_to(versioned.name)
-
-    def remove_library(self, name):
-        for file in self.libraries.glob(f"{name}.so.*"):
-            file.unlink()
-
-    def set_nvml(self, card="", more=""):
-        """Sets the results of NVML; fake_nvml.cc has the grammar."""
-        (self.path / "scenario").write_text(
-            f"driver {DRIVER}\nnvml 13.{DRIVER}\n"
-            f"card {CARD} minor=0 memory=143771 action=0 {card}\n{more}\n"
-        )
-
-    def behaves(self, lines):
-        """Sets the behaviour of the driver; fake_cuda.cc has the grammar."""
-        (self.cuda / "behaviour").write_text(lines + "\n")
-
-    def log(self):
-        file = self.path / "scenario.log"
-        return file.read_text().split("\n") if file.exists() else []
-
-    def command(self, *flags, control="fake_mps_control"):
-        return [
-            str(FOLDER / "run.sh"),
-            *("--nvml", str(self.libraries / "libnvidia-ml.so.1")),
-            *("--node-root", str(self.root)),
-            *("--mps-control", str(STAND_INS / control)),
-            *("--nvidia-smi", str(STAND_INS / "fake_nvidia_smi")),
-            *("--output", str(self.results)),
-            *("--measure", "100ms"),
-            *flags,
-        ]
-
-    def environment(self):
-        return {
-            **os.environ,
-            "MGPU_FAKE_NVML": str(self.path / "scenario"),
-            "MGPU_FAKE_NVML_LIBRARY": str(self.libraries / "libnvidia-ml.so.1"),
-            "MGPU_FAKE_CUDA": str(self.cuda),
-        }
-
-    def start(self, *flags, **how):
-        return subprocess.Popen(
-            self.command(*flags, **how),
-            env=self.environment(),
-            stdout=subprocess.PIPE,
-            stderr=subprocess.PIPE,
-            text=True,
-        )
-
-    def run(self, *flags, **how):
-        process = self.start(*flags, **how)
-        output, errors = process.communicate(timeout=TIMEOUT_S)
-        return Run(process.returncode, output, errors, self.results / "results.json")
-
-    def run_only(self, *checks, flags=(), **how):
-        return self.run(*(word for check in checks for word in ("--only", check)), *flags, **how)
-
-    def processes(self):
-        """Commands of processes that were started with this node's files."""
-        found = []
-        for process in pathlib.Path("/proc").glob("[0-9]*"):
-            with contextlib.suppress(OSError):
-                if str(self.path).encode() in (process / "environ").read_bytes():
-                    found.append((process / "cmdline").read_bytes())
-        return found
-
-
-class Run:
-    """The result of one trial."""
-
-    def __init__(self, code, output, errors, results):
-        self.code = code
-        self.output = output
-        self.errors = errors
-        self.json = json.loads(results.read_text()) if results.exists() else None
-
-    def check(self, name):
-        return next(check for check in self.json["checks"] if check["name"] == name)
-
-    def statuses(self):
-        return {check["name"]: check["status"] for check in self.json["checks"]}
-
-    def fact(self, check, name):
-        return next(f["value"] for f in self.check(check)["facts"] if f["fact"] == name)
-
-    def broken(self, check):
-        """Returns the details of the expectations that did not hold."""
-        return [e["detail"] for e in self.check(check)["expectations"] if not e["held"]]
 
 
 def listed_checks():
@@ -200,12 +73,13 @@ class WholeTrialTest(TrialTest):
         statuses = self.whole.statuses()
         # This check measures, and its results are wrong on a busy machine.
         self.assertIn(statuses.pop("mps-shares-alone"), ("passed", "FAILED"))
+        self.assertEqual(statuses.pop("mps-exclusive"), "skipped")
         self.assertEqual(set(statuses.values()), {"passed"}, self.whole.output)
         self.assertEqual(self.whole.errors, "")
 
     def test_makes_every_check_that_it_lists_once(self):
         self.assertEqual(list(self.whole.statuses()), [*listed_checks(), "settings"])
-        self.assertGreaterEqual(len(listed_checks()), 22)
+        self.assertGreaterEqual(len(listed_checks()), 28)
 
     def test_names_the_card_and_the_driver(self):
         machine = self.whole.json["machine"]
@@ -249,6 +123,35 @@ class WholeTrialTest(TrialTest):
             self.whole.fact("mps-two-processes", "the limit counts for"), "each process"
         )
 
+    def test_tries_each_kind_of_edits_in_runc(self):
+        self.assertEqual(len(self.whole.expectations("container-runc")), 5)
+        listed = self.whole.fact("container-runc", "nvidia-smi -L in a container")
+        self.assertIn(f"UUID: {CARD}", listed)
+
+    def test_tries_a_pipe_directory_that_is_read_write(self):
+        expectations = self.whole.expectations("mps-container")
+        for user in (0, 65534):
+            for pipe in ("read-only", "read-write"):
+                self.assertIn(f"the limit holds as user {user}, pipe {pipe}", expectations)
+
+    def test_tries_to_replace_the_socket_of_a_daemon(self):
+        for attempt in ('replacing "control"', 'removing "control"', "making a file"):
+            fact = self.whole.fact("mps-pipe", f"user 0, pipe read-only: {attempt}")
+            self.assertEqual(fact, "Read-only file system")
+            fact = self.whole.fact("mps-pipe", f"user 0, pipe read-write: {attempt}")
+            self.assertEqual(fact, "done")
+
+    def test_has_the_raw_process_lists_beside_mps(self):
+        for suffix in ("", "_v2", "_v3"):
+            for list_name in ("Compute", "MPSCompute"):
+                function = f"nvmlDeviceGet{list_name}RunningProcesses{suffix}"
+                self.assertEqual(len(self.whole.fact("mps-context", function)), 3)
+
+    def test_finds_the_device_files_that_nvml_keeps_open(self):
+        fact = self.whole.fact("release", "device files that are open while NVML is")
+        self.assertEqual(fact, ["nvidiactl"])
+        self.assertIn("only --reset", self.whole.fact("release", "reset"))
+
     def test_finds_that_a_program_can_leave_mps(self):
         fact = self.whole.fact("mps-bypass", "without CUDA_MPS_PIPE_DIRECTORY")
         self.assertEqual(fact, "allocates beyond its limit, outside of MPS")
@@ -266,6 +169,13 @@ class WholeTrialTest(TrialTest):
         self.assertEqual(self.whole.fact("mps-many-clients", "clients at once"), 48)
         refusal = self.whole.fact("mps-many-clients", "error of the next client")
         self.assertIn("CUDA_ERROR_MPS_MAX_CLIENTS_REACHED", refusal)
+
+    def test_describes_every_check_in_its_order(self):
+        readme = pathlib.Path(__file__).parents[3] / "bench/gpu/README.md"
+        rows = readme.read_text().split("## The checks")[1].split("\n## ")[0].split("\n")
+        cells = [row.split("|")[1] for row in rows if row.startswith("| `")]
+        described = [name for cell in cells for name in re.findall("`([^`]+)`", cell)]
+        self.assertEqual(described, [*listed_checks(), "settings"])
 
     def test_leaves_no_process_and_no_folder(self):
         self.assertEqual(self.whole_node.processes(), [])
@@ -285,6 +195,35 @@ class FaultTest(TrialTest):
         self.assertIn('nvidia-smi reports "7", the device plugin "0"', run.broken("nvml-fields"))
         self.assertEqual(run.code, 1)
 
+    def test_each_field_that_nvidia_smi_has_otherwise(self):
+        self.node.set_nvml(more="smi compute_mode Prohibited\nsmi compute_cap 7.5\nsmi total 9 MiB")
+        run = self.node.run_only("nvml-fields")
+        self.assertEqual(
+            sorted(run.broken_names("nvml-fields")),
+            [
+                "compute capability is that of nvidia-smi",
+                "compute mode is that of nvidia-smi",
+                "memory total is that of nvidia-smi",
+            ],
+        )
+
+    def test_functions_that_the_driver_lacks(self):
+        node = Node(nvml="fake_nvml.so")
+        self.addCleanup(node.remove)
+        run = node.run_only("nvml-fields")
+        absent = run.fact("nvml-fields", "NVML functions that this driver lacks")
+        self.assertEqual(absent, ["nvmlDeviceSetMemoryLimits_v1", "nvmlDeviceGetMemoryLimits_v1"])
+
+    def test_the_memory_of_a_process_that_nvidia_smi_has_otherwise(self):
+        self.node.set_nvml(more="smi used_memory 9 MiB")
+        run = self.node.run_only("process-lists")
+        self.assertEqual(len(run.broken_names("process-lists")), 3)
+
+    def test_the_utilization_that_nvidia_smi_has_otherwise(self):
+        self.node.set_nvml("gpu=97", more="smi gpu_util 12 %")
+        run = self.node.run_only("utilization")
+        self.expect(run, utilization="FAILED")
+
     def test_process_lists_with_entries_of_another_size(self):
         node = Node(nvml="fake_nvml_r535.so")
         self.addCleanup(node.remove)
@@ -297,10 +236,78 @@ class FaultTest(TrialTest):
         run = self.node.run_only("memory")
         self.expect(run, memory="passed")
 
-    def test_a_device_file_that_appears_with_the_first_cuda_program(self):
+    def test_a_module_that_the_device_plugin_loads(self):
         (self.node.root / "dev/nvidia-uvm").unlink()
         run = self.node.run_only("device-files")
+        self.expect(run, device_files="passed")
+        before = run.fact("device-files", "device files after NVML was opened")
+        self.assertNotIn("nvidia-uvm", before)
+
+    def test_a_module_that_cannot_be_loaded(self):
+        (self.node.root / "dev/nvidia-uvm").unlink()
+        self.node.set_program(self.node.modprobe, "exit 1")
+        run = self.node.run_only("device-files")
         self.expect(run, device_files="FAILED")
+
+    def test_a_library_that_keeps_a_device_file_open(self):
+        self.node.set_nvml(more="leaks")
+        run = self.node.run_only("release", flags=["--reset"])
+        self.expect(run, release="FAILED")
+        self.assertIn("nvidiactl", run.broken("release")[0])
+        self.assertIn("In use by another client", run.broken("release")[1])
+
+    def test_a_card_is_reset_only_if_asked(self):
+        run = self.node.run_only("release", flags=["--reset"])
+        self.expect(run, release="passed", settings="passed")
+        self.assertIn("In use", run.fact("release", "reset while NVML is open"))
+        self.assertEqual([line for line in self.node.log() if "reset" in line], [f"reset {CARD}"])
+
+    # What nvidia-ctk's hooks do: libraries are mounted by their versioned names.
+    LINK = (
+        f'root=$(sed -n \'s/.*"bundle":"\\([^"]*\\)".*/\\1/p\')/root/{LIBRARIES}; '
+        'for name in libcuda libnvidia-ml; do ln -s $name.so.$1 $root/$name.so.1; done'
+    )
+
+    def test_the_files_and_hooks_of_a_toolkit(self):
+        self.node.add_toolkit_spec(self.LINK)
+        run = self.node.run_only("container-runc")
+        self.expect(run, container_runc="passed")
+        self.assertEqual(run.fact("container-runc", "files and hooks of NVIDIA's CDI spec"), [3, 1])
+        self.assertEqual(len(run.expectations("container-runc")), 9)
+
+    def test_a_hook_of_a_toolkit_that_does_nothing(self):
+        self.node.add_toolkit_spec("exit 0")
+        run = self.node.run_only("container-runc")
+        self.assertEqual(len(run.broken_names("container-runc")), 4)
+        self.assertIn("libcuda.so.1: cannot open shared object", run.broken("container-runc")[0])
+
+    def test_an_nvidia_smi_that_containers_do_not_get(self):
+        (self.node.root / "usr/bin/nvidia-smi").unlink()
+        run = self.node.run_only("container-runc")
+        self.assertEqual(
+            run.broken_names("container-runc"), ["nvidia-smi lists the card in a container"]
+        )
+
+    def folder_with_hook(self, script):
+        """A copy of the folder whose hook is a script."""
+        folder = self.node.path / "folder"
+        shutil.copytree(FOLDER, folder, symlinks=True)
+        (folder / "bin/mgpu-set-limits").unlink()
+        self.node.set_program(folder / "bin/mgpu-set-limits", script)
+        return folder
+
+    def test_a_hook_that_lets_a_container_start_without_its_limit(self):
+        run = self.node.run_only(
+            "driver-limits-hook", flags=["--folder", str(self.folder_with_hook("exit 0"))]
+        )
+        name = "a container whose limit cannot be set does not start"
+        self.assertIn(name, run.broken_names("driver-limits-hook"))
+
+    def test_a_hook_that_does_not_reach_the_device_plugin(self):
+        run = self.node.run_only(
+            "driver-limits-hook", flags=["--folder", str(self.folder_with_hook("exit 1"))]
+        )
+        self.assertIn("did not reach", run.broken("driver-limits-hook")[0])
 
     def test_a_driver_that_does_not_hold_the_limit_of_a_cgroup(self):
         self.node.behaves("no-limit")
@@ -313,6 +320,12 @@ class FaultTest(TrialTest):
         run = node.run_only("driver-limits")
         self.expect(run, driver_limits="skipped")
         self.assertIn("has no nvmlDeviceSetMemoryLimits_v1", run.output)
+
+    def test_a_hook_for_a_driver_without_limits_of_cgroups(self):
+        node = Node(nvml="fake_nvml.so")
+        self.addCleanup(node.remove)
+        run = node.run_only("driver-limits-hook")
+        self.expect(run, driver_limits_hook="skipped")
 
     def test_a_driver_whose_libraries_we_do_not_find(self):
         self.node.remove_library("libcuda")
@@ -332,6 +345,27 @@ class FaultTest(TrialTest):
         run = self.node.run_only("mps-memory")
         self.expect(run, mps_memory="FAILED")
         self.assertIn("MiB were allocated", run.broken("mps-memory")[0])
+
+    def test_a_limit_that_does_not_hold_in_containers(self):
+        self.node.behaves("no-limit")
+        run = self.node.run_only("mps-container", "mps-bypass")
+        self.expect(run, mps_container="FAILED", mps_bypass="FAILED")
+        self.assertEqual(len(run.broken_names("mps-container")), 4)
+
+    def test_an_mps_that_needs_a_pipe_directory_that_is_read_write(self):
+        self.node.behaves("no-read-only-pipe")
+        run = self.node.run_only("mps-container")
+        self.assertEqual(
+            run.broken_names("mps-container"),
+            [f"the limit holds as user {user}, pipe read-only" for user in (0, 65534)],
+        )
+
+    def test_a_limit_that_counts_for_all_processes_together(self):
+        self.node.behaves("limit-together")
+        run = self.node.run_only("mps-two-processes")
+        self.assertEqual(
+            run.broken("mps-two-processes"), ["the limit counts for all processes together"]
+        )
 
     def test_a_share_that_does_not_hold(self):
         self.node.behaves("no-share")
@@ -363,11 +397,41 @@ class FaultTest(TrialTest):
         self.expect(run, device_files="ERROR")
         self.assertIn("signal 11", run.check("device-files")["reason"])
 
+    def test_another_number_of_kills(self):
+        run = self.node.run_only("mps-kill-clients", flags=["--kills", "3"])
+        self.expect(run, mps_kill_clients="passed")
+        self.assertEqual(run.fact("mps-kill-clients", "clients killed with work in flight"), 3)
+
+    def test_a_daemon_that_does_not_end_a_client(self):
+        self.node.daemon_behaves("no-terminate")
+        run = self.node.run_only("mps-end-client")
+        self.assertEqual(
+            run.broken_names("mps-end-client"),
+            ["the client that is ended gets an error", "the daemon does not list it any more"],
+        )
+
+    def test_a_daemon_that_ends_the_neighbour_too(self):
+        self.node.daemon_behaves("terminate-all")
+        run = self.node.run_only("mps-end-client")
+        self.assertEqual(run.broken_names("mps-end-client"), ["the neighbour goes on"])
+
+    def test_an_exclusive_mode_without_effect(self):
+        self.node.behaves("no-exclusive")
+        run = self.node.run_only("mps-exclusive", flags=["--exclusive"])
+        self.assertEqual(
+            run.broken_names("mps-exclusive"),
+            ["a program outside of MPS gets no context while the card is exclusive"],
+        )
+
+    def test_a_compute_mode_that_cannot_be_set(self):
+        self.node.set_nvml(more=f"keep_mode {CARD}")
+        run = self.node.run_only("mps-exclusive", flags=["--exclusive"])
+        self.assertIn("the device plugin makes the card exclusive", run.broken_names("mps-exclusive"))
+
     def test_what_exclusive_mode_does_and_puts_it_back(self):
-        run = self.node.run_only("mps-bypass", flags=["--exclusive"])
-        self.expect(run, mps_bypass="passed", settings="passed")
-        changes = [line for line in self.node.log() if line.startswith("set_mode")]
-        self.assertEqual(changes, ["set_mode 3", "set_mode 0"])
+        run = self.node.run_only("mps-exclusive", flags=["--exclusive"])
+        self.expect(run, mps_exclusive="passed", settings="passed")
+        self.assertEqual(self.node.modes(), ["set_mode 3", "set_mode 0"])
 
 
 class HowATrialEnds(TrialTest):
@@ -430,21 +494,18 @@ class HowATrialEnds(TrialTest):
             self.assertTrue(results["trial"]["interrupted"])
 
     def test_settings_are_put_back_after_an_interrupted_check(self):
-        self.node.set_nvml("mode=0")
         self.node.behaves("hang cuDevicePrimaryCtxRetain")
-        process = self.node.start("--only", "mps-bypass", "--exclusive")
+        process = self.node.start("--only", "mps-exclusive", "--exclusive")
         self.wait_for_a_program(process)
-        (self.node.path / "scenario.mode").write_text(f"{CARD} 3\n")
         process.send_signal(signal.SIGTERM)
         process.communicate(timeout=TIMEOUT_S)
-        self.assertEqual([line for line in self.node.log() if "set_mode" in line], ["set_mode 0"])
+        self.assertEqual(self.node.modes(), ["set_mode 3", "set_mode 0"])
 
 
     def test_a_second_interrupt_does_not_keep_settings_from_being_put_back(self):
         self.node.behaves("hang cuDevicePrimaryCtxRetain")
-        process = self.node.start("--only", "mps-bypass", "--exclusive")
+        process = self.node.start("--only", "mps-exclusive", "--exclusive")
         self.wait_for_a_program(process)
-        (self.node.path / "scenario.mode").write_text(f"{CARD} 3\n")
         self.node.set_nvml(more="hang nvmlDeviceSetComputeMode")
         for _ in range(3):
             process.send_signal(signal.SIGINT)
@@ -452,17 +513,16 @@ class HowATrialEnds(TrialTest):
         self.node.set_nvml()
         process.communicate(timeout=TIMEOUT_S)
         self.assertEqual(process.returncode, 130)
-        self.assertEqual([line for line in self.node.log() if "set_mode" in line], ["set_mode 0"])
+        self.assertEqual(self.node.modes(), ["set_mode 3", "set_mode 0"])
 
     def test_settings_of_a_card_that_became_unhealthy_are_put_back(self):
         self.node.behaves("hang cuDevicePrimaryCtxRetain")
-        process = self.node.start("--only", "mps-bypass", "--exclusive")
+        process = self.node.start("--only", "mps-exclusive", "--exclusive")
         self.wait_for_a_program(process)
-        (self.node.path / "scenario.mode").write_text(f"{CARD} 3\n")
         self.node.set_nvml("remap_failed=1")
         process.send_signal(signal.SIGTERM)
         process.communicate(timeout=TIMEOUT_S)
-        self.assertEqual([line for line in self.node.log() if "set_mode" in line], ["set_mode 0"])
+        self.assertEqual(self.node.modes(), ["set_mode 3", "set_mode 0"])
 
     def test_a_trial_that_is_killed_leaves_no_process(self):
         self.node.behaves("hang cuLaunchKernel")
@@ -585,10 +645,11 @@ class TheFolder(unittest.TestCase):
 
 
 def main():
-    global FOLDER, STAND_INS
+    global FOLDER
     if len(sys.argv) != 3:
         sys.exit(__doc__)
-    FOLDER, STAND_INS = (pathlib.Path(word).resolve() for word in sys.argv[1:])
+    Node.folder, Node.stand_ins = (pathlib.Path(word).resolve() for word in sys.argv[1:])
+    FOLDER = Node.folder
     suite = unittest.defaultTestLoader.loadTestsFromModule(sys.modules[__name__])
     result = unittest.TextTestRunner(verbosity=2, stream=sys.stdout).run(suite)
     failed = len(result.failures) + len(result.errors)

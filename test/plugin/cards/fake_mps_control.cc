@@ -1,7 +1,7 @@
 // A fake of nvidia-cuda-mps-control and the server that it starts. With "-f" it is the daemon.
 // Without, it sends its input to the daemon of CUDA_MPS_PIPE_DIRECTORY and prints the response. The
 // file "behaviour" next to the pipe directory configures the daemon with a line each; it is read
-// again at every command and every client:
+// again at every command and every client, and so is the file "mps" in the folder MGPU_FAKE_CUDA:
 //
 //   crash             ends at its start
 //   slow              does not listen as long as this line is there
@@ -13,6 +13,8 @@
 //   clients <pid>*    clients of its one server in addition to those that are connected, until
 //                     they are terminated
 //   max_clients <n>   the limit of connected clients, 48 by default
+//   no-terminate      terminate_client does nothing
+//   terminate-all     terminate_client ends all connected clients
 //   no-multiuser      does not know "-multiuser-server". With an unknown argument, the program of
 //                     drivers before R555 ignores "-f" and acts as a client.
 //
@@ -69,10 +71,12 @@ std::string beside_pipe(const std::string& name) {
 
 // The rest of the line of the behaviour that begins with `word`; "-" if there is none.
 std::string behaviour(const std::string& word) {
-  std::ifstream file(beside_pipe("behaviour"));
-  for (std::string line; std::getline(file, line);) {
-    if (line == word) return "";
-    if (line.starts_with(word + " ")) return line.substr(word.size() + 1);
+  for (const std::string& path : {beside_pipe("behaviour"), variable("MGPU_FAKE_CUDA") + "/mps"}) {
+    std::ifstream file(path);
+    for (std::string line; std::getline(file, line);) {
+      if (line == word) return "";
+      if (line.starts_with(word + " ")) return line.substr(word.size() + 1);
+    }
   }
   return "-";
 }
@@ -243,7 +247,10 @@ std::string response_to(const std::string& command, Daemon& daemon) {
   words >> word >> first >> second;
   if (word == "set_default_active_thread_percentage") return set_percentage(daemon, first);
   if (word == "terminate_client") note(command);
-  if (word == "terminate_client" && first == "4242") {
+  if (word == "terminate_client" && behaves("terminate-all")) {
+    for (const std::string& pid : daemon.server.pids()) daemon.server.terminate(pid);
+  }
+  if (word == "terminate_client" && first == "4242" && !behaves("no-terminate")) {
     daemon.server.terminate(second);
     daemon.terminated.insert(second);
   }

@@ -12,6 +12,9 @@
 //   hang <function> [<uuid>]             as long as this line is there
 //   readback <uuid> <bytes>              the hard limit that is read, whatever was set
 //   keep_mode <uuid>                     a compute mode that is set has no effect
+//   opens <path>                         from its start to its end the library keeps this file open
+//   leaks                                and longer
+//   v1_lists                             the process lists without a suffix may be called
 //
 // Lines of other kinds are ignored, such as "smi", which belongs to fake_nvidia_smi.cc. Without
 // "reserved" the driver reserves 0, but nvmlDeviceGetMemoryInfo, which counts it as used, adds
@@ -30,7 +33,9 @@
 // (FAKE_NVML_OLD), as one of 535.43 to 535.86, whose lists "_v3" have longer entries
 // (FAKE_NVML_R535), as one of R615, which limits the memory of cgroups (FAKE_NVML_R615), and as a
 // library that is not NVML (FAKE_NVML_BROKEN).
+#include <fcntl.h>
 #include <signal.h>
+#include <unistd.h>
 
 #include <algorithm>
 #include <cerrno>
@@ -126,6 +131,22 @@ Device handle_of(const std::string& uuid) {
   static std::map<std::string, DeviceHandle> handles;
   const std::lock_guard lock(mutex);
   return &handles.try_emplace(uuid, DeviceHandle{uuid}).first->second;
+}
+
+// The file that is open while the library is started; negative: none.
+int opened = -1;
+int starts = 0;
+
+void open_file() {
+  const auto found = lines("opens");
+  if (starts++ == 0 && !found.empty() && opened < 0)
+    opened = ::open(found[0].at(1).c_str(), O_RDONLY | O_CLOEXEC);
+}
+
+void close_file() {
+  if (--starts > 0 || opened < 0 || !lines("leaks").empty()) return;
+  ::close(opened);
+  opened = -1;
 }
 
 int give(const std::string& text, char* out, unsigned bytes) {
@@ -255,11 +276,13 @@ using namespace mgpu::plugin::nvml;
 FAKE_NVML int nvmlInit_v2() {
   const int code = failure_of("nvmlInit_v2");
   if (code == kOk) log("init");
+  if (code == kOk) open_file();
   return code;
 }
 
 FAKE_NVML int nvmlShutdown() {
   log("shutdown");
+  close_file();
   return kOk;
 }
 
@@ -396,14 +419,23 @@ FAKE_NVML int nvmlDeviceGetComputeRunningProcesses_v2(Device device, unsigned* c
                                      count, out);
 }
 
-// The oldest layout. A caller of this name here has not bound name and layout together.
-FAKE_NVML int nvmlDeviceGetComputeRunningProcesses(Device, unsigned*, void*) {
-  std::abort();
+// The oldest layout. The plugin, which calls this name here, has not bound name and layout
+// together.
+FAKE_NVML int nvmlDeviceGetComputeRunningProcesses(Device device, unsigned* count, void* out) {
+  if (lines("v1_lists").empty()) std::abort();
+  return give_processes<ProcessInfoV1>("nvmlDeviceGetComputeRunningProcesses", "compute", device,
+                                       count, out);
 }
 
 FAKE_NVML int nvmlDeviceGetGraphicsRunningProcesses_v2(Device device, unsigned* count, void* out) {
   return give_processes<ProcessInfo>("nvmlDeviceGetGraphicsRunningProcesses_v2", "graphics", device,
                                      count, out);
+}
+
+FAKE_NVML int nvmlDeviceGetMPSComputeRunningProcesses(Device device, unsigned* count, void* out) {
+  if (lines("v1_lists").empty()) std::abort();
+  return give_processes<ProcessInfoV1>("nvmlDeviceGetMPSComputeRunningProcesses", "mps", device,
+                                       count, out);
 }
 
 FAKE_NVML int nvmlDeviceGetMPSComputeRunningProcesses_v3(Device device, unsigned* count,

@@ -1,0 +1,121 @@
+// The createRuntime hook of containers whose memory the driver limits, in runc.
+#include <fmt/format.h>
+
+#include <atomic>
+#include <fstream>
+#include <memory>
+#include <string>
+#include <utility>
+#include <vector>
+
+#include "bench/gpu/checks/checks.h"
+#include "bench/gpu/runc.h"
+#include "plugin/cards/memory_limits.h"
+#include "plugin/containers/limit_server.h"
+
+namespace mgpu::gpu_trial {
+namespace {
+
+constexpr std::int64_t kHookLimitMiB = 2'048;
+constexpr std::int64_t kBeyondHookLimitMiB = 1'024;
+constexpr int kHookSeconds = 15;
+
+// The cgroup of a process as a folder of this machine, where runc makes it whatever --node-root is.
+// Error: the machine has cgroup v1.
+Result<std::string> cgroup_folder(const std::string& process) {
+  std::ifstream file("/proc/" + process + "/cgroup");
+  const std::string begin = "0::";
+  std::string line;
+  std::string more;
+  if (!std::getline(file, line) || !line.starts_with(begin) || std::getline(file, more)) {
+    return error("the limits of the driver need cgroup v2 alone, and this machine has cgroup v1");
+  }
+  return "/sys/fs/cgroup" + line.substr(begin.size());
+}
+
+// A container with a share and with the hook of the device plugin.
+Container container_with_hook(const Trial& trial, const NodeUnderTest& node,
+                              const std::string& socket) {
+  const auto devices = plugin::DeviceSet::of(std::vector<std::string>{plugin::core_device_id(0)});
+  const plugin::AllocationId id = plugin::allocation_id(*devices, "trial");
+  Container container{.edits = edits_of(trial, node, share_of(30, kHookLimitMiB)),
+                      .user = 0,
+                      .more_mounts = {},
+                      .command = {kProgramInContainer, "largest",
+                                  std::to_string(kHookLimitMiB + kBeyondHookLimitMiB)}};
+  container.edits.hooks.push_back({.name = "createRuntime",
+                                   .path = trial.set_limits(),
+                                   .arguments = {trial.set_limits(), socket, id.str()},
+                                   .environment = {},
+                                   .timeout_seconds = kHookSeconds});
+  return container;
+}
+
+Result<RunningProgram> run_in_runc(const Trial& trial, const Container& container) {
+  const auto command = runc_command(trial, container);
+  if (!command) return command.error();
+  auto program = run_to_end(*command, kProgramTimeout);
+  remove_runc_container(trial);
+  return program;
+}
+
+// The driver refuses the limit, or the device plugin does not run.
+Result<void> expect_no_start(const Trial& trial, const Container& container,
+                             const std::string& socket, Findings& findings) {
+  std::atomic<int> asked = 0;
+  const auto refuse = [&asked](const plugin::AllocationId&, std::int64_t) -> Result<void> {
+    ++asked;
+    return error("the trial refuses it");
+  };
+  const auto server = plugin::LimitServer::start(socket, refuse);
+  if (!server) return server.error();
+  const auto program = run_in_runc(trial, container);
+  findings.expect("a container whose limit cannot be set does not start", !program && asked > 0,
+                  program ? "its program ran"
+                          : "the hook did not reach the device plugin: " + program.error().message);
+  return {};
+}
+
+Result<void> expect_limited(const Trial& trial, const Container& container,
+                            const std::string& socket, const CardUuid& card,
+                            plugin::MemoryLimits& limits, Findings& findings) {
+  const auto set = [&](const plugin::AllocationId&, std::int64_t pid) -> Result<void> {
+    const auto folder = cgroup_folder(std::to_string(pid));
+    if (!folder) return folder.error();
+    return limits.set(*folder, {{card, MiB(kHookLimitMiB)}});
+  };
+  const auto server = plugin::LimitServer::start(socket, set);
+  if (!server) return server.error();
+  const auto program = run_in_runc(trial, container);
+  expect_limit(findings, "the limit that the hook sets holds", kHookLimitMiB, program);
+  if (!program) return {};
+  findings.fact("largest allocation", number_of(*program, "largest_mib"), "MiB");
+  findings.fact("sum of 16-MiB allocations", number_of(*program, "pieces_mib"), "MiB");
+  return {};
+}
+
+}  // namespace
+
+Result<void> check_driver_limits_hook(const Trial& trial, Findings& findings) {
+  const auto node = inspect_node(trial);
+  if (!node) return node.error();
+  plugin::MemoryLimits limits(nvml_call_options(trial));
+  if (const auto works = limits.check(node->card.uuid); !works) {
+    findings.skip(works.error().message);
+    return {};
+  }
+  if (const std::string problem = problem_of_runc(trial); !problem.empty()) {
+    findings.skip("runc cannot run a container on this machine: " + problem);
+    return {};
+  }
+  const std::string socket = trial.scratch + "/limits.sock";
+  const Container container = container_with_hook(trial, *node, socket);
+  if (auto tried = expect_no_start(trial, container, socket, findings); !tried) return tried;
+  if (const auto folder = cgroup_folder("self"); !folder) {
+    findings.fact("a container whose limit is set", "(not tried: " + folder.error().message + ")");
+    return {};
+  }
+  return expect_limited(trial, container, socket, node->card.uuid, limits, findings);
+}
+
+}  // namespace mgpu::gpu_trial

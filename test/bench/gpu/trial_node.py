@@ -1,0 +1,185 @@
+"""A node with one card that consists of stand-ins, and the results of a trial on it."""
+
+import contextlib
+import json
+import os
+import pathlib
+import shutil
+import subprocess
+import tempfile
+
+CARD = "GPU-6d677075-0000-4000-8000-000000000001"
+DRIVER = "580.95.05"
+LIBRARIES = "usr/lib/x86_64-linux-gnu"
+# Much longer than any test takes, for busy machines.
+TIMEOUT_S = 240
+
+
+class Node:
+    """A node with one card: the device files, the libraries, and the results of NVML."""
+
+    folder = pathlib.Path()
+    stand_ins = pathlib.Path()
+
+    def __init__(self, nvml="fake_nvml_r615.so"):
+        self.path = pathlib.Path(tempfile.mkdtemp(prefix="mgpu-node."))
+        # Programs of other users in containers read it.
+        self.path.chmod(0o755)
+        self.root = self.path / "node"
+        self.results = self.path / "results"
+        self.libraries = self.root / LIBRARIES
+        self.libraries.mkdir(parents=True)
+        self.add_library("libcuda", Node.stand_ins / "libcuda.so.1")
+        self.add_library("libnvidia-ml", Node.stand_ins / nvml)
+        self.add_library("libnvidia-ptxjitcompiler", None)
+        (self.root / "usr/bin").mkdir()
+        shutil.copy(Node.stand_ins / "fake_container_smi", self.root / "usr/bin/nvidia-smi")
+        (self.root / "dev").mkdir()
+        for name in ("nvidia0", "nvidiactl", "nvidia-uvm", "nvidia-uvm-tools"):
+            os.mknod(self.root / "dev" / name, 0o020666, os.makedev(1, 3))
+        self.modprobe = self.path / "nvidia-modprobe"
+        self.set_program(self.modprobe, f"cp -a {self.root}/dev/nvidiactl {self.root}/dev/nvidia-uvm")
+        (self.root / "proc/driver/nvidia/gpus/0000:01:00.0").mkdir(parents=True)
+        (self.root / "proc/devices").write_text("Character devices:\n195 nvidia\n510 nvidia-uvm\n")
+        (self.root / "sys/fs/cgroup").mkdir(parents=True)
+        (self.root / "sys/fs/cgroup/cgroup.controllers").write_text("dmem\n")
+        self.cuda = self.path / "cuda"
+        self.cuda.mkdir()
+        self.set_nvml()
+
+    def remove(self):
+        shutil.rmtree(self.path)
+
+    def add_library(self, name, file):
+        versioned = self.libraries / f"{name}.so.{DRIVER}"
+        if file is None:
+            versioned.write_text("")
+        else:
+            shutil.copy(file, versioned)
+        (self.libraries / f"{name}.so.1").symlink_to(versioned.name)
+
+    def remove_library(self, name):
+        for file in self.libraries.glob(f"{name}.so.*"):
+            file.unlink()
+
+    def set_nvml(self, card="", more=""):
+        """Sets the results of NVML; fake_nvml.cc has the grammar."""
+        (self.path / "scenario").write_text(
+            f"driver {DRIVER}\nnvml 13.{DRIVER}\n"
+            f"card {CARD} minor=0 memory=143771 action=0 {card}\nv1_lists\n"
+            f"opens {self.root}/dev/nvidiactl\n{more}\n"
+        )
+
+    @staticmethod
+    def set_program(path, script):
+        path.write_text(f"#!/bin/sh\n{script}\n")
+        path.chmod(0o755)
+
+    def add_toolkit_spec(self, hook):
+        """Adds a CDI spec like that of NVIDIA's toolkit, which has no links, and its hook, a script."""
+        self.set_program(self.root / "usr/bin/hook", hook)
+        versioned = [f"/{LIBRARIES}/{file.name}" for file in self.libraries.glob(f"*.{DRIVER}")]
+        devices = [f"/dev/{name}" for name in ("nvidiactl", "nvidia-uvm", "nvidia-uvm-tools")]
+        hook = {"hookName": "createRuntime", "path": "/usr/bin/hook", "args": ["hook", DRIVER]}
+        edits = {
+            "deviceNodes": [{"path": path} for path in devices],
+            "mounts": [{"hostPath": path, "containerPath": path, "options": ["ro"]} for path in versioned],
+            "hooks": [hook],
+        }
+        (self.root / "etc/cdi").mkdir(parents=True)
+        spec = {"cdiVersion": "0.5.0", "kind": "nvidia.com/gpu", "devices": [], "containerEdits": edits}
+        (self.root / "etc/cdi/nvidia.json").write_text(json.dumps(spec))
+
+    def behaves(self, lines):
+        """Sets the behaviour of the driver; fake_cuda.cc has the grammar."""
+        (self.cuda / "behaviour").write_text(lines + "\n")
+
+    def daemon_behaves(self, lines):
+        """Sets the behaviour of MPS daemons; fake_mps_control.cc has the grammar."""
+        (self.cuda / "mps").write_text(lines + "\n")
+
+    def log(self):
+        file = self.path / "scenario.log"
+        return file.read_text().split("\n") if file.exists() else []
+
+    def modes(self):
+        """The changes of the compute mode."""
+        return [line for line in self.log() if line.startswith("set_mode")]
+
+    def command(self, *flags, control="fake_mps_control"):
+        return [
+            str(Node.folder / "run.sh"),
+            *("--nvml", str(self.libraries / "libnvidia-ml.so.1")),
+            *("--node-root", str(self.root)),
+            *("--mps-control", str(Node.stand_ins / control)),
+            *("--nvidia-smi", str(Node.stand_ins / "fake_nvidia_smi")),
+            *("--modprobe", str(self.modprobe)),
+            *("--stand-ins", str(self.path)),
+            *("--output", str(self.results)),
+            *("--measure", "100ms"),
+            *flags,
+        ]
+
+    def environment(self):
+        return {
+            **os.environ,
+            "MGPU_FAKE_NVML": str(self.path / "scenario"),
+            "MGPU_FAKE_NVML_LIBRARY": str(self.libraries / "libnvidia-ml.so.1"),
+            "MGPU_FAKE_CUDA": str(self.cuda),
+        }
+
+    def start(self, *flags, **how):
+        return subprocess.Popen(
+            self.command(*flags, **how),
+            env=self.environment(),
+            stdout=subprocess.PIPE,
+            stderr=subprocess.PIPE,
+            text=True,
+        )
+
+    def run(self, *flags, **how):
+        process = self.start(*flags, **how)
+        output, errors = process.communicate(timeout=TIMEOUT_S)
+        return Run(process.returncode, output, errors, self.results / "results.json")
+
+    def run_only(self, *checks, flags=(), **how):
+        return self.run(*(word for check in checks for word in ("--only", check)), *flags, **how)
+
+    def processes(self):
+        """Commands of processes that were started with this node's files."""
+        found = []
+        for process in pathlib.Path("/proc").glob("[0-9]*"):
+            with contextlib.suppress(OSError):
+                if str(self.path).encode() in (process / "environ").read_bytes():
+                    found.append((process / "cmdline").read_bytes())
+        return found
+
+
+class Run:
+    """The result of one trial."""
+
+    def __init__(self, code, output, errors, results):
+        self.code = code
+        self.output = output
+        self.errors = errors
+        self.json = json.loads(results.read_text()) if results.exists() else None
+
+    def check(self, name):
+        return next(check for check in self.json["checks"] if check["name"] == name)
+
+    def statuses(self):
+        return {check["name"]: check["status"] for check in self.json["checks"]}
+
+    def fact(self, check, name):
+        return next(f["value"] for f in self.check(check)["facts"] if f["fact"] == name)
+
+    def expectations(self, check):
+        """Returns whether each expectation held, by its sentence."""
+        return {e["expectation"]: e["held"] for e in self.check(check)["expectations"]}
+
+    def broken_names(self, check):
+        return [name for name, held in self.expectations(check).items() if not held]
+
+    def broken(self, check):
+        """Returns the details of the expectations that did not hold."""
+        return [e["detail"] for e in self.check(check)["expectations"] if not e["held"]]
