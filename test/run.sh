@@ -357,7 +357,7 @@ stage_faults() {
 faults() { python3 -B test/simulation/faults.py 2>&1 | tee "$1"; }
 
 prepare_gpu() {
-  build asan mgpu-gpu-trial mgpu-cuda-program gpu_stand_ins || return 1
+  build asan mgpu-gpu-trial mgpu-cuda-program mgpu-set-limits gpu_stand_ins || return 1
   step "build the folder of the trial" gpu_folder
 }
 

@@ -11,6 +11,7 @@
 #include "bench/gpu/nvidia_smi.h"
 #include "bench/gpu/trial.h"
 #include "common/base/result.h"
+#include "plugin/cards/memory_limits.h"
 
 namespace mgpu::gpu_trial {
 
@@ -78,6 +79,9 @@ double most_allocated(const RunningProgram& program);
 void expect_limit(Findings& findings, std::string_view what, std::int64_t mib,
                   const Result<RunningProgram>& program);
 
+// Returns false if the driver cannot limit cgroups on this machine, and skips the check. A driver
+// that has the functions and does not set a limit fails an expectation.
+bool has_driver_limits(plugin::MemoryLimits& limits, const CardUuid& card, Findings& findings);
 // The reason why runc cannot run containers on this machine; empty if it can.
 std::string problem_of_runc(const Trial& trial);
 // A container with this share of MPS, in which several programs run. Error: it does not start.

@@ -7,9 +7,12 @@
 #include <algorithm>
 #include <cerrno>
 #include <cstring>
+#include <fstream>
+#include <iterator>
 #include <memory>
 #include <string>
 #include <utility>
+#include <vector>
 
 #include "bench/gpu/checks/checks.h"
 #include "plugin/cards/memory_limits.h"
@@ -81,15 +84,29 @@ void try_two_programs(const Trial& trial, const NodeUnderTest& node, const Limit
 
 }  // namespace
 
+bool has_driver_limits(plugin::MemoryLimits& limits, const CardUuid& card, Findings& findings) {
+  if (const auto available = limits.available(); !available) {
+    findings.skip(available.error().message);
+    return false;
+  }
+  const auto works = limits.check(card);
+  if (works) return true;
+  std::ifstream file(limits.cgroup_root() + "/cgroup.controllers");
+  const std::vector<std::string> controllers(std::istream_iterator<std::string>(file), {});
+  if (std::ranges::find(controllers, "dmem") == controllers.end()) {
+    findings.skip(works.error().message);
+  } else {
+    findings.expect("the driver sets the limit of a cgroup", false, works.error().message);
+  }
+  return false;
+}
+
 Result<void> check_driver_limits(const Trial& trial, Findings& findings) {
   const auto node = inspect_node(trial);
   if (!node) return node.error();
   const CardUuid& card = node->card.uuid;
   plugin::MemoryLimits limits(nvml_call_options(trial));
-  if (const auto works = limits.check(card); !works) {
-    findings.skip(works.error().message);
-    return {};
-  }
+  if (!has_driver_limits(limits, card, findings)) return {};
   const auto cgroup =
       LimitedCgroup::make(fmt::format("{}/mgpu-gpu-limits-{}", limits.cgroup_root(), ::getpid()));
   if (!cgroup) return cgroup.error();

@@ -128,9 +128,10 @@ class Node:
             "MGPU_FAKE_CUDA": str(self.cuda),
         }
 
-    def start(self, *flags, **how):
+    def start(self, *flags, prefix=(), **how):
+        """`prefix` is a command that starts the trial."""
         return subprocess.Popen(
-            self.command(*flags, **how),
+            [*prefix, *self.command(*flags, **how)],
             env=self.environment(),
             stdout=subprocess.PIPE,
             stderr=subprocess.PIPE,

@@ -303,6 +303,39 @@ class FaultTest(TrialTest):
         name = "a container whose limit cannot be set does not start"
         self.assertIn(name, run.broken_names("driver-limits-hook"))
 
+    def run_hook_with_cgroup_v2(self):
+        """Runs the trial where it finds cgroup v2 alone, whatever this machine has."""
+        script = 'mount -t cgroup2 none /sys/fs/cgroup && exec "$@"'
+        prefix = ("unshare", "-m", "bash", "-c", script, "bash")
+        if subprocess.run([*prefix, "true"], capture_output=True).returncode != 0:
+            self.skipTest("cgroup v2 cannot be mounted here")
+        return self.node.run_only("driver-limits-hook", prefix=prefix)
+
+    def test_a_hook_that_sets_the_limit_of_a_container(self):
+        run = self.run_hook_with_cgroup_v2()
+        self.expect(run, driver_limits_hook="passed")
+        # The stand-in takes 500 MiB for a context.
+        self.assertEqual(run.fact("driver-limits-hook", "largest allocation"), 2048 - 500)
+
+    def test_a_driver_that_does_not_hold_the_limit_of_a_hook(self):
+        self.node.behaves("no-limit")
+        run = self.run_hook_with_cgroup_v2()
+        self.assertEqual(
+            run.broken_names("driver-limits-hook"), ["the limit that the hook sets holds"]
+        )
+
+    def test_a_driver_that_sets_another_limit(self):
+        self.node.set_nvml(more=f"readback {CARD} 4096")
+        run = self.node.run_only("driver-limits", "driver-limits-hook")
+        self.expect(run, driver_limits="FAILED", driver_limits_hook="FAILED")
+        self.assertIn("and is 4096 bytes", run.broken("driver-limits")[0])
+
+    def test_a_kernel_without_the_controller_of_the_limits(self):
+        (self.node.root / "sys/fs/cgroup/cgroup.controllers").write_text("memory\n")
+        self.node.set_nvml(more="fail nvmlDeviceSetMemoryLimits_v1 6")
+        run = self.node.run_only("driver-limits", "driver-limits-hook")
+        self.expect(run, driver_limits="skipped", driver_limits_hook="skipped")
+
     def test_a_hook_that_does_not_reach_the_device_plugin(self):
         run = self.node.run_only(
             "driver-limits-hook", flags=["--folder", str(self.folder_with_hook("exit 1"))]
