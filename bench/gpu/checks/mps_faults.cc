@@ -133,7 +133,7 @@ Result<std::string> wait_for_failure(RunningProgram& program) {
     const auto progress = program.next("progress", kProgressTimeout);
     if (!progress && !program.is_alive()) return progress.error().message;
   }
-  return error("it still computes");
+  return error("it did not end in time");
 }
 
 bool is_listed(const CardWithMps& card, pid_t pid) {

@@ -14,6 +14,7 @@
 //   no-mps                     programs run outside of MPS, as if there were no daemon
 //   no-read-only-pipe          clients of MPS fail if their pipe directory is read-only
 //   no-exclusive               EXCLUSIVE_PROCESS, which fake_nvml.cc sets, has no effect
+//   stays-exclusive            another mode that it sets afterwards has none
 //   hang <function>            the function hangs while the file has this line
 //   fail <function> <code>     the function returns this code
 //   crash <function>           the function ends the program with SIGSEGV
@@ -266,7 +267,9 @@ bool is_excluded(const Process& p) {
   std::ifstream modes(variable("MGPU_FAKE_NVML") + ".mode");
   std::string uuid;
   int last = 0;
-  for (int mode = 0; modes >> uuid >> mode;) last = mode;
+  for (int mode = 0; modes >> uuid >> mode;) {
+    last = behaviour("stays-exclusive") ? std::max(last, mode) : mode;
+  }
   return last == 3;
 }
 

@@ -456,6 +456,13 @@ class FaultTest(TrialTest):
             ["a program outside of MPS gets no context while the card is exclusive"],
         )
 
+    def test_an_exclusive_mode_that_is_restored_without_effect(self):
+        self.node.behaves("stays-exclusive")
+        run = self.node.run_only("mps-exclusive", flags=["--exclusive"])
+        self.assertEqual(
+            run.broken_names("mps-exclusive"), ["a program outside of MPS computes afterwards"]
+        )
+
     def test_a_compute_mode_that_cannot_be_set(self):
         self.node.set_nvml(more=f"keep_mode {CARD}")
         run = self.node.run_only("mps-exclusive", flags=["--exclusive"])
@@ -464,6 +471,8 @@ class FaultTest(TrialTest):
     def test_what_exclusive_mode_does_and_puts_it_back(self):
         run = self.node.run_only("mps-exclusive", flags=["--exclusive"])
         self.expect(run, mps_exclusive="passed", settings="passed")
+        refusal = run.fact("mps-exclusive", "a program outside of MPS")
+        self.assertIn("CUDA_ERROR_DEVICE_UNAVAILABLE", refusal)
         self.assertEqual(self.node.modes(), ["set_mode 3", "set_mode 0"])
 
 
