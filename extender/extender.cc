@@ -361,7 +361,8 @@ Readiness Extender::readiness() const {
   if (!has_certificates()) out.waiting_for.push_back("secret " + certificates_->name());
   for (const Watched* watched : watched_) {
     if (!watched->listed()) {
-      (watched == &watched_budgets_ ? out.without : out.waiting_for).emplace_back(watched->name());
+      const bool needed = watched == &watched_nodes_ || watched == &watched_pods_;
+      (needed ? out.waiting_for : out.without).emplace_back(watched->name());
     }
     if (watched->unreadable() > 0) out.unreadable[watched->name()] = watched->unreadable();
     if (watched->problem().empty()) continue;
@@ -380,7 +381,6 @@ void Extender::update_metrics() {
   for (const Watched* watched : watched_) {
     probe_.watch_silence(watched->name(), watched->silent_for());
   }
-  probe_.watch_silence(watched_nominations_.name(), watched_nominations_.silent_for());
 }
 
 }  // namespace mgpu::extender

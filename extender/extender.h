@@ -155,7 +155,8 @@ class Extender {
   Watched watched_budgets_;
   // Verbs do not wait for it: without it, cards are only not kept for pods that preempt.
   Watched watched_nominations_;
-  const std::array<Watched*, 3> watched_ = {&watched_nodes_, &watched_pods_, &watched_budgets_};
+  const std::array<Watched*, 4> watched_ = {&watched_nodes_, &watched_pods_, &watched_budgets_,
+                                            &watched_nominations_};
   ClusterEvents cluster_events_{ledger_, transport_, lease_.identity(),
                                 [this] { return may_decide(); }};
   AsioExecutor inspections_;   // for the views of /inspect alone

@@ -3,7 +3,6 @@
 #include <utility>
 
 #include "common/base/log.h"
-#include "common/kube/limits.h"
 
 namespace mgpu::extender {
 
@@ -19,11 +18,8 @@ void Watched::restart() {
 }
 
 void Watched::note_unreadable(const std::string& why) {
-  ++unreadable_;
   probe_.unreadable_object(name_);
-  if (unreadable_logged_.size() >= kube::kUnreadableRemembered) unreadable_logged_.clear();
-  if (!unreadable_logged_.insert(why).second) return;
-  log_warn("object from the API server is ignored", {{"problem", why}});
+  if (unreadable_.note(why)) log_warn("object from the API server is ignored", {{"problem", why}});
 }
 
 std::string Watched::problem() const {

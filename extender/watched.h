@@ -7,12 +7,12 @@
 #include <atomic>
 #include <cstdint>
 #include <functional>
-#include <set>
 #include <string>
 #include <utility>
 
 #include "common/base/mutex.h"
 #include "common/kube/reflector.h"
+#include "common/kube/unreadable_objects.h"
 #include "extender/probe.h"
 
 namespace mgpu::extender {
@@ -47,7 +47,7 @@ class Watched {
   // Counts an object that cannot be used, and logs each reason once. On the executor.
   void note_unreadable(const std::string& why);
   // How many times note_unreadable() was called. Any thread.
-  std::uint64_t unreadable() const { return unreadable_; }
+  std::uint64_t unreadable() const { return unreadable_.count(); }
   // The sentence of the last failure; empty once the API server has answered since.
   std::string problem() const;
 
@@ -61,13 +61,11 @@ class Watched {
   Probe& probe_;
   const Events events_;
   std::atomic<bool> listed_ = false;
-  std::atomic<std::uint64_t> unreadable_ = 0;
+  kube::UnreadableObjects unreadable_;
   mutable Mutex mutex_;
   std::string problem_ MGPU_GUARDED_BY(mutex_);
   Instant problem_at_ MGPU_GUARDED_BY(mutex_){};
-  // On the executor.
-  std::set<std::string> unreadable_logged_;
-  bool failing_ = false;
+  bool failing_ = false;       // on the executor
   kube::Reflector reflector_;  // ends first: its handlers use the others
 };
 

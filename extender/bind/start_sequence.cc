@@ -88,10 +88,12 @@ void StartSequence::list_pending() {
             client_.executor().post(callbacks_.wrap(
                 [this, named = std::move(named)]() mutable { on_pending(std::move(named)); }));
           }};
-  lister_.emplace("pending pods", kube::unbound_pods(), transport_, std::move(consumer),
-                  kube::ReflectorHandlers{.on_problem = [this](const std::string& sentence) {
-                    note_problem(sentence);
-                  }});
+  lister_.emplace(
+      "pending pods", kube::unbound_pods(), transport_, std::move(consumer),
+      kube::ReflectorHandlers{
+          .on_problem = [this](const std::string& sentence) { note_problem(sentence); },
+          .on_unreadable = [this](const std::string& sentence) { note_problem(sentence); },
+      });
   lister_->start();
 }
 

@@ -72,12 +72,16 @@ void LeaderElection::watch() {
       .apply = [this](const kube::Lease& lease) { observe(lease); },
       .remove = [this](const kube::Lease&) { observe(std::nullopt); },
       .relist =
-          [this](const std::vector<kube::Lease>& leases, bool) {
-            observe(leases.empty() ? std::nullopt : std::optional(leases.front()));
+          [this](const std::vector<kube::Lease>& leases, bool complete) {
+            if (!leases.empty()) return observe(leases.front());
+            // A Lease that cannot be read exists, and may have a holder.
+            if (complete) observe(std::nullopt);
           }};
   watch_.emplace("lease " + name(), kube::one_lease(lease_), transport_, std::move(consumer),
                  kube::ReflectorHandlers{
-                     .on_problem = [this](const std::string& why) { events_.on_problem(why); }});
+                     .on_problem = [this](const std::string& why) { events_.on_problem(why); },
+                     .on_unreadable = [this](const std::string& why) { events_.on_problem(why); },
+                 });
   watch_->start();
 }
 

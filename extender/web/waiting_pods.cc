@@ -8,6 +8,7 @@
 #include <utility>
 #include <vector>
 
+#include "common/base/log.h"
 #include "common/base/text.h"
 #include "common/contract/gpu_request.h"
 #include "common/kube/json_value.h"
@@ -96,6 +97,9 @@ void WaitingPods::follow() {
     const MutexLock lock(mutex_);
     problem_ = cut(problem);
     ++version_;
+  };
+  handlers.on_unreadable = [this](const std::string& why) {
+    if (unreadable_.note(why)) log_warn("waiting pod is not shown", {{"problem", why}});
   };
   reflector_ = std::make_unique<kube::Reflector>("waiting pods", kube::unbound_pods(), transport_,
                                                  consumer(), std::move(handlers));

@@ -13,6 +13,7 @@
 #include "common/contract/contract.h"
 #include "common/kube/reflector.h"
 #include "common/kube/transport.h"
+#include "common/kube/unreadable_objects.h"
 
 namespace mgpu::extender {
 
@@ -62,6 +63,7 @@ class WaitingPods {
   std::string problem_ MGPU_GUARDED_BY(mutex_);
   // By uid. Null: a pod over the limit.
   std::map<std::string, std::shared_ptr<const Pod>> pods_ MGPU_GUARDED_BY(mutex_);
+  kube::UnreadableObjects unreadable_;
   std::unique_ptr<kube::Reflector> reflector_;  // ends first
 };
 

@@ -309,6 +309,7 @@ Readiness Agent::readiness() const {
   }
   readiness.failing = !pods_.problem().empty();
   if (pods_.unreadable() > 0) readiness.unreadable["pods"] = pods_.unreadable();
+  if (publisher_.unreadable() > 0) readiness.unreadable["nodes"] = publisher_.unreadable();
   return readiness;
 }
 
@@ -320,6 +321,7 @@ void Agent::update_metrics() {
   status.ready = ready();
   status.events_dropped = events_.dropped();
   status.unreadable_pods = pods_.unreadable();
+  status.unreadable_nodes = publisher_.unreadable();
   status.mps = isolation_.mps_states();
   status.exclusive = isolation_.exclusive_cards(inventory_.state().found.cards);
   if (const auto chosen = isolation_.chosen(); chosen != IsolationMode::kAuto) {

@@ -27,6 +27,7 @@ class AgentMetrics {
     bool ready = false;
     std::uint64_t events_dropped = 0;
     std::uint64_t unreadable_pods = 0;
+    std::uint64_t unreadable_nodes = 0;
     std::vector<MpsState> mps;
     std::map<CardUuid, bool> exclusive;       // empty: no card is to be
     std::optional<AccessReport> access;       // not set before the first check

@@ -185,10 +185,8 @@ void Pods::remove(const PodUid& uid) {
 }
 
 void Pods::on_unreadable(const std::string& problem) {
-  ++unreadable_;
-  if (logged_unreadable_.size() >= kube::kUnreadableRemembered) logged_unreadable_.clear();
-  if (!logged_unreadable_.insert(problem).second) return;
-  log_warn("pod from the API server skipped", {{"problem", problem}});
+  if (unreadable_.note(problem))
+    log_warn("pod from the API server skipped", {{"problem", problem}});
 }
 
 void Pods::on_problem(const std::string& problem) {

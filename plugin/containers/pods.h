@@ -6,7 +6,6 @@
 #include <functional>
 #include <map>
 #include <optional>
-#include <set>
 #include <string>
 #include <string_view>
 #include <vector>
@@ -15,6 +14,7 @@
 #include "common/base/mutex.h"
 #include "common/kube/client.h"
 #include "common/kube/reflector.h"
+#include "common/kube/unreadable_objects.h"
 
 namespace mgpu::plugin {
 
@@ -41,7 +41,7 @@ class Pods {
   // Why the pods cannot be watched at present, or empty.
   std::string problem() const;
   // Number of objects that were skipped because they could not be read.
-  std::uint64_t unreadable() const { return unreadable_; }
+  std::uint64_t unreadable() const { return unreadable_.count(); }
 
   std::optional<kube::Pod> find(const PodRef& pod) const;
   std::optional<kube::Pod> find(const PodUid& uid) const;
@@ -79,8 +79,7 @@ class Pods {
   Executor& executor_;
   kube::Client client_;
   std::atomic<bool> listed_ = false;
-  std::atomic<std::uint64_t> unreadable_ = 0;
-  std::set<std::string> logged_unreadable_;  // on the executor
+  kube::UnreadableObjects unreadable_;
   mutable Mutex mutex_;
   std::map<PodUid, kube::Pod> pods_ MGPU_GUARDED_BY(mutex_);
   std::map<PodRef, PodUid> uids_ MGPU_GUARDED_BY(mutex_);

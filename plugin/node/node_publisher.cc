@@ -40,7 +40,10 @@ NodePublisher::NodePublisher(NodeName node, Contract contract, kube::Transport& 
       now_(now ? std::move(now) : std::function<std::string()>(utc_now)),
       reflector_("node " + node_name_.str(), kube::one_node(node_name_), transport, consumer(),
                  {.on_problem = [this](const auto& why) { report_once(read_problems_, why); },
-                  .on_unreadable = [this](const auto& why) { report_once(read_problems_, why); }}) {
+                  .on_unreadable =
+                      [this](const auto& why) {
+                        if (unreadable_.note(why)) on_problem_(why);
+                      }}) {
   reflector_.start();
 }
 

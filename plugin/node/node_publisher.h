@@ -25,6 +25,7 @@
 #include "common/contract/contract.h"
 #include "common/kube/reflector.h"
 #include "common/kube/transport.h"
+#include "common/kube/unreadable_objects.h"
 #include "plugin/allocation/node_use.h"
 
 namespace mgpu::plugin {
@@ -65,6 +66,8 @@ class NodePublisher {
   bool node_missing() const { return missing_; }
   // The node has the label mgpu-release-driver with the value "true". Any thread.
   bool release_requested() const { return release_requested_; }
+  // How many times the Node object could not be read. Any thread.
+  std::uint64_t unreadable() const { return unreadable_.count(); }
   // The labels of the node as last read; none before. Any thread.
   std::optional<kube::StringMap> labels() const;
 
@@ -128,6 +131,7 @@ class NodePublisher {
   Backoff failures_;
   Backoff corrections_;
   Instant correction_allowed_{};
+  kube::UnreadableObjects unreadable_;
   std::set<std::string> read_problems_;  // reported; the same for writes below
   std::set<std::string> write_problems_;
   CallbackGuard callbacks_;

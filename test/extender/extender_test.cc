@@ -402,7 +402,7 @@ TEST_F(ExtenderTest, IsNotReadyWhileTheApiServerDoesNotAnswer) {
   EXPECT_EQ(body["waiting_for"][0], "check of preconditions");
   EXPECT_EQ(body["waiting_for"][1], "nodes");
   EXPECT_EQ(body["waiting_for"][2], "pods");
-  EXPECT_EQ(body["without"], Json({"poddisruptionbudgets"}));
+  EXPECT_EQ(body["without"], Json({"poddisruptionbudgets", "nominatedpods"}));
   EXPECT_THAT(body["api_server"].get<std::string>(), testing::StartsWith("no answer for "));
   EXPECT_FALSE(extender->ready());
   EXPECT_EQ(get("/healthz").status, 200);

@@ -16,6 +16,7 @@ namespace {
 using kube::Fault;
 using std::chrono::milliseconds;
 using std::chrono::seconds;
+using testing::Contains;
 using testing::ElementsAre;
 using testing::HasSubstr;
 using testing::IsEmpty;
@@ -109,6 +110,17 @@ TEST_F(LeaderElectionTest, ACandidateNamesEachOtherHolderOnce) {
   executor.advance(seconds(5));
   EXPECT_THAT(b.holders, ElementsAre("a", "c"));
   EXPECT_THAT(a.holders, IsEmpty());
+}
+
+// No API server stores such a Lease; one that is too long to be read looks the same.
+TEST_F(LeaderElectionTest, ALeaseThatCannotBeReadIsReportedAndNotTaken) {
+  kube::Request create = kube::create_lease({.ref = kLease, .resource_version = {}, .holder = "c"});
+  create.body.replace(create.body.find("\"c\""), 3, "[7]");
+  ASSERT_TRUE(server.call(create).ok());
+  add(a, "a");
+  executor.advance(seconds(60));
+  EXPECT_EQ(a.taken, 0);
+  EXPECT_THAT(a.problems, Contains(HasSubstr("mgpu-extender cannot be read: spec.holderIdentity")));
 }
 
 TEST_F(LeaderElectionTest, AFollowerThatEndsChangesNothing) {

@@ -395,6 +395,7 @@ TEST_F(NodePublisherTest, DoesNotTreatAnUnreadableNodeAsMissing) {
   EXPECT_FALSE(publisher_->settled());
   EXPECT_THAT(problems_, Each(HasSubstr("node n1: n1 cannot be read: spec.unschedulable must be")));
   EXPECT_THAT(problems_, SizeIs(2));
+  EXPECT_EQ(publisher_->unreadable(), 1U);
   server_.merge("/api/v1/nodes/n1", {{"spec", {{"unschedulable", nullptr}}}});
   server_.run();
   expect_on_node(four_cards());
