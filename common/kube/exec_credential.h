@@ -27,7 +27,4 @@ std::string exec_info(const Config& config, std::string_view ca_pem, bool intera
 // ExecCredential of this API version, no credential, a certificate without a key, an invalid time.
 Result<ExecCredential> read_exec_credential(std::string_view json, std::string_view api_version);
 
-// "2026-01-02T03:04:05Z", with an optional fraction, which is cut, and "+01:00" instead of "Z".
-std::optional<std::chrono::sys_seconds> read_rfc3339(std::string_view text);
-
 }  // namespace mgpu::kube

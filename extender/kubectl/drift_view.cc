@@ -4,6 +4,7 @@
 #include <tuple>
 #include <utility>
 
+#include "common/base/rfc3339.h"
 #include "common/base/utc_text.h"
 #include "extender/kubectl/age.h"
 #include "extender/kubectl/doctor/read_facts.h"
@@ -42,7 +43,7 @@ DriftItem plugin_item(const Json& from, const std::string& node) {
   item.container = member_text(from, "container");
   if (from.contains("card")) item.card = from.at("card").get<std::int64_t>();
   item.uuid = member_text(from, "uuid");
-  item.since = parse_time(member_text(from, "since"));
+  item.since = read_rfc3339(member_text(from, "since"));
   item.message = member_text(from, "message");
   item.from_plugin = true;
   return item;

@@ -6,6 +6,7 @@
 #include <map>
 #include <utility>
 
+#include "common/base/rfc3339.h"
 #include "common/base/text.h"
 #include "common/kube/object_json.h"
 #include "common/kube/pod_owner.h"
@@ -114,7 +115,7 @@ class WasteVerb final : public Verb {
       return {};
     }
     if (auto checked = check_matcher(matcher_); !checked) return checked;
-    if (!until_.empty() && !parse_time(until_)) {
+    if (!until_.empty() && !read_rfc3339(until_)) {
       return error("--until must be a time such as 2026-01-02T03:04:05Z, found " +
                    in_quotes(until_));
     }
@@ -125,7 +126,7 @@ class WasteVerb final : public Verb {
     if (prometheus_.url.empty()) {
       return collect_from_plugins(**cluster, access_, plugins_, mgpu_namespace_);
     }
-    const Time until = parse_time(until_).value_or(clock_now());
+    const Time until = read_rfc3339(until_).value_or(clock_now());
     const auto since = std::chrono::duration_cast<std::chrono::seconds>(since_);
     return collect_from_prometheus(
         prometheus_, use_scope(until, since, choice_.all ? "" : name_space, matcher_));

@@ -8,7 +8,7 @@
 
 #include "common/base/log.h"
 #include "common/base/mutex.h"
-#include "common/kube/exec_credential.h"
+#include "common/base/rfc3339.h"
 #include "common/kube/json_value.h"
 #include "common/kube/limits.h"
 #include "common/kube/object_json.h"
@@ -102,7 +102,7 @@ Result<Pods::WatchedPod> Pods::read(std::string_view json) {
   const auto read_metadata = [&watched](kube::JsonValue& metadata) {
     std::string time;
     metadata.read({{"deletionTimestamp", time}});
-    watched.deletion_time = kube::read_rfc3339(time);
+    watched.deletion_time = read_rfc3339(time);
   };
   const auto read_root = [&read_metadata](kube::JsonValue& root) {
     root.read({{"metadata", read_metadata}});

@@ -7,13 +7,14 @@
 #include <string>
 #include <string_view>
 
+#include "common/base/rfc3339.h"
 #include "common/kube/token_source.h"
 #include "test/fuzz/fuzz.h"
 
 namespace mgpu::fuzz {
 
 MGPU_FUZZER(exec_credential) {
-  const auto time = kube::read_rfc3339(input);
+  const auto time = read_rfc3339(input);
   expect(!time || input.size() >= std::string_view("2026-01-02T03:04:05Z").size(), "a whole time");
   const auto read = kube::read_exec_credential(input, "client.authentication.k8s.io/v1");
   if (!read) {

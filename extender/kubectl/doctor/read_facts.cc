@@ -4,6 +4,7 @@
 #include <charconv>
 #include <functional>
 
+#include "common/base/rfc3339.h"
 #include "common/base/text.h"
 #include "common/kube/json_value.h"
 #include "common/kube/object_json.h"
@@ -31,20 +32,6 @@ kube::JsonField object(std::string_view name, std::function<void(JsonValue&)> re
             if (value.kind() == JsonValue::Kind::kNull) return;
             read(value);
           }};
-}
-
-bool take_digits(std::string_view& text, std::size_t count, int& number) {
-  if (text.size() < count) return false;
-  const auto [stop, failure] = std::from_chars(text.data(), text.data() + count, number);
-  if (failure != std::errc() || stop != text.data() + count || text.starts_with('-')) return false;
-  text.remove_prefix(count);
-  return true;
-}
-
-bool take_character(std::string_view& text, char c) {
-  if (!text.starts_with(c)) return false;
-  text.remove_prefix(1);
-  return true;
 }
 
 // "registry:5000/mgpu-extender:0.1.0@sha256:..." has the tag "0.1.0".
@@ -86,30 +73,6 @@ void read_program_status(JsonValue& status, ProgramPod& pod) {
 }
 
 }  // namespace
-
-std::optional<Time> parse_time(std::string_view text) {
-  int year = 0;
-  int month = 0;
-  int day = 0;
-  int hour = 0;
-  int minute = 0;
-  int second = 0;
-  const bool good =
-      take_digits(text, 4, year) && take_character(text, '-') && take_digits(text, 2, month) &&
-      take_character(text, '-') && take_digits(text, 2, day) && take_character(text, 'T') &&
-      take_digits(text, 2, hour) && take_character(text, ':') && take_digits(text, 2, minute) &&
-      take_character(text, ':') && take_digits(text, 2, second);
-  if (!good) return std::nullopt;
-  if (take_character(text, '.')) {
-    text.remove_prefix(std::min(text.find_first_not_of("0123456789"), text.size()));
-  }
-  const std::chrono::year_month_day date(std::chrono::year(year),
-                                         std::chrono::month(static_cast<unsigned>(month)),
-                                         std::chrono::day(static_cast<unsigned>(day)));
-  if (text != "Z" || !date.ok() || hour > 23 || minute > 59 || second > 60) return std::nullopt;
-  return std::chrono::sys_days(date) + std::chrono::hours(hour) + std::chrono::minutes(minute) +
-         std::chrono::seconds(second);
-}
 
 Result<Version> read_server_version(std::string_view json) {
   const auto text = filled<std::string>(json, {}, [](JsonValue& root, std::string& version) {
@@ -160,7 +123,7 @@ Result<LeaseFacts> read_lease_facts(std::string_view json) {
                  {"leaseDurationSeconds", duration},
                  {"renewTime", renewed}});
       if (duration > 0) lease.duration_seconds = duration;
-      lease.renewed = parse_time(renewed);
+      lease.renewed = read_rfc3339(renewed);
     })});
   });
 }
@@ -237,7 +200,7 @@ Result<GpuPod> read_gpu_pod(std::string_view json) {
     const auto metadata = [&into](JsonValue& value) {
       std::string created;
       value.read({{"creationTimestamp", created}});
-      into.created = parse_time(created);
+      into.created = read_rfc3339(created);
     };
     const auto condition = [&into](JsonValue& one) {
       kube::Condition read;

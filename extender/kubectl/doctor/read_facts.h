@@ -11,9 +11,6 @@
 
 namespace mgpu::kubectl {
 
-// "2026-01-02T03:04:05Z", with or without a fraction of a second.
-std::optional<Time> parse_time(std::string_view text);
-
 // Errors of all: the text is not JSON; a member has a wrong type.
 Result<Version> read_server_version(std::string_view json);
 Result<ProgramPod> read_program_pod(std::string_view json);

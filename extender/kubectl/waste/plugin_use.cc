@@ -7,6 +7,7 @@
 #include <cmath>
 #include <utility>
 
+#include "common/base/rfc3339.h"
 #include "extender/kubectl/doctor/read_facts.h"
 #include "extender/kubectl/inspected.h"
 #include "extender/kubectl/limits.h"
@@ -96,8 +97,8 @@ Result<void> add_account(const std::string& body, UseFacts& facts) {
   }
   const auto account = read_answer<UseFacts>("/use of the device plugin", [&] {
     UseFacts read;
-    widen(parse_time(answer.at("since").get<std::string>()),
-          parse_time(text_or_empty(answer, "now")), read);
+    widen(read_rfc3339(answer.at("since").get<std::string>()),
+          read_rfc3339(text_or_empty(answer, "now")), read);
     for (const Json& item : answer.at("items")) {
       if (read.shares.size() == kUseItemsMax) {
         ++read.left_out;

@@ -6,6 +6,7 @@
 
 #include <nlohmann/json.hpp>
 
+#include "common/base/rfc3339.h"
 #include "extender/kubectl/doctor/read_facts.h"
 #include "extender/kubectl/limits.h"
 #include "test/extender/kubectl/fake_kubectl.h"
@@ -82,7 +83,7 @@ std::vector<std::string> kinds_of(const std::vector<DriftItem>& items) {
 }
 
 Time noon() {
-  return *parse_time("2026-01-01T12:00:00Z");
+  return *read_rfc3339("2026-01-01T12:00:00Z");
 }
 
 TEST(DriftView, IsPrintedInEveryFormat) {

@@ -4,6 +4,7 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
+#include "common/base/rfc3339.h"
 #include "extender/kubectl/doctor/read_facts.h"
 #include "test/extender/kubectl/golden_view.h"
 
@@ -107,7 +108,7 @@ std::vector<PodRow> some_pods() {
 }
 
 Time noon() {
-  return *parse_time("2026-01-01T12:00:00Z");
+  return *read_rfc3339("2026-01-01T12:00:00Z");
 }
 
 TEST(NodesView, IsPrintedInEveryFormat) {

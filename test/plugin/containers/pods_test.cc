@@ -7,7 +7,7 @@
 #include <utility>
 
 #include "common/base/log.h"
-#include "common/kube/exec_credential.h"
+#include "common/base/rfc3339.h"
 #include "test/plugin/support/gpu_objects.h"
 #include "test/plugin/support/pod_api.h"
 #include "test/plugin/support/scripted_parts.h"
@@ -153,8 +153,7 @@ TEST_F(PodsTest, AShorterGracePeriodBeginsAnew) {
 TEST_F(PodsTest, ADeletionThatIsFoundInAListEndsAtItsTimestamp) {
   api_.create("a", kOne);
   delete_pod("a");
-  const auto end =
-      kube::read_rfc3339(api_.pod("a")["metadata"]["deletionTimestamp"].get<std::string>());
+  const auto end = read_rfc3339(api_.pod("a")["metadata"]["deletionTimestamp"].get<std::string>());
   ASSERT_TRUE(end.has_value());
   const auto ends_at = [&](seconds left) {
     Pods pods(NodeName("n1"), api_.transport(), [&] { return *end - left; });

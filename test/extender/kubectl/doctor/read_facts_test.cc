@@ -13,17 +13,6 @@ using testing::HasSubstr;
 using testing::IsEmpty;
 using testing::Pair;
 
-TEST(ReadFacts, ReadTimes) {
-  EXPECT_EQ(parse_time("1970-01-01T00:01:40Z"), Time(seconds(100)));
-  EXPECT_EQ(parse_time("1970-01-01T00:01:40.123456Z"), Time(seconds(100)));
-  EXPECT_EQ(parse_time("2024-02-29T00:00:00Z"), Time(seconds(1'709'164'800)));
-  for (const char* bad : {"", "1970-01-01", "1970-13-01T00:00:00Z", "2023-02-29T00:00:00Z",
-                          "1970-01-01T24:00:00Z", "1970-01-01T00:00:00+01:00",
-                          "-970-01-01T00:00:00Z", "1970-01-01T00:00:00", "1970-01-01T00:-1:00Z"}) {
-    EXPECT_EQ(parse_time(bad), std::nullopt) << bad;
-  }
-}
-
 TEST(ReadFacts, ReadTheVersionOfTheServer) {
   const auto version = read_server_version(R"({"major": "1", "gitVersion": "v1.29.4-gke.10"})");
   ASSERT_TRUE(version);

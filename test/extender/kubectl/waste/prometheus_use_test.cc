@@ -5,6 +5,7 @@
 
 #include <cmath>
 
+#include "common/base/rfc3339.h"
 #include "common/base/utc_text.h"
 #include "extender/kubectl/doctor/read_facts.h"
 #include "extender/kubectl/waste/limits.h"
@@ -24,7 +25,7 @@ using testing::Optional;
 using testing::SizeIs;
 
 Time at(const char* text) {
-  return *parse_time(text);
+  return *read_rfc3339(text);
 }
 
 UseScope day_scope() {

@@ -6,6 +6,7 @@
 
 #include <limits>
 
+#include "common/base/rfc3339.h"
 #include "extender/kubectl/doctor/read_facts.h"
 #include "extender/kubectl/waste/csv.h"
 #include "test/extender/kubectl/golden_view.h"
@@ -43,8 +44,8 @@ MeasuredShare measured_share(const std::string& name_space, const std::string& p
 UseFacts some_facts() {
   UseFacts facts;
   facts.from_prometheus = true;
-  facts.since = parse_time("2026-01-01T00:00:00Z");
-  facts.until = parse_time("2026-01-02T00:00:00Z");
+  facts.since = read_rfc3339("2026-01-01T00:00:00Z");
+  facts.until = read_rfc3339("2026-01-02T00:00:00Z");
   facts.step = std::chrono::seconds(15);
   MeasuredShare first = measured_share("team-b", "web-7d9c-x");
   first.owner_kind = "Deployment";
@@ -160,11 +161,11 @@ TEST(SourceText, NamesTheOldestAndTheNewestAccount) {
   UseFacts facts;
   EXPECT_EQ(source_text(facts), "No device plugin has an account of the use.");
   facts.accounts = 1;
-  facts.since = facts.since_newest = parse_time("2026-01-01T00:00:00Z");
+  facts.since = facts.since_newest = read_rfc3339("2026-01-01T00:00:00Z");
   EXPECT_EQ(source_text(facts),
             "From the accounts of 1 device plugin, since 2026-01-01T00:00:00Z.");
   facts.accounts = 2;
-  facts.since_newest = parse_time("2026-01-02T00:00:00Z");
+  facts.since_newest = read_rfc3339("2026-01-02T00:00:00Z");
   facts.left_out = 1'200;
   EXPECT_EQ(source_text(facts),
             "From the accounts of 2 device plugins, since 2026-01-01T00:00:00Z (the newest since "
@@ -197,9 +198,9 @@ TEST(Csv, ARowBeginsWithTheAccountsOfItsShares) {
   UseFacts facts = some_facts();
   facts.from_prometheus = false;
   MeasuredShare share = measured_share("a", "p");
-  share.since = parse_time("2026-01-01T07:00:00Z");
+  share.since = read_rfc3339("2026-01-01T07:00:00Z");
   MeasuredShare older = share;
-  older.since = parse_time("2026-01-01T05:00:00Z");
+  older.since = read_rfc3339("2026-01-01T05:00:00Z");
   const auto csv = [&](const std::vector<MeasuredShare>& shares) {
     return waste_csv(waste_rows(shares, WasteBy::kPod, kMargin), facts);
   };
