@@ -287,6 +287,14 @@ std::vector<MpsState> Isolation::mps_states() const {
   return mps_->states();
 }
 
+Result<void> Isolation::before_start(const Record& record) {
+  const Mps* const daemons = mps();
+  if (daemons != nullptr && is_part_of_one_card(record)) {
+    if (auto ready = daemons->ready(record.cards.front().uuid); !ready) return ready;
+  }
+  return exclusive_.before_start(record);
+}
+
 void Isolation::follow_modes(const std::vector<FoundCard>& found, bool released) {
   const auto daemon_responds = [daemons = mps()](const CardUuid& card) {
     return daemons != nullptr && daemons->ready(card);

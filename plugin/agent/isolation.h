@@ -88,9 +88,10 @@ class Isolation {
   const LimitHook* limit_hook() const;
   // Empty unless MPS enforces the shares. Any thread.
   std::vector<MpsState> mps_states() const;
-  // Sets the compute modes of the cards of a container that is about to start. Errors: it must not
-  // start; one sentence. Blocks while the driver does. Any thread.
-  Result<void> before_start(const Record& record) { return exclusive_.before_start(record); }
+  // Checks the MPS daemon of the card of a container that is about to start, and sets the compute
+  // modes of its cards. Errors: it must not start; one sentence. Blocks while the driver does. Any
+  // thread.
+  Result<void> before_start(const Record& record);
   // Whether containers with parts of several cards do not start. Any thread.
   bool makes_exclusive() const { return exclusive_.enabled(); }
   // Corrects the compute modes of cards, again and again. `found`: as last read. Blocks while the

@@ -61,11 +61,8 @@ void Mps::set_cards(const std::vector<CardUuid>& cards) {
   if (clients_) clients_thread_ = std::thread([this] { run_clients(); });
 }
 
-Result<Edits> Mps::edits(const Record& record) const {
-  if (!is_part_of_one_card(record)) return Edits();
-  Edits edits = mps_edits(options_, record);
-  if (auto up = ready(record.cards.front().uuid); !up) return up.error();
-  return edits;
+Edits Mps::edits(const Record& record) const {
+  return is_part_of_one_card(record) ? mps_edits(options_, record) : Edits();
 }
 
 Result<void> Mps::ready(const CardUuid& card) const {

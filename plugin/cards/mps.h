@@ -51,9 +51,9 @@ class Mps {
   // of other cards are drained: they quit once they have no clients.
   void set_cards(const std::vector<CardUuid>& cards);
   // The edits that enforce a part of one card (mps_edits()). Empty for 100 % of a card, which no
-  // other container uses, and for several cards, because a process can use one daemon only. Errors:
-  // the daemon of the card does not respond now; one sentence.
-  Result<Edits> edits(const Record& record) const;
+  // other container uses, and for several cards, because a process can use one daemon only. They do
+  // not depend on whether the daemon runs: a container may start only if it does, see ready().
+  Edits edits(const Record& record) const;
   // Probes the daemon of the card. Errors: one sentence why it does not run.
   Result<void> ready(const CardUuid& card) const;
   std::vector<MpsState> states() const;

@@ -26,11 +26,10 @@ Result<Edits> edits_of(const Record& record, const Inventory& inventory, const M
                            .timeout_seconds = kLimitHookSeconds});
   }
   if (mps == nullptr) return edits;
-  auto limits = mps->edits(record);
-  if (!limits) return limits.error();
-  edits.environment.merge(limits->environment);
-  edits.devices.insert(edits.devices.end(), limits->devices.begin(), limits->devices.end());
-  edits.mounts.insert(edits.mounts.end(), limits->mounts.begin(), limits->mounts.end());
+  Edits limits = mps->edits(record);
+  edits.environment.merge(limits.environment);
+  edits.devices.insert(edits.devices.end(), limits.devices.begin(), limits.devices.end());
+  edits.mounts.insert(edits.mounts.end(), limits.mounts.begin(), limits.mounts.end());
   return edits;
 }
 

@@ -29,7 +29,8 @@ struct ShareLimits {
 };
 
 // Shares are enforced by `mps`, or by the driver whose limits `hook` has set, or not at all if both
-// are null. Errors: a card is not found now, or the share cannot be enforced. Any thread.
+// are null. The daemons of `mps` need not run yet; ShareLimits::before_start checks them. Errors: a
+// card is not found now, or the share cannot be enforced. Any thread.
 Result<Edits> edits_of(const Record& record, const Inventory& inventory, const Mps* mps,
                        const LimitHook* hook);
 

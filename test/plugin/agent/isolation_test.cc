@@ -12,6 +12,7 @@
 #include "common/base/log.h"
 #include "plugin/cards/mps_process.h"
 #include "test/plugin/cards/fake_driver.h"
+#include "test/plugin/kubelet/fake_kubelet.h"
 #include "test/plugin/support/gpu_objects.h"
 #include "test/support/scratch_folder.h"
 
@@ -115,19 +116,6 @@ TEST_F(IsolationTest, ExclusiveCardsNeedTheRightsToSetTheComputeModeWithMpsOnly)
   EXPECT_THAT(isolation_->exclusive_cards(test::found_cards(2).cards), IsEmpty());
 }
 
-// The last process was killed, or had another --isolation.
-TEST_F(IsolationTest, AnotherModeRestoresTheCardsThatMpsHasMadeExclusive) {
-  settings_.mps_exclusive = true;
-  choose(IsolationMode::kMps);
-  const Record record = test::started(test::allocated(test::device_ids(30), "a"), "a", 0);
-  ASSERT_TRUE(records_.keep(record));
-  ASSERT_TRUE(isolation_->before_start(record));
-  EXPECT_EQ(driver_.mode("GPU-0"), "3");
-  choose(IsolationMode::kNone);
-  isolation_->follow_modes(test::found_cards(2).cards, false);
-  EXPECT_EQ(driver_.mode("GPU-0"), "0");
-}
-
 class DaemonOfAnExclusiveCard : public IsolationTest {
  public:
   DaemonOfAnExclusiveCard() {
@@ -159,6 +147,14 @@ class DaemonOfAnExclusiveCard : public IsolationTest {
 
   const CardUuid kCard{"GPU-0"};
 };
+
+// The last process was killed, or had another --isolation.
+TEST_F(DaemonOfAnExclusiveCard, AnotherModeRestoresTheCardsThatMpsHasMadeExclusive) {
+  run_daemon();
+  choose(IsolationMode::kNone);
+  isolation_->follow_modes(test::found_cards(2).cards, false);
+  EXPECT_EQ(driver_.mode("GPU-0"), "0");
+}
 
 // The card may not be healthy, and a call to it may never return.
 TEST_F(DaemonOfAnExclusiveCard, ItsEndUsesNoDriver) {
@@ -265,6 +261,25 @@ TEST_F(IsolationTest, AutoIsTheDriverWhereItCanLimitACard) {
 }
 
 // The hook's place is taken.
+TEST_F(IsolationTest, NoContainerWithAPartOfACardStartsWithoutTheDaemonOfItsCard) {
+  choose(IsolationMode::kMps);
+  const Record record = test::started(test::allocated(test::device_ids(30), "a"), "a", 0);
+  EXPECT_EQ(isolation_->before_start(record).error().message,
+            "MPS of card \"GPU-0\" does not run: it is not started yet");
+  isolation_->set_cards({CardUuid("GPU-0")});
+  EXPECT_TRUE(test::eventually([&] {
+    const auto ready = isolation_->before_start(record);
+    return !ready && ready.error().message.find("no-such-program") != std::string::npos;
+  }));
+}
+
+TEST_F(IsolationTest, AContainerWithAWholeCardStartsWithoutMps) {
+  choose(IsolationMode::kMps);
+  Record record = test::started(test::allocated(test::device_ids(100), "a"), "a", 0);
+  record.cards[0].share = {kWholeCard, MiB(test::kCardMemory)};
+  EXPECT_TRUE(isolation_->before_start(record));
+}
+
 TEST_F(IsolationTest, AutoIsMpsWhereTheHookCannotBeInstalled) {
   settings_.hook_folder = folder_.path("hook");
   std::filesystem::create_directories(folder_.path("hook/mgpu-set-limits/x"));

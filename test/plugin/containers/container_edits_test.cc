@@ -72,21 +72,13 @@ TEST_F(ContainerEditsTest, WholeCardsHaveAllTheirDeviceNodes) {
   EXPECT_EQ(edits->environment.at("MGPU_CARD_UUIDS"), "GPU-1,GPU-2");
 }
 
-TEST_F(ContainerEditsTest, FailsIfMpsDoesNotRun) {
+TEST_F(ContainerEditsTest, AShareHasThePipeDirectoryOfItsDaemonBeforeTheDaemonRuns) {
   const Mps mps(no_control());
-  EXPECT_THAT(edits_of(share(), inventory_, &mps, nullptr).error().message,
-              HasSubstr("MPS of card \"GPU-1\" does not run: it is not started yet"));
-}
-
-TEST_F(ContainerEditsTest, ReportsWhyMpsDoesNotRun) {
-  Mps mps(no_control());
-  mps.set_cards({CardUuid("GPU-1")});
-  ASSERT_TRUE(test::comes_true([&] {
-    const auto states = mps.states();
-    return states.size() == 1 && !states[0].problem.empty();
-  }));
-  EXPECT_THAT(edits_of(share(), inventory_, &mps, nullptr).error().message,
-              HasSubstr("no-such-program"));
+  const auto edits = edits_of(share(), inventory_, &mps, nullptr);
+  ASSERT_TRUE(edits) << edits.error().message;
+  EXPECT_THAT(edits->mounts,
+              ElementsAre(Mount{folder_.path("mps/GPU-1/pipe"), "/run/mgpu/mps", true}));
+  EXPECT_EQ(edits->environment.at("CUDA_MPS_ACTIVE_THREAD_PERCENTAGE"), "30");
 }
 
 TEST_F(ContainerEditsTest, AShareThatTheDriverLimitsHasAHook) {
