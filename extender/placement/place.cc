@@ -17,7 +17,7 @@ namespace mgpu::extender {
 
 namespace {
 
-// Whether a container requests less of a card than the profile of the node permits.
+// Whether a container requests less of a card than the node permits.
 bool below_minimum(const Node& node, const GpuRequest& request) {
   const Share& least = node.profile.minimum;
   if (least.zero()) return false;

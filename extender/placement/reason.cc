@@ -12,8 +12,8 @@ namespace {
 constexpr std::string_view kSentences[] = {
     "the node and its cards have not been seen yet",
     "the node has no cards",
-    "the profile of the node requires a larger share of a card",
-    "the cards are exclusive to MPS, which limits parts of one card only",
+    "the node requires a larger share of a card",
+    "the node runs no parts of several cards, which MPS cannot limit",
     "the node has fewer cards than a container requests",
     "too few cards match gpu-model and gpu-uuid",
     "too few cards are healthy",

@@ -12,7 +12,7 @@ enum class Reason : std::uint8_t {
   // No eviction makes the pod fit (FailedAndUnresolvableNodes).
   kNodeUnknown,         // the ledger has never seen the node
   kNoCards,             // the node has no cards
-  kShareTooSmall,       // a container requests less of a card than the node's profile permits
+  kShareTooSmall,       // a container requests less of a card than the node permits
   kPartsOfOneCard,      // a container requests parts of several cards, which do not start there
   kTooFewCards,         // the node has fewer cards than a container needs
   kNoCardMatches,       // gpu-model or gpu-uuid leave too few cards

@@ -29,6 +29,7 @@ IsolationSettings isolation_of(const AgentSettings& settings, ClientEnder& ender
   isolation.mps.watch_only = settings.mps_service;
   isolation.mps.ender = &ender;
   isolation.mps_exclusive = settings.mps_exclusive;
+  isolation.mps_parts_without_limits = settings.mps_parts_without_limits;
   isolation.nvml = settings.nvml_calls;
   isolation.hook_path = settings.hook_path;
   isolation.hook_folder = settings.state_folder;
@@ -287,7 +288,7 @@ void Agent::publish_node() {
   if (pods_.listed()) use = use_of(pods_.all(), settings_.contract);
   NodeReport report = report_of(inventory, held_on_unhealthy_cards(inventory.cards), registered(),
                                 kubelet_publishes_memory(), settings_.taint, use);
-  report.profile = published_profile();
+  report.profile = published_profile(report.cards);
   if (const std::string why = isolation_.fallback(); !why.empty()) report.message += "; " + why;
   if (const auto other = access()) report.exclusive = exclusive_condition(*other);
   publisher_.publish(std::move(report));

@@ -76,9 +76,10 @@ struct AgentSettings {
   NvmlCallOptions nvml_calls;  // that set something
   std::string hook_path;
   bool mps_read_only_pipe = true;
-  bool mps_service = false;     // mgpu-mps runs the daemons
-  bool mps_exclusive = false;   // see ExclusiveCards
-  Duration mps_end_clients{0};  // the margin of ClientEnder
+  bool mps_service = false;               // mgpu-mps runs the daemons
+  bool mps_exclusive = false;             // see ExclusiveCards
+  bool mps_parts_without_limits = false;  // see IsolationSettings
+  Duration mps_end_clients{0};            // the margin of ClientEnder
   Enforcement enforcement = Enforcement::kNone;
   MiB context{0};                                           // of Watchdog
   std::chrono::milliseconds access_period = kAccessPeriod;  // see check_other_access()
@@ -88,10 +89,16 @@ struct AgentSettings {
   // The memory of each card that no pod gets, where there are profiles. Not set: that of the
   // isolation (default_reserve).
   std::optional<MiB> reserve{};
+  // The least memory of a card that a pod may request. Not set: that of least_share().
+  std::optional<MiB> minimum_memory{};
 };
 
 // The server of MPS and the contexts of its clients are outside of what programs can allocate.
 MiB default_reserve(IsolationMode mode);
+// The least share of a card that is useful where shares are enforced in this way. With MPS, the
+// shares of each card are at most as many as its server has clients. Where the context of a program
+// counts, there is memory left for the program.
+Share least_share(IsolationMode chosen, const std::vector<CardFacts>& cards);
 
 class Agent {
  public:
@@ -146,7 +153,8 @@ class Agent {
   // Where no container holds a card, so that the containers of a card are limited in one way.
   void switch_isolation();
   std::string pending_isolation() const;
-  NodeProfile published_profile() const;
+  // `cards`: as they are published with it.
+  NodeProfile published_profile(const std::vector<CardFacts>& cards) const;
   std::string isolation_file() const { return settings_.state_folder + "/isolation"; }
 
   // --- agent_access.cc.

@@ -2,6 +2,7 @@
 // and switches the isolation.
 #include <fmt/format.h>
 
+#include <algorithm>
 #include <filesystem>
 #include <system_error>
 #include <utility>
@@ -10,6 +11,7 @@
 #include "common/base/log.h"
 #include "common/contract/limits.h"
 #include "plugin/agent/agent.h"
+#include "plugin/cards/limits.h"
 
 namespace mgpu::plugin {
 
@@ -22,6 +24,20 @@ constexpr std::chrono::milliseconds kLabelsPoll{20};
 MiB default_reserve(IsolationMode mode) {
   constexpr MiB kForMps{512};
   return mode == IsolationMode::kMps || mode == IsolationMode::kAuto ? kForMps : MiB();
+}
+
+Share least_share(IsolationMode chosen, const std::vector<CardFacts>& cards) {
+  // The context of a CUDA program takes 300 to 600 MiB of it.
+  constexpr MiB kMemory{1024};
+  Share least;
+  const bool mps = chosen == IsolationMode::kMps;
+  if (mps || chosen == IsolationMode::kDriver) least.memory = kMemory;
+  for (const CardFacts& card : cards) {
+    if (!mps) break;
+    const std::int64_t core = (card.core.value() + kMpsClientsMax - 1) / kMpsClientsMax;
+    least.core = std::max(least.core, Percent(core));
+  }
+  return least;
 }
 
 // Without a profile on disk the labels of the node decide, since a card that its profile reserves
@@ -115,15 +131,19 @@ std::string Agent::pending_isolation() const {
                      label(wanted), label(isolation_.mode()));
 }
 
-NodeProfile Agent::published_profile() const {
+NodeProfile Agent::published_profile(const std::vector<CardFacts>& cards) const {
   NodeProfile published;
-  published.parts_of_one_card = isolation_.makes_exclusive();
+  published.parts_of_one_card = isolation_.parts_of_one_card();
+  published.minimum = least_share(isolation_.chosen(), cards);
+  if (settings_.minimum_memory) published.minimum.memory = *settings_.minimum_memory;
   if (profiles_.none()) return published;
   published.problem = profiles_.problem();
   if (const auto profile = profiles_.current()) {
     published.name = profile->name;
     published.policy = profile->policy;
-    published.minimum = profile->minimum;
+    const Share& minimum = profile->minimum;
+    published.minimum.core = std::max(published.minimum.core, minimum.core);
+    if (!minimum.memory.zero()) published.minimum.memory = minimum.memory;
   }
   if (published.problem.empty()) published.problem = pending_isolation();
   published.isolation = label(isolation_.chosen());

@@ -11,12 +11,6 @@ namespace {
 
 enum class Wanted { kExclusive, kEarlier, kAsItIs };
 
-bool has_parts_of_several_cards(const Record& record) {
-  return record.cards.size() > 1 && std::ranges::any_of(record.cards, [](const CardGrant& card) {
-           return card.share.core < kWholeCard;
-         });
-}
-
 // The records of containers that have ended stay for a while. Where they disagree, the mode is the
 // one that was set before the start of the last container. Containers with parts of several cards
 // do not start.
@@ -48,11 +42,6 @@ std::string ExclusiveCards::problem_of(const CardUuid& card) {
 }
 
 Result<void> ExclusiveCards::before_start(const Record& record) {
-  if (enabled_ && has_parts_of_several_cards(record)) {
-    return error(
-        "a container with parts of several cards cannot start on a node with --mps-exclusive, "
-        "because MPS cannot limit it; let it request whole cards, or a part of one card");
-  }
   const MutexLock lock(changing_);
   const bool is_part = enabled_ && is_part_of_one_card(record);
   if (is_part && released_) {

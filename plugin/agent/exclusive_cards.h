@@ -12,8 +12,8 @@
 //     starts. A failure is tried again a few times only, since the driver must not be used for
 //     long.
 //
-// A container with parts of several cards is refused, because a process can use one daemon only.
-// Its record, which stays, has no influence on the mode.
+// A container with parts of several cards does not start, because a process can use one daemon only
+// (Isolation::before_start). Its record, which stays, has no influence on the mode.
 #pragma once
 
 #include <atomic>

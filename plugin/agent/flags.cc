@@ -88,8 +88,12 @@ Result<void> check_isolation(const Flags& flags) {
   if (flags.mps_exclusive && !flags.cards_file.empty()) {
     return error(
         "--mps-exclusive: true sets the compute mode of cards by NVML, but --cards-file is set; "
-        "use "
-        "one of the two");
+        "use one of the two");
+  }
+  if (flags.mps_exclusive && flags.mps_parts_without_limits) {
+    return error(
+        "--mps-parts-without-limits: true needs programs that do not use MPS, which "
+        "--mps-exclusive keeps off the cards; use one of the two");
   }
   if (flags.injection != "device-nodes") return {};
   if (flags.isolation == "driver") {
@@ -170,6 +174,11 @@ void add_isolation_flags(Options& options, Flags& flags) {
                      "The memory of each card in MiB that no pod gets, in addition to what the "
                      "driver reserves. -1: 512 with --isolation=mps and auto, otherwise 0.",
                      flags.reserve_mib, -1, kCardMemoryMiBMax);
+  options.add_number("min-memory-mib",
+                     "The least memory of a card in MiB that a pod may request, besides "
+                     "--min-memory-mib of mgpu-extender. -1: 1024 where MPS or the driver enforces "
+                     "shares, because the context of a CUDA program counts there, otherwise 0.",
+                     flags.min_memory_mib, -1, kCardMemoryMiBMax);
   options.add_choice("isolation",
                      "How shares of a card are enforced: not at all, by one MPS daemon per card, "
                      "or their memory by the driver (R615 and later, cgroup v2, CDI). \"auto\" is "
@@ -189,9 +198,12 @@ void add_isolation_flags(Options& options, Flags& flags) {
                    flags.mps_service);
   options.add_flag("mps-exclusive",
                    "Set the compute mode of cards whose shares MPS enforces to EXCLUSIVE_PROCESS, "
-                   "so that programs that do not use MPS cannot use them. Containers with parts of "
-                   "several cards do not start then.",
+                   "so that programs that do not use MPS cannot use them.",
                    flags.mps_exclusive);
+  options.add_flag("mps-parts-without-limits",
+                   "Let containers with parts of several cards start where MPS enforces shares, "
+                   "which cannot limit them.",
+                   flags.mps_parts_without_limits);
   options.add_duration("mps-end-clients",
                        "How long before the end of a pod's grace period its processes that are "
                        "still clients of MPS are ended by the MPS daemon, but not before half of "
@@ -312,12 +324,14 @@ Result<AgentSettings> settings_of(const Flags& flags) {
   if (!profiles) return profiles.error();
   settings.profiles = *std::move(profiles);
   settings.reserve = reserve_of(flags);
+  if (flags.min_memory_mib >= 0) settings.minimum_memory = MiB(flags.min_memory_mib);
   settings.mps_control = flags.mps_control;
   settings.hook_path = flags.hook_path;
   settings.nvml_calls = nvml_calls_of(flags);
   settings.mps_read_only_pipe = flags.mps_read_only_pipe;
   settings.mps_service = flags.mps_service;
   settings.mps_exclusive = flags.mps_exclusive;
+  settings.mps_parts_without_limits = flags.mps_parts_without_limits;
   settings.mps_end_clients = flags.mps_end_clients;
   if (flags.enforce == "evict") settings.enforcement = Enforcement::kEvict;
   settings.context = MiB(flags.context_mib);

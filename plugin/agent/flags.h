@@ -23,6 +23,7 @@ struct Flags : ProgramFlags {
   std::string driver_root;
   bool check_driver = true;
   std::int64_t reserve_mib = -1;
+  std::int64_t min_memory_mib = -1;
   std::string xid_ignore = "13,31,43,45,68,109";
   std::string device_plugin_dir = "/var/lib/kubelet/device-plugins";
   std::string pod_resources_socket = "/var/lib/kubelet/pod-resources/kubelet.sock";
@@ -40,6 +41,7 @@ struct Flags : ProgramFlags {
   bool mps_read_only_pipe = true;
   bool mps_service = false;
   bool mps_exclusive = false;
+  bool mps_parts_without_limits = false;
   Duration mps_end_clients{10'000};
   bool taint = true;
   std::string enforce = "none";

@@ -288,6 +288,11 @@ std::vector<MpsState> Isolation::mps_states() const {
 }
 
 Result<void> Isolation::before_start(const Record& record) {
+  if (parts_of_one_card() && has_parts_of_several_cards(record)) {
+    return error(
+        "MPS cannot limit parts of several cards, so that the container does not start; let it "
+        "request whole cards, or a part of one card");
+  }
   const Mps* const daemons = mps();
   if (daemons != nullptr && is_part_of_one_card(record)) {
     if (auto ready = daemons->ready(record.cards.front().uuid); !ready) return ready;

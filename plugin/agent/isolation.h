@@ -42,6 +42,8 @@ struct IsolationSettings {
   IsolationMode mode = IsolationMode::kNone;
   MpsOptions mps;
   bool mps_exclusive = false;  // see ExclusiveCards; with MPS only
+  // Containers with parts of several cards start though MPS enforces shares and cannot limit them.
+  bool mps_parts_without_limits = false;
   NvmlCallOptions nvml;
   // mgpu-set-limits on the node. Empty: the program beside this one is copied to `hook_folder`,
   // which must permit to run programs.
@@ -88,12 +90,13 @@ class Isolation {
   const LimitHook* limit_hook() const;
   // Empty unless MPS enforces the shares. Any thread.
   std::vector<MpsState> mps_states() const;
-  // Checks the MPS daemon of the card of a container that is about to start, and sets the compute
-  // modes of its cards. Errors: it must not start; one sentence. Blocks while the driver does. Any
-  // thread.
+  // Checks that MPS can limit a container that is about to start, and sets the compute modes of its
+  // cards. Errors: it must not start; one sentence. Blocks while the driver does. Any thread.
   Result<void> before_start(const Record& record);
   // Whether containers with parts of several cards do not start. Any thread.
-  bool makes_exclusive() const { return exclusive_.enabled(); }
+  bool parts_of_one_card() const {
+    return chosen_ == IsolationMode::kMps && !settings_.mps_parts_without_limits;
+  }
   // Corrects the compute modes of cards, again and again. `found`: as last read. Blocks while the
   // driver does. One thread.
   void follow_modes(const std::vector<FoundCard>& found, bool released);

@@ -29,6 +29,12 @@ bool is_part_of_one_card(const Record& record) {
   return record.cards.size() == 1 && record.cards.front().share.core < kWholeCard;
 }
 
+bool has_parts_of_several_cards(const Record& record) {
+  return record.cards.size() > 1 && std::ranges::any_of(record.cards, [](const CardGrant& card) {
+           return card.share.core < kWholeCard;
+         });
+}
+
 bool valid(const AllocationId& id) {
   const std::string_view text = id.str();
   if (text.size() <= kHashDigits || text[kHashDigits] != '-') return false;

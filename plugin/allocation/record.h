@@ -59,5 +59,7 @@ struct Record {
 // Whether the container has a part of one card, below 100 %. With 100 % of a card nobody else is on
 // it.
 bool is_part_of_one_card(const Record& record);
+// Whether the container has several cards, and below 100 % of one of them.
+bool has_parts_of_several_cards(const Record& record);
 
 }  // namespace mgpu::plugin

@@ -68,7 +68,9 @@ inline constexpr std::chrono::milliseconds kMpsFaultTimeout{30'000};
 inline constexpr int kMpsFailedProbes = 3;
 // How often the end of one client is tried. The daemon's answer to a command is no proof of it.
 inline constexpr int kMpsEndTries = 5;
-// Servers of one daemon, and clients of one server (48, and 60 from CUDA 13.1 on).
+// Clients of one server: 48, and 60 from CUDA 13.1 on, which does not have to be installed.
+inline constexpr std::int64_t kMpsClientsMax = 48;
+// Servers of one daemon, and what is read of the clients of one server.
 inline constexpr std::size_t kMpsPidsMax = 256;
 // The address of a socket has 108 bytes, of which its name in the pipe directory takes some.
 inline constexpr std::size_t kMpsPipePathMax = 80;

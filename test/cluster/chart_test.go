@@ -120,6 +120,8 @@ func TestChartRefusesWrongValues(t *testing.T) {
 			"kube-scheduler of scheduler.enabled=true runs in pods without the network of their node",
 		"extender.loopback=true,metrics.serviceMonitor.enabled=true,metrics.devicePluginSecretName=a": "extender.loopback: is " +
 			"true, but Prometheus cannot reach the loopback addresses of nodes",
+		"mps.exclusive=true,mps.partsWithoutLimits=true": "mps.partsWithoutLimits: is true; mps.exclusive=true expects false, " +
+			"since it keeps programs without MPS off the cards",
 		"profiles[0].computeFactor=2":                     "at '/profiles/0': missing property 'name'",
 		"profiles[0].name=a,profiles[0].computeFactor=0":  "at '/profiles/0/computeFactor': minimum: got 0, want 1",
 		"profiles[0].name=a,profiles[0].computeFactor=11": "at '/profiles/0/computeFactor': maximum: got 11, want 10",
@@ -393,8 +395,42 @@ func TestChartRunsTheDaemonsOfMPSWhereTheyMayBeUsed(t *testing.T) {
 		if _, runs := sets["DaemonSet mgpu-mps in mgpu-system"]; runs != want {
 			t.Errorf("%s: the chart has mgpu-mps: %v, want %v", flags, runs, want)
 		}
-		if strings.Contains(text, "--mps-service") != want || strings.Contains(text, "--min-core=3") != want {
-			t.Errorf("%s: the device plugin watches daemons, or the extender has a least share for MPS; want %v", flags, want)
+		if strings.Contains(text, "--mps-service") != want {
+			t.Errorf("%s: the device plugin watches daemons; want %v", flags, want)
+		}
+	}
+}
+
+// Nodes require more than the extender where shares are enforced, and profiles require more again.
+func TestChartTestsAShareThatEveryNodeAccepts(t *testing.T) {
+	for flags, want := range map[string]string{
+		"devicePlugin.isolation=none":                                                     "1 256",
+		"devicePlugin.isolation=none,extender.minCore=0":                                  "1 256",
+		"devicePlugin.isolation=none,extender.minMemoryMiB=2000":                          "1 2000",
+		"devicePlugin.isolation=none,devicePlugin.minMemoryMiB=300":                       "1 300",
+		"devicePlugin.isolation=driver":                                                   "1 1024",
+		"devicePlugin.isolation=mps":                                                      "3 1024",
+		"devicePlugin.isolation=auto,extender.minCore=7":                                  "7 1024",
+		"profiles[0].name=a,profiles[0].isolation=mps,profiles[0].computeFactor=2":        "5 1024",
+		"profiles[0].name=a,profiles[0].minimumCore=10,profiles[0].minimumMemoryMiB=3000": "10 3000",
+	} {
+		pod := byName(chartObjects(t, "--set", flags), "Pod")["Pod mgpu-test-share in mgpu-system"]
+		containers, _, _ := unstructured.NestedSlice(pod.Object, "spec", "containers")
+		limits, _, _ := unstructured.NestedStringMap(containers[0].(map[string]any), "resources", "limits")
+		if got := limits[domain+"/mgpu-core"] + " " + limits[domain+"/mgpu-memory"]; got != want {
+			t.Errorf("%s: the pod of helm test requests %s, want %s", flags, got, want)
+		}
+	}
+}
+
+func TestChartPassesThatPartsHaveNoLimits(t *testing.T) {
+	for flags, want := range map[string]bool{"mps.partsWithoutLimits=false": false, "mps.partsWithoutLimits=true": true} {
+		text, err := renderChart(t, "--set", "devicePlugin.isolation=mps,"+flags)
+		if err != nil {
+			t.Fatal(err)
+		}
+		if strings.Contains(text, "--mps-parts-without-limits") != want {
+			t.Errorf("%s: the device plugin has the flag: %v, want %v", flags, !want, want)
 		}
 	}
 }

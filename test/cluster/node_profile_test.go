@@ -143,7 +143,7 @@ func TestNodeProfileOversubscribesComputeAndNeverMemory(t *testing.T) {
 	waitPending(world.ctx, t, world.namespace, "memory", "too few cards have enough free mgpu-memory")
 	world.checkCards(t)
 	create(world.ctx, t, world.pod("small").share(5, 1000).runs())
-	waitPending(world.ctx, t, world.namespace, "small", "the profile of the node requires a larger share of a card")
+	waitPending(world.ctx, t, world.namespace, "small", "the node requires a larger share of a card")
 }
 
 // A smaller factor leaves what runs, and returns to its own capacity when pods end.

@@ -51,8 +51,8 @@ func (r *Release) runSome(t testing.TB, when string) []*corev1.Pod {
 	t.Helper()
 	var pods []*corev1.Pod
 	for _, builder := range []*PodBuilder{
-		r.pod("share-"+when).share(5, 512),
-		r.pod("two-shares-"+when).share(4, 512).share(4, 512),
+		r.pod("share-"+when).share(5, 1024),
+		r.pod("two-shares-"+when).share(4, 1024).share(4, 1024),
 	} {
 		create(r.ctx, t, builder.runs())
 		pod := r.waitRunning(t, builder.pod.Name)

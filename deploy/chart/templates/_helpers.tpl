@@ -80,9 +80,21 @@ readinessProbe:
   timeoutSeconds: 5
 {{- end }}
 
-{{/* The least compute of a share. */}}
-{{- define "mgpu.minCore" -}}
-{{- .Values.extender.minCore | default (ternary 3 1 (ne (include "mgpu.mps" .) "")) -}}
+{{/* A share that every node accepts: its compute and memory, as JSON. The device plugin requires the rest of it. */}}
+{{- define "mgpu.leastShare" -}}
+{{- $core := .Values.extender.minCore | default 1 | int -}}
+{{- $memory := max .Values.extender.minMemoryMiB .Values.devicePlugin.minMemoryMiB -}}
+{{- $factor := 1.0 -}}
+{{- $limited := ne .Values.devicePlugin.isolation "none" -}}
+{{- range .Values.profiles -}}
+{{- $core = max $core (.minimumCore | default 0) -}}
+{{- $memory = max $memory (.minimumMemoryMiB | default 0) -}}
+{{- $factor = maxf $factor (.computeFactor | default 1) -}}
+{{- if has .isolation (list "mps" "driver" "auto") }}{{ $limited = true }}{{ end -}}
+{{- end -}}
+{{- if $limited }}{{ $memory = max $memory 1024 }}{{ end -}}
+{{- if include "mgpu.mps" . }}{{ $core = max $core (int (ceil (divf (mulf 100.0 $factor) 48.0))) }}{{ end -}}
+{{- dict "core" $core "memoryMiB" $memory | toJson -}}
 {{- end }}
 
 {{/* The DNS names and addresses of the extender's certificate, separated by commas. */}}

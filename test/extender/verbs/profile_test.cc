@@ -14,6 +14,8 @@ using mgpu::test::bound_claim;
 using test::args_of;
 using test::PodText;
 
+constexpr char kTwoCards[] = R"("vke.volcengine.com/container-multiple-gpu":"2")";
+
 struct ProfileRankingTest : testing::Test {
   void add(const std::string& node, const std::string& policy, const std::string& claim = "") {
     NodeFacts facts = mgpu::test::facts_of(node + ": 0[100/8000]");
@@ -73,7 +75,7 @@ TEST_F(ProfileRankingTest, ANodeThatChangesItsProfileIsRankedByTheNewOne) {
   EXPECT_EQ(scores({"empty", "half"}).at("empty"), 10);
 }
 
-TEST_F(ProfileRankingTest, FilterSaysThatTheProfileRequiresMore) {
+TEST_F(ProfileRankingTest, FilterSaysThatTheNodeRequiresMore) {
   NodeFacts facts = mgpu::test::facts_of("n1: 0[100/8000]");
   facts.profile.minimum = {Percent(50), MiB()};
   ledger.apply_node(std::move(facts));
@@ -81,7 +83,19 @@ TEST_F(ProfileRankingTest, FilterSaysThatTheProfileRequiresMore) {
   const FilterReply reply = filter(args, ledger, settings, at_ms(0));
   ASSERT_EQ(reply.failed_and_unresolvable.size(), 1U);
   EXPECT_EQ(reply.failed_and_unresolvable.front().sentence,
-            "the profile of the node requires a larger share of a card");
+            "the node requires a larger share of a card");
+}
+
+TEST_F(ProfileRankingTest, FilterSaysThatPartsOfSeveralCardsHaveNoLimits) {
+  NodeFacts facts = mgpu::test::facts_of("n1: 0[100/8000] 1[100/8000]");
+  facts.profile.parts_of_one_card = true;
+  ledger.apply_node(std::move(facts));
+  const FilterReply reply =
+      filter(args_of({.requests = {"60/2000"}, .annotations = kTwoCards}, {"n1"}), ledger, settings,
+             at_ms(0));
+  ASSERT_EQ(reply.failed_and_unresolvable.size(), 1U);
+  EXPECT_EQ(reply.failed_and_unresolvable.front().sentence,
+            "the node runs no parts of several cards, which MPS cannot limit");
 }
 
 }  // namespace

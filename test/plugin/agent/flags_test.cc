@@ -192,6 +192,21 @@ TEST(PluginFlags, ExclusiveCardsNeedNvml) {
               HasSubstr("--mps-exclusive: true sets the compute mode of cards by NVML"));
 }
 
+TEST(PluginFlags, PartsOfSeveralCardsMayHaveNoLimits) {
+  EXPECT_FALSE(settings({"--node-name=n"}).mps_parts_without_limits);
+  EXPECT_TRUE(settings({"--node-name=n", "--isolation=mps", "--mps-parts-without-limits"})
+                  .mps_parts_without_limits);
+  EXPECT_THAT(error_output({"--node-name=n", "--mps-exclusive", "--mps-parts-without-limits"}),
+              HasSubstr("--mps-parts-without-limits: true needs programs that do not use MPS, "
+                        "which --mps-exclusive keeps off the cards; use one of the two"));
+}
+
+TEST(PluginFlags, TheLeastMemoryIsThatOfTheIsolationUnlessItIsSet) {
+  EXPECT_EQ(settings({"--node-name=n"}).minimum_memory, std::nullopt);
+  EXPECT_EQ(settings({"--node-name=n", "--min-memory-mib=0"}).minimum_memory, MiB(0));
+  EXPECT_EQ(settings({"--node-name=n", "--min-memory-mib=700"}).minimum_memory, MiB(700));
+}
+
 TEST(PluginFlags, ClientsOfMpsAreEndedTwoSecondsBeforeTheirContainers) {
   EXPECT_EQ(settings({"--node-name=n"}).mps_end_clients, std::chrono::seconds(10));
   EXPECT_EQ(settings({"--node-name=n", "--mps-end-clients=0s"}).mps_end_clients, Duration(0));

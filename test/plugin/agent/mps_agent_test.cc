@@ -10,6 +10,7 @@ namespace {
 
 using test::device_ids;
 using test::eventually;
+using testing::HasSubstr;
 
 class MpsAgentTest : public test::AgentTest {
  public:
@@ -22,6 +23,11 @@ class MpsAgentTest : public test::AgentTest {
       const auto daemon = known_mps_daemon(mps_folders(path("/run"), CardUuid(card)));
       if (daemon) kill_mps_daemon(*daemon);
     }
+  }
+  // 30 % of each.
+  void create_with_parts_of_both_cards(const std::string& pod) {
+    api_.create(pod, {{"main", 60, 2'000, "0,1"}});
+    api_.annotate(pod, test::contract().container_multiple_gpu, "2");
   }
   AgentSettings settings() const {
     AgentSettings settings = AgentTest::settings();
@@ -55,7 +61,101 @@ TEST_F(MpsAgentTest, NoContainerWithAPartOfACardStartsWhileNoDaemonRuns) {
   start_ready(without_daemons);
   api_.create("a", {{"main", 30, 1'000, "1"}});
   allocate("a", device_ids(30));
-  EXPECT_THAT(pre_start(device_ids(30)), testing::HasSubstr("MPS of card \"GPU-1\" does not run"));
+  EXPECT_THAT(pre_start(device_ids(30)), HasSubstr("MPS of card \"GPU-1\" does not run"));
+}
+
+// --- what a pod must request ---------------------------------------------------------------------
+
+CardFacts card_with(Percent core) {
+  CardFacts card = test::card_facts(0);
+  card.core = core;
+  return card;
+}
+
+TEST(LeastShare, LeavesAPlaceAtTheServerOfMpsForEachShareOfACard) {
+  EXPECT_EQ(least_share(IsolationMode::kMps, {card_with(Percent(100))}).core, Percent(3));
+  EXPECT_EQ(least_share(IsolationMode::kMps, {card_with(Percent(96))}).core, Percent(2));
+  for (int factor = 1; factor <= 10; ++factor) {
+    const Percent all(100 * factor);
+    const auto least = least_share(IsolationMode::kMps, {card_with(all)}).core.value();
+    EXPECT_LE(all.value() / least, 48) << factor;
+    EXPECT_GT(all.value() / (least - 1), 48) << factor << ": a smaller share would do";
+  }
+}
+
+TEST(LeastShare, IsThatOfTheCardWithTheMostCompute) {
+  const std::vector<CardFacts> cards = {card_with(Percent(100)), card_with(Percent(200))};
+  EXPECT_EQ(least_share(IsolationMode::kMps, cards).core, Percent(5));
+}
+
+TEST(LeastShare, HasMemoryForAProgramWhereItsContextCounts) {
+  const std::vector<CardFacts> cards = {card_with(Percent(100))};
+  EXPECT_EQ(least_share(IsolationMode::kMps, cards).memory, MiB(1024));
+  EXPECT_EQ(least_share(IsolationMode::kDriver, cards), (Share{Percent(0), MiB(1024)}));
+  EXPECT_EQ(least_share(IsolationMode::kNone, cards), Share());
+  EXPECT_EQ(least_share(IsolationMode::kAuto, cards), Share()) << "it is not chosen yet";
+}
+
+TEST_F(MpsAgentTest, PublishesTheLeastShare) {
+  start_ready(settings());
+  EXPECT_TRUE(eventually([this] {
+    return published().profile.minimum == Share{Percent(3), MiB(1024)};
+  }));
+}
+
+TEST_F(MpsAgentTest, PublishesTheLeastMemoryThatIsSet) {
+  AgentSettings small = settings();
+  small.minimum_memory = MiB(300);
+  start_ready(small);
+  EXPECT_TRUE(eventually([this] {
+    return published().profile.minimum == Share{Percent(3), MiB(300)};
+  }));
+}
+
+TEST_F(MpsAgentTest, AProfileMayRequireMoreComputeAndLessMemory) {
+  AgentSettings with_profile = settings();
+  with_profile.profiles = {
+      {.name = "more", .node_selector = {{"pool", "a"}}, .minimum = {Percent(10), MiB()}},
+      {.name = "less", .node_selector = {{"pool", "b"}}, .minimum = {Percent(1), MiB(500)}},
+      {.name = "double", .node_selector = {{"pool", "c"}}, .core = Percent(200)}};
+  const auto label = [this](const std::string& pool) {
+    api_.call(kube::Method::kPatch, "/api/v1/nodes/n1",
+              Json{{"metadata", {{"labels", {{"pool", pool}}}}}}.dump());
+  };
+  const auto requires_at_least = [this](std::int64_t core, std::int64_t memory) {
+    return eventually([&] {
+      return published().profile.minimum == Share{Percent(core), MiB(memory)};
+    });
+  };
+  label("a");
+  start_ready(with_profile);
+  EXPECT_TRUE(requires_at_least(10, 1024));
+  label("b");
+  EXPECT_TRUE(requires_at_least(3, 500));
+  label("c");
+  EXPECT_TRUE(requires_at_least(5, 1024));
+}
+
+// --- parts of several cards ----------------------------------------------------------------------
+
+TEST_F(MpsAgentTest, PartsOfSeveralCardsDoNotStart) {
+  start_ready(settings());
+  EXPECT_TRUE(eventually([this] { return published().profile.parts_of_one_card; }));
+  create_with_parts_of_both_cards("a");
+  allocate("a", device_ids(60));
+  EXPECT_THAT(pre_start(device_ids(60)), HasSubstr("MPS cannot limit parts of several cards"));
+}
+
+TEST_F(MpsAgentTest, PartsOfSeveralCardsStartWithoutLimitsIfThatIsAllowed) {
+  AgentSettings allowed = settings();
+  allowed.mps_parts_without_limits = true;
+  start_ready(allowed);
+  create_with_parts_of_both_cards("a");
+  const std::string allocation = allocate("a", device_ids(60));
+  EXPECT_EQ(pre_start(device_ids(60)), "started");
+  EXPECT_EQ(injected(allocation, "CUDA_MPS_PIPE_DIRECTORY"), "none");
+  EXPECT_TRUE(eventually([this] { return announced().size() == 2; }));
+  EXPECT_FALSE(published().profile.parts_of_one_card);
 }
 
 }  // namespace
