@@ -319,7 +319,7 @@ void Agent::report_overuse(const Overuse& overuse) {
 void Agent::report_bypass(const ContainerUse& use) {
   const std::string message = fmt::format(
       "container {} runs {} of its processes on card {} without MPS, so that they have no limit: "
-      "the program changed its CUDA_MPS variables, or it started while MPS did not run",
+      "the program changed CUDA_MPS_PIPE_DIRECTORY, or it started while MPS did not run",
       use.owner.container, use.without_mps, use.grant.index.value());
   log_warn("container bypasses MPS", {{"pod", to_string(use.owner.pod)}, {"problem", message}});
   events_.on_pod(use.owner.pod, use.owner.uid, {Event::Type::kWarning, "MGPUBypass", message});
