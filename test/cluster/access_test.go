@@ -188,15 +188,7 @@ func TestMetricsInTheNetworkNeedATokenWithTheRight(t *testing.T) {
 	extender.start(t)
 	client := httpsClient(t, authority, nil)
 	get := func(path, token string) (int, string, error) {
-		request, err := http.NewRequest(http.MethodGet,
-			fmt.Sprintf("https://127.0.0.1:%d%s", extender.metricsPort, path), nil)
-		if err != nil {
-			t.Fatal(err)
-		}
-		if token != "" {
-			request.Header.Set("Authorization", "Bearer "+token)
-		}
-		return read(client.Do(request))
+		return getWithToken(t, client, extender.metricsPort, path, token)
 	}
 	waitFor(t, 60*time.Second, "the probe to succeed without a token", func() (bool, string) {
 		status, body, err := get("/readyz", "")
@@ -232,6 +224,19 @@ func TestMetricsInTheNetworkNeedATokenWithTheRight(t *testing.T) {
 	if err != nil || strings.Contains(string(log), metricsToken) || strings.Contains(string(log), "no-such-token") {
 		t.Errorf("the log contains a token, or cannot be read: %v", err)
 	}
+}
+
+// getWithToken gets the path by TLS. Without a token the request has no credentials.
+func getWithToken(t *testing.T, client *http.Client, port int, path, token string) (int, string, error) {
+	t.Helper()
+	request, err := http.NewRequest(http.MethodGet, fmt.Sprintf("https://127.0.0.1:%d%s", port, path), nil)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if token != "" {
+		request.Header.Set("Authorization", "Bearer "+token)
+	}
+	return read(client.Do(request))
 }
 
 // bindReaderRole binds a ClusterRole of deploy/rbac to a user, as deploy/EXTENDER.md says.

@@ -2,6 +2,8 @@ package cluster
 
 import (
 	"fmt"
+	"net/http"
+	"os"
 	"strings"
 	"testing"
 	"time"
@@ -80,5 +82,58 @@ func TestTheDevicePluginDoesNotCountTheDriversOfOthers(t *testing.T) {
 	if condition.Status != corev1.ConditionUnknown || !strings.Contains(condition.Message, "did not answer Version") ||
 		strings.Contains(condition.Message, "resourceslices") {
 		t.Errorf("the condition is %+v, want only the runtime to be unknown", condition)
+	}
+}
+
+// As for the extender, see TestMetricsInTheNetworkNeedATokenWithTheRight. The plugin asks the API server with the
+// rights that it has on its node.
+func TestTheDevicePluginsMetricsInTheNetworkNeedATokenWithTheRight(t *testing.T) {
+	world := newPluginWorld(t)
+	authority, err := newAuthority(t.TempDir(), "mgpu-metrics-ca")
+	if err != nil {
+		t.Fatal(err)
+	}
+	serving := issue(t, authority, "metrics")
+	port, err := freePort()
+	if err != nil {
+		t.Fatal(err)
+	}
+	plugin := world.startPlugin(t, world.podToken(t, world.own), "--metrics-tls-cert-file", serving.certificate,
+		"--metrics-tls-key-file", serving.key, "--metrics-bind-address", fmt.Sprint("0.0.0.0:", port))
+	client := httpsClient(t, authority, nil)
+	waitStatus := func(path, token string, want int) {
+		t.Helper()
+		waitFor(t, time.Minute, fmt.Sprintf("%s to be answered with %d", path, want), func() (bool, string) {
+			status, body, err := getWithToken(t, client, port, path, token)
+			return err == nil && status == want, fmt.Sprintf("%d %.200s %v", status, body, err)
+		})
+	}
+	waitStatus("/livez", "", http.StatusOK)
+	bindReaderRole(world.ctx, t, "mgpu-metrics-reader", metricsUser)
+	// The authorizer of the API server learns of the binding from a watch, and mgpu keeps a result for 10 s.
+	waitStatus("/metrics", metricsToken, http.StatusOK)
+	for _, one := range []struct {
+		path, token string
+		status      int
+	}{
+		{"/metrics", "", 401}, {"/metrics", "no-such-token", 401}, {"/metrics", nobodyToken, 403},
+		{"/metrics", adminToken, 200}, {"/allocations", "", 401}, {"/allocations", metricsToken, 403},
+		{"/allocations", adminToken, 200}, {"/use", metricsToken, 403}, {"/drift", "", 401}, {"/version", "", 401},
+	} {
+		status, body, err := getWithToken(t, client, port, one.path, one.token)
+		if err != nil || status != one.status {
+			t.Errorf("%s with token %q: %d %.200s %v, want %d", one.path, one.token, status, body, err, one.status)
+		}
+	}
+	bindReaderRole(world.ctx, t, "mgpu-inspection-reader", inspectionUser)
+	for _, path := range []string{"/allocations", "/use", "/drift"} {
+		waitStatus(path, inspectionToken, http.StatusOK)
+	}
+	if status, body, err := getWithToken(t, client, port, "/metrics", inspectionToken); err != nil || status != 403 {
+		t.Errorf("/metrics for the reader of inspection: %d %.200s %v, want 403", status, body, err)
+	}
+	log, err := os.ReadFile(plugin.path("log"))
+	if err != nil || strings.Contains(string(log), metricsToken) || strings.Contains(string(log), "no-such-token") {
+		t.Errorf("the log contains a token, or cannot be read: %v", err)
 	}
 }
