@@ -84,3 +84,27 @@ func TestNodeEndsClientsOfMPSBeforeTheirContainerIsKilled(t *testing.T) {
 	}
 	world.checkSame(t, []*corev1.Pod{stays})
 }
+
+// The extender has what MPS cannot limit from the annotation of the node.
+func TestNodeWithMPSGetsOnlyPodsThatMPSCanLimit(t *testing.T) {
+	extender := plane.startExtender(t)
+	plane.startScheduler(t, SchedulerSetup{configuration: "kube-scheduler.yaml", extenderURL: extender.url()})
+	world, _ := newMPSWorld(t)
+	extender.waitCards(t, v100s(1))
+	const tooSmall = "the node requires a larger share of a card"
+	for name, refused := range map[string]struct {
+		pod    *PodBuilder
+		reason string
+	}{
+		"too-little-compute": {world.pod("").share(2, 2000), tooSmall},
+		"too-little-memory":  {world.pod("").share(30, 1000), tooSmall},
+		"several-parts": {world.pod("").share(60, 4000).annotation(multipleGPUKey, "2"),
+			"the node runs no parts of several cards, which MPS cannot limit"},
+	} {
+		refused.pod.pod.Name = name
+		create(world.ctx, t, refused.pod)
+		waitPending(world.ctx, t, world.namespace, name, refused.reason)
+	}
+	create(world.ctx, t, world.pod("least").share(3, 1024).runs())
+	world.waitRunning(t, "least")
+}
