@@ -46,6 +46,18 @@ TEST(Shortfall, IsNothingWhereNoSmallerRequestHelps) {
       << "a share has at least 256 MiB";
 }
 
+TEST(Shortfall, LeadsToNoSmallerShareThanTheNodeRequires) {
+  Node node = test::node_of("n: 0[40/700 of 4000]");
+  const GpuRequest request = test::request_of("30/1024");
+  const auto found = [&] {
+    SearchBudget budget{kPlacementStepsMax};
+    return shortfall_of(node, request, test::share_of("1/256"), budget).has_value();
+  };
+  EXPECT_TRUE(found());
+  node.profile.minimum = {Percent(3), MiB(1024)};
+  EXPECT_FALSE(found());
+}
+
 TEST(Shortfall, IsLargerTheMoreOfACardIsMissing) {
   const Share card = test::share_of("100/1000");
   EXPECT_EQ(size_of({0, test::share_of("10/0")}, card), 100);
