@@ -97,7 +97,7 @@ Executor::TimerId AsioExecutor::queue(Task task) {
 }
 
 Executor::TimerId AsioExecutor::after(Duration delay, Task task) {
-  // A timer costs two calls of the kernel. libcurl asks for no delay with each request.
+  // A timer costs two system calls. libcurl requests a delay of 0 with each request.
   if (delay <= Duration::zero()) return queue(std::move(task));
   const MutexLock lock(state_->mutex);
   const TimerId id = ++state_->last_id;

@@ -1,5 +1,4 @@
-// Metrics in the Prometheus text format, on prometheus-cpp. A component reports its own metrics
-// through its probe (extender/probe.h). Thread-safe.
+// Metrics in the Prometheus text format, on prometheus-cpp. Thread-safe.
 #pragma once
 
 #include <prometheus/counter.h>

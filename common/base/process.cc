@@ -144,7 +144,7 @@ Result<void> send_all(int socket, std::string_view text, Deadline deadline) {
       return error("it does not read its input");
     }
     const ssize_t sent = ::send(socket, text.data(), text.size(), MSG_NOSIGNAL | MSG_DONTWAIT);
-    // The output of a program that ends without reading says why.
+    // If the program ends without reading, its output has the reason.
     if (sent < 0 && (errno == EPIPE || errno == ECONNRESET)) break;
     if (sent < 0 && errno != EAGAIN && errno != EINTR) return error(std::strerror(errno));
     if (sent > 0) text.remove_prefix(static_cast<std::size_t>(sent));

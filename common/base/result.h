@@ -1,7 +1,7 @@
 // A value or an error.
 //
 // An error is one sentence for the user: it names the field, the value that was found and what was
-// expected. That a pod does not fit is not an error but a result (extender/placement/reason.h).
+// expected. An expected outcome, such as that a pod does not fit, is a value and not an error.
 #pragma once
 
 #include <boost/system/result.hpp>

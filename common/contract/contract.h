@@ -9,9 +9,13 @@
 //              <domain>/mgpu-policy                      policy | policy "/" policy
 //              <domain>/gpu-model[-exclude]              name-list
 //              <domain>/gpu-uuid[-exclude]               name-list
+//              condition <domain>/mgpu-bind-checked      message: a value that was never used
+//              before
 //   node       <domain>/mgpu-cards                       node-cards
-//              <domain>/mgpu-cordoned-cards              index-list; no pod is placed on these
-//              cards taint <domain>/mgpu-needs-cpu             PreferNoSchedule, see cpu_taint.h
+//              <domain>/mgpu-cordoned-cards              index-list of cards that get no pods
+//              label <domain>/profile                    the name of its profile
+//              label <domain>/release                    its device plugin does not use the driver
+//              taint <domain>/mgpu-needs-cpu             PreferNoSchedule, see cpu_taint.h
 //
 //   index-list := index ("," index)*        ascending, no index twice: "3", "0,2"
 //   count-list := count ("," count)*        one for each app container in spec order, 0 = no card:
@@ -29,8 +33,8 @@
 //                 "partsOfOneCard": a container with parts of several cards does not start on the
 //                 node; false if absent
 //                 "corePercent" is the compute of the card that pods may hold in sum, 100 if
-//                 absent: a reader that does not know it counts with 100, and never with more a
-//                 card whose health begins with "reserved by profile " is reserved
+//                 absent: a reader that ignores it counts with 100, and never with more
+//                 "health": a card whose health begins with "reserved by profile " is reserved
 //
 // Pure; thread-safe.
 #pragma once
@@ -121,8 +125,8 @@ struct CardFacts {
   bool operator==(const CardFacts&) const = default;
 };
 
-// What the profile of a node determines beside its cards (plugin/profiles). Empty where the node
-// has none.
+// What the profile of a node (plugin/cards/profile.h) determines beside its cards. Empty where the
+// node has none.
 struct NodeProfile {
   std::string name;
   std::string problem;    // why another profile than `name` was expected, one sentence

@@ -8,7 +8,7 @@
 
 namespace mgpu::http {
 
-// `length` is the header that says where the body ends, with its line end, or empty.
+// `length` is the header that determines where the body ends, with its line end, or empty.
 std::string head_of(const Response& response, std::string_view length, bool keep_alive);
 
 }  // namespace mgpu::http

@@ -124,7 +124,7 @@ struct Http2Frames::Callbacks {
     return ++self(data).malformed_ < kHttp2MalformedMax ? 0 : NGHTTP2_ERR_CALLBACK_FAILURE;
   }
 
-  // Tells a client that still sends its request that the rest is not needed (RFC 9113, 8.1).
+  // A client that is still sending its request stops when it receives this (RFC 9113, 8.1).
   static int on_frame_send(nghttp2_session* session, const nghttp2_frame* frame, void* data) {
     const Stream* stream = find(data, frame->hd.stream_id);
     if (stream == nullptr || stream->whole || !ends_stream(*frame)) return 0;
@@ -315,7 +315,7 @@ void Http2Frames::add_part(Http2StreamId id, std::string part) {
   stream.body = std::move(part);
   stream.sent = 0;
   unsent_ += stream.body.size();
-  // Nothing happens if nghttp2 has not asked for more yet: it will.
+  // Nothing happens if nghttp2 has not requested more data yet: it does so later.
   nghttp2_session_resume_data(session_.get(), id);
 }
 
@@ -333,7 +333,7 @@ ssize_t Http2Frames::read_body(Stream& stream, std::uint8_t* into, std::size_t l
   unsent_ -= count;
   const bool all_sent = stream.sent == stream.body.size();
   if (all_sent && !stream.more_parts) *flags |= NGHTTP2_DATA_FLAG_EOF;
-  // Here and not when nghttp2 asks again, because output() may end with this frame.
+  // Here and not when nghttp2 requests more data, because output() may end with this frame.
   if (all_sent && stream.more_parts) stream.stage = Stream::Stage::kWaiting;
   if (count == 0 && stream.more_parts) return NGHTTP2_ERR_DEFERRED;
   return static_cast<ssize_t>(count);

@@ -34,15 +34,15 @@ using Http2StreamId = std::int32_t;
 // None may be empty. They are called by receive() and output(), on their thread, and must not call
 // Http2Frames.
 struct Http2Events {
-  // The headers have arrived. A returned response is sent instead of on_request(); why it was
-  // refused is known to who returns it, and not reported by on_refused().
+  // The headers have arrived. A returned response is sent instead of on_request(), and is not
+  // reported by on_refused().
   std::function<std::optional<Response>(const RequestSource&)> on_headers;
   std::function<void(Http2StreamId, Request)> on_request;
   // Each stream that has begun, once, but not from the destructor.
   std::function<void(Http2StreamId)> on_closed;
   // "malformed": the stream is reset, or the connection ends. "too_many_resets": shut_down() has
-  // been called. "header_too_large",
-  // "body_too_large" and "bodies_too_large": the request got a response that says so.
+  // been called. "header_too_large", "body_too_large" and "bodies_too_large": the request got a
+  // response with this reason.
   std::function<void(const char* why)> on_refused;
 };
 
@@ -71,8 +71,8 @@ class Http2Frames {
   std::string output();
 
   // Nothing happens if the stream has been closed, or has a response. What arrives of its request
-  // afterwards is discarded. The body of a response with next_part is what
-  // add_part() gives; next_part is not called.
+  // afterwards is discarded. The body of a response with next_part consists of the parts of
+  // add_part(); next_part is not called.
   void respond(Http2StreamId stream, const Response& response);
   // An empty part ends the body. Nothing happens unless wants_part().
   void add_part(Http2StreamId stream, std::string part);

@@ -115,7 +115,7 @@ bool Http2Session::take_input(std::string_view bytes) {
   if (!frames_.receive(bytes)) return false;
   if (has_refused_ || frames_.is_shutting_down()) drain();
   note_use();
-  look_again();
+  resume_writing();
   return true;
 }
 
@@ -150,7 +150,7 @@ void Http2Session::collect() {
 }
 
 void Http2Session::collect_response(Http2StreamId stream, Open& open) {
-  auto response = open.response.answer->take_or([this] { wake(); });
+  auto response = open.response.answer->take_or([this] { post_resume_writing(); });
   if (!response) return;
   open.responded = true;
   frames_.respond(stream, *response);
@@ -165,7 +165,7 @@ void Http2Session::collect_part(Http2StreamId stream, Open& open) {
     open.part = std::make_unique<Closing<std::string>>();
     open.next_part(give_into(open.part->answer, std::string()));
   }
-  auto part = open.part->answer->take_or([this] { wake(); });
+  auto part = open.part->answer->take_or([this] { post_resume_writing(); });
   if (!part) return;
   open.part.reset();
   frames_.add_part(stream, std::move(*part));
@@ -175,8 +175,8 @@ void Http2Session::check_times(Clock::time_point now) {
   if (is_slow(now)) return end_because("slow_client");
   if (session_.is_too_old()) drain();
   if ((has_streams_ && !frames_.is_done()) || writing_since_) return;
-  const auto patience = closing_ ? session_.linger_timeout() : session_.idle_timeout();
-  if (now - idle_since_ < patience) return;
+  const auto timeout = closing_ ? session_.linger_timeout() : session_.idle_timeout();
+  if (now - idle_since_ < timeout) return;
   return closing_ ? end() : drain();
 }
 
@@ -201,7 +201,7 @@ void Http2Session::drain() {
   closing_ = true;
   idle_since_ = Clock::now();
   frames_.shut_down();
-  look_again();
+  resume_writing();
 }
 
 void Http2Session::end() {
@@ -217,9 +217,9 @@ void Http2Session::end_because(const char* why) {
   end();
 }
 
-void Http2Session::wake() {
+void Http2Session::post_resume_writing() {
   const auto owner = session_.weak_from_this().lock();
-  if (owner) asio::post(connection_.executor(), [owner, this] { look_again(); });
+  if (owner) asio::post(connection_.executor(), [owner, this] { resume_writing(); });
 }
 
 }  // namespace mgpu::http

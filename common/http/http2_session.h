@@ -3,9 +3,9 @@
 //
 // A request or a response takes at most transfer_timeout, and the connection is closed when it had
 // no request for idle_timeout. After connection_age_max, and when the server is draining, the
-// client is told to send its next requests on another connection (GOAWAY), and this one ends with
-// its last response. Pings of the client keep nothing open. Times are checked four times in the
-// shortest of them, so that each may be exceeded by a quarter of that.
+// server sends GOAWAY, so that the client sends its next requests on another connection, and this
+// one ends with its last response. Pings of the client keep nothing open. Times are checked four
+// times in the shortest of them, so that each may be exceeded by a quarter of that.
 #pragma once
 
 #include <boost/asio/awaitable.hpp>
@@ -39,7 +39,7 @@ class Http2Session {
     Closing<Response> response;
     bool responded = false;
     NextPart next_part{};
-    std::unique_ptr<Closing<std::string>> part{};  // null: none was asked for
+    std::unique_ptr<Closing<std::string>> part{};  // null: none was requested
   };
 
   Http2Events events();
@@ -64,9 +64,9 @@ class Http2Session {
   void note_use();
   void end();
   void end_because(const char* why);
-  // Lets write_all() look again. The first one on any thread.
-  void wake();
-  void look_again() { changed_.cancel(); }
+  // write_all() checks again whether there is output. The first one may be called on any thread.
+  void post_resume_writing();
+  void resume_writing() { changed_.cancel(); }
 
   Session& session_;
   Connection& connection_;
@@ -75,9 +75,9 @@ class Http2Session {
   std::map<Http2StreamId, Open> open_;
   asio::steady_timer changed_;  // never expires
   asio::steady_timer tick_;
-  // A request was refused, for what the client is or says where it comes from: it is to leave.
+  // A request was refused because of its client or its source: the connection is to end.
   bool has_refused_ = false;
-  bool closing_ = false;  // the client has been told
+  bool closing_ = false;  // GOAWAY has been sent
   bool done_ = false;     // everything has been written
   bool ended_ = false;
   bool has_streams_ = false;

@@ -58,7 +58,7 @@ inline constexpr std::size_t kHttp2UnreadAcksMax = 1000;
 inline constexpr std::size_t kHttp2UnreadFramesMax = 4096;
 // Bytes of responses of one HTTP/2 connection that have not been given to the socket. One with more
 // is closed, also if its client reads: kube-scheduler waits for a large response (filter,
-// prioritize) before it asks for the next.
+// prioritize) before it sends the next request.
 inline constexpr std::size_t kHttp2UnsentBytesMax = std::size_t{32} << 20;
 
 }  // namespace mgpu::http

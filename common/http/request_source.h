@@ -1,5 +1,5 @@
-// Whether a server on a loopback address answers a request, by the headers that say for whom it is
-// and where it comes from. Pure.
+// Decides whether a server on a loopback address answers a request, by the headers that name its
+// destination and its origin. Pure.
 //
 // Web pages send requests to local servers without asking for permission first. Browsers send
 // Origin with each POST, and Sec-Fetch-Site with each request, also of images and frames.

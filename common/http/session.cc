@@ -217,7 +217,7 @@ void Session::close_for_another() {
   connection_.close();
 }
 
-void Session::wake() {
+void Session::end_wait() {
   asio::post(connection_.executor(), [self = shared_from_this()] { self->has_response_.cancel(); });
 }
 
@@ -299,7 +299,7 @@ asio::awaitable<bool> Session::answer(Exchange& exchange) {
   const Closing<Response> closing;
   setup_.handler(exchange.request(), give_into(closing.answer, request_dropped()));
   // Not called after `closing` is destroyed, so this session still exists.
-  const auto notify = [this] { wake(); };
+  const auto notify = [this] { end_wait(); };
   auto response = closing.answer->take_or(notify);
   while (!response) {
     co_await has_response_.async_wait(asio::as_tuple(asio::use_awaitable));

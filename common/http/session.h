@@ -107,8 +107,8 @@ class Session : public std::enable_shared_from_this<Session> {
   asio::awaitable<std::string> next_part(const NextPart& next);
   asio::awaitable<error_code> send_part(std::string part, bool chunked);
   asio::awaitable<void> watch_client();
-  // Ends the wait for a response or a part, which then looks again. Any thread.
-  void wake();
+  // Ends the wait for a response or a part, which then checks again. Any thread.
+  void end_wait();
   // Reads and discards, so that the client can read the last response.
   asio::awaitable<void> linger();
 

@@ -55,7 +55,7 @@ asio::awaitable<std::string> Session::next_part(const NextPart& next) {
   const Closing<std::string> closing;
   next(give_into(closing.answer, std::string()));
   // Not called after `closing` is destroyed, so this session still exists.
-  const auto notify = [this] { wake(); };
+  const auto notify = [this] { end_wait(); };
   auto part = closing.answer->take_or(notify);
   while (!part && !ends()) {
     co_await has_response_.async_wait(kAwait);

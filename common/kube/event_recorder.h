@@ -28,7 +28,7 @@ struct Event {
   enum class Type { kNormal, kWarning };
   Type type = Type::kWarning;
   std::string reason;   // CamelCase: "MGPUCardUnhealthy"
-  std::string message;  // one sentence that says what to do
+  std::string message;  // one sentence with the remedy
 };
 
 // Any thread. Calls do not block. At most kEventsInFlightMax requests are in flight, and another

@@ -63,7 +63,7 @@ Result<ExecCredential> run_exec(const Config& config, const std::atomic<bool>& c
   ProgramCall call{.path = exec.command, .arguments = exec.arguments, .variables = exec.variables};
   call.variables.push_back("KUBERNETES_EXEC_INFO=" + exec_info(config, *ca, *interactive));
   call.in = *interactive ? STDIN_FILENO : nothing.number();
-  // A person reads what the plugin asks.
+  // The user reads the prompts of the plugin.
   if (*interactive) call.err = STDERR_FILENO;
   call.new_session = !*interactive;
   const auto result = run_for_output(

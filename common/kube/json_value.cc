@@ -16,13 +16,13 @@ namespace mgpu::kube {
 namespace ondemand = simdjson::ondemand;
 using ValueKind = JsonValue::Kind;
 
-struct JsonValue::Place {
+struct JsonValue::Cursor {
   ondemand::value value{};                   // unused for the root
   std::optional<ondemand::object> object{};  // of the root, and after object_text()
   std::string* problem = nullptr;
-  const Place* parent = nullptr;  // null: this is the root
-  std::string_view name{};        // of a member
-  std::size_t index = 0;          // of an element
+  const Cursor* parent = nullptr;  // null: this is the root
+  std::string_view name{};         // of a member
+  std::size_t index = 0;           // of an element
   bool element = false;
   bool failed = false;  // simdjson cannot read any more of it
 
@@ -83,14 +83,14 @@ void replace_bad(simdjson::padded_string& text) {
 
 // --- path and problem of a value -----------------------------------------------------------------
 
-std::string JsonValue::Place::path() const {
+std::string JsonValue::Cursor::path() const {
   if (parent == nullptr) return "";
   const std::string before = parent->path();
   if (element) return fmt::format("{}[{}]", before, index);
   return before + (before.empty() ? "" : ".") + json_escaped(cut_text(name, kQuotedValueMax));
 }
 
-ValueKind JsonValue::Place::kind() {
+ValueKind JsonValue::Cursor::kind() {
   using Type = ondemand::json_type;
   if (object) return ValueKind::kObject;
   Type type{};
@@ -114,7 +114,7 @@ ValueKind JsonValue::Place::kind() {
   return !value.is_null().get(null) && null ? ValueKind::kNull : ValueKind::kBroken;
 }
 
-std::string JsonValue::Place::described() {
+std::string JsonValue::Cursor::described() {
   const ValueKind kind = this->kind();
   if (kind == ValueKind::kObject) return "object";
   if (kind == ValueKind::kArray) return "array";
@@ -129,26 +129,26 @@ std::string JsonValue::Place::described() {
   return type + json_escaped(cut_text(token, kQuotedValueMax));
 }
 
-void JsonValue::Place::note(std::string_view expected) {
+void JsonValue::Cursor::note(std::string_view expected) {
   if (!problem->empty()) return;
   if (kind() == ValueKind::kBroken) return fail(simdjson::TAPE_ERROR);
   *problem = fmt::format("{} must be {}, is {}", path(), expected, described());
 }
 
-void JsonValue::Place::fail(simdjson::error_code code) {
+void JsonValue::Cursor::fail(simdjson::error_code code) {
   failed = true;
   if (!problem->empty()) return;
   const std::string at = path();
   *problem = not_json(code) + (at.empty() ? "" : ", at " + at);
 }
 
-bool JsonValue::Place::is(ValueKind wanted, std::string_view expected) {
+bool JsonValue::Cursor::is(ValueKind wanted, std::string_view expected) {
   const ValueKind found = kind();
   if (found != wanted && found != ValueKind::kNull) note(expected);
   return found == wanted;
 }
 
-std::optional<ondemand::object> JsonValue::Place::open_object() {
+std::optional<ondemand::object> JsonValue::Cursor::open_object() {
   if (failed) return std::nullopt;
   if (object) return object;
   if (!is(ValueKind::kObject, "an object")) return std::nullopt;
@@ -160,13 +160,13 @@ std::optional<ondemand::object> JsonValue::Place::open_object() {
 // --- values --------------------------------------------------------------------------------------
 
 ValueKind JsonValue::kind() const {
-  return place_.kind();
+  return cursor_.kind();
 }
 
 std::string JsonValue::text() {
-  if (!place_.is(ValueKind::kString, "a string")) return {};
+  if (!cursor_.is(ValueKind::kString, "a string")) return {};
   std::string_view text;
-  if (const auto code = place_.value.get_string().get(text)) place_.fail(code);
+  if (const auto code = cursor_.value.get_string().get(text)) cursor_.fail(code);
   return std::string(text);
 }
 
@@ -174,23 +174,23 @@ std::int32_t JsonValue::int32() {
   const ValueKind found = kind();
   if (found == ValueKind::kNull) return 0;
   std::int64_t number = 0;
-  const bool whole = found == ValueKind::kNumber && !place_.value.get_int64().get(number);
+  const bool whole = found == ValueKind::kNumber && !cursor_.value.get_int64().get(number);
   if (whole && std::in_range<std::int32_t>(number)) return static_cast<std::int32_t>(number);
-  place_.note("a 32-bit integer");
+  cursor_.note("a 32-bit integer");
   return 0;
 }
 
 double JsonValue::number() {
-  if (!place_.is(ValueKind::kNumber, "a number")) return 0;
+  if (!cursor_.is(ValueKind::kNumber, "a number")) return 0;
   double number = 0;
-  if (place_.value.get_double().get(number)) place_.note("a number");
+  if (cursor_.value.get_double().get(number)) cursor_.note("a number");
   return number;
 }
 
 bool JsonValue::boolean() {
-  if (!place_.is(ValueKind::kBoolean, "true or false")) return false;
+  if (!cursor_.is(ValueKind::kBoolean, "true or false")) return false;
   bool truth = false;
-  if (const auto code = place_.value.get_bool().get(truth)) place_.fail(code);
+  if (const auto code = cursor_.value.get_bool().get(truth)) cursor_.fail(code);
   return truth;
 }
 
@@ -199,12 +199,12 @@ StringMap JsonValue::map(bool numbers) {
   members([&](std::string_view name, JsonValue& value) {
     std::int64_t number = 0;
     if (numbers && value.kind() == ValueKind::kNumber &&
-        !value.place_.value.get_int64().get(number)) {
+        !value.cursor_.value.get_int64().get(number)) {
       texts[std::string(name)] = std::to_string(number);
     } else if (value.kind() == ValueKind::kString) {
       texts[std::string(name)] = value.text();
     } else {
-      value.place_.note("a string");
+      value.cursor_.note("a string");
     }
   });
   return texts;
@@ -213,7 +213,7 @@ StringMap JsonValue::map(bool numbers) {
 std::vector<std::string> JsonValue::text_list() {
   std::vector<std::string> texts;
   elements([&](JsonValue& value) {
-    if (value.kind() == ValueKind::kNull) value.place_.note("a string");
+    if (value.kind() == ValueKind::kNull) value.cursor_.note("a string");
     texts.push_back(value.text());
   });
   return texts;
@@ -221,41 +221,41 @@ std::vector<std::string> JsonValue::text_list() {
 
 bool JsonValue::must_be_object() {
   if (kind() == ValueKind::kObject) return true;
-  place_.note("an object");
+  cursor_.note("an object");
   return false;
 }
 
 std::string JsonValue::object_text() {
   if (!must_be_object()) return {};
-  auto object = place_.open_object();
+  auto object = cursor_.open_object();
   if (!object) return {};
   std::string_view text;
-  if (const auto code = object->raw_json().get(text)) return place_.fail(code), std::string();
-  if (const auto code = object->reset().error()) return place_.fail(code), std::string();
-  place_.object = object;
+  if (const auto code = object->raw_json().get(text)) return cursor_.fail(code), std::string();
+  if (const auto code = object->reset().error()) return cursor_.fail(code), std::string();
+  cursor_.object = object;
   return std::string(without_trailing_blanks(text));
 }
 
 void JsonValue::members(const std::function<void(std::string_view name, JsonValue& value)>& visit) {
-  auto object = place_.open_object();
+  auto object = cursor_.open_object();
   if (!object) return;
   for (auto field : *object) {
-    Place at{.problem = place_.problem, .parent = &place_};
-    if (const auto code = field.unescaped_key().get(at.name)) return place_.fail(code);
-    if (const auto code = field.value().get(at.value)) return place_.fail(code);
+    Cursor at{.problem = cursor_.problem, .parent = &cursor_};
+    if (const auto code = field.unescaped_key().get(at.name)) return cursor_.fail(code);
+    if (const auto code = field.value().get(at.value)) return cursor_.fail(code);
     JsonValue value(at);
     visit(at.name, value);
   }
 }
 
 void JsonValue::elements(const std::function<void(JsonValue& value)>& visit) {
-  if (!place_.is(ValueKind::kArray, "an array")) return;
+  if (!cursor_.is(ValueKind::kArray, "an array")) return;
   ondemand::array array;
-  if (const auto code = place_.value.get_array().get(array)) return place_.fail(code);
+  if (const auto code = cursor_.value.get_array().get(array)) return cursor_.fail(code);
   std::size_t index = 0;
   for (auto element : array) {
-    Place at{.problem = place_.problem, .parent = &place_, .index = index++, .element = true};
-    if (const auto code = element.get(at.value)) return place_.fail(code);
+    Cursor at{.problem = cursor_.problem, .parent = &cursor_, .index = index++, .element = true};
+    if (const auto code = element.get(at.value)) return cursor_.fail(code);
     JsonValue value(at);
     visit(value);
   }
@@ -271,9 +271,9 @@ void JsonValue::read(std::initializer_list<JsonField> fields) {
 
 std::string JsonValue::try_read(const std::function<void(JsonValue& value)>& read) {
   std::string problem;
-  std::string* const outer = std::exchange(place_.problem, &problem);
+  std::string* const outer = std::exchange(cursor_.problem, &problem);
   read(*this);
-  place_.problem = outer;
+  cursor_.problem = outer;
   return problem;
 }
 
@@ -297,7 +297,7 @@ Result<void> read_json(std::string_view json, const std::function<void(JsonValue
   }
   if (type != ondemand::json_type::object) return error("the JSON text must be an object");
   std::string problem;
-  JsonValue::Place root{.problem = &problem};
+  JsonValue::Cursor root{.problem = &problem};
   if (const auto code = document.get_object().get(root.object.emplace())) return broken(code);
   JsonValue value(root);
   read(value);

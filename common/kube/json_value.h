@@ -64,17 +64,17 @@ class JsonValue {
   std::string try_read(const std::function<void(JsonValue& value)>& read);
 
  private:
-  struct Place;  // in the text
+  struct Cursor;  // in the text
   friend Result<void> read_json(std::string_view, const std::function<void(JsonValue&)>&, bool);
 
-  explicit JsonValue(Place& place) : place_(place) {}
+  explicit JsonValue(Cursor& cursor) : cursor_(cursor) {}
   JsonValue(const JsonValue&) = delete;
   JsonValue& operator=(const JsonValue&) = delete;
 
   bool must_be_object();
   StringMap map(bool numbers);
 
-  Place& place_;
+  Cursor& cursor_;
 };
 
 // The name of a member and the variable that gets its value, or the function that reads it.

@@ -162,7 +162,7 @@ void read_cluster(const YamlCursor& from, const std::filesystem::path& kubeconfi
   config.proxy_url = from.text("proxy-url");
 }
 
-// Without these the client would act as another user than the file says.
+// Without these the client would act as another user than the file specifies.
 void refuse_unsupported(const YamlCursor& from) {
   for (const char* name : {"auth-provider", "as", "as-uid", "as-groups", "as-user-extra"}) {
     if (!from.has(name)) continue;

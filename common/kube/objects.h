@@ -115,7 +115,7 @@ struct ServiceRef {
 struct Lease {
   LeaseRef ref;
   std::string resource_version;
-  std::string holder;  // spec.holderIdentity; empty: nobody
+  std::string holder;  // spec.holderIdentity; empty: no process holds the Lease
   // What a holder that renews the Lease writes besides. Times are metav1.MicroTime in UTC.
   std::int32_t duration_s = 0;  // spec.leaseDurationSeconds; 0: absent
   std::string acquire_time;     // empty: absent

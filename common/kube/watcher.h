@@ -22,7 +22,7 @@
 //
 // A line that cannot be read is one object that cannot be read: it is reported and skipped, and the
 // watch continues. Only many such lines in a row are treated as a failure of the server, and lead
-// to a relist. A page that is too long is requested again with half as many objects.
+// to a relist. A page that is too long is requested again with fewer objects (kPageDivisor).
 //
 // After kube-rs watcher.rs (form) and client-go tools/cache/reflector.go (cases).
 #pragma once

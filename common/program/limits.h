@@ -21,7 +21,7 @@ inline constexpr std::size_t kAccessChecksMax = 16;
 inline constexpr std::size_t kAccessChecksPerSecondMax = 20;
 inline constexpr std::chrono::seconds kAccessCheckTimeout{5};  // of each of the two reviews
 
-// A Pod manifest for /inspect/explain is the largest body.
+// Enough for a Pod manifest, which is the largest body.
 inline constexpr std::size_t kServiceBodyBytesMax = 256 * 1024;
 inline constexpr std::size_t kServiceConnectionsMax = 64;
 inline constexpr std::size_t kServiceConnectionsPerAddressMax = 16;

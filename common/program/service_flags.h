@@ -19,7 +19,7 @@ struct ServiceFlags {
   bool insecure_listen = false;
 };
 
-// `flags` holds the default values, and outlives `options`. `insecure_help` says what
+// `flags` holds the default values, and outlives `options`. `insecure_help` describes what
 // --insecure-listen permits.
 void add_service_flags(Options& options, ServiceFlags& flags, const std::string& insecure_help);
 

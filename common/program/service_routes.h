@@ -31,8 +31,7 @@ namespace mgpu {
 // Every client may read it. Therefore it names no objects, and the sentence of the API server is in
 // the log only.
 //
-// A program stays ready when the API server stops answering: filter works from memory, and without
-// its only extender kube-scheduler could not place GPU pods at all.
+// A program stays ready when the API server stops answering, because it can work from memory.
 struct Readiness {
   bool draining = false;
   std::string role = {};  // where several processes elect a leader: "leader" or "follower"
