@@ -78,11 +78,11 @@ void ClusterEvents::find_nodes(Findings& findings) {
           recorder_.on_node(node, {Event::Type::kWarning, reason, sentence});
         }};
   };
-  for (const NodeTrouble& trouble : ledger_.troubled_nodes(kClusterEventsFindingsMax)) {
-    if (!trouble.problem.empty()) add(trouble.node, "MGPUBadNodeAnnotation", trouble.problem);
-    if (!trouble.overfull.empty()) {
-      add(trouble.node, "MGPUCardsOverfull",
-          overfull_sentence(format_card_indices(trouble.overfull), trouble.overfull.size()));
+  for (const NodeProblem& found : ledger_.nodes_with_problems(kClusterEventsFindingsMax)) {
+    if (!found.problem.empty()) add(found.node, "MGPUBadNodeAnnotation", found.problem);
+    if (!found.overfull.empty()) {
+      add(found.node, "MGPUCardsOverfull",
+          overfull_sentence(format_card_indices(found.overfull), found.overfull.size()));
     }
   }
 }

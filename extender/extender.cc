@@ -96,7 +96,7 @@ Extender::Extender(ExtenderSettings settings, kube::Transport& transport,
                .on_running =
                    [this](const PodRef& pod, const NonGpuPod& facts, const GpuRequest& request) {
                      settings_.verbs.window->seen(tie_break_seed_of(facts.uid), pod.name_space,
-                                                  request, facts.host);
+                                                  request, facts.resources);
                    },
                .on_drift = [this](const DriftChange& change) { on_drift(change); }}),
           {.on_change = [this] { on_cluster_change(); }, .on_listed = [this] { on_listed(); }}),

@@ -153,7 +153,7 @@ class Extender {
   Watched watched_nodes_;
   Watched watched_pods_;
   Watched watched_budgets_;
-  // Verbs do not wait for it: without it, cards are only not kept for pods that preempt.
+  // Verbs do not wait for it: without it, cards are only not reserved for pods that preempt.
   Watched watched_nominations_;
   const std::array<Watched*, 4> watched_ = {&watched_nodes_, &watched_pods_, &watched_budgets_,
                                             &watched_nominations_};

@@ -8,7 +8,7 @@
 //   mgpu_extender_binds_in_flight
 //   mgpu_extender_bind_conflicts_total             POSTs of a binding that were answered 409
 //   mgpu_extender_filters_delayed_total            see bind/binds_in_flight.h
-//   mgpu_extender_pod_touches_total{result}        "unbound", "bound", "gone", "failed"
+//   mgpu_extender_pod_touches_total{result}        "unbound", "bound", "full", "gone", "failed"
 //   mgpu_extender_requeues_total{result}           "requeued", "refused", "failed"
 //   mgpu_extender_price_refreshes_total
 //   mgpu_extender_price_refresh_duration_seconds   of the last refresh, which no request waits for
@@ -16,7 +16,9 @@
 //   mgpu_extender_nodes, _cards, _claims{phase}, _drifting_pods, _overfull_cards,
 //   mgpu_extender_expected_placements, _nominated_pods  what the ledger holds
 //   mgpu_extender_events_dropped_total             Events that were not written
-//   mgpu_extender_ready                            1 once it may decide
+//   mgpu_extender_ready                            1 once it has listed nodes and pods, and has
+//                                                  taken the Lease or follows the leader
+//   mgpu_extender_leader                           1 while this process decides
 //   mgpu_extender_certificate_expiry_timestamp_seconds{certificate}  "ca", "server", "client"
 //   mgpu_extender_watch_problems_total{resource}   failed lists and watches
 //   mgpu_extender_unreadable_objects_total{resource}  objects that were skipped

@@ -1,4 +1,4 @@
-// What to do about findings, as the Events of the extender and `kubectl mgpu drift` both say it.
+// The remedies of findings, which Events of the extender and `kubectl mgpu drift` both contain.
 #pragma once
 
 #include <cstddef>

@@ -40,9 +40,9 @@ void answer_filter(const Call& call, const ExtenderArgs& args, const FilterReply
   call.to->rejected_pods.on_filter(args.pod().uid(), reply.rejection, call.to->clock.now());
   const std::size_t refused = args.node_names().size() - reply.nodes_fitting;
   call.to->probe.filtered(reply.nodes_fitting, refused);
-  log_debug("filter", {{"pod", to_string(args.pod().ref())},
-                       {"fitting", std::to_string(reply.nodes_fitting)},
-                       {"refused", std::to_string(refused)}});
+  log_debug("filter answered", {{"pod", to_string(args.pod().ref())},
+                                {"fitting", std::to_string(reply.nodes_fitting)},
+                                {"refused", std::to_string(refused)}});
   call.answer(write_filter_reply(reply, args));
 }
 
@@ -100,13 +100,13 @@ void preempt(const Call& call, Request request) {
   auto args = read_preemption_args(request.body);
   if (!args) return call.refuse(args.error());
   const SchedulerVerbs& to = *call.to;
-  // kube-scheduler then evicts nobody, and tries the pod again after the requeue.
+  // kube-scheduler then evicts no pod, and tries the pod again after the requeue.
   const auto nodes = to.requeue.take_wait(args->pod.uid())
                          ? std::vector<NodeVictims>()
                          : preempt(*args, to.ledger, to.budgets, to.settings, to.clock.now());
-  log_info("preempt", {{"pod", to_string(args->pod.ref())},
-                       {"nodes", std::to_string(nodes.size())},
-                       {"proposed", std::to_string(args->nodes.size())}});
+  log_info("preempt answered", {{"pod", to_string(args->pod.ref())},
+                                {"nodes", std::to_string(nodes.size())},
+                                {"proposed", std::to_string(args->nodes.size())}});
   call.answer(write_preemption_reply(nodes));
 }
 

@@ -1,7 +1,8 @@
 // Metrics of how the cluster is used as a whole (pricing/cluster_use.h), and of the pods that wait.
 //
-//   mgpu_extender_compute_cards{state}             compute in cards: "allocated", "free",
-//   "unusable" mgpu_extender_free_cards                       cards of which nothing is allocated
+//   mgpu_extender_compute_cards{state}             compute in cards: "allocated", "free" or
+//                                                  "unusable"
+//   mgpu_extender_free_cards                       cards of which nothing is allocated
 //   mgpu_extender_free_compute_on_used_cards       free compute on the other ones, in cards
 //   mgpu_extender_gpu_nodes                        nodes with cards
 //   mgpu_extender_partly_used_nodes                nodes with used cards and with others

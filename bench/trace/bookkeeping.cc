@@ -14,8 +14,8 @@ constexpr std::int64_t kWholeMilli = 1000;
 
 Bookkeeping::Bookkeeping(const Objects& objects) : objects_(objects) {
   for (const TraceNode& node : objects.trace().nodes) {
-    free_cpu_.push_back(node.host.cpu.value());
-    free_memory_.push_back(node.host.memory.value());
+    free_cpu_.push_back(node.resources.cpu.value());
+    free_memory_.push_back(node.resources.memory.value());
     first_card_.push_back(cards_.size());
     const std::int64_t memory = node.cards > 0 ? objects.card_memory(node.model).value() : 0;
     cards_.insert(cards_.end(), static_cast<std::size_t>(node.cards), Card{kWholeMilli, memory});
@@ -30,12 +30,13 @@ bool Bookkeeping::sums_fit(std::size_t node, std::size_t pod) const {
   const TracePod& of = objects_.trace().pods[pod];
   // A pod requests no memory of whole cards, which hold all of theirs.
   const std::int64_t memory = of.cards * objects_.share_memory(pod).value();
-  return of.host.cpu.value() <= free_cpu_[node] && of.host.memory.value() <= free_memory_[node] &&
+  return of.resources.cpu.value() <= free_cpu_[node] &&
+         of.resources.memory.value() <= free_memory_[node] &&
          of.total_milli() <= free_milli_[node] && memory <= free_card_memory_[node];
 }
 
 NodeCapacity Bookkeeping::capacity(std::size_t node) const {
-  return {.allocatable = objects_.trace().nodes[node].host,
+  return {.allocatable = objects_.trace().nodes[node].resources,
           .free = {extender::MilliCpu(free_cpu_[node]), MiB(free_memory_[node])}};
 }
 
@@ -56,8 +57,8 @@ void Bookkeeping::remove(std::size_t pod, std::size_t node, const Placement& car
 
 void Bookkeeping::hold(std::size_t pod, std::size_t node, const Placement& placement, int sign) {
   const TracePod& from = objects_.trace().pods[pod];
-  free_cpu_[node] -= sign * from.host.cpu.value();
-  free_memory_[node] -= sign * from.host.memory.value();
+  free_cpu_[node] -= sign * from.resources.cpu.value();
+  free_memory_[node] -= sign * from.resources.memory.value();
   allocated_milli_ += sign * from.total_milli();
   free_milli_[node] -= sign * from.total_milli();
   free_card_memory_[node] -= sign * from.cards * objects_.share_memory(pod).value();

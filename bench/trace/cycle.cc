@@ -66,7 +66,7 @@ Outcome Cycle::schedule(std::size_t index, const std::string& uid, PriceSource& 
                         .uid = pod.uid(),
                         .node = {},
                         .request = request->request,
-                        .host = request->host,
+                        .resources = request->resources,
                         .placement = {},
                         .drift_detail = {},
                         .start_time = {},
@@ -99,7 +99,7 @@ std::string_view Cycle::choose(const kube::Pod& pod, const extender::PodRequest&
     for (const std::size_t at : sample.passing) names.push_back(names_[by_name_[at]].str());
     if (names.empty()) continue;
     if (request.request.empty() && rules_.non_gpu != NonGpuRanking::kExtender)
-      return choose_without_extender(request.host, names);
+      return choose_without_extender(request.resources, names);
     const std::string_view node = choose_among(pod, std::move(names));
     if (!node.empty()) return node;
   }
@@ -157,7 +157,7 @@ Placement Cycle::assume(const extender::PodRequest& request, const extender::Cla
 
 void Cycle::confirm(extender::Claim claim, const Placement& cards) {
   if (claim.request.empty())
-    return ledger_.apply_non_gpu({std::move(claim.uid), std::move(claim.node), claim.host});
+    return ledger_.apply_non_gpu({std::move(claim.uid), std::move(claim.node), claim.resources});
   claim.placement = cards;
   ledger_.apply_pod(std::move(claim));
 }

@@ -80,7 +80,7 @@ MiB Objects::memory_by_rule(const TracePod& pod) const {
 extender::NodeFacts Objects::node_facts(std::size_t index, NodeName name) const {
   const TraceNode& node = trace_.nodes[index];
   extender::NodeFacts facts{
-      .name = std::move(name), .cards = {}, .allocatable = node.host, .problem = {}};
+      .name = std::move(name), .cards = {}, .allocatable = node.resources, .problem = {}};
   for (std::int32_t card = 0; card < node.cards; ++card)
     facts.cards.push_back({.index = CardIndex(card),
                            .uuid = CardUuid(node.name + "-" + std::to_string(card)),
@@ -97,8 +97,8 @@ kube::Pod Objects::pod(std::size_t index, const std::string& uid) const {
   pod.metadata.uid = uid;
   kube::Container& container = pod.containers.emplace_back();
   container.name = "main";
-  container.requests["cpu"] = std::to_string(from.host.cpu.value()) + "m";
-  container.requests["memory"] = std::to_string(from.host.memory.value()) + "Mi";
+  container.requests["cpu"] = std::to_string(from.resources.cpu.value()) + "m";
+  container.requests["memory"] = std::to_string(from.resources.memory.value()) + "Mi";
   if (from.cards == 0) return pod;
   container.limits[contract_.core_resource] = std::to_string(from.total_milli() / 10);
   if (from.milli < 1000) {

@@ -16,8 +16,8 @@ using Json = nlohmann::ordered_json;
 Json json_of_node(const Objects& objects, std::size_t index, const NodeName& name) {
   const TraceNode& node = objects.trace().nodes[index];
   return {{"name", name.str()},
-          {"cpu_milli", node.host.cpu.value()},
-          {"memory_mib", node.host.memory.value()},
+          {"cpu_milli", node.resources.cpu.value()},
+          {"memory_mib", node.resources.memory.value()},
           {"model", node.model},
           {"cards", node.cards},
           {"card_memory_mib", objects.card_memory(node.model).value()}};
@@ -33,8 +33,8 @@ Json cards_of(const Placement& placement) {
 Json json_of_arrival(const Objects& objects, const Arrivals& run, const Arrival& arrival) {
   const TracePod& pod = objects.trace().pods[arrival.pod];
   return {{"pod", pod.name},
-          {"cpu_milli", pod.host.cpu.value()},
-          {"memory_mib", pod.host.memory.value()},
+          {"cpu_milli", pod.resources.cpu.value()},
+          {"memory_mib", pod.resources.memory.value()},
           {"core", pod.total_milli() / 10},
           {"gpu_memory_mib", objects.share_memory(arrival.pod).value() * pod.cards},
           {"models", pod.models},

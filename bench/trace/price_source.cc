@@ -32,7 +32,7 @@ struct Counted {
 
 Key key_of(const Objects& objects, std::size_t index) {
   const TracePod& pod = objects.trace().pods[index];
-  return {pod.host.cpu, pod.milli, pod.cards, pod.models, objects.share_memory(index)};
+  return {pod.resources.cpu, pod.milli, pod.cards, pod.models, objects.share_memory(index)};
 }
 
 // The classes of the list, descending by key.
@@ -41,7 +41,7 @@ std::vector<Counted> count_classes(const Objects& objects) {
   for (std::size_t pod = 0; pod < objects.trace().pods.size(); ++pod) {
     Counted& counted = by_key.try_emplace(key_of(objects, pod), Counted{pod}).first->second;
     ++counted.pods;
-    counted.memory_mib += objects.trace().pods[pod].host.memory.value();
+    counted.memory_mib += objects.trace().pods[pod].resources.memory.value();
   }
   const auto classes = std::views::values(by_key);
   return {classes.begin(), classes.end()};
@@ -52,9 +52,9 @@ extender::PodClass class_of(const Objects& objects, const Counted& counted) {
   const auto request =
       read_request(objects.pod(counted.first_pod, "class"), objects.contract(), MiB(1));
   MGPU_CHECK(request.has_value(), "pods of a trace are valid requests");
-  const extender::NodeResources host{objects.trace().pods[counted.first_pod].host.cpu,
-                                     MiB(counted.memory_mib / counted.pods)};
-  auto classes = extender::classes_of(*request, host);
+  const extender::NodeResources resources{objects.trace().pods[counted.first_pod].resources.cpu,
+                                          MiB(counted.memory_mib / counted.pods)};
+  auto classes = extender::classes_of(*request, resources);
   MGPU_CHECK(classes.size() == 1, "pods of a trace have one container");
   return std::move(classes.front());
 }
@@ -75,7 +75,7 @@ class PricedWorkload final : public PriceSource {
 
   std::shared_ptr<const extender::CurrentPrices> prices() const override { return prices_; }
   void observe(const extender::PodRequest& pod) override {
-    window_.seen(pod.tie_break_seed, "", pod.request, pod.host);
+    window_.seen(pod.tie_break_seed, "", pod.request, pod.resources);
   }
   void refresh_if_due(extender::Ledger& ledger) override {
     if (!builder_) builder_.emplace(ledger, *prices_, [this] { return classes(); });

@@ -78,7 +78,7 @@ class Common {
  public:
   struct Line {
     std::string name;
-    extender::NodeResources host;
+    extender::NodeResources resources;
     std::int32_t cards = 0;
   };
 
@@ -89,28 +89,28 @@ class Common {
     if (!found_name) return found_name.error();
     const auto found_cards = table_.column(cards);
     if (!found_cards) return found_cards.error();
-    const auto host = host_columns(table_);
-    if (!host) return host.error();
+    const auto resources = host_columns(table_);
+    if (!resources) return resources.error();
     name_ = *found_name;
     cards_ = *found_cards;
-    host_ = *host;
+    resources_ = *resources;
     return {};
   }
 
   Result<Line> read(std::size_t row) {
     auto name = names_.read(table_, row, name_);
     if (!name) return name.error();
-    const auto host = read_host(table_, row, host_);
-    if (!host) return host.error();
+    const auto resources = read_host(table_, row, resources_);
+    if (!resources) return resources.error();
     const auto cards = table_.number(row, cards_, 0, kCardsPerNodeMax);
     if (!cards) return cards.error();
-    return Line{std::move(*name), *host, static_cast<std::int32_t>(*cards)};
+    return Line{std::move(*name), *resources, static_cast<std::int32_t>(*cards)};
   }
 
  private:
   const Table& table_;
   Names names_;
-  HostColumns host_;
+  HostColumns resources_;
   int name_ = 0;
   int cards_ = 0;
 };
@@ -130,7 +130,7 @@ class NodeReader {
   Result<TraceNode> read(std::size_t row) {
     auto line = common_.read(row);
     if (!line) return line.error();
-    TraceNode node{std::move(line->name), line->host, line->cards, {}};
+    TraceNode node{std::move(line->name), line->resources, line->cards, {}};
     if (node.cards == 0) return node;
     auto model = read_model(table_, row, model_, table_.text(row, model_));
     if (!model) return model.error();
@@ -160,7 +160,7 @@ class PodReader {
   Result<TracePod> read(std::size_t row) {
     auto line = common_.read(row);
     if (!line) return line.error();
-    TracePod pod{std::move(line->name), line->host, line->cards, 0, {}};
+    TracePod pod{std::move(line->name), line->resources, line->cards, 0, {}};
     if (auto read = read_share(row, pod); !read) return read.error();
     if (auto read = read_models(row, pod); !read) return read.error();
     return pod;

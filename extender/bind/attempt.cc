@@ -21,7 +21,7 @@ Claim claim_of(const BindablePod& pod, const NodeName& node) {
   claim.uid = pod.uid;
   claim.node = node;
   claim.request = pod.request.request;
-  claim.host = pod.request.host;
+  claim.resources = pod.request.resources;
   claim.priority = pod.priority;
   claim.start_time = pod.start_time;
   claim.labels = pod.labels;

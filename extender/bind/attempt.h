@@ -82,7 +82,7 @@ struct BinderContext {
   void problem(const std::string& sentence) const {
     if (events.on_problem) events.on_problem(sentence);
   }
-  // The pod is bound: what it says replaces the claims of its attempts.
+  // The pod is bound: its annotations replace the claims of its attempts.
   void assume_as_read(const kube::Pod& pod);
 };
 

@@ -55,7 +55,7 @@ Result<BindablePod> read_bindable_pod(const kube::Pod& pod, const Settings& sett
 }
 
 bool same_request(const BindablePod& a, const BindablePod& b) {
-  return a.request.request == b.request.request && a.request.host == b.request.host &&
+  return a.request.request == b.request.request && a.request.resources == b.request.resources &&
          a.request.policy.node == b.request.policy.node &&
          a.request.policy.card == b.request.policy.card;
 }

@@ -8,7 +8,7 @@
 //                                           |  Error
 //                                           |
 //   (1) the pod is bound as posted -------> bound; answer ""
-//       bound by another attempt ---------> what the pod says is assumed; "" on this node, or Error
+//       bound by another attempt ---------> its annotations are assumed; "" on this node, or Error
 //       unbound, and there is time -------> GET Lease, with the new resourceVersion
 //       unbound, deleted or another uid --> forget; Error
 //       no answer ------------------------> stays assumed; Error

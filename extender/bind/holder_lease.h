@@ -20,7 +20,8 @@
 
 namespace mgpu::extender {
 
-// Used on the client's executor, except for the functions that say otherwise. Callbacks run on it.
+// Used on the client's executor, except for the functions with another comment. Callbacks run on
+// it.
 class HolderLease {
  public:
   using Done = std::function<void(const kube::ApiResult<void>& held)>;
@@ -43,7 +44,7 @@ class HolderLease {
   // not answer.
   void confirm(Done done);
 
-  // Ends as if confirm() had found another holder. `found` says why: "its holder is \"b\"".
+  // Ends as if confirm() had found another holder. `found` is the reason: "its holder is \"b\"".
   void lose_because(const std::string& found) { lose(found); }
 
   // Any thread.

@@ -35,7 +35,7 @@ kube::ApiResult<void> PreconditionCheck::conclude(const kube::ApiResult<void>& a
     state_ = State::kEnforced;
     return {};
   }
-  // A 409 about anything else says nothing.
+  // A 409 about anything else is no evidence.
   const bool says_nothing =
       !answer && answer.error().message.find("already assigned") == std::string::npos;
   if (says_nothing) return answer;

@@ -10,7 +10,7 @@
 
 namespace mgpu::extender {
 
-// Used on the client's executor, except for the functions that say otherwise.
+// Used on the client's executor, except for the functions with another comment.
 class PreconditionCheck {
  public:
   using Done = std::function<void(const kube::ApiResult<void>& refused)>;

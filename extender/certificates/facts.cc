@@ -58,7 +58,7 @@ std::string life_problem(const CertificateFacts& facts, sys_seconds now) {
   return {};
 }
 
-// Why no certificate in `trusted` vouches for this one; empty: one does.
+// Why the certificate has no chain to one of `trusted`; empty: it has one.
 std::string chain_problem(X509* certificate, const std::vector<X509Owner>& trusted,
                           CertificateUse use, sys_seconds now) {
   const std::unique_ptr<X509_STORE, OpenSslFree<X509_STORE_free>> store(X509_STORE_new());

@@ -28,15 +28,16 @@ std::optional<CertificateFacts> read_facts(const std::string& pem);
 // The certificate in `authority.certificate` that belongs to `authority.key`. Null: there is none.
 X509Owner signer_of(const PemPair& authority);
 
-// Each is empty, or says what is wrong as the end of a sentence: "has expired on 2026-01-02".
+// Each result is empty, or the end of a sentence about the problem: "has expired on 2026-01-02".
 //
-// With at least one certificate of an authority that is valid now.
+// Empty if at least one of `certificates` is an authority that is valid now.
 std::string authority_problem(const std::string& certificates, std::chrono::sys_seconds now);
-// Can the key sign for one of the certificates?
+// Empty if the key can sign for one of the certificates.
 std::string authority_key_problem(const PemPair& authority);
 
 enum class CertificateUse { kServer, kClient };
-// Certificate and key belong together, and `authorities` vouches for this use of it now.
+// Empty if certificate and key belong together, and a chain to one of `authorities` verifies this
+// use of the certificate now.
 std::string certificate_problem(const PemPair& pair, const std::string& authorities,
                                 CertificateUse use, std::chrono::sys_seconds now);
 

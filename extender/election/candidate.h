@@ -21,7 +21,7 @@ struct ElectionSettings {
   Duration duration{kLeaseDuration};        // of a Lease that this process holds
   Duration renew_deadline{kRenewDeadline};  // a holder that cannot renew it for so long ends
   Duration retry{kLeaseRetry};              // between two renewals
-  // Take the Lease from its holder when kube-scheduler asks this process.
+  // Take the Lease from its holder when kube-scheduler calls this process.
   bool when_asked = false;
 };
 
@@ -36,15 +36,15 @@ class LeaseCandidate {
   // kube-scheduler has sent this process a request.
   void note_asked(Instant now) { asked_at_ = now; }
 
-  // The Lease does not exist, nobody holds it, it has expired, this process holds it already, or
-  // kube-scheduler asks this process. Where processes lead when they are asked, one that is not
-  // asked waits for some time. False before the first observe().
+  // The Lease does not exist or has no holder, it has expired, this process holds it already, or
+  // kube-scheduler calls this process. Where processes lead when they are called, one that is not
+  // called waits for some time. False before the first observe().
   bool may_take(Instant now) const;
   // After this time may_take() may be true, if nothing happens before. Positive.
   Duration wait(Instant now) const;
   // What to write to take the Lease now. `time` is the wall clock's, as metav1.MicroTime.
   kube::Lease taken(const kube::LeaseRef& ref, const std::string& time) const;
-  // The holder that was observed last; empty: nobody.
+  // The holder that was observed last; empty: there is none.
   std::string holder() const { return lease_ ? lease_->holder : std::string(); }
 
  private:

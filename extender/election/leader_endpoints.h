@@ -26,7 +26,7 @@ struct EndpointSettings {
   std::string address;       // an IP address of this process that kube-scheduler reaches
 };
 
-// On the client's executor, except for the functions that say otherwise.
+// On the client's executor, except for the functions with another comment.
 class LeaderEndpoints {
  public:
   // `client` and `lease` outlive it. `on_problem` gets one sentence for each failure.

@@ -12,8 +12,8 @@ inline constexpr std::chrono::milliseconds kLeaseRetry{2'000};
 // A holder may state its own duration in the Lease. A process waits no longer than this for it.
 inline constexpr std::chrono::milliseconds kLeaseDurationMax{60'000};
 
-// A process that kube-scheduler asks takes the Lease from a holder that has had it for this long.
-// Two active schedulers that ask different processes would otherwise take it from each other with
+// A process that kube-scheduler calls takes the Lease from a holder that has had it for this long.
+// Two active schedulers that call different processes would otherwise take it from each other with
 // each request.
 inline constexpr std::chrono::milliseconds kTakenFromHolderAfter{10'000};
 // Where replicas lead when they are asked, one that is not asked takes a free Lease this much

@@ -81,8 +81,8 @@ class Explanation {
       const NodeForPod found = node_of(name);
       const auto explained = explain_node(found, price_snapshot, budget);
       rows += explained.cards.size();
-      out.push_back(
-          node_json(pod_.request, explained, may_have_resources_for(found.left(), pod_.host)));
+      out.push_back(node_json(pod_.request, explained,
+                              may_have_resources_for(found.available(), pod_.resources)));
       last = name;
     }
     return last;
@@ -98,7 +98,7 @@ class Explanation {
       const auto found = found_without_pod(name);
       const auto reason = found ? why_not_on(*found, budget) : Reason::kNodeUnknown;
       ++outcomes[reason];
-      if (found && reason) nearest.examine(found->left());
+      if (found && reason) nearest.examine(found->available());
     }
     return outcomes;
   }
@@ -116,8 +116,8 @@ class Explanation {
       const auto found = found_without_pod(name);
       if (!found) continue;
       const Scored scored =
-          score_of(found->left(), pod_.context(price_snapshot), pod_.policy, budget);
-      if (!scored.fits || !may_have_resources_for(found->left(), pod_.host)) continue;
+          score_of(found->available(), pod_.context(price_snapshot), pod_.policy, budget);
+      if (!scored.fits || !may_have_resources_for(found->available(), pod_.resources)) continue;
       if (name.str() == own) own_at = fitting.size();
       fitting.push_back(name.str());
       scores.push_back(scored);
@@ -140,15 +140,17 @@ class Explanation {
  private:
   NodeExplanation explain_node(const NodeForPod& found, const PriceSnapshot* price_snapshot,
                                SearchBudget& budget) const {
-    auto explained = explain(found.left(), pod_.context(price_snapshot), *pod_.policy.card, budget);
-    if (explained.reason && found.less)
+    auto explained =
+        explain(found.available(), pod_.context(price_snapshot), *pod_.policy.card, budget);
+    if (explained.reason && found.with_reservations)
       explained.reason = why_not(found.node, pod_.request, budget).value_or(Reason::kNominated);
     return explained;
   }
 
   std::optional<Reason> why_not_on(const NodeForPod& found, SearchBudget& budget) const {
-    return found.less ? why_not(found.node, *found.less, pod_.request, budget)
-                      : why_not(found.node, pod_.request, budget);
+    return found.with_reservations
+               ? why_not(found.node, *found.with_reservations, pod_.request, budget)
+               : why_not(found.node, pod_.request, budget);
   }
 
   // A copy of the node as if the pod, where it is bound, were not on it. Nothing where the API
@@ -158,9 +160,9 @@ class Explanation {
     if (!found || !own_claim_ || own_claim_->claim.node != name) return found;
     Candidate own;
     own.holds = own_claim_->holds;
-    own.host = own_claim_->claim.host;
+    own.resources = own_claim_->claim.resources;
     evict(found->node, own);
-    if (found->less) evict(*found->less, own);
+    if (found->with_reservations) evict(*found->with_reservations, own);
     return found;
   }
 
@@ -247,7 +249,7 @@ http::Response explain_view(Ledger& ledger, const Settings& settings, const kube
     return json_response(out);
   }
   out["policy"] = std::string(read->policy.node->name) + "/" + std::string(read->policy.card->name);
-  // A pod that does not exist yet: nothing is kept for it, and it may take no card of others.
+  // A pod that does not exist yet: nothing is reserved for it, and it may take no card of others.
   if (read->pod.uid.empty()) read->pod.uid = PodUid("none");
   explain_all(out, ledger, settings, *read, pod, page, bounds);
   return json_response(out);

@@ -1,5 +1,7 @@
 // JSON views of the ledger: which pods hold which cards, and why a pod does not fit.
 //
+// clang-format off
+//
 //   GET  <prefix>/cluster[?limit=N&after=NODE]   nodes, cards, totals, drift
 //   GET  <prefix>/node?name=NODE                 one node with the pods on its cards
 //   GET  <prefix>/pod?namespace=NS&name=POD      what a pod holds
@@ -38,9 +40,9 @@
 //   explain := {"namespace", "name", "node"?,       the node of a bound pod
 //               "request": {"containers": [{"name", "kind", "cards", "core", "memoryMiB"?}*]},
 //                                                   of each card; absent memory: whole cards
-//               "policy"?, "message"?,              message: the pod is invalid, or a non-GPU pod,
-//               or
-//                                                   not all nodes were examined
+//               "policy"?,
+//               "message"?,                         the pod is invalid, or a non-GPU pod, or not
+//                                                   all nodes were examined
 //               "nodesFitting", "reasons": [{"reason", "nodes", "evictionCanHelp"}*],
 //                                                   of all nodes
 //               "nodesNotExamined"?,                the nodes that these do not include
@@ -52,18 +54,20 @@
 //               of a bound pod, as if it were not bound:
 //               "now": {"nodesFitting", "rank"?, "best"?},  of its node by its policy
 //               "nodes": [{"name", "fits", "placement"?: [{"container", "cards": [index*]}*],
-//                          "reason"?, "evictionCanHelp"?, "cpuOrMemoryMissing"?, "cards":
-//                          [fit*]}*],
+//                          "reason"?, "evictionCanHelp"?, "cpuOrMemoryMissing"?,
+//                          "cards": [fit*]}*],
 //               "next"?}
 //   fit     := {"index", "container", "fits", "core": {"asked", "free"},
-//               "memoryMiB": {"asked", "free"}, "why"?}   what is kept from the pod is not free
+//               "memoryMiB": {"asked", "free"}, "why"?}   cards reserved for others are not free
 //   simulate := {"namespace", "name", "policy", "replicas", "placed",  how many of the replicas fit
 //               "fitting",                          how many fit in total
 //               "message"?,                         it ended at a limit: more may fit
 //               "placements": [{"node", "containers": [{"container", "cards": [index*]}*]}*],
 //               "reasons": [{"reason", "nodes"}*]}  why no more fit
 //
-// A simulation places pods by cards, CPU, main memory and the number of pods. It does not know the
+// clang-format on
+//
+// A simulation places pods by cards, CPU, main memory and the number of pods. It does not apply the
 // other filters of kube-scheduler, such as taints and affinity.
 //
 // Requests are answered one at a time, on a thread of their own. An explanation ends at

@@ -20,9 +20,9 @@ void insert_nearest(std::vector<T>& all, T one, const Key& key) {
 }
 
 // The CPU and main memory that are to be free on the node, too, where they are known of it.
-std::optional<NodeResources> host_on(const Node& node, const NodeResources& host) {
+std::optional<NodeResources> resources_on(const Node& node, const NodeResources& resources) {
   const bool known = !node.allocatable.zero() && node.pods_allowed > 0;
-  return known ? std::optional(host) : std::nullopt;
+  return known ? std::optional(resources) : std::nullopt;
 }
 
 }  // namespace
@@ -35,7 +35,7 @@ void NearestNodes::examine(const Node& node) {
 }
 
 void NearestNodes::add_shortfall(const Node& node) {
-  if (!may_have_resources_for(node, pod_.host)) return;
+  if (!may_have_resources_for(node, pod_.resources)) return;
   const auto found = shortfall_of(node, pod_.request, least_, budget_);
   if (!found) return;
   const std::int64_t size = size_of(*found, node.cards.front().capacity);
@@ -51,10 +51,11 @@ void NearestNodes::add_release(const Node& node) {
   for (const ClaimView& one : view->claims) {
     if (one.claim.uid == pod_.pod.uid) continue;
     candidates.push_back(
-        {.start_time = one.claim.start_time, .holds = one.holds, .host = one.claim.host});
+        {.start_time = one.claim.start_time, .holds = one.holds, .resources = one.claim.resources});
     refs.push_back(one.claim.pod);
   }
-  const auto found = choose_victims(node, pod_.request, candidates, host_on(node, pod_.host));
+  const auto found =
+      choose_victims(node, pod_.request, candidates, resources_on(node, pod_.resources));
   const bool searched = pod_.request.containers.size() > 1;
   budget_.spend(searched ? kPlacementStepsMax
                          : linear_steps(node, pod_.request) * (candidates.size() + 1));

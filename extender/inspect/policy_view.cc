@@ -24,8 +24,8 @@ Json class_json(const WeightedClass& weighted) {
   if (weighted.assumed) out["assumed"] = true;
   if (what.cards > 0) out["core"] = what.per_card.core.value();
   if (what.cards > 0 && !what.whole) out["memoryMiB"] = what.per_card.memory.value();
-  out["milliCPU"] = what.host.cpu.value();
-  out["hostMemoryMiB"] = what.host.memory.value();
+  out["milliCPU"] = what.resources.cpu.value();
+  out["hostMemoryMiB"] = what.resources.memory.value();
   if (!what.models.empty()) out["models"] = what.models;
   if (!what.models_excluded.empty()) out["modelsExcluded"] = what.models_excluded;
   return out;

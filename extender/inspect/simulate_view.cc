@@ -15,7 +15,7 @@
 namespace mgpu::extender {
 namespace {
 
-// The nodes with cards, sorted by name, in which what is kept from the pod is used.
+// The nodes with cards, sorted by name, in which what is reserved for nominated pods is used.
 std::vector<Node> nodes_for(const Ledger& ledger, const DecidedPod& pod) {
   std::vector<Node> nodes;
   std::vector<NodeName> names = ledger.node_names();
@@ -23,7 +23,7 @@ std::vector<Node> nodes_for(const Ledger& ledger, const DecidedPod& pod) {
   for (const NodeName& name : names) {
     auto found = ledger.node_for(name.str(), pod);
     if (!found) continue;
-    Node& node = found->less ? *found->less : found->node;
+    Node& node = found->with_reservations ? *found->with_reservations : found->node;
     if (!node.cards.empty()) nodes.push_back(std::move(node));
   }
   return nodes;
@@ -83,7 +83,7 @@ Json reasons_json(const Simulation& simulation, const PodRequest& pod, SearchBud
   for (const Node& node : simulation.nodes()) {
     if (budget.steps < kPlacementStepsMax) break;
     const auto reason = why_not(node, pod.request, budget);
-    const bool resources = may_have_resources_for(node, pod.host);
+    const bool resources = may_have_resources_for(node, pod.resources);
     if (reason) ++reasons[std::string(sentence(*reason))];
     if (!reason && !resources) ++reasons["too little CPU, memory or room for pods on the node"];
   }
@@ -113,10 +113,10 @@ http::Response simulate_view(const Ledger& ledger, const Settings& settings, con
   if (read->request.empty())
     return http::error_response(400, "the Pod manifest: the pod requests no cards");
   if (query.policy) read->policy = *query.policy;
-  // A pod that does not exist: nothing is kept for it, and it may take no card of others.
+  // A pod that does not exist: nothing is reserved for it, and it may take no card of others.
   read->pod.uid = PodUid("none");
   const auto price_snapshot = settings.price_snapshot();
-  Simulation simulation(nodes_for(ledger, read->pod), read->request, read->host, read->policy,
+  Simulation simulation(nodes_for(ledger, read->pod), read->request, read->resources, read->policy,
                         read->tie_break_seed, price_snapshot.get());
   Run run(simulation, bounds);
   run.place_all(query.replicas);

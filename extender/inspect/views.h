@@ -60,7 +60,7 @@ http::Response cluster_view(Ledger& ledger, const Page& page, Instant now);
 http::Response node_view(const Ledger& ledger, const NodeName& name);
 http::Response pod_view(const Ledger& ledger, const PodRef& pod);
 http::Response policy_view(const Settings& settings, Instant now);
-// What POST <prefix>/simulate asks for.
+// The parameters of POST <prefix>/simulate.
 struct SimulateQuery {
   std::size_t replicas = 1;
   std::optional<PolicyChoice> policy{};  // instead of the pod's own

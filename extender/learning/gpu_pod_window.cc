@@ -46,8 +46,8 @@ void GpuPodWindow::count(Namespace& name_space, std::vector<PodClass> classes) {
   Pod pod{&name_space, {}};
   pod.classes.reserve(classes.size());
   for (PodClass& one : classes) {
-    const MiB memory(std::min(one.host.memory.value(), kLearnedAmountMax));
-    one.host.memory = MiB{};
+    const MiB memory(std::min(one.resources.memory.value(), kLearnedAmountMax));
+    one.resources.memory = MiB{};
     auto shared = std::make_shared<const PodClass>(std::move(one));
     const auto [at, added] = name_space.classes.try_emplace(std::move(shared));
     if (added) charge(name_space, bytes_of(*at->first));

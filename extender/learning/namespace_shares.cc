@@ -64,7 +64,7 @@ void keep_most_frequent(std::vector<ClassCount>& classes, std::size_t most) {
 
 bool ClassesByAmounts::operator()(const PodClass& a, const PodClass& b) const {
   const auto key = [](const PodClass& one) {
-    return std::tie(one.cards, one.whole, one.per_card.core, one.per_card.memory, one.host.cpu,
+    return std::tie(one.cards, one.whole, one.per_card.core, one.per_card.memory, one.resources.cpu,
                     one.models, one.models_excluded);
   };
   return key(a) < key(b);
@@ -86,7 +86,7 @@ std::vector<CountedClass> merged(std::vector<NamespaceCount> namespaces,
   classes.reserve(by_class.size());
   for (const auto& [what, all] : by_class) {
     classes.push_back({*what, all.counted_for});
-    classes.back().what.host.memory = MiB(all.memory_mib / all.pods);
+    classes.back().what.resources.memory = MiB(all.memory_mib / all.pods);
   }
   return classes;
 }

@@ -11,7 +11,7 @@ namespace {
 
 // The first pod of a new window.
 ClassCount default_pod() {
-  const PodClass what = {.host = {MilliCpu(8'000), MiB{}},
+  const PodClass what = {.resources = {MilliCpu(8'000), MiB{}},
                          .cards = 1,
                          .per_card = {kWholeCard, MiB{}},
                          .whole = true,
@@ -20,9 +20,9 @@ ClassCount default_pod() {
   return {.what = std::make_shared<const PodClass>(what), .pods = 1, .memory_mib = 40'000};
 }
 
-NodeResources limited(const NodeResources& host) {
-  return {MilliCpu(std::min(host.cpu.value(), kLearnedAmountMax)),
-          MiB(std::min(host.memory.value(), kLearnedAmountMax))};
+NodeResources limited(const NodeResources& resources) {
+  return {MilliCpu(std::min(resources.cpu.value(), kLearnedAmountMax)),
+          MiB(std::min(resources.memory.value(), kLearnedAmountMax))};
 }
 
 double pods_in(const std::vector<CountedClass>& classes) {
@@ -47,11 +47,11 @@ WorkloadWindow::WorkloadWindow(std::size_t pods_max, std::size_t bytes_max)
     : pods_max_(pods_max), gpu_pods_(pods_max, bytes_max) {}
 
 void WorkloadWindow::seen(std::uint64_t pod, std::string_view name_space, const GpuRequest& request,
-                          const NodeResources& host) {
-  std::vector<PodClass> classes = classes_of(request, limited(host));
+                          const NodeResources& resources) {
+  std::vector<PodClass> classes = classes_of(request, limited(resources));
   const MutexLock lock(mutex_);
   if (request.empty()) {
-    if (known_non_gpu_.insert(pod)) add_non_gpu(limited(host));
+    if (known_non_gpu_.insert(pod)) add_non_gpu(limited(resources));
     return;
   }
   if (!known_gpu_.insert(pod)) return;
@@ -59,10 +59,10 @@ void WorkloadWindow::seen(std::uint64_t pod, std::string_view name_space, const 
   gpu_pods_.add(name_space, std::move(classes));
 }
 
-void WorkloadWindow::add_non_gpu(const NodeResources& host) {
+void WorkloadWindow::add_non_gpu(const NodeResources& resources) {
   ++non_gpu_seen_;
-  non_gpu_.push_back(host);
-  non_gpu_sum_ += host;
+  non_gpu_.push_back(resources);
+  non_gpu_sum_ += resources;
   if (non_gpu_.size() <= pods_max_) return;
   non_gpu_sum_ -= non_gpu_.front();
   non_gpu_.pop_front();
@@ -96,7 +96,7 @@ std::vector<CountedClass> WorkloadWindow::counted() const {
   std::vector<CountedClass> classes = merged(std::move(namespaces), initial, kPricedClassesMax);
   if (non_gpu == 0) return classes;
   PodClass mean;
-  mean.host = {MilliCpu(sum.cpu.value() / non_gpu), MiB(sum.memory.value() / non_gpu)};
+  mean.resources = {MilliCpu(sum.cpu.value() / non_gpu), MiB(sum.memory.value() / non_gpu)};
   classes.push_back({std::move(mean), std::min(static_cast<double>(non_gpu), pods_in(classes))});
   return classes;
 }

@@ -44,7 +44,7 @@ class WorkloadWindow {
   // `pod` is tie_break_seed_of its uid. A pod that is among the last kWorkloadKnownPods changes
   // nothing, also when it has left the window: running pods are reported again by every relist.
   void seen(std::uint64_t pod, std::string_view name_space, const GpuRequest& request,
-            const NodeResources& host);
+            const NodeResources& resources);
 
   // The number of pods counted.
   std::uint64_t pods_seen() const;
@@ -58,7 +58,7 @@ class WorkloadWindow {
   std::size_t bytes() const;
 
  private:
-  void add_non_gpu(const NodeResources& host) MGPU_REQUIRES(mutex_);
+  void add_non_gpu(const NodeResources& resources) MGPU_REQUIRES(mutex_);
 
   const std::size_t pods_max_;
   mutable Mutex mutex_;

@@ -156,7 +156,7 @@ Result<std::vector<CardFacts>> cards_by_capacity(const kube::Node& node, const C
   return equal_cards(count, MiB(*memory / count));
 }
 
-// A policy that cannot be used is not, and the profile says why.
+// A policy that cannot be used is ignored, and the profile has the reason.
 void check_policy(NodeProfile& profile) {
   if (profile.policy.empty()) return;
   const auto policy = find_policy(profile.policy);
@@ -215,7 +215,7 @@ std::optional<Claim> claim_of(const kube::Pod& pod, const Contract& contract) {
   claim.start_time = pod.start_time;
   claim.labels = pod.metadata.labels;
   claim.anti_affinity = pod.anti_affinity;
-  claim.host = resources_of(pod);
+  claim.resources = resources_of(pod);
   read_request_and_cards(claim, pod, contract);
   if (!claim.placement) read_cards_by_indices(claim, pod, contract);
   if (claim.placement) return claim;

@@ -42,8 +42,8 @@ struct Claim {
   PodUid uid;
   NodeName node;
   GpuRequest request;
-  NodeResources host;                  // the CPU and main memory that the pod requests
-  std::optional<Placement> placement;  // empty where it cannot be read, as `drift` says
+  NodeResources resources;             // the CPU and main memory that the pod requests
+  std::optional<Placement> placement;  // empty where it cannot be read; `drift` is then set
   // Without a placement: the most that the pod may hold of any one card, which counts on each card
   // of the node. Empty where it is not known: then all cards are uncertain.
   std::optional<Share> most_of_one_card{};
@@ -78,7 +78,7 @@ struct DriftChange {
 struct NonGpuPod {
   PodUid uid;
   NodeName node;
-  NodeResources host;
+  NodeResources resources;
   bool anti_affinity = false;  // kube::Pod::anti_affinity
 };
 

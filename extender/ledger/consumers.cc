@@ -29,7 +29,7 @@ Result<PodFacts> read_pod_facts(std::string_view json, const Contract& contract,
   if (pod->finished()) facts.phase = PodPhase::kFinished;
   if (pod->finished() || pod->node_name.empty()) return facts;
   facts.phase = PodPhase::kBound;
-  facts.pod.host = resources_of(*pod);
+  facts.pod.resources = resources_of(*pod);
   facts.claim = claim_of(*pod, contract);
   if (pod->phase != "Running") return facts;
   if (const auto request = read_request(*pod, contract, MiB{}))

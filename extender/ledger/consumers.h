@@ -28,8 +28,8 @@ struct PodFacts {
 kube::Consumer<NodeFacts> node_consumer(Ledger& ledger, const Contract& contract,
                                         std::function<void(const std::string&)> on_problem);
 
-// Keeps what the ledger knows of nominations equal to the API server. After a relist with an object
-// that could not be read, nominations that are missing in it stay until they are too old.
+// Keeps the nominations in the ledger equal to those at the API server. After a relist with an
+// object that could not be read, nominations that are missing in it stay until they are too old.
 kube::Consumer<Nominated> nomination_consumer(Ledger& ledger);
 
 struct PodHandlers {

@@ -23,7 +23,7 @@ RequestKey RequestKey::of(const GpuRequest& request) {
 
 RequestKey RequestKey::of(const PlacementContext& context, const PolicyChoice& policy) {
   RequestKey key = of(context.request);
-  key.host = context.host;
+  key.resources = context.resources;
   key.policy = policy;
   key.chosen_by_pod = !context.request.policy.empty();
   return key;

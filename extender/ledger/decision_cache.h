@@ -27,7 +27,7 @@ struct RequestKey {
   std::vector<ContainerRequest> containers;
   CardSelector selector;
   // Only scores depend on these.
-  NodeResources host = {};
+  NodeResources resources = {};
   PolicyChoice policy = {};
   bool chosen_by_pod = false;  // so that no profile of a node replaces it
   bool operator==(const RequestKey&) const = default;

@@ -191,15 +191,15 @@ Entry& Ledger::confirm(Claim claim) {
 void Ledger::set_non_gpu(NonGpuPod pod) {
   remove_non_gpu(pod.uid);
   NodeRecord& record = record_of(pod.node);
-  add_non_gpu(record, pod.host);
-  non_gpu_.emplace(std::move(pod.uid), NonGpu{&record, pod.host, pod.anti_affinity});
+  add_non_gpu(record, pod.resources);
+  non_gpu_.emplace(std::move(pod.uid), NonGpu{&record, pod.resources, pod.anti_affinity});
 }
 
 void Ledger::remove_non_gpu(const PodUid& uid) {
   const auto found = non_gpu_.find(uid);
   if (found == non_gpu_.end()) return;
   NodeRecord& record = *found->second.record;
-  extender::remove_non_gpu(record, found->second.host);
+  extender::remove_non_gpu(record, found->second.resources);
   non_gpu_.erase(found);
   erase_if_empty(record);
 }
@@ -260,14 +260,16 @@ std::variant<Assumed, Reason> Ledger::assume(Claim claim, const Policy& card_pol
   const NodeRecord* record = find_present(claim.node.str());
   if (record == nullptr) return Reason::kNodeUnknown;
   const DecidedPod pod{claim.uid, claim.priority};
-  std::optional<Node> less;
-  if (nominations_.keeps_from(pod, claim.node.str())) less = without_kept(record->node, pod);
+  std::optional<Node> reserved;
+  if (nominations_.has_reservations_on(pod, claim.node.str())) {
+    reserved = with_reservations(record->node, pod);
+  }
   SearchBudget budget{kPlacementStepsMax};
-  const PlacementContext context(claim.request, claim.host, tie_break_seed_of(claim.uid),
+  const PlacementContext context(claim.request, claim.resources, tie_break_seed_of(claim.uid),
                                  price_snapshot);
-  auto result = place(less ? *less : record->node, context, card_policy, budget);
+  auto result = place(reserved ? *reserved : record->node, context, card_policy, budget);
   if (const Reason* reason = std::get_if<Reason>(&result)) {
-    if (!less) return *reason;
+    if (!reserved) return *reason;
     SearchBudget other{kPlacementStepsMax};
     return extender::why_not(record->node, claim.request, other).value_or(Reason::kNominated);
   }
@@ -359,7 +361,7 @@ void Ledger::replace_nominated(const std::vector<Nominated>& nominated) {
   nominations_.replace(nominated);
 }
 
-Node Ledger::without_kept(const Node& node, const DecidedPod& pod) const {
+Node Ledger::with_reservations(const Node& node, const DecidedPod& pod) const {
   Node copy = node;
   nominations_.count(pod, copy);
   return copy;

@@ -61,7 +61,7 @@ struct NodeView {
 };
 
 // What an administrator has to repair on a node that the API server has.
-struct NodeTrouble {
+struct NodeProblem {
   NodeName node;
   std::string problem;              // NodeFacts::problem; may be empty
   std::vector<CardIndex> overfull;  // cards with more in use than their capacity
@@ -78,10 +78,10 @@ struct NodeVersion {
 // A copy, for a decision about one pod without the lock.
 struct NodeForPod {
   Node node;
-  // The node in which what is kept from the pod is used; empty where nothing is.
-  std::optional<Node> less;
+  // The node in which what is reserved for nominated pods is used; empty where nothing is.
+  std::optional<Node> with_reservations;
 
-  const Node& left() const { return less ? *less : node; }
+  const Node& available() const { return with_reservations ? *with_reservations : node; }
 };
 
 struct Counts {
@@ -92,7 +92,7 @@ struct Counts {
   std::size_t drifting = 0;  // claims whose drift is not kNone
   std::size_t overfull = 0;  // cards with more used than their capacity
   std::size_t expected = 0;
-  std::size_t nominated = 0;  // pods that cards are kept for
+  std::size_t nominated = 0;  // pods for which cards are reserved
 };
 
 // Valid only within Ledger::read, which holds the lock. (The thread-safety analysis cannot see
@@ -101,7 +101,8 @@ class View {
  public:
   // Null where the API server has no such node, or the watch has not delivered it yet.
   const Node* find(std::string_view node) const MGPU_NO_THREAD_ANALYSIS;
-  // A copy in which cards that are kept from the pod are used. Empty where `find` is null.
+  // A copy in which cards that are reserved for nominated pods are used. Empty where `find` is
+  // null.
   std::optional<Node> find_for(std::string_view node,
                                const DecidedPod& pod) const MGPU_NO_THREAD_ANALYSIS;
   // The claims on a node, bound and assumed; the pointers are valid as long as the view.
@@ -147,9 +148,9 @@ class Ledger {
   // --- bind --------------------------------------------------------------------------------------
 
   // Places `claim`, which has no placement, on its node and counts it as used, in one step, also
-  // where the pod has other claims. Cards that are kept from the pod are not free to it. A refusal
-  // changes nothing. The pod's expected placement is removed in any case, and what is kept for it
-  // once it is placed. `price_snapshot` may be null.
+  // where the pod has other claims. Cards that are reserved for nominated pods are not free to it.
+  // A refusal changes nothing. The pod's expected placement is removed in any case, and what is
+  // reserved for it once it is placed. `price_snapshot` may be null.
   std::variant<Assumed, Reason> assume(Claim claim, const Policy& card_policy, Instant now,
                                        const PriceSnapshot* price_snapshot = nullptr);
   // The API server accepted the binding: removes the pod's other attempts. The claim stays assumed
@@ -185,8 +186,8 @@ class Ledger {
   // --- nominated pods ----------------------------------------------------------------------------
 
   // preempt answered these nodes for the pod, which has been nominated for the node `nominated`, or
-  // for none. What the pod is to get on the node that it is nominated for is kept from pods of
-  // equal or lower priority until it is bound, or until `until` (nominations.h).
+  // for none. What the pod is to get on the node that it is nominated for is not available to pods
+  // of equal or lower priority until it is bound, or until `until` (nominations.h).
   void offer_nomination(const DecidedPod& pod, std::vector<NominatedPlacement> placements,
                         const NodeName& nominated, Instant until);
   // The watch shows the pod nominated for a node, or for none.
@@ -197,18 +198,18 @@ class Ledger {
   //
   // These hold the lock for kHoldStepsMax steps at a time, and search without it, so that others
   // never wait for a search. Nodes may change in between: a decision is about its node as it was at
-  // some time during the call. What ended before `now`, of expected placements and of what is
-  // kept for nominated pods, is removed first.
+  // some time during the call. Expected placements and reservations for nominated pods that ended
+  // before `now` are removed first.
 
   // The result of extender::why_not for each of `nodes`, which share kFilterStepsMax steps. Nodes
   // that have not changed since the last pod with an equal request are not examined again.
-  // kNominated where the pod would fit if nothing were kept from it.
+  // kNominated where the pod would fit if nothing were reserved for nominated pods.
   std::vector<std::optional<Reason>> why_not(std::span<const std::string_view> nodes,
                                              const GpuRequest& request, Instant now,
                                              const DecidedPod& pod = {});
   // Up to `most` of all nodes on which the pod fits, with the CPU and main memory that it requests
   // beside cards. O(nodes).
-  std::vector<std::string> fitting_nodes(const GpuRequest& request, const NodeResources& host,
+  std::vector<std::string> fitting_nodes(const GpuRequest& request, const NodeResources& resources,
                                          std::size_t most, Instant now, const DecidedPod& pod);
   // For each of `nodes` the placement by `policy.card` and its score by `policy.node`, in the same
   // way, with kScoreStepsMax steps. With policies for which Policy::per_pod is true every node is
@@ -255,11 +256,11 @@ class Ledger {
   std::optional<ClaimView> claim(const PodRef& pod) const;
   // Claims whose drift is not kNone, the first `most` in the order of pods.
   std::vector<ClaimView> drifting(std::size_t most = std::numeric_limits<std::size_t>::max()) const;
-  // The nodes with a trouble, the first `most` in no order.
-  std::vector<NodeTrouble> troubled_nodes(std::size_t most) const;
+  // The first `most` in no order.
+  std::vector<NodeProblem> nodes_with_problems(std::size_t most) const;
   Counts counts() const;
   // Increases whenever cards may have become free: a claim was released, or a node's cards are new
-  // or changed, or are no longer kept for a nominated pod. The second form ends first what ends
+  // or changed, or are no longer reserved for a nominated pod. The second form ends first what ends
   // before `now`.
   std::uint64_t releases() const;
   std::uint64_t releases(Instant now);
@@ -268,7 +269,7 @@ class Ledger {
   friend class View;
   struct NonGpu {
     NodeRecord* record;
-    NodeResources host;
+    NodeResources resources;
     bool anti_affinity;
   };
 
@@ -279,6 +280,7 @@ class Ledger {
   std::vector<std::shared_ptr<const RequestKey>> scored_requests();
   // Visits every record, also those of nodes that are gone while pods are bound to them. `lock` is
   // released after every kNodesHeldMax slots, so that records may be added and removed in between.
+  // Not analyzed, because `lock` holds mutex_, and the analysis cannot connect the two.
   void each_record(MutexLock& lock, const std::function<void(NodeRecord&)>& visit) const
       MGPU_REQUIRES(mutex_) MGPU_NO_THREAD_ANALYSIS;
   // `cells_of` is called under the lock.
@@ -300,8 +302,8 @@ class Ledger {
   // The watch shows the pod bound: this claim, with the cards that the pod was bound with, replaces
   // the others of the pod.
   Entry& confirm(Claim claim) MGPU_REQUIRES(mutex_);
-  // A copy in which what is kept from the pod is used.
-  Node without_kept(const Node& node, const DecidedPod& pod) const MGPU_REQUIRES(mutex_);
+  // A copy in which what is reserved for nominated pods is used.
+  Node with_reservations(const Node& node, const DecidedPod& pod) const MGPU_REQUIRES(mutex_);
   void set_non_gpu(NonGpuPod pod) MGPU_REQUIRES(mutex_);
   void remove_non_gpu(const PodUid& uid) MGPU_REQUIRES(mutex_);
 

@@ -58,22 +58,22 @@ std::vector<std::optional<Reason>> Ledger::why_not(std::span<const std::string_v
       .absent = Reason::kNodeUnknown,
       .steps = [&](const Node& node) { return steps_to_find(node, request); },
       .decide = [&](const Node& node) { return extender::why_not(node, request, budget); },
-      .decide_left =
-          [&](const Node& node, const Node& left) {
-            return extender::why_not(node, left, request, budget);
+      .decide_with_reservations =
+          [&](const Node& node, const Node& available) {
+            return extender::why_not(node, available, request, budget);
           },
       .keep = [&] { return may_keep(request, budget); }};
   return decide_in_steps<Decision>({nodes, pod, decider}, now,
                                    [&]() MGPU_REQUIRES(mutex_) { return &fits_.of(key); });
 }
 
-std::vector<std::string> Ledger::fitting_nodes(const GpuRequest& request, const NodeResources& host,
-                                               std::size_t most, Instant now,
-                                               const DecidedPod& pod) {
+std::vector<std::string> Ledger::fitting_nodes(const GpuRequest& request,
+                                               const NodeResources& resources, std::size_t most,
+                                               Instant now, const DecidedPod& pod) {
   std::vector<std::string> names;
   visit_in_steps(
       [&](const Node& node) {
-        if (has_resources_for(node, host)) names.push_back(node.name.str());
+        if (has_resources_for(node, resources)) names.push_back(node.name.str());
       },
       [] { return true; });
   const std::vector<std::string_view> views(names.begin(), names.end());
@@ -98,8 +98,10 @@ std::vector<Scored> Ledger::score(std::span<const std::string_view> nodes,
                    node.cards.size() * card_steps(*policy.card, context, node);
           },
       .decide = [&](const Node& node) { return score_of(node, context, policy, budget); },
-      .decide_left = [&](const Node&,
-                         const Node& left) { return score_of(left, context, policy, budget); },
+      .decide_with_reservations =
+          [&](const Node&, const Node& available) {
+            return score_of(available, context, policy, budget);
+          },
       .keep = [&] { return may_keep(context.request, budget); }};
   return decide_in_steps<Scored>(
       {nodes, pod, decider}, now, [&]() MGPU_REQUIRES(mutex_) -> Cells<Scored>* {
@@ -131,7 +133,7 @@ struct RequestScores {
 void score_copies(RequestScores& scores, std::span<const NodeCopy> copies,
                   const PriceSnapshot& price_snapshot) {
   // Policies that use the seed have no cached scores.
-  const PlacementContext context(scores.request, scores.key->host, 0, &price_snapshot);
+  const PlacementContext context(scores.request, scores.key->resources, 0, &price_snapshot);
   for (const NodeCopy& copy : copies) {
     if (!may_keep(scores.request, scores.budget)) return;
     if (scores.cells.size() <= copy.slot) scores.cells.resize(copy.slot + kNodeCopiesMax);

@@ -31,7 +31,7 @@ const Node* View::find(std::string_view node) const {
 std::optional<Node> View::find_for(std::string_view node, const DecidedPod& pod) const {
   const Node* found = find(node);
   if (found == nullptr) return std::nullopt;
-  return ledger_.without_kept(*found, pod);
+  return ledger_.with_reservations(*found, pod);
 }
 
 std::vector<const ClaimView*> View::claims_on(std::string_view node) const {
@@ -47,7 +47,7 @@ std::optional<NonGpuPod> View::non_gpu_on(std::string_view node, const PodUid& u
   if (found == ledger_.non_gpu_.end()) return std::nullopt;
   const Ledger::NonGpu& pod = found->second;
   if (pod.record->node.name.str() != node) return std::nullopt;
-  return NonGpuPod{uid, pod.record->node.name, pod.host, pod.anti_affinity};
+  return NonGpuPod{uid, pod.record->node.name, pod.resources, pod.anti_affinity};
 }
 
 void Ledger::read(Instant now, const std::function<void(const View&)>& read) {
@@ -123,7 +123,8 @@ std::optional<NodeForPod> Ledger::node_for(std::string_view name, const DecidedP
   const NodeRecord* record = find_present(name);
   if (record == nullptr) return std::nullopt;
   NodeForPod found{record->node, {}};
-  if (nominations_.keeps_from(pod, name)) found.less = without_kept(record->node, pod);
+  if (nominations_.has_reservations_on(pod, name))
+    found.with_reservations = with_reservations(record->node, pod);
   return found;
 }
 
@@ -155,17 +156,15 @@ std::vector<ClaimView> Ledger::drifting(std::size_t most) const {
   return drifting;
 }
 
-std::vector<NodeTrouble> Ledger::troubled_nodes(std::size_t most) const {
-  std::vector<NodeTrouble> troubled;
+std::vector<NodeProblem> Ledger::nodes_with_problems(std::size_t most) const {
+  std::vector<NodeProblem> found;
   MutexLock lock(mutex_);
   each_record(lock, [&](const NodeRecord& record) {
-    if (!record.present || troubled.size() >= most) return;
-    NodeTrouble trouble{record.node.name, record.problem, overfull_cards(record)};
-    if (!trouble.problem.empty() || !trouble.overfull.empty()) {
-      troubled.push_back(std::move(trouble));
-    }
+    if (!record.present || found.size() >= most) return;
+    NodeProblem node{record.node.name, record.problem, overfull_cards(record)};
+    if (!node.problem.empty() || !node.overfull.empty()) found.push_back(std::move(node));
   });
-  return troubled;
+  return found;
 }
 
 std::uint64_t Ledger::releases() const {

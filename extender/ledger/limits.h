@@ -10,7 +10,7 @@ namespace mgpu::extender {
 // The life of an expected placement: longer than any gap observed between filter and bind.
 inline constexpr std::chrono::milliseconds kExpectedPlacementLife{1'000};
 inline constexpr std::size_t kExpectedPlacementsMax = 4096;
-// How long cards are kept for a pod that preempts, from the answer on. Most victims end within
+// How long cards are reserved for a pod that preempts, from the answer on. Most victims end within
 // their grace period of 30 seconds. A pod that needs longer may lose its cards to another one,
 // which is better than cards that stay unused for a pod that does not come.
 inline constexpr std::chrono::milliseconds kNominationLife{300'000};

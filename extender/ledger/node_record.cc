@@ -137,7 +137,7 @@ bool totals_are_consistent(const NodeRecord& record) {
     if (entry->record != &record) return false;
     counted.blocking += blocks(view.claim) ? 1 : 0;
     counted.drifting += view.claim.drift != Drift::kNone ? 1 : 0;
-    counted.node.resources_used += view.claim.host;
+    counted.node.resources_used += view.claim.resources;
     for (const CardHold& hold : view.holds)
       if (Card* card = counted.node.find(hold.card)) card->used += hold.share;
     count_by_cards(counted.node, view, +1);
@@ -201,7 +201,7 @@ void add(NodeRecord& record, Entry& entry) {
   entry.record = &record;
   record.claims.push_back(&entry);
   ++record.node.pods_counted;
-  record.node.resources_used += entry.view.claim.host;
+  record.node.resources_used += entry.view.claim.resources;
   count(record, entry);
   if (blocks(entry.view.claim) && record.blocking == 1) mark_uncertain(record);
   check_totals(record);
@@ -215,7 +215,7 @@ void remove(Entry& entry) {
   record.claims.erase(at);
   entry.record = nullptr;
   --record.node.pods_counted;
-  record.node.resources_used -= entry.view.claim.host;
+  record.node.resources_used -= entry.view.claim.resources;
   count_by_cards(record.node, entry.view, -1);
   for (const CardHold& hold : entry.view.holds)
     if (Card* card = record.node.find(hold.card)) card->used -= hold.share;
@@ -224,20 +224,20 @@ void remove(Entry& entry) {
   check_totals(record);
 }
 
-void add_non_gpu(NodeRecord& record, const NodeResources& host) {
+void add_non_gpu(NodeRecord& record, const NodeResources& resources) {
   record.changed();
   ++record.non_gpu_pods;
   ++record.node.pods_counted;
-  record.node.resources_used += host;
+  record.node.resources_used += resources;
   check_totals(record);
 }
 
-void remove_non_gpu(NodeRecord& record, const NodeResources& host) {
+void remove_non_gpu(NodeRecord& record, const NodeResources& resources) {
   MGPU_CHECK(record.non_gpu_pods > 0, "a non-GPU pod is missing on its node");
   record.changed();
   --record.non_gpu_pods;
   --record.node.pods_counted;
-  record.node.resources_used -= host;
+  record.node.resources_used -= resources;
   check_totals(record);
 }
 

@@ -40,7 +40,7 @@ struct Entry {
   ClaimView view;
   Instant touched{};      // of an assumed claim: when it was assumed, or accepted by the API server
   bool accepted = false;  // of an assumed claim: the API server accepted its binding
-  Drift reported = Drift::kNone;  // of a bound claim: what the last DriftChange said
+  Drift reported = Drift::kNone;  // of a bound claim: the drift of the last DriftChange
   NodeRecord* record = nullptr;
 };
 
@@ -75,8 +75,8 @@ void set_absent(NodeRecord& record);
 void add(NodeRecord& record, Entry& entry);
 void remove(Entry& entry);
 
-void add_non_gpu(NodeRecord& record, const NodeResources& host);
-void remove_non_gpu(NodeRecord& record, const NodeResources& host);
+void add_non_gpu(NodeRecord& record, const NodeResources& resources);
+void remove_non_gpu(NodeRecord& record, const NodeResources& resources);
 
 void add_expected(NodeRecord& record, const std::vector<CardHold>& holds);
 void remove_expected(NodeRecord& record, const std::vector<CardHold>& holds);

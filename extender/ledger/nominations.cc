@@ -66,7 +66,7 @@ void Nominations::end_on(const NodeName& node) {
   }
 }
 
-bool Nominations::finds_kept(const DecidedPod& pod, std::string_view node) const {
+bool Nominations::finds_reservations(const DecidedPod& pod, std::string_view node) const {
   bool any = false;
   each_kept(pod, node, [&any](const NominatedPlacement&) { any = true; });
   return any;
@@ -77,7 +77,7 @@ void Nominations::count(const DecidedPod& pod, Node& node) const {
     for (const CardHold& hold : kept.holds) {
       if (Card* card = node.find(hold.card)) card->used += hold.share;
     }
-    node.resources_used += kept.host;
+    node.resources_used += kept.resources;
     ++node.pods_counted;
   });
 }

@@ -1,4 +1,5 @@
-// The cards that are kept for pods that preempt others. Part of the ledger; used under its lock.
+// The cards that are reserved for pods that preempt others. Part of the ledger; used under its
+// lock.
 //
 // After preempt, kube-scheduler evicts the victims on one of the nodes answered and nominates the
 // pod for it (status.nominatedNodeName). Until the pod is bound, kube-scheduler's filters count it
@@ -36,10 +37,10 @@ namespace mgpu::extender {
 struct NominatedPlacement {
   NodeName node;
   std::vector<CardHold> holds;
-  NodeResources host;  // what it requests beside cards
+  NodeResources resources;  // what it requests beside cards
 };
 
-// The pod that a decision is about. What is kept for itself, or for a pod of lower priority, is
+// The pod that a decision is about. What is reserved for itself, or for a pod of lower priority, is
 // free to it. Without a uid, everything is.
 struct DecidedPod {
   PodUid uid{};
@@ -68,14 +69,14 @@ class Nominations {
   // To be called when the node's cards change or it is removed.
   void end_on(const NodeName& node);
 
-  // Whether anything is counted on the node that is kept from the pod.
-  bool keeps_from(const DecidedPod& pod, std::string_view node) const {
-    return !counted_.empty() && finds_kept(pod, node);  // mostly there are none
+  // Whether anything is counted on the node that is not free to the pod.
+  bool has_reservations_on(const DecidedPod& pod, std::string_view node) const {
+    return !counted_.empty() && finds_reservations(pod, node);  // mostly there are none
   }
   // Adds that to what is used of a copy of the node.
   void count(const DecidedPod& pod, Node& node) const;
 
-  // How many pods have cards kept for them.
+  // How many pods have reserved cards.
   std::size_t size() const { return counted_.size(); }
   // How often something has ceased to be counted.
   std::uint64_t releases() const { return releases_; }
@@ -89,7 +90,7 @@ class Nominations {
   };
   using Offers = std::unordered_map<PodUid, Offer>;
 
-  bool finds_kept(const DecidedPod& pod, std::string_view node) const;
+  bool finds_reservations(const DecidedPod& pod, std::string_view node) const;
   Offers::iterator erase(Offers::iterator at);
   void stop_counting(Offers::iterator at);
   void each_kept(const DecidedPod& pod, std::string_view node,

@@ -9,9 +9,9 @@
 //   search  without the lock: decides on the copies
 //
 // A decision is cached with the version of the node that was copied, and is not used where the node
-// has another version by then. Where anything is kept from the pod on a node (nominations.h), the
-// decision is always made about a copy, and never cached: it holds for this pod alone. Part of the
-// ledger.
+// has another version by then. Where anything on a node is reserved for other pods (nominations.h),
+// the decision is always made about a copy, and never cached: it holds for this pod alone. Part of
+// the ledger.
 #pragma once
 
 #include <algorithm>
@@ -31,7 +31,7 @@
 
 namespace mgpu::extender {
 
-// A node with its place in the index, to be used without the lock.
+// A node with its slot in the index, to be used without the lock.
 struct NodeCopy {
   NodeSlot slot = 0;
   std::uint64_t version = 0;
@@ -45,8 +45,8 @@ struct Decider {
   // The steps (placement/limits.h) of a decision.
   std::function<std::uint64_t(const Node&)> steps;
   std::function<Decision(const Node&)> decide;
-  // Where anything is kept from the pod: it is used in `left`.
-  std::function<Decision(const Node& node, const Node& left)> decide_left;
+  // Where anything is reserved for other pods: it is used in `available`.
+  std::function<Decision(const Node& node, const Node& available)> decide_with_reservations;
   // Whether the next decision may be cached: a budget may be too small for it.
   std::function<bool()> keep;
 };
@@ -88,9 +88,10 @@ class SteppedDecisions {
 
   void search() {
     for (Copy& copy : std::span(copies_).first(copied_)) {
-      copy.keep = !copy.has_left && decider_.keep();
-      decisions_[copy.at] =
-          copy.has_left ? decider_.decide_left(copy.node, copy.left) : decider_.decide(copy.node);
+      copy.keep = !copy.has_reservations && decider_.keep();
+      decisions_[copy.at] = copy.has_reservations
+                                ? decider_.decide_with_reservations(copy.node, copy.available)
+                                : decider_.decide(copy.node);
     }
   }
 
@@ -100,10 +101,10 @@ class SteppedDecisions {
  private:
   // A node to decide on without the lock. Its memory is used again.
   struct Copy : NodeCopy {
-    std::size_t at = 0;     // position of its name
-    bool keep = false;      // the decision may be cached
-    bool has_left = false;  // something is kept from the pod, and is used in `left`
-    Node left;
+    std::size_t at = 0;             // position of its name
+    bool keep = false;              // the decision may be cached
+    bool has_reservations = false;  // something is reserved for other pods, and used in `available`
+    Node available;
   };
 
   static Cell<Decision>& cell_of(Cells<Decision>& cells, const NodeIndex& index, NodeSlot slot) {
@@ -114,7 +115,8 @@ class SteppedDecisions {
   // Decides on node `next_`, or copies it. Returns the steps taken.
   std::uint64_t read_node(Cells<Decision>* cells, const NodeIndex& index, NodeSlot slot,
                           const Nominations& nominations) {
-    if (nominations.keeps_from(pod_, names_[next_])) return copy_left(index, slot, nominations);
+    if (nominations.has_reservations_on(pod_, names_[next_]))
+      return copy_with_reservations(index, slot, nominations);
     const std::uint64_t version = index.version(slot);
     Cell<Decision>* cell = cells == nullptr ? nullptr : &cell_of(*cells, index, slot);
     if (cell != nullptr && cell->version == version) {
@@ -126,7 +128,7 @@ class SteppedDecisions {
     const Node& node = index.record(slot)->node;
     const std::uint64_t steps = decider_.steps(node);
     if (steps > kLockedDecisionStepsMax) {
-      copy_of(index, slot).has_left = false;
+      copy_of(index, slot).has_reservations = false;
       return 1 + kCopySteps * node.cards.size();
     }
     const bool keep = decider_.keep();
@@ -135,13 +137,14 @@ class SteppedDecisions {
     return 1 + steps;
   }
 
-  // Copies node `next_` without and with what is kept from the pod. Returns the steps taken.
-  std::uint64_t copy_left(const NodeIndex& index, NodeSlot slot, const Nominations& nominations) {
+  // Copies node `next_` without and with what is reserved for other pods. Returns the steps taken.
+  std::uint64_t copy_with_reservations(const NodeIndex& index, NodeSlot slot,
+                                       const Nominations& nominations) {
     if (!index.record(slot)->present) return 1;
     Copy& copy = copy_of(index, slot);
-    copy.has_left = true;
-    copy.left = copy.node;
-    nominations.count(pod_, copy.left);
+    copy.has_reservations = true;
+    copy.available = copy.node;
+    nominations.count(pod_, copy.available);
     return 1 + 2 * kCopySteps * copy.node.cards.size();
   }
 

@@ -17,10 +17,13 @@ struct PlacementContext {
   // NOLINTNEXTLINE(google-explicit-constructor): a request alone is a context, too.
   PlacementContext(const GpuRequest& gpu_request, const NodeResources& node_resources = {},
                    std::uint64_t seed = 0, const PriceSnapshot* prices = nullptr)
-      : request(gpu_request), host(node_resources), tie_break_seed(seed), price_snapshot(prices) {}
+      : request(gpu_request),
+        resources(node_resources),
+        tie_break_seed(seed),
+        price_snapshot(prices) {}
 
   const GpuRequest& request;
-  NodeResources host;                   // the CPU and main memory that the pod requests
+  NodeResources resources;              // the CPU and main memory that the pod requests
   std::uint64_t tie_break_seed;         // a number of the pod, for choices that should look random
   const PriceSnapshot* price_snapshot;  // the expected workload; null where it is not known
 };

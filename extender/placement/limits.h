@@ -18,7 +18,7 @@ inline constexpr std::uint32_t kFilterStepsMax = 4'000'000;
 // The same for the scores of all nodes: 0.2 s. By a policy with prices, a pod of four containers
 // takes some 7,000,000 on 5,000 nodes of 8 cards.
 inline constexpr std::uint32_t kScoreStepsMax = 10'000'000;
-// Steps to say of one card why it is not enough for one container: a sentence of 1 us.
+// Steps to explain why one card is not enough for one container: a sentence of 1 us.
 inline constexpr std::uint32_t kExplainedCardSteps = 50;
 
 }  // namespace mgpu::extender

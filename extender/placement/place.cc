@@ -197,9 +197,9 @@ std::optional<Reason> why_not(const Node& node, const GpuRequest& request, Searc
   return reason;
 }
 
-std::optional<Reason> why_not(const Node& node, const Node& left, const GpuRequest& request,
+std::optional<Reason> why_not(const Node& node, const Node& available, const GpuRequest& request,
                               SearchBudget& budget) {
-  if (!why_not(left, request, budget)) return std::nullopt;
+  if (!why_not(available, request, budget)) return std::nullopt;
   return why_not(node, request, budget).value_or(Reason::kNominated);
 }
 

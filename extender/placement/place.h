@@ -38,9 +38,9 @@ std::uint64_t linear_steps(const Node& node, const GpuRequest& request);
 // for pods of one container, for which the answer does not depend on the budget.
 std::optional<Reason> why_not(const Node& node, const GpuRequest& request, SearchBudget& budget);
 
-// The same where `left` is the node in which what is kept from the pod is used. kNominated where
-// the pod would fit if nothing were kept from it.
-std::optional<Reason> why_not(const Node& node, const Node& left, const GpuRequest& request,
+// The same where `available` is the node in which what is reserved for nominated pods is used.
+// kNominated where the pod would fit if nothing were reserved for them.
+std::optional<Reason> why_not(const Node& node, const Node& available, const GpuRequest& request,
                               SearchBudget& budget);
 
 // A placement that leaves room for the expected placements of other pods is preferred;

@@ -10,11 +10,11 @@
 
 namespace mgpu::extender {
 
-void occupy(Node& node, const std::vector<CardHold>& pod, const NodeResources& host) {
+void occupy(Node& node, const std::vector<CardHold>& pod, const NodeResources& resources) {
   for (const CardHold& hold : pod) {
     if (Card* card = node.find(hold.card)) card->used += hold.share;
   }
-  node.resources_used += host;
+  node.resources_used += resources;
   ++node.pods_counted;
   const std::int32_t cards = cards_counted(pod);
   auto at = std::ranges::lower_bound(node.pods, cards, {}, &PodsByCards::cards);
@@ -22,24 +22,24 @@ void occupy(Node& node, const std::vector<CardHold>& pod, const NodeResources& h
   ++at->pods;
 }
 
-bool may_have_resources_for(const Node& node, const NodeResources& host) {
+bool may_have_resources_for(const Node& node, const NodeResources& resources) {
   const bool known = !node.allocatable.zero() && node.pods_allowed > 0;
-  return !known || has_resources_for(node, host);
+  return !known || has_resources_for(node, resources);
 }
 
 Simulation::Simulation(std::vector<Node> nodes, const GpuRequest& request,
-                       const NodeResources& host, const PolicyChoice& policy, std::uint64_t seed,
-                       const PriceSnapshot* price_snapshot)
+                       const NodeResources& resources, const PolicyChoice& policy,
+                       std::uint64_t seed, const PriceSnapshot* price_snapshot)
     : nodes_(std::move(nodes)),
       request_(request),
-      host_(host),
+      resources_(resources),
       policy_(policy),
       seed_(seed),
       price_snapshot_(price_snapshot) {}
 
-// kube-scheduler compares CPU, main memory and the number of pods before it asks the extender.
+// kube-scheduler compares CPU, main memory and the number of pods before it calls the extender.
 Scored Simulation::score(const Node& node, SearchBudget& budget) const {
-  if (!may_have_resources_for(node, host_)) return {};
+  if (!may_have_resources_for(node, resources_)) return {};
   return score_of(node, context(), policy_, budget);
 }
 
@@ -71,7 +71,7 @@ std::optional<SimulatedPod> Simulation::place_next(SearchBudget& budget) {
   auto* placed = std::get_if<Placed>(&result);
   // The steps were enough for its score, and are not any more.
   if (placed == nullptr) return std::nullopt;
-  occupy(node, holds(node, request_, placed->placement), host_);
+  occupy(node, holds(node, request_, placed->placement), resources_);
   ++seed_;
   if (policy_.node->per_pod || policy_.card->per_pod) {
     begin(budget, [] { return true; });

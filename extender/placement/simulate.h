@@ -18,11 +18,11 @@
 namespace mgpu::extender {
 
 // Counts a pod on a copy of its node.
-void occupy(Node& node, const std::vector<CardHold>& pod, const NodeResources& host);
+void occupy(Node& node, const std::vector<CardHold>& pod, const NodeResources& resources);
 
 // Whether the node's CPU, main memory and number of pods allow the pod. True where they are not
 // known.
-bool may_have_resources_for(const Node& node, const NodeResources& host);
+bool may_have_resources_for(const Node& node, const NodeResources& resources);
 
 struct SimulatedPod {
   std::size_t node = 0;  // position in the nodes
@@ -32,7 +32,7 @@ struct SimulatedPod {
 class Simulation {
  public:
   // `nodes` are sorted by name. `request` outlives this. The price snapshot may be null.
-  Simulation(std::vector<Node> nodes, const GpuRequest& request, const NodeResources& host,
+  Simulation(std::vector<Node> nodes, const GpuRequest& request, const NodeResources& resources,
              const PolicyChoice& policy, std::uint64_t seed, const PriceSnapshot* price_snapshot);
 
   // Scores the nodes. False where `budget` or `go_on` ended it before all had a score.
@@ -43,13 +43,13 @@ class Simulation {
   const std::vector<Node>& nodes() const { return nodes_; }
 
  private:
-  PlacementContext context() const { return {request_, host_, seed_, price_snapshot_}; }
+  PlacementContext context() const { return {request_, resources_, seed_, price_snapshot_}; }
   Scored score(const Node& node, SearchBudget& budget) const;
   std::optional<std::size_t> best() const;
 
   std::vector<Node> nodes_;
   const GpuRequest& request_;
-  const NodeResources host_;
+  const NodeResources resources_;
   const PolicyChoice policy_;
   std::uint64_t seed_;
   const PriceSnapshot* const price_snapshot_;

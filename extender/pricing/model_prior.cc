@@ -36,7 +36,7 @@ std::vector<Model> models_of(const Kinds& kinds) {
 
 WeightedClass prior_class(const Model& model, std::int32_t cards, double probability) {
   const std::int64_t milli_cpu = cards > 1 ? kMilliCpuOfSeveral : kMilliCpu;
-  return {.what = {.host = {MilliCpu(cards * milli_cpu), MiB(cards * kMemoryMiB)},
+  return {.what = {.resources = {MilliCpu(cards * milli_cpu), MiB(cards * kMemoryMiB)},
                    .cards = cards,
                    .per_card = {kWholeCard, MiB{}},
                    .whole = true,

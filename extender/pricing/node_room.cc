@@ -63,12 +63,12 @@ Kinds KindCount::kinds() const {
   return kinds;
 }
 
-NodeRoom room_after(const Node& node, const Kinds& kinds, const NodeResources& host,
+NodeRoom room_after(const Node& node, const Kinds& kinds, const NodeResources& resources,
                     std::span<const CardHold> pod) {
   NodeRoom room;
   room.cores = room.gib = kEnough;
   if (!node.allocatable.zero()) {
-    const NodeResources left = room_in(node.resources_left(), host);
+    const NodeResources left = room_in(node.resources_left(), resources);
     room.cores = static_cast<float>(left.cpu.value()) / kMilliPerCore;
     room.gib = static_cast<float>(left.memory.value()) / kMiBPerGiB;
   }

@@ -76,7 +76,7 @@ struct NodeRoom {
 // What is free after a pod with these requests and holds is placed. Expected shares count as taken,
 // cards that are not usable have nothing free, and a node whose allocatable is not known has enough
 // CPU and memory for any pod.
-NodeRoom room_after(const Node& node, const Kinds& kinds, const NodeResources& host,
+NodeRoom room_after(const Node& node, const Kinds& kinds, const NodeResources& resources,
                     std::span<const CardHold> pod);
 
 }  // namespace mgpu::extender

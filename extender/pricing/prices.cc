@@ -64,8 +64,8 @@ PricedClass priced_class(const WeightedClass& weighted, const Kinds& kinds) {
   const std::int64_t percent = what.whole ? kWhole : what.per_card.core.value();
   PricedClass priced{.probability = static_cast<float>(weighted.probability),
                      .gpus = static_cast<float>(what.cards * percent) / kWhole,
-                     .cores = static_cast<float>(what.host.cpu.value()) / kMilliPerCore,
-                     .gib = static_cast<float>(what.host.memory.value()) / kMiBPerGiB,
+                     .cores = static_cast<float>(what.resources.cpu.value()) / kMilliPerCore,
+                     .gib = static_cast<float>(what.resources.memory.value()) / kMiBPerGiB,
                      .cards = what.cards,
                      .percent = static_cast<std::int32_t>(percent),
                      .card_memory = {},

@@ -82,7 +82,7 @@ bool requests_same_cards(const PodClass& a, const PodClass& b) {
 // Main memory is not compared: it is a mean that changes with every pod.
 bool same_class(const PodClass& a, const PodClass& b) {
   return requests_same_cards(a, b) && a.per_card.memory == b.per_card.memory &&
-         a.host.cpu == b.host.cpu && a.models_excluded == b.models_excluded;
+         a.resources.cpu == b.resources.cpu && a.models_excluded == b.models_excluded;
 }
 
 float nearest_price(const Workload& from, const Prices& prices, const PodClass& what) {

@@ -54,7 +54,7 @@ void TargetWorkload::add(const WeightedClass& one) {
   auto size = std::ranges::find_if(
       sizes, [&](const Size& s) { return s.core == core && s.cards == what.cards; });
   if (size == sizes.end()) size = sizes.insert(size, {core, what.cards, {}});
-  size->steps.push_back({what.host.cpu.value(), one.probability});
+  size->steps.push_back({what.resources.cpu.value(), one.probability});
 }
 
 const TargetWorkload::Accepting* TargetWorkload::accepting_of(std::string_view model) const {
@@ -115,12 +115,12 @@ std::uint32_t TargetWorkload::fragmentation_steps(std::size_t cards) const {
   return static_cast<std::uint32_t>(1 + 2 * cards + rounds / kRoundsPerStep);
 }
 
-double TargetWorkload::fragmentation_after(const Node& node, const NodeResources& host,
+double TargetWorkload::fragmentation_after(const Node& node, const NodeResources& resources,
                                            std::span<const CardHold> pod) const {
   const FreeCards free = free_cards(node, pod);
   const std::int64_t milli_cpu = node.allocatable.cpu.zero()
                                      ? std::numeric_limits<std::int64_t>::max()
-                                     : room_in(node.resources_left(), host).cpu.value();
+                                     : room_in(node.resources_left(), resources).cpu.value();
   std::int64_t core = 0;
   for (const FreeCard& card : free.all()) core += card.core;
   double sum = total_ * static_cast<double>(core);

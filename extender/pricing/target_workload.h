@@ -4,11 +4,11 @@
 // are thousandths of a card (milli-GPU). For a class m of pods, with r_g free on card g and R on
 // all cards of the node n:
 //
-//   F_n(m) = R                            where m requests no cards, or n cannot host one m
+//   F_n(m) = R                            where m requests no cards, or n cannot run one m
 //            sum of r_g too small for m   otherwise; a card of a model that m excludes is too small
 //   F_n(M) = sum of p_m * F_n(m)
 //
-// A node can host one m when it has the CPU for it and enough cards that are large enough. As in
+// A node can run one m when it has the CPU for it and enough cards that are large enough. As in
 // FGD, neither main memory nor card memory is considered, and a whole card counts as 1000. A node
 // whose allocatable CPU is not known has enough. Free is what is neither used nor expected, on
 // usable cards. Pure.
@@ -43,7 +43,7 @@ class TargetWorkload {
   // holds is placed. Holds beyond what is free, or on cards that the node does not have, take
   // nothing. Does not allocate.
   double fragmentation(const Node& node) const { return fragmentation_after(node, {}, {}); }
-  double fragmentation_after(const Node& node, const NodeResources& host,
+  double fragmentation_after(const Node& node, const NodeResources& resources,
                              std::span<const CardHold> pod) const;
   // The steps (placement/limits.h) of fragmentation for a node with this many cards.
   std::uint32_t fragmentation_steps(std::size_t cards) const;

@@ -41,10 +41,10 @@ std::vector<const ContainerRequest*> largest_containers(const GpuRequest& reques
 
 }  // namespace
 
-std::vector<PodClass> classes_of(const GpuRequest& request, const NodeResources& host) {
+std::vector<PodClass> classes_of(const GpuRequest& request, const NodeResources& resources) {
   std::vector<PodClass> classes;
   for (const ContainerRequest* container : largest_containers(request)) {
-    classes.push_back({.host = {},
+    classes.push_back({.resources = {},
                        .cards = container->cards,
                        .per_card = container->per_card,
                        .whole = container->whole,
@@ -52,7 +52,7 @@ std::vector<PodClass> classes_of(const GpuRequest& request, const NodeResources&
                        .models_excluded = each_once(request.selector.models_excluded)});
   }
   if (classes.empty()) classes.emplace_back();
-  classes.front().host = host;
+  classes.front().resources = resources;
   return classes;
 }
 

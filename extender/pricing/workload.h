@@ -14,7 +14,7 @@ namespace mgpu::extender {
 // Pods with equal requests. A pod of several containers with cards counts as one class for each of
 // them, the first with all of the pod's CPU and main memory.
 struct PodClass {
-  NodeResources host = {};
+  NodeResources resources = {};
   std::int32_t cards = 0;
   Share per_card = {};                            // core is 100 and memory is zero where `whole`
   bool whole = false;                             // all of the card's memory, whatever its size
@@ -37,7 +37,7 @@ struct Workload {
 
 // The classes of a pod with these requests: one for each container, of which the kPodClassesMax
 // largest are taken. A pod without cards is one class.
-std::vector<PodClass> classes_of(const GpuRequest& request, const NodeResources& host);
+std::vector<PodClass> classes_of(const GpuRequest& request, const NodeResources& resources);
 
 struct CountedClass {
   PodClass what;

@@ -1,4 +1,4 @@
-// Where a Prometheus is, as flags say it. Pure.
+// The address of a Prometheus, as flags define it. Pure.
 #pragma once
 
 #include <string>
@@ -8,7 +8,7 @@
 
 namespace mgpu::promql {
 
-// The flags of a program that asks Prometheus.
+// The flags of a program that queries Prometheus.
 struct Access {
   std::string url{};         // --prometheus-url; the API is at <url>/api/v1
   std::string ca_file{};     // --prometheus-ca; empty: the system's roots

@@ -11,8 +11,8 @@
 
 namespace mgpu::promql {
 
-// `access` holds the defaults, and outlives the use of `options`. `url_help` says what the program
-// reads there, and what it does without a URL.
+// `access` holds the defaults, and outlives the use of `options`. `url_help` describes what the
+// program reads there, and what it does without a URL.
 void add_prometheus_flags(Options& options, Access& access, const std::string& url_help);
 
 // None where the URL is empty. Errors: another flag without the URL, an invalid value; the sentence

@@ -10,7 +10,7 @@
 namespace mgpu::promql {
 namespace {
 
-// Between the end of a query in Prometheus and the arrival of the sentence that says so.
+// Between the end of a query in Prometheus and the arrival of the sentence about it.
 constexpr Duration kAnswerTime{2'000};
 
 kube::Request query(std::string_view path, std::string_view expression, const std::string& when,

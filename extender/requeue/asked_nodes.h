@@ -1,13 +1,13 @@
 // For which rejected pods kube-scheduler may not have examined a node that fits.
 //
-// For a pod, kube-scheduler examines nodes until enough of them pass its own filters, and asks the
+// For a pod, kube-scheduler examines nodes until enough of them pass its own filters, and calls the
 // extender about these. For the next pod, or when it tries this one again, it goes on with the next
 // nodes (pkg/scheduler/schedule_one.go, findNodesThatPassFilters). So where none of the nodes fits
 // that it asked about, and one does that it has not asked about for this pod, the pod is tried
-// again soon, and evicts nobody meanwhile.
+// again soon, and evicts no pod meanwhile.
 //
 // kube-scheduler's own filters may exclude the node that fits: it may be cordoned, or belong to
-// others. So this ends when kube-scheduler asks about no node that is new, and after kSearchTime.
+// others. So this ends when kube-scheduler sends no node that is new, and after kSearchTime.
 //
 // Not thread-safe; no I/O, no clock.
 #pragma once
@@ -33,7 +33,7 @@ class AskedNodes {
   // kAskedPodsMax pods the one that was added first is forgotten.
   bool rejected(const PodUid& uid, std::span<const std::string_view> asked,
                 std::span<const std::string> fitting, Instant now);
-  // kube-scheduler asks whom to evict for the pod. Returns whether that should be nobody, because
+  // kube-scheduler calls preempt for the pod. Returns whether no pod should be evicted, because
   // of the last rejection; once for each.
   bool take_wait(const PodUid& uid);
   // The pod fits, is bound or has ended.

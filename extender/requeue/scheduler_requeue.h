@@ -41,7 +41,7 @@ enum class RequeueOutcome {
 // On the client's executor.
 struct RequeueEvents {
   std::function<void(RequeueOutcome outcome)> on_outcome;
-  // Called once while the same problem lasts; the sentence says what failed and what to do.
+  // Called once while the same problem lasts; the sentence names the failure and the remedy.
   std::function<void(const std::string& problem)> on_problem;
 };
 
@@ -62,7 +62,7 @@ class SchedulerRequeue {
   // where pods cannot be requeued.
   bool on_rejected_in_part(const PodUid& uid, std::span<const std::string_view> asked,
                            std::span<const std::string> fitting, std::uint64_t releases);
-  // kube-scheduler asks whom to evict for the pod. Returns whether that should be nobody.
+  // kube-scheduler calls preempt for the pod. Returns whether no pod should be evicted.
   bool take_wait(const PodUid& uid);
   // Filter has found a node for the pod.
   void on_fits(const PodUid& uid);

@@ -36,7 +36,7 @@ void add_fitting(FilterReply& reply, const ExtenderArgs& args, std::size_t node)
   if (args.has_full_nodes()) reply.fitting_full_nodes.push_back(node);
 }
 
-// minFeasibleNodesToFind of kube-scheduler: if it asks about fewer nodes, it has examined all.
+// minFeasibleNodesToFind of kube-scheduler: if it sends fewer nodes, it has examined all.
 constexpr std::size_t kLeastExaminedNodes = 100;
 constexpr std::size_t kNodesElsewhereMax = 256;
 
@@ -91,7 +91,7 @@ FilterReply filter_nodes(Ledger& ledger, const ExtenderArgs& args, const PodRequ
   const std::size_t asked = args.node_names().size();
   if (reply.fitting.empty() && asked >= kLeastExaminedNodes && asked < ledger.node_count()) {
     reply.fitting_elsewhere =
-        ledger.fitting_nodes(pod.request, pod.host, kNodesElsewhereMax, now, pod.pod);
+        ledger.fitting_nodes(pod.request, pod.resources, kNodesElsewhereMax, now, pod.pod);
   }
   return reply;
 }
@@ -115,7 +115,7 @@ FilterReply filter(const ExtenderArgs& args, Ledger& ledger, const Settings& set
   if (!pod) return refuse_everywhere(args, pod.error().message);
   if (settings.window) {
     settings.window->seen(pod->tie_break_seed, args.pod().metadata.name_space, pod->request,
-                          pod->host);
+                          pod->resources);
   }
   if (pod->request.empty()) return pass_everywhere(args);
   FilterReply reply = filter_nodes(ledger, args, *pod, settings, now);

@@ -36,7 +36,7 @@ Result<PodRequest> read_pod_request(const kube::Pod& pod, const Settings& settin
   if (auto ok = check_min_core(*request, settings.min_core); !ok) return ok.error();
   PodRequest read{.request = std::move(*request),
                   .policy = settings.policy,
-                  .host = resources_of(pod),
+                  .resources = resources_of(pod),
                   .tie_break_seed = tie_break_seed_of(pod.uid()),
                   .pod = {pod.uid(), pod.priority}};
   if (read.request.empty() || read.request.policy.empty()) return read;
@@ -62,7 +62,7 @@ std::optional<Placement> place_on(const Ledger& ledger, std::string_view node,
                                   const PodRequest& pod, const PriceSnapshot* price_snapshot) {
   const auto found = ledger.node_for(node, pod.pod);
   if (!found) return std::nullopt;
-  return place_on(found->left(), pod, price_snapshot);
+  return place_on(found->available(), pod, price_snapshot);
 }
 
 std::optional<Placement> place_on(const Node& node, const PodRequest& pod,

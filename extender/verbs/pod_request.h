@@ -16,13 +16,13 @@ namespace mgpu::extender {
 struct PodRequest {
   GpuRequest request;                // empty for a non-GPU pod
   PolicyChoice policy;               // the pod's own, or the extender's default
-  NodeResources host;                // what it requests beside cards
+  NodeResources resources;           // what it requests beside cards
   std::uint64_t tie_break_seed = 0;  // tie_break_seed_of its uid
   DecidedPod pod = {};
 
   // Must not outlive this and the price snapshot.
   PlacementContext context(const PriceSnapshot* price_snapshot) const {
-    return {request, host, tie_break_seed, price_snapshot};
+    return {request, resources, tie_break_seed, price_snapshot};
   }
 };
 

@@ -23,7 +23,7 @@ NodePod holder_of(const ClaimView& held, std::int32_t preemptor_priority) {
           .holds_cards = true,
           .evictable = held.phase == Phase::kBound && claim.priority < preemptor_priority,
           .only_resources = !claim.anti_affinity,
-          .candidate = {claim.priority, claim.start_time, false, held.holds, claim.host}};
+          .candidate = {claim.priority, claim.start_time, false, held.holds, claim.resources}};
 }
 
 // kube-scheduler only proposes pods of lower priority, which is not known for pods without cards.
@@ -32,7 +32,7 @@ NodePod bystander_of(const NonGpuPod& pod) {
   other.uid = pod.uid;
   other.evictable = true;
   other.only_resources = !pod.anti_affinity;
-  other.candidate.host = pod.host;
+  other.candidate.resources = pod.resources;
   return other;
 }
 
@@ -43,7 +43,7 @@ std::optional<NodeState> read_node(const View& view, const NodeVictims& proposed
   NodeState state{*std::move(node), {}};
   for (const ClaimView* held : view.claims_on(proposed.node.str()))
     state.pods.push_back(holder_of(*held, preemptor.priority));
-  // Of sets that cost the same, the same one is chosen again when kube-scheduler asks again,
+  // Of sets that cost the same, the same one is chosen again when kube-scheduler calls again,
   // whatever has changed meanwhile.
   std::ranges::sort(state.pods, {}, &NodePod::uid);
   for (const PodUid& uid : proposed.victims) {
@@ -105,7 +105,8 @@ std::optional<NominatedPlacement> placement_after(const NodeVictims& victims, No
   }
   const auto placement = place_on(state.node, pod, price_snapshot);
   if (!placement) return std::nullopt;
-  return NominatedPlacement{victims.node, holds(state.node, pod.request, *placement), pod.host};
+  return NominatedPlacement{victims.node, holds(state.node, pod.request, *placement),
+                            pod.resources};
 }
 
 }  // namespace
@@ -116,7 +117,7 @@ std::vector<NodeVictims> preempt(const PreemptionArgs& args, Ledger& ledger,
   const auto pod = read_pod_request(args.pod, settings);
   if (!pod) return {};
   if (pod->request.empty()) return args.nodes;
-  const Preemptor preemptor{pod->request, pod->host,
+  const Preemptor preemptor{pod->request, pod->resources,
                             asks_only_for_resources(args.pod, settings.contract)};
   const auto price_snapshot = settings.price_snapshot();
   auto states = read_nodes(args, pod->pod, ledger, now);

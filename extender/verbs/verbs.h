@@ -1,5 +1,5 @@
 // filter, prioritize and preempt. They compute, and change nothing but the expected placement of
-// their own pod, and the cards that are kept for it; the fourth verb, bind, is in
+// their own pod, and the cards that are reserved for it; the fourth verb, bind, is in
 // extender/bind/binder.h.
 #pragma once
 
@@ -71,7 +71,7 @@ std::vector<HostScore> prioritize_non_gpu(const ExtenderArgs& args, Ledger& ledg
 // Nodes that are unknown, where no such set is found, or that would have no victims are left out.
 // For a non-GPU pod the proposal is returned.
 //
-// The cards that the pod is to get on the node for which it is nominated then are kept for it
+// The cards that the pod is to get on the node for which it is nominated then are reserved for it
 // (ledger/nominations.h).
 std::vector<NodeVictims> preempt(const PreemptionArgs& args, Ledger& ledger,
                                  const DisruptionBudgets& budgets, const Settings& settings,

@@ -72,7 +72,7 @@ class Decision {
     if (!may_evict(kept)) return std::nullopt;
     Pods evicted = kept;
     std::ranges::copy(without_cards, std::back_inserter(evicted));
-    auto victims = add_cheapest(std::move(evicted), pod_.host);
+    auto victims = add_cheapest(std::move(evicted), pod_.resources);
     if (victims) restore(without_cards, *victims);
     return victims;
   }
@@ -111,7 +111,8 @@ class Decision {
     return !node.allocatable.cpu.zero() && !node.allocatable.memory.zero() && node.pods_allowed > 0;
   }
 
-  std::optional<Pods> add_cheapest(Pods evicted, const std::optional<NodeResources>& host) const {
+  std::optional<Pods> add_cheapest(Pods evicted,
+                                   const std::optional<NodeResources>& resources) const {
     Pods others;
     std::vector<Candidate> candidates;
     for (const NodePod& pod : state_.pods) {
@@ -120,7 +121,7 @@ class Decision {
       candidates.push_back(pod.candidate);
     }
     const auto eviction =
-        choose_victims(without(state_.node, evicted), pod_.request, candidates, host);
+        choose_victims(without(state_.node, evicted), pod_.request, candidates, resources);
     if (!eviction) return std::nullopt;
     for (const std::size_t index : eviction->victims) evicted.push_back(others[index]);
     return evicted;
@@ -131,7 +132,8 @@ class Decision {
     for (const NodePod* pod : pods) {
       Pods fewer = victims;
       std::erase(fewer, pod);
-      if (has_resources_for(without(state_.node, fewer), pod_.host)) victims = std::move(fewer);
+      if (has_resources_for(without(state_.node, fewer), pod_.resources))
+        victims = std::move(fewer);
     }
   }
 

@@ -26,7 +26,7 @@ class DisruptionBudgets;
 // The pod that preempts.
 struct Preemptor {
   const GpuRequest& request;
-  NodeResources host;           // what it requests beside cards
+  NodeResources resources;      // what it requests beside cards
   bool only_resources = false;  // kube-scheduler compares nothing else of it with the node's pods
 };
 

@@ -82,9 +82,9 @@ std::string points_json(std::span<const HistoryPoint> points) {
 }
 
 void History::add(const HistoryPoint& point) {
-  if (points_.size() >= places_) {
+  if (points_.size() >= capacity_) {
     std::vector<HistoryPoint> kept;
-    kept.reserve(places_);
+    kept.reserve(capacity_);
     for (std::size_t i = 0; i < points_.size(); i += 2) kept.push_back(points_[i]);
     points_ = std::move(kept);
     interval_ = std::min(2 * interval_, kHistoryIntervalMax);

@@ -1,5 +1,5 @@
 // What the page shows of the cluster over time: since the start of the extender, in limited memory.
-// When all places are taken, every second point is removed, and from then on points are twice as
+// At its capacity, every second point is removed, and from then on points are twice as
 // far apart. Not thread-safe.
 #pragma once
 
@@ -37,9 +37,9 @@ std::string points_json(std::span<const HistoryPoint> points);
 
 class History {
  public:
-  // `places` is even.
-  explicit History(std::size_t places = kHistoryPointsMax, Duration interval = kHistoryInterval)
-      : places_(places), interval_(interval) {}
+  // `capacity` is even.
+  explicit History(std::size_t capacity = kHistoryPointsMax, Duration interval = kHistoryInterval)
+      : capacity_(capacity), interval_(interval) {}
 
   void add(const HistoryPoint& point);
   // The time between two points now.
@@ -49,7 +49,7 @@ class History {
   std::uint64_t thinned() const { return thinned_; }
 
  private:
-  const std::size_t places_;
+  const std::size_t capacity_;
   Duration interval_;
   std::vector<HistoryPoint> points_;
   std::uint64_t thinned_ = 0;

@@ -13,14 +13,14 @@ inline constexpr std::size_t kWebClientsMax = 32;
 inline constexpr std::size_t kWebPartBytes = std::size_t{128} << 10;
 // How often the ledger is compared with what clients have. People do not follow faster changes.
 inline constexpr std::chrono::milliseconds kWebUpdateInterval{500};
-// A page says that the connection is lost when it has received nothing for three of these.
+// A page shows that the connection is lost when it has received nothing for three of these.
 inline constexpr std::chrono::milliseconds kWebBeatInterval{5'000};
 // Removed nodes that are kept, so that pages remove them. A page that has missed more starts over.
 inline constexpr std::size_t kWebRemovedNodesMax = 10'000;
 
 // Waiting pods that are sent to a page, of some 1 KiB each. More are only counted.
 inline constexpr std::size_t kWaitingPodsMax = 1'000;
-// And no further pod after this size.
+// After this size no further waiting pod is added.
 inline constexpr std::size_t kWaitingBytesMax = std::size_t{2} << 20;
 // The part of a message of kube-scheduler that is shown; it has one reason after the other.
 inline constexpr std::size_t kWaitingMessageBytesMax = 1'024;
@@ -38,20 +38,20 @@ inline constexpr std::chrono::milliseconds kHistoryIntervalMax{86'400'000};
 // The history of Prometheus: kHistoryPointsMax points.
 inline constexpr std::chrono::seconds kPrometheusHistory{86'400};
 inline constexpr std::chrono::seconds kPrometheusStep{60};
-// Between two queries for it, while a page is open.
+// While a page is open, the history is queried this often.
 inline constexpr std::chrono::milliseconds kPrometheusInterval{60'000};
-// Of a query in Prometheus.
+// A query ends after this time.
 inline constexpr std::chrono::milliseconds kPrometheusTimeout{10'000};
-// Of its answer. Seven series with all points have 300 KiB.
+// The size of an answer. Seven series with all points have 300 KiB.
 inline constexpr std::size_t kPrometheusBytesMax = std::size_t{4} << 20;
-// Of a label that the page shows; those of Kubernetes have at most 253.
+// The size of a label that the page shows; those of Kubernetes have at most 253 bytes.
 inline constexpr std::size_t kPrometheusLabelBytesMax = 256;
 
-// What a pod uses is asked again after this time; a page asks every 10 s.
+// What a pod uses is queried again after this time; a page requests it every 10 s.
 inline constexpr std::chrono::milliseconds kPodUseLife{5'000};
 inline constexpr std::size_t kPodUsesKept = 64;
-// Queries for what pods use that Prometheus has not answered. Requests about the same pod wait for
-// the same one, as many as pages can be open.
+// Queries for what pods use that Prometheus has not answered. Requests about the same pod share one
+// query, as many requests as pages can be open.
 inline constexpr std::size_t kPodUseQueriesMax = 4;
 inline constexpr std::size_t kPodUseWaitingMax = kWebClientsMax;
 // Shares of a pod that are shown. A pod has a few containers with a few cards.

@@ -135,7 +135,7 @@ Result<std::string> use_body(const kube::Response& response, const PodRef& pod,
     return body_without_shares(
         unix_ms,
         "Prometheus has no use of this pod: it has not started, or Prometheus does not scrape the "
-        "device plugin of its node with honor_labels. This command asks the device plugin: " +
+        "device plugin of its node with honor_labels. This command queries the device plugin: " +
             top_command(pod));
   }
   return fmt::format(R"({{"at":{},"shares":[{}]}})", unix_ms, shares_json(shares));

@@ -5,7 +5,7 @@
 //      "message"?}
 //   amount := {"granted"?, "used"?}     core in percent of the card; what is not known is left out
 //
-// "message" says why there are no shares. An answer is kept for kPodUseLife, and requests about the
+// "message" is why there are no shares. An answer is kept for kPodUseLife, and requests about the
 // same pod wait for the same query.
 #pragma once
 

@@ -30,11 +30,11 @@ class PrometheusHistory {
   PrometheusHistory(kube::Transport& prometheus, std::function<std::int64_t()> unix_ms)
       : prometheus_(prometheus), unix_ms_(std::move(unix_ms)) {}
 
-  // Asks where that is due. To be called while a page is open.
+  // Sends a query if one is due. To be called while a page is open.
   void poll(Instant now);
   // Increases with each answer; 0 before the first one.
   std::uint64_t version() const { return version_; }
-  // Of the last answer. Empty: `problem` says why.
+  // The points of the last answer. Empty: `problem` has the reason.
   const std::vector<HistoryPoint>& points() const { return points_; }
   const std::string& problem() const { return problem_; }
 

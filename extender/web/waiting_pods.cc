@@ -116,6 +116,7 @@ void WaitingPods::leave() {
 }
 
 kube::Consumer<WaitingPods::Seen> WaitingPods::consumer() {
+  // The analysis does not see that `change` runs while `lock` holds mutex_.
   const auto changed = [this](const auto& change) {
     const MutexLock lock(mutex_);
     problem_.clear();
@@ -150,7 +151,7 @@ Result<WaitingPods::Seen> WaitingPods::read(std::string_view json) const {
   auto pod = kube::read_pod(json);
   if (!pod) return pod.error();
   auto request = read_containers(*pod, contract_, MiB(1));
-  // The extender says of a request that it cannot read what is wrong with it; kube-scheduler's
+  // For a request that cannot be read, the extender reports the problem; kube-scheduler's
   // message has the sentence.
   if (request && request->empty()) return Seen{};
   Seen seen{.uid = pod->metadata.uid, .pod = nullptr};

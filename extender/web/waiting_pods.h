@@ -1,4 +1,4 @@
-// The pods that request cards and are not bound, with the last sentence of kube-scheduler about
+// The pods that request cards and are not bound, with the last message of kube-scheduler about
 // each, for the web page. They are watched while a page is open. Thread-safe.
 #pragma once
 
@@ -29,17 +29,22 @@ class WaitingPods {
 
   // Increases with every change.
   std::uint64_t version() const { return version_; }
-  // waiting := {"listed", "problem"?, "more"?, "pods": [pod*]}, the pods that have waited longest
-  // first, at most kWaitingPodsMax and kWaitingBytesMax; "more" is the number of others.
-  // pod     := [namespace, name, created, priority, [container*], reason, message, since,
-  // nominated] container := [name, cards, core, memory]   of each card; memory -1: whole cards
-  // created and since, the time of the message, are RFC 3339.
+  // clang-format off
+  //
+  // waiting   := {"listed", "problem"?, "more"?, "pods": [pod*]}
+  // pod       := [namespace, name, created, priority, [container*], reason, message, since,
+  //               nominated]
+  // container := [name, cards, core, memory]
+  //
+  // clang-format on
+  // The pods that have waited longest are first, at most kWaitingPodsMax and kWaitingBytesMax;
+  // "more" is the number of others. created and since, the time of the message, are RFC 3339. core
+  // and memory are of each card; memory -1 means whole cards.
   std::string json() const;
 
  private:
   struct Pod;
   struct Seen;
-  class Places;
 
   struct Copy {
     bool listed = false;

@@ -47,7 +47,7 @@ void redirect_to_page(const http::Respond& respond, const char* to) {
 struct Web::Client {
   std::uint64_t version = 0;  // of the nodes that it has
   http::GivePart give;        // set while it waits for a part
-  bool greeted = false;
+  bool started = false;
   bool synced = false;
   std::string status;
   std::uint64_t waiting = 0;
@@ -59,27 +59,27 @@ struct Web::Client {
 };
 
 // One of kWebClientsMax, and its client on the executor. The body of the response owns it.
-class Web::Place {
+class Web::Slot {
  public:
   // Null where all are taken.
-  static std::shared_ptr<Place> take(Web& web) {
-    if (web.places_taken_.fetch_add(1) >= kWebClientsMax) {
-      --web.places_taken_;
+  static std::shared_ptr<Slot> take(Web& web) {
+    if (web.slots_taken_.fetch_add(1) >= kWebClientsMax) {
+      --web.slots_taken_;
       return nullptr;
     }
-    return std::make_shared<Place>(web);
+    return std::make_shared<Slot>(web);
   }
-  explicit Place(Web& web) : web_(web) {}
-  // The place is free when the executor has removed its client, so that pages which open and close
+  explicit Slot(Web& web) : web_(web) {}
+  // The slot is free when the executor has removed its client, so that pages which open and close
   // at once do not fill its queue.
-  ~Place() {
+  ~Slot() {
     post([&web = web_, id = id_](auto) {
       web.clients_.erase(*id);
-      --web.places_taken_;
+      --web.slots_taken_;
     });
   }
-  Place(const Place&) = delete;
-  Place& operator=(const Place&) = delete;
+  Slot(const Slot&) = delete;
+  Slot& operator=(const Slot&) = delete;
 
   void begin(std::uint64_t version) {
     post([&web = web_, id = id_, version](auto) {
@@ -96,7 +96,7 @@ class Web::Place {
       const auto client = web.clients_.find(*id);
       if (client == web.clients_.end()) return;
       client->second->give = give;
-      web.pump(*client->second);
+      web.send_next(*client->second);
     });
   }
 
@@ -154,20 +154,20 @@ void Web::add_routes(http::Router& router) {
 }
 
 void Web::open_events(const http::Request& request, const http::Respond& respond) {
-  const auto place = Place::take(*this);
-  if (!place) {
+  const auto slot = Slot::take(*this);
+  if (!slot) {
     http::Response busy = http::error_response(
         503, fmt::format("{} pages are open; close one of them", kWebClientsMax));
     busy.headers = {{"Retry-After", "10"}};
     return respond(with_web_headers(std::move(busy)));
   }
   const bool known = http::query_value(request.query, "epoch") == epoch_;
-  place->begin(known ? number_in(http::query_value(request.query, "since")) : 0);
+  slot->begin(known ? number_in(http::query_value(request.query, "since")) : 0);
   respond(with_web_headers(
       {.content_type = "text/event-stream",
        .body = {},
        .headers = {{"Cache-Control", "no-store"}, {"X-Accel-Buffering", "no"}},
-       .next_part = [place](http::GivePart give) { place->next(std::move(give)); }}));
+       .next_part = [slot](http::GivePart give) { slot->next(std::move(give)); }}));
 }
 
 // --- on the executor -----------------------------------------------------------------------------
@@ -183,7 +183,7 @@ void Web::tick() {
   if (!clients_.empty()) {
     last_client_ = now;
     update();
-    for (auto& [id, client] : clients_) pump(*client);
+    for (auto& [id, client] : clients_) send_next(*client);
   } else if (now - last_client_ >= kWaitingLinger) {
     waiting_.leave();
     ticking_ = false;
@@ -198,7 +198,7 @@ void Web::update() {
   if (prometheus_) prometheus_->poll(executor_.now());
 }
 
-void Web::pump(Client& client) {
+void Web::send_next(Client& client) {
   if (!client.give) return;
   std::string text = next_text(client);
   if (text.empty()) return;
@@ -209,7 +209,7 @@ void Web::pump(Client& client) {
 std::string Web::next_text(Client& client) {
   const Instant now = executor_.now();
   std::string out;
-  if (!std::exchange(client.greeted, true)) out += hello();
+  if (!std::exchange(client.started, true)) out += start_event();
   if (client.status != status_) {
     client.status = status_;
     out += event("status", status_);
@@ -239,7 +239,7 @@ std::string Web::next_text(Client& client) {
   return out;
 }
 
-std::string Web::hello() const {
+std::string Web::start_event() const {
   const PolicyChoice& policy = sources_.settings.policy;
   std::string name(policy.node->name);
   if (policy.node != policy.card) name += "/" + std::string(policy.card->name);

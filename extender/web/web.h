@@ -12,13 +12,13 @@
 //   waiting  the pods that wait for cards (waiting_pods.h)
 //   history  {"restart": bool, "source": "prometheus" | "extender", "intervalSeconds", "points":
 //            [...], "problem"?} (history.h): more points, or with "restart" all of them. Those of
-//            the extender begin with its start. "problem" says why they are not of Prometheus
+//            the extender begin with its start. "problem" is why they are not of Prometheus
 //   status   the body of /readyz
 //   beat     {"now"}: after kWebBeatInterval without another event
 //
-// Each client is sent the next part when it has received the one before, so that a slow one costs
-// no memory and delays no other; the HTTP server closes one that does not read for its transfer
-// timeout. More than kWebClientsMax get 503.
+// Each client is sent the next part when it has received the previous one, so that a slow client
+// costs no memory and delays no other; the HTTP server closes a connection that is not read for its
+// transfer timeout. More than kWebClientsMax get 503.
 #pragma once
 
 #include <atomic>
@@ -63,22 +63,22 @@ class Web {
 
  private:
   struct Client;
-  class Place;
+  class Slot;
 
   void open_events(const http::Request& request, const http::Respond& respond);
   void tick();
   void add_point();
   void update();
-  void pump(Client& client);
+  void send_next(Client& client);
   std::string next_text(Client& client);
-  std::string hello() const;
+  std::string start_event() const;
   std::string history_text(Client& client);
 
   const Sources sources_;
   Executor& executor_;
   const std::int64_t started_;
   const std::string epoch_;
-  std::atomic<std::size_t> places_taken_ = 0;
+  std::atomic<std::size_t> slots_taken_ = 0;
   // On the executor.
   ClusterFeed feed_;
   WaitingPods waiting_;

@@ -22,7 +22,8 @@ double fragmentation(const Node& node, const PodClass& what) {
     usable += free;
     ++usable_cards;
   }
-  const bool enough_cpu = node.allocatable.cpu.zero() || what.host.cpu <= node.resources_left().cpu;
+  const bool enough_cpu =
+      node.allocatable.cpu.zero() || what.resources.cpu <= node.resources_left().cpu;
   const bool hosts = what.cards > 0 && usable_cards >= what.cards && enough_cpu;
   return static_cast<double>(hosts ? all - usable : all) * extender::kMilliPerPercent;
 }

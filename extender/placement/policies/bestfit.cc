@@ -14,7 +14,8 @@ namespace {
 
 Score score_node(const PlacementContext& context, const Node& node,
                  const std::vector<CardHold>& pod) {
-  const double cpu = part_of_largest(node.resources_left().cpu.minus_saturating(context.host.cpu));
+  const double cpu =
+      part_of_largest(node.resources_left().cpu.minus_saturating(context.resources.cpu));
   const double gpu = part_of_largest(free_core(node) - core_of(pod));
   return hundredths(1 - (cpu / 2 + gpu / 2));
 }

@@ -13,7 +13,8 @@ namespace {
 
 Score score_node(const PlacementContext& context, const Node& node,
                  const std::vector<CardHold>& pod) {
-  const double cpu = part_of_largest(node.resources_left().cpu) * part_of_largest(context.host.cpu);
+  const double cpu =
+      part_of_largest(node.resources_left().cpu) * part_of_largest(context.resources.cpu);
   const double gpu = part_of_largest(free_core(node)) * part_of_largest(core_of(pod));
   return hundredths(1 - (cpu + gpu) / 2);
 }

@@ -30,10 +30,10 @@ Score steps(float gpus) {
 }
 
 // REQUIRES: has_prices(context).
-float value_after(const PlacementContext& context, const Node& node, const NodeResources& host,
+float value_after(const PlacementContext& context, const Node& node, const NodeResources& resources,
                   std::span<const CardHold> pod) {
   const PriceTables& tables = context.price_snapshot->tables;
-  return tables.value(room_after(node, tables.kinds(), host, pod));
+  return tables.value(room_after(node, tables.kinds(), resources, pod));
 }
 
 Score score_card(const PlacementContext& context, const Node& node, const Card& card,
@@ -41,13 +41,14 @@ Score score_card(const PlacementContext& context, const Node& node, const Card& 
   if (!has_prices(context)) return kBinpack.score_card(context, node, card, taken, share);
   // `taken` includes what other containers of the pod take, which the node does not count yet.
   const CardHold hold{card.index, room_in(taken + share, card.used + card.expected)};
-  return steps(value_after(context, node, context.host, {&hold, 1}));
+  return steps(value_after(context, node, context.resources, {&hold, 1}));
 }
 
 Score score_node(const PlacementContext& context, const Node& node,
                  const std::vector<CardHold>& pod) {
   if (!has_prices(context)) return kBinpack.score_node(context, node, pod);
-  return steps(value_after(context, node, context.host, pod) - value_after(context, node, {}, {}));
+  return steps(value_after(context, node, context.resources, pod) -
+               value_after(context, node, {}, {}));
 }
 
 }  // namespace

@@ -26,7 +26,7 @@ bool has_workload(const PlacementContext& context) {
 Score score(const PlacementContext& context, const Node& node, std::span<const CardHold> pod) {
   const TargetWorkload& target = context.price_snapshot->target;
   const double growth =
-      target.fragmentation_after(node, context.host, pod) - target.fragmentation(node);
+      target.fragmentation_after(node, context.resources, pod) - target.fragmentation(node);
   const double sigmoid = 1 / (1 + std::exp(growth / 1000));
   return hundredths(sigmoid);
 }

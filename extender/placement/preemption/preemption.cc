@@ -16,15 +16,15 @@ namespace mgpu::extender {
 namespace {
 
 // The candidates that free something for the pod, by cost. Holds on cards that the pod cannot use
-// do not count. With `needs_host`, every candidate frees a place for a pod at least.
+// do not count. With `needs_resources`, every candidate frees a place for a pod at least.
 std::vector<Victim> victims_of(const Node& node, const GpuRequest& request,
-                               std::span<const Candidate> candidates, bool needs_host) {
+                               std::span<const Candidate> candidates, bool needs_resources) {
   const CardSet usable = usable_cards(node, request.selector);
   std::vector<Victim> victims;
   for (std::size_t i = 0; i < candidates.size(); ++i) {
     const Candidate& candidate = candidates[i];
     Victim victim{i, candidate.priority, candidate.start_time, candidate.breaks_budget, {}};
-    if (needs_host) victim.host = candidate.host;
+    if (needs_resources) victim.resources = candidate.resources;
     for (const CardHold& hold : candidate.holds) {
       const Card* card = node.find(hold.card);
       if (card == nullptr) continue;
@@ -32,7 +32,7 @@ std::vector<Victim> victims_of(const Node& node, const GpuRequest& request,
       if (position < kCardsPerNodeMax && (usable >> position & 1) != 0)
         victim.frees.push_back({position, hold.share});
     }
-    if (needs_host || !victim.frees.empty()) victims.push_back(std::move(victim));
+    if (needs_resources || !victim.frees.empty()) victims.push_back(std::move(victim));
   }
   std::ranges::sort(victims, costs_less);
   return victims;
@@ -135,12 +135,12 @@ class Preemption {
 
 std::optional<Eviction> choose_victims(const Node& node, const GpuRequest& request,
                                        std::span<const Candidate> candidates,
-                                       const std::optional<NodeResources>& host) {
+                                       const std::optional<NodeResources>& resources) {
   SearchBudget budget{kPlacementStepsMax};
-  Trial unchanged(node, request, host);
+  Trial unchanged(node, request, resources);
   if (unchanged.fits(budget).value_or(false)) return Eviction{};
-  const bool needs_host = host && !has_resources_for(node, *host);
-  auto victims = victims_of(node, request, candidates, needs_host);
+  const bool needs_resources = resources && !has_resources_for(node, *resources);
+  auto victims = victims_of(node, request, candidates, needs_resources);
   if (victims.empty()) return std::nullopt;
   Preemption preemption(std::move(unchanged), std::move(victims));
   const auto cheapest = preemption.cheapest();
@@ -154,8 +154,8 @@ std::optional<Eviction> choose_victims(const Node& node, const GpuRequest& reque
   return eviction;
 }
 
-bool has_resources_for(const Node& node, const NodeResources& host) {
-  return host.fits_in(node.resources_left()) && node.pods_counted < node.pods_allowed;
+bool has_resources_for(const Node& node, const NodeResources& resources) {
+  return resources.fits_in(node.resources_left()) && node.pods_counted < node.pods_allowed;
 }
 
 void evict(Node& node, const Candidate& pod) {
@@ -163,7 +163,7 @@ void evict(Node& node, const Candidate& pod) {
     Card* card = node.find(hold.card);
     if (card != nullptr) card->used = room_in(card->used, hold.share);
   }
-  node.resources_used = room_in(node.resources_used, pod.host);
+  node.resources_used = room_in(node.resources_used, pod.resources);
   --node.pods_counted;
 }
 

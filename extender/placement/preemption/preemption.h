@@ -24,7 +24,7 @@ struct Candidate {
   std::string start_time;      // RFC 3339; pods that started later are evicted first
   bool breaks_budget = false;  // its eviction would violate a PodDisruptionBudget
   std::vector<CardHold> holds;
-  NodeResources host{};  // the CPU and main memory that it requests
+  NodeResources resources{};  // the CPU and main memory that it requests
 };
 
 struct Eviction {
@@ -36,15 +36,16 @@ struct Eviction {
 // Empty where the pod does not fit even with all candidates evicted. The search is exact up to
 // kPlacementStepsMax; beyond that the result is a set of which every victim is needed.
 //
-// With `host`, which is what the pod requests beside cards, the victims also free enough CPU, main
-// memory and places for pods. REQUIRES: then the node's allocatable and pods_allowed are known.
-std::optional<Eviction> choose_victims(const Node& node, const GpuRequest& request,
-                                       std::span<const Candidate> candidates,
-                                       const std::optional<NodeResources>& host = std::nullopt);
+// With `resources`, which is what the pod requests beside cards, the victims also free enough CPU,
+// main memory and places for pods. REQUIRES: then the node's allocatable and pods_allowed are
+// known.
+std::optional<Eviction> choose_victims(
+    const Node& node, const GpuRequest& request, std::span<const Candidate> candidates,
+    const std::optional<NodeResources>& resources = std::nullopt);
 
 // Whether the pod fits the node's CPU, main memory and number of pods. A node of which these are
 // not known has none left.
-bool has_resources_for(const Node& node, const NodeResources& host);
+bool has_resources_for(const Node& node, const NodeResources& resources);
 
 // Removes the pod from the totals of a copy of its node.
 void evict(Node& node, const Candidate& pod);

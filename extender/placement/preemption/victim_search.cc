@@ -38,7 +38,7 @@ std::string_view start_of(const Victim& victim) {
 }
 
 bool frees_at_least(const Victim& a, const Victim& b) {
-  if (!b.host.fits_in(a.host)) return false;
+  if (!b.resources.fits_in(a.resources)) return false;
   auto of_a = a.frees.begin();
   for (const Freed& wanted : b.frees) {
     while (of_a != a.frees.end() && of_a->card < wanted.card) ++of_a;
@@ -70,10 +70,11 @@ bool costs_less(const Victim& a, const Victim& b) {
          std::tuple(b.breaks_budget, b.priority, start_of(a), b.candidate);
 }
 
-Trial::Trial(const Node& node, const GpuRequest& request, const std::optional<NodeResources>& host)
+Trial::Trial(const Node& node, const GpuRequest& request,
+             const std::optional<NodeResources>& resources)
     : node_(node),
       request_(request),
-      host_(host),
+      resources_(resources),
       resources_used_(node.resources_used),
       pods_counted_(node.pods_counted),
       freed_(node.cards.size()) {
@@ -85,7 +86,7 @@ void Trial::evict(const Victim& victim) {
     freed_[card] += share;
     refresh(card);
   }
-  resources_freed_ += victim.host;
+  resources_freed_ += victim.resources;
   pods_freed_ += victim.pods;
   refresh_host();
 }
@@ -95,7 +96,7 @@ void Trial::restore(const Victim& victim) {
     freed_[card] -= share;
     refresh(card);
   }
-  resources_freed_ -= victim.host;
+  resources_freed_ -= victim.resources;
   pods_freed_ -= victim.pods;
   refresh_host();
 }
@@ -110,7 +111,7 @@ void Trial::refresh_host() {
 }
 
 std::optional<bool> Trial::fits(SearchBudget& budget) const {
-  if (host_ && !has_resources_for(node_, *host_)) return false;
+  if (resources_ && !has_resources_for(node_, *resources_)) return false;
   const auto reason = why_not(node_, request_, budget);
   if (reason == Reason::kSearchBound) return std::nullopt;
   return !reason;
@@ -142,7 +143,7 @@ void VictimSearch::sum_up_tails() {
   for (std::size_t i = victims_.size(); i-- > 0;) {
     tails_[i] = tails_[i + 1];
     raise(tails_[i].most.frees, victims_[i].frees);
-    tails_[i].most.host = max_of(tails_[i].most.host, victims_[i].host);
+    tails_[i].most.resources = max_of(tails_[i].most.resources, victims_[i].resources);
     tails_[i].lowest_priority = std::min(tails_[i].lowest_priority, victims_[i].priority);
   }
 }
@@ -163,8 +164,8 @@ bool VictimSearch::may_fit_with(std::size_t missing, std::size_t from) {
   const auto times = static_cast<std::int64_t>(missing);
   for (auto& [card, share] : most.frees)
     share = {Percent(share.core.value() * times), MiB(share.memory.value() * times)};
-  most.host = {MilliCpu(multiplied(most.host.cpu.value(), times)),
-               MiB(multiplied(most.host.memory.value(), times))};
+  most.resources = {MilliCpu(multiplied(most.resources.cpu.value(), times)),
+                    MiB(multiplied(most.resources.memory.value(), times))};
   most.pods = times;
   trial_.evict(most);
   const bool may = fits();

@@ -25,9 +25,9 @@ struct Victim {
   std::int32_t priority = 0;
   std::string start_time;  // RFC 3339; empty where the pod has not started
   bool breaks_budget = false;
-  std::vector<Freed> frees;  // ascending by card
-  NodeResources host{};      // of which the preemptor needs some; else zero
-  std::int64_t pods = 1;     // how many pods it stands for
+  std::vector<Freed> frees;   // ascending by card
+  NodeResources resources{};  // of which the preemptor needs some; else zero
+  std::int64_t pods = 1;      // how many pods it stands for
 };
 
 // The order by cost: victims that break no budget first, then by priority, then those that started
@@ -37,9 +37,9 @@ bool costs_less(const Victim& a, const Victim& b);
 // A copy of a node from which victims have been evicted.
 class Trial {
  public:
-  // `request` outlives the trial. Without `host` only the cards decide whether the pod fits.
+  // `request` outlives the trial. Without `resources` only the cards decide whether the pod fits.
   Trial(const Node& node, const GpuRequest& request,
-        const std::optional<NodeResources>& host = std::nullopt);
+        const std::optional<NodeResources>& resources = std::nullopt);
 
   void evict(const Victim& victim);
   void restore(const Victim& victim);
@@ -52,7 +52,7 @@ class Trial {
 
   Node node_;
   const GpuRequest& request_;
-  std::optional<NodeResources> host_;
+  std::optional<NodeResources> resources_;
   std::vector<Share> used_;  // by position, before any eviction
   NodeResources resources_used_;
   std::int64_t pods_counted_;

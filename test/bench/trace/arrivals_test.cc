@@ -17,7 +17,7 @@ using testing::Lt;
 using Order = std::vector<std::size_t>;
 
 TracePod pod(std::string name, std::int32_t cards, std::int32_t milli) {
-  return {.name = std::move(name), .host = {}, .cards = cards, .milli = milli, .models = {}};
+  return {.name = std::move(name), .resources = {}, .cards = cards, .milli = milli, .models = {}};
 }
 
 // Half of the pods request a share of one card, one in ten requests 8 cards, one in ten none.
@@ -122,7 +122,7 @@ TEST(NodeNumbers, AreAPermutationBySeedAndName) {
   Trace trace{.nodes = {}, .pods = mixed(20)};
   for (int i = 0; i < 50; ++i)
     trace.nodes.push_back(
-        {.name = "n" + std::to_string(100 + i), .host = {}, .cards = 1, .model = {}});
+        {.name = "n" + std::to_string(100 + i), .resources = {}, .cards = 1, .model = {}});
   const Order numbers = node_numbers(trace, 42);
   EXPECT_EQ(std::set<std::size_t>(numbers.begin(), numbers.end()).size(), 50U);
   EXPECT_THAT(numbers, Each(Lt(50U)));

@@ -220,7 +220,7 @@ TEST_P(Agreement, HoldsBetweenBookkeepingAndLedger) {
   }
   EXPECT_EQ(core * 10, cycle.bookkeeping().allocated_milli());
   extender::NodeResources held;
-  for (const RunningPod& pod : running) held += trace->pods[pod.pod].host;
+  for (const RunningPod& pod : running) held += trace->pods[pod.pod].resources;
   EXPECT_EQ(used, held);
   EXPECT_GT(running.size(), 100U);
 }

@@ -26,7 +26,7 @@ TEST(TargetWorkload, CountsPodsWithEqualRequests) {
   ASSERT_EQ(workload.classes.size(), 2U);
   EXPECT_DOUBLE_EQ(workload.classes[0].probability, 0.75);
   EXPECT_TRUE(workload.classes[0].what.whole);
-  EXPECT_EQ(workload.classes[0].what.host.cpu, extender::MilliCpu(4000));
+  EXPECT_EQ(workload.classes[0].what.resources.cpu, extender::MilliCpu(4000));
   EXPECT_DOUBLE_EQ(workload.classes[1].probability, 0.25);
   EXPECT_EQ(workload.classes[1].what.per_card.core, Percent(50));
 }
@@ -40,7 +40,7 @@ TEST(TargetWorkload, CountsPodsWithoutCards) {
 TEST(TargetWorkload, MergesPodsThatDifferOnlyInMainMemory) {
   const auto workload = workload_of("a 4000/100 1x500;b 4000/300 1x500");
   ASSERT_EQ(workload.classes.size(), 1U);
-  EXPECT_EQ(workload.classes[0].what.host.memory, MiB(200));
+  EXPECT_EQ(workload.classes[0].what.resources.memory, MiB(200));
 }
 
 class DifferentPods : public testing::TestWithParam<const char*> {};

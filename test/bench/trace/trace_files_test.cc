@@ -24,7 +24,8 @@ TEST(ReadNodes, ReadsWhatANodeHas) {
   ASSERT_TRUE(nodes) << nodes.error().message;
   ASSERT_EQ(nodes->size(), 2U);
   EXPECT_EQ((*nodes)[0].name, "n0");
-  EXPECT_EQ((*nodes)[0].host, (extender::NodeResources{extender::MilliCpu(64000), MiB(262144)}));
+  EXPECT_EQ((*nodes)[0].resources,
+            (extender::NodeResources{extender::MilliCpu(64000), MiB(262144)}));
   EXPECT_EQ((*nodes)[0].cards, 2);
   EXPECT_EQ((*nodes)[0].model, "P100");
   EXPECT_EQ((*nodes)[1].cards, 0);
@@ -35,7 +36,7 @@ TEST(ReadPods, ReadsWhatAPodAsks) {
       kPods + "p0,4000,8192,1,460,\np1,1,1,8,1000,G2|T4|G2\np2,500,64,0,0,\n", "pods.csv");
   ASSERT_TRUE(pods) << pods.error().message;
   ASSERT_EQ(pods->size(), 3U);
-  EXPECT_EQ((*pods)[0].host, (extender::NodeResources{extender::MilliCpu(4000), MiB(8192)}));
+  EXPECT_EQ((*pods)[0].resources, (extender::NodeResources{extender::MilliCpu(4000), MiB(8192)}));
   EXPECT_EQ((*pods)[0].total_milli(), 460);
   EXPECT_THAT((*pods)[0].models, IsEmpty());
   EXPECT_EQ((*pods)[1].total_milli(), 8000);
@@ -48,7 +49,7 @@ TEST(ReadPods, TakeColumnsInAnyOrderAndIgnoreOthers) {
       read_pods("qos,gpu_milli,num_gpu,memory_mib,cpu_milli,name\nLS,1000,2,30,20,p\n", "pods.csv");
   ASSERT_TRUE(pods) << pods.error().message;
   EXPECT_EQ((*pods)[0].total_milli(), 2000);
-  EXPECT_EQ((*pods)[0].host.cpu.value(), 20);
+  EXPECT_EQ((*pods)[0].resources.cpu.value(), 20);
   EXPECT_THAT((*pods)[0].models, IsEmpty());
 }
 

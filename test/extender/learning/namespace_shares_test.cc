@@ -49,7 +49,7 @@ TEST(NamespaceShares, EqualClassesOfNamespacesAreOneWithTheMeanMemory) {
              {}, kManyClasses);
   ASSERT_EQ(classes.size(), 1U);
   EXPECT_EQ(classes[0].count, 3);
-  EXPECT_EQ(classes[0].what.host.memory, MiB(200));
+  EXPECT_EQ(classes[0].what.resources.memory, MiB(200));
 }
 
 TEST(NamespaceShares, InitialPodsCountInFull) {

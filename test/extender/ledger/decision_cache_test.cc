@@ -26,8 +26,8 @@ Score any_card(const PlacementContext&, const Node&, const Card&, const Share&, 
 Score count_and_price(const PlacementContext& context, const Node& node,
                       const std::vector<CardHold>& pod) {
   ++scored;
-  Score score =
-      static_cast<Score>(pod.size()) + context.host.cpu.value() + node.resources_used.cpu.value();
+  Score score = static_cast<Score>(pod.size()) + context.resources.cpu.value() +
+                node.resources_used.cpu.value();
   if (context.price_snapshot != nullptr)
     score += static_cast<Score>(context.price_snapshot->version) * 1000;
   return score;
@@ -282,7 +282,7 @@ class World {
       case 2:
         return ledger_.remove_pod(random_uid());
       case 3:
-        return ledger_.apply_non_gpu({random_uid(), random_node(), random_host()});
+        return ledger_.apply_non_gpu({random_uid(), random_node(), random_resources()});
       case 4:
         return expect();
       default:
@@ -293,7 +293,7 @@ class World {
   // "" where the results are those without a cache.
   std::string difference() {
     const GpuRequest request = random_request();
-    const PlacementContext context(request, random_host(), random_(), random_snapshot());
+    const PlacementContext context(request, random_resources(), random_(), random_snapshot());
     const PolicyChoice policy = random_policy();
     std::string difference;
     const auto reasons = ledger_.why_not(kNames, request, at_ms(now_ms_));
@@ -335,7 +335,7 @@ class World {
   int pick(int below) { return static_cast<int>(random_() % static_cast<unsigned>(below)); }
   NodeName random_node() { return NodeName("n" + std::to_string(pick(4))); }
   PodUid random_uid() { return PodUid("p" + std::to_string(pick(12))); }
-  NodeResources random_host() { return {MilliCpu(pick(3)), MiB(pick(2) * 100)}; }
+  NodeResources random_resources() { return {MilliCpu(pick(3)), MiB(pick(2) * 100)}; }
   // Mostly the last one.
   const PriceSnapshot* random_snapshot() {
     if (snapshots_.empty() || pick(8) == 0) return nullptr;
@@ -364,7 +364,7 @@ class World {
   NodeFacts random_facts() {
     NodeFacts facts;
     facts.name = random_node();
-    facts.allocatable = random_host();
+    facts.allocatable = random_resources();
     for (int index = 0; index < 3; ++index) {
       CardFacts& card = facts.cards.emplace_back();
       card.index = CardIndex(index);
@@ -385,7 +385,7 @@ class World {
     claim.pod = {"d", claim.uid.str()};
     claim.node = random_node();
     claim.request = share_of(5 * (1 + pick(20)));
-    claim.host = random_host();
+    claim.resources = random_resources();
     const auto answer = ledger_.assume(claim, kPriced, at_ms(now_ms_));
     const auto* assumed = std::get_if<Assumed>(&answer);
     if (pick(4) == 0) claim.drift = Drift::kBadAnnotations;

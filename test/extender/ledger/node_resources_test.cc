@@ -138,7 +138,7 @@ struct ResourcesUsedTest : testing::Test {
   }
   Claim claim(const char* uid, std::int64_t milli) {
     Claim claim = bound_claim(uid, "n1", "10/100", "0");
-    claim.host = amount(milli, 1);
+    claim.resources = amount(milli, 1);
     return claim;
   }
   NonGpuPod non_gpu(const char* uid, const char* node, std::int64_t milli) {
@@ -162,9 +162,9 @@ TEST_F(ResourcesUsedTest, IsTheSumOfPodsWithCardsAndWithout) {
 TEST_F(ResourcesUsedTest, ManyHugePodsDoNotOverflow) {
   kube::Pod huge;
   huge.containers.assign(20'000, requesting("1E", "1Ei"));
-  const NodeResources host = resources_of(huge);
+  const NodeResources resources = resources_of(huge);
   for (int i = 0; i < 300; ++i)
-    ledger.apply_non_gpu({PodUid("p" + std::to_string(i)), NodeName("n1"), host});
+    ledger.apply_non_gpu({PodUid("p" + std::to_string(i)), NodeName("n1"), resources});
   EXPECT_EQ(used(), amount(300 * (std::int64_t{1} << 40), 300 * (std::int64_t{1} << 40)));
   ledger.replace_pods({}, {});
   EXPECT_EQ(used(), NodeResources{});
@@ -204,7 +204,7 @@ TEST_F(ResourcesUsedTest, APodWithoutCardsDoesNotKeepANodeVisible) {
 
 TEST_F(ResourcesUsedTest, AnAssumedPodCountsUntilItIsForgotten) {
   Claim assumed = test::unplaced_claim("a", "n1", "10/100");
-  assumed.host = amount(250, 1);
+  assumed.resources = amount(250, 1);
   const auto answer = ledger.assume(assumed, *find_policy("binpack")->card, at_ms(0));
   EXPECT_EQ(used(), amount(250, 1));
   ledger.forget(std::get<Assumed>(answer).id);

@@ -135,11 +135,11 @@ TEST_F(NominationTest, SearchesWithoutTheLockRespectIt) {
   EXPECT_EQ(fit("n1", kPriority, "other", kLife, kTwo), "fits");
 }
 
-TEST_F(NominationTest, ACopyForAPodHasWhatIsKeptFromItUsed) {
+TEST_F(NominationTest, ACopyForAPodHasTheReservationsOfOthersUsed) {
   offer({"n1"});
   nominate("n1");
   const auto used = [&](const char* uid) {
-    return ledger.node_for("n1", {PodUid(uid), kPriority})->left().cards[0].used;
+    return ledger.node_for("n1", {PodUid(uid), kPriority})->available().cards[0].used;
   };
   EXPECT_EQ(used("other"), share_of("100/1000"));
   EXPECT_EQ(used("p"), Share{});

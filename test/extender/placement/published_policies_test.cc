@@ -254,7 +254,7 @@ TEST(Fgd, PrefersWhereFragmentationGrowsLeast) {
 TEST(Fgd, CountsFreeCardsWithoutCpuAsFragmented) {
   PriceSnapshot price_snapshot;
   price_snapshot.workload.classes = {
-      {{.host = {MilliCpu(4'000), MiB()}, .cards = 1, .per_card = share_of("50/0")}, 1}};
+      {{.resources = {MilliCpu(4'000), MiB()}, .cards = 1, .per_card = share_of("50/0")}, 1}};
   price_snapshot.target = TargetWorkload(price_snapshot.workload);
   const Node node = node_with("n: 0[100/1] 1[100/1]", 16'000, 8'000);
   EXPECT_EQ(score(kFgd, node, {"", "", 4'000}, &price_snapshot), 50);

@@ -49,9 +49,9 @@ TEST(Simulate, CountsCpuMemoryAndPodsOfTheNode) {
   node.allocatable = {MilliCpu(1'000), MiB(1'000)};
   node.pods_allowed = 110;
   const GpuRequest request = test::request_of("10/10");
-  const auto count = [&](const Node& on, const NodeResources& host) {
+  const auto count = [&](const Node& on, const NodeResources& resources) {
     SearchBudget budget{kScoreStepsMax};
-    Simulation simulation({on}, request, host, *find_policy("binpack"), 1, nullptr);
+    Simulation simulation({on}, request, resources, *find_policy("binpack"), 1, nullptr);
     simulation.begin(budget, [] { return true; });
     int placed = 0;
     while (simulation.place_next(budget)) ++placed;

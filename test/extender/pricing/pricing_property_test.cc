@@ -30,7 +30,7 @@ struct World {
 // Sizes are a quarter of a card or more, so that all packings of a card can be enumerated.
 PodClass class_of(RandomCluster& random, int cards) {
   PodClass what;
-  what.host = {MilliCpu(500 * random.number(9)), MiB(512 * random.number(9))};
+  what.resources = {MilliCpu(500 * random.number(9)), MiB(512 * random.number(9))};
   what.cards = random.one_in(4) ? 1 + random.number(cards) : 1;
   what.whole = what.cards > 1 || random.one_in(4);
   what.per_card = what.whole
@@ -104,8 +104,8 @@ class Exhaustive {
   Exhaustive(const World& world, std::vector<double> worth) : world_(world), worth_(worth) {
     for (const Card& card : world.node.cards) free_.push_back(card.room());
     const bool known = !world.node.allocatable.zero();
-    host_ = known ? world.node.resources_left()
-                  : NodeResources{MilliCpu(1'000'000'000), MiB(1'000'000'000)};
+    resources_ = known ? world.node.resources_left()
+                       : NodeResources{MilliCpu(1'000'000'000), MiB(1'000'000'000)};
   }
 
   double best() {
@@ -119,10 +119,10 @@ class Exhaustive {
     best_ = std::max(best_, sum);
     for (; at < world_.workload.classes.size(); ++at, card = 0) {
       const PodClass& what = world_.workload.classes[at].what;
-      if (what.cards == 0 || !what.host.fits_in(host_)) continue;
-      host_ -= what.host;
+      if (what.cards == 0 || !what.resources.fits_in(resources_)) continue;
+      resources_ -= what.resources;
       what.cards > 1 ? pack_several(at, what, sum) : pack_one(at, card, what, sum);
-      host_ += what.host;
+      resources_ += what.resources;
     }
   }
 
@@ -151,7 +151,7 @@ class Exhaustive {
   const World& world_;
   std::vector<double> worth_;
   std::vector<Share> free_;
-  NodeResources host_;
+  NodeResources resources_;
   double best_ = 0;
 };
 
@@ -340,9 +340,9 @@ TEST(PricingProperty, TheValueIsTheLeastOfAllPairsOfPrices) {
     PairRow of_cards;
     priced.tables.values(bare, of_cards);
     for (std::size_t q = 0; q < kPricePairs; ++q) {
-      const float host = kCpuPrices[q / kMemoryPrices.size()] * priced.room.cores +
-                         kMemoryPrices[q % kMemoryPrices.size()] * priced.room.gib;
-      ASSERT_NEAR(sums[q], of_cards[q] + host, kRounding) << "seed " << seed << " pair " << q;
+      const float resources = kCpuPrices[q / kMemoryPrices.size()] * priced.room.cores +
+                              kMemoryPrices[q % kMemoryPrices.size()] * priced.room.gib;
+      ASSERT_NEAR(sums[q], of_cards[q] + resources, kRounding) << "seed " << seed << " pair " << q;
       ASSERT_LE(of_cards[q], of_cards[0] + kRounding) << "seed " << seed << " pair " << q;
     }
   }

@@ -30,7 +30,7 @@ struct World {
 
 PodClass class_of(RandomCluster& random) {
   PodClass what;
-  what.host = {MilliCpu(1000 * random.number(8)), MiB(1024 * random.number(8))};
+  what.resources = {MilliCpu(1000 * random.number(8)), MiB(1024 * random.number(8))};
   what.cards = random.number(4);
   what.whole = what.cards > 1 || random.one_in(4);
   if (what.cards == 0) return what;
@@ -180,7 +180,7 @@ TEST(CarriedOverProperty, PricesOfTheSameWorkloadStayAsTheyAre) {
     // Classes that differ only in main memory are the same here.
     for (std::size_t i = 0; i < world.workload.classes.size(); ++i) {
       PodClass what = world.workload.classes[i].what;
-      what.host.memory = MiB{};
+      what.resources.memory = MiB{};
       const auto same = [&](const WeightedClass& other) { return other.what == what; };
       if (std::ranges::any_of(once.classes, same)) continue;
       once.classes.push_back({what, 0.5});

@@ -74,7 +74,7 @@ TEST(Refine, EndsWithThePricesFoundSoFar) {
 TEST(CarriedOver, TheSameClassKeepsItsPriceWhateverItsMainMemory) {
   const Workload from = workload_text("2 x 50/100@8, 1 x 30/100@8");
   Workload to = workload_text("1 x 30/100@8, 1 x 50/100@8");
-  to.classes[0].what.host.memory = MiB(77);
+  to.classes[0].what.resources.memory = MiB(77);
   const Prices carried = carried_over(from, {{0.4F, 0.1F}}, to);
   EXPECT_EQ(carried.supply, (std::vector<float>{0.1F, 0.4F}));
 }

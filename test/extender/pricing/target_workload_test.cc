@@ -32,7 +32,7 @@ class RandomWorld {
 
   PodClass pod_class() {
     PodClass what;
-    what.host.cpu = MilliCpu(upto(5) * 1000);
+    what.resources.cpu = MilliCpu(upto(5) * 1000);
     what.cards = upto(3);
     if (what.cards == 0) return what;
     what.whole = upto(3) == 0;
@@ -97,15 +97,16 @@ TEST(TargetWorkload, EqualsTheNodeWithThePodOnIt) {
     const TargetWorkload target(random.workload());
     const Node node = random.node();
     Node with_pod = node;
-    const NodeResources host{MilliCpu(random.upto(3) * 1000), MiB(random.upto(9))};
-    with_pod.resources_used += host;
+    const NodeResources resources{MilliCpu(random.upto(3) * 1000), MiB(random.upto(9))};
+    with_pod.resources_used += resources;
     std::vector<CardHold> pod;
     for (Card& card : with_pod.cards) {
       if (random.upto(2) != 0) continue;
       pod.push_back({card.index, {Percent(random.upto(10) * 10), MiB(random.upto(9))}});
       card.used += pod.back().share;
     }
-    ASSERT_DOUBLE_EQ(target.fragmentation_after(node, host, pod), target.fragmentation(with_pod))
+    ASSERT_DOUBLE_EQ(target.fragmentation_after(node, resources, pod),
+                     target.fragmentation(with_pod))
         << round;
   }
 }

@@ -50,7 +50,7 @@ TEST(ClassesOf, WholeCardsAndSharesOfAllComputeAreDistinct) {
 }
 
 TEST(ClassesOf, APodWithoutCardsIsAClassOfItsNodeResources) {
-  const PodClass expected{.host = resources_of(12500, 57344)};
+  const PodClass expected{.resources = resources_of(12500, 57344)};
   EXPECT_THAT(classes_of(GpuRequest{}, resources_of(12500, 57344)), ElementsAre(expected));
   EXPECT_THAT(classes_of(GpuRequest{}, {}), ElementsAre(PodClass{}));
 }
@@ -59,11 +59,11 @@ TEST(ClassesOf, TheFirstOfSeveralContainersHasThePodsNodeResources) {
   const auto classes =
       classes_of(request_of("init:80/4000 30/1024 wholex2"), resources_of(8000, 64));
   ASSERT_THAT(classes, SizeIs(3));
-  EXPECT_EQ(classes[0].host, resources_of(8000, 64));
+  EXPECT_EQ(classes[0].resources, resources_of(8000, 64));
   EXPECT_EQ(classes[0].per_card, share_of("80/4000"));
-  EXPECT_TRUE(classes[1].host.zero());
+  EXPECT_TRUE(classes[1].resources.zero());
   EXPECT_EQ(classes[1].per_card, share_of("30/1024"));
-  EXPECT_TRUE(classes[2].host.zero());
+  EXPECT_TRUE(classes[2].resources.zero());
   EXPECT_EQ(classes[2].cards, 2);
 }
 
@@ -72,7 +72,7 @@ TEST(ClassesOf, TheLargestContainersOfManyAreTaken) {
                                   resources_of(8000, 64));
   ASSERT_THAT(classes, SizeIs(kPodClassesMax));
   EXPECT_EQ(classes[0].per_card, share_of("10/10")) << "in the order of the pod";
-  EXPECT_EQ(classes[0].host, resources_of(8000, 64));
+  EXPECT_EQ(classes[0].resources, resources_of(8000, 64));
   EXPECT_TRUE(classes[1].whole);
   EXPECT_EQ(classes[2].per_card, share_of("20/10"));
   EXPECT_EQ(classes[3].cards, 2);
@@ -83,14 +83,15 @@ std::vector<CountedClass> counted(const std::vector<std::int64_t>& counts) {
   std::vector<CountedClass> classes;
   for (const std::int64_t count : counts) {
     const auto name = static_cast<std::int64_t>(classes.size());
-    classes.push_back({{.host = resources_of(name, 0), .cards = 1}, static_cast<double>(count)});
+    classes.push_back(
+        {{.resources = resources_of(name, 0), .cards = 1}, static_cast<double>(count)});
   }
   return classes;
 }
 
 std::vector<std::int64_t> names_of(const Workload& workload) {
   std::vector<std::int64_t> names;
-  for (const WeightedClass& one : workload.classes) names.push_back(one.what.host.cpu.value());
+  for (const WeightedClass& one : workload.classes) names.push_back(one.what.resources.cpu.value());
   return names;
 }
 
@@ -127,7 +128,8 @@ TEST(WorkloadOf, KeepsTheMostFrequentUntilTheyCover) {
 
 TEST(WorkloadOf, ClassesWithoutCardsTakeNoPlaceOfThoseWithCards) {
   std::vector<CountedClass> classes = counted({3, 2});
-  for (int i = 0; i < 1'000; ++i) classes.push_back({{.host = resources_of(1'000 + i, 0)}, 500});
+  for (int i = 0; i < 1'000; ++i)
+    classes.push_back({{.resources = resources_of(1'000 + i, 0)}, 500});
   const Workload workload = workload_of(std::move(classes), 1, 2);
   const auto with_cards = std::ranges::count_if(
       workload.classes, [](const WeightedClass& one) { return one.what.cards > 0; });

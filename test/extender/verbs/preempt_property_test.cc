@@ -35,24 +35,24 @@ struct OnNode {
   int core = 0;  // zero: a pod without cards
   int card = 0;
   int memory = 0;  // of the card
-  NodeResources host{};
+  NodeResources resources{};
 };
 
 struct Sums {
   std::int64_t core = 0;
   std::int64_t card_memory = 0;
   std::int64_t pods = 0;
-  NodeResources host;
+  NodeResources resources;
 
   void add(const OnNode& pod) {
     core += pod.core;
     card_memory += pod.memory;
-    host += pod.host;
+    resources += pod.resources;
     ++pods;
   }
   bool within(const Sums& capacity) const {
     return core <= capacity.core && card_memory <= capacity.card_memory && pods <= capacity.pods &&
-           host.fits_in(capacity.host);
+           resources.fits_in(capacity.resources);
   }
 };
 
@@ -91,7 +91,7 @@ struct NodeWorld {
   bool suffices(Gone gone) const { return sums_suffice(gone) && cards_suffice(gone); }
 };
 
-NodeResources random_host(RandomCluster& random, int most) {
+NodeResources random_resources(RandomCluster& random, int most) {
   return {MilliCpu(random.number(most)), MiB(random.number(most))};
 }
 
@@ -104,7 +104,7 @@ NodeWorld node_world(std::uint64_t seed) {
   for (int i = 0; i < count; ++i) {
     OnNode pod{.uid = "p" + std::to_string(i)};
     pod.priority = random.one_in(6) ? kPreemptorPriority : random.number(3);
-    pod.host = random_host(random, 5);
+    pod.resources = random_resources(random, 5);
     pod.card = random.number(world.cards);
     const int core = 10 * (2 + random.number(8));
     int& left = core_left[static_cast<std::size_t>(pod.card)];
@@ -119,7 +119,7 @@ NodeWorld node_world(std::uint64_t seed) {
   world.preemptor = {
       .uid = "uid-p", .priority = kPreemptorPriority, .core = 10 * (2 + random.number(9))};
   world.preemptor.memory = 100;
-  world.preemptor.host = random_host(random, 6);
+  world.preemptor.resources = random_resources(random, 6);
   Sums used;
   for (const OnNode& pod : world.pods) used.add(pod);
   world.capacity = used;
@@ -127,7 +127,8 @@ NodeWorld node_world(std::uint64_t seed) {
   world.capacity.card_memory = std::int64_t{1000} * world.cards;
   world.capacity.pods += random.number(2);
   // Never zero, which means that it is not known.
-  world.capacity.host += NodeResources{MilliCpu(1 + random.number(3)), MiB(1 + random.number(3))};
+  world.capacity.resources +=
+      NodeResources{MilliCpu(1 + random.number(3)), MiB(1 + random.number(3))};
   return world;
 }
 
@@ -198,7 +199,7 @@ class PreemptWorld {
                              .uuid = CardUuid("GPU-" + std::to_string(card)),
                              .model = "V100",
                              .memory = MiB(1000)});
-    facts.allocatable = world.capacity.host;
+    facts.allocatable = world.capacity.resources;
     facts.pods_allowed = world.capacity.pods;
     ledger_.apply_node(std::move(facts));
     for (const OnNode& pod : world.pods) add(pod);
@@ -213,14 +214,14 @@ class PreemptWorld {
     for (std::size_t i = 0; i < world_.pods.size(); ++i)
       if ((proposed >> i & 1) != 0) victims.victims.push_back(PodUid(world_.pods[i].uid));
     const OnNode& pod = world_.preemptor;
-    const std::string host = R"("overhead":{"cpu":")" + std::to_string(pod.host.cpu.value()) +
-                             R"(m","memory":")" + std::to_string(pod.host.memory.value()) +
-                             "Mi\"},";
+    const std::string resources = R"("overhead":{"cpu":")" +
+                                  std::to_string(pod.resources.cpu.value()) + R"(m","memory":")" +
+                                  std::to_string(pod.resources.memory.value()) + "Mi\"},";
     const auto args = read_preemption_args(
         R"({"Pod":)" +
         test::pod_json({.requests = {std::to_string(pod.core) + "/" + std::to_string(pod.memory)},
                         .priority = kPreemptorPriority,
-                        .spec = host}) +
+                        .spec = resources}) +
         "}");
     const auto answer = preempt({args->pod, {victims}}, ledger_, budgets_, settings_, at_ms(0));
     if (answer.empty()) return std::nullopt;
@@ -233,14 +234,14 @@ class PreemptWorld {
  private:
   void add(const OnNode& pod) {
     if (pod.core == 0) {
-      ledger_.apply_non_gpu({PodUid(pod.uid), NodeName(kNode), pod.host});
+      ledger_.apply_non_gpu({PodUid(pod.uid), NodeName(kNode), pod.resources});
       return;
     }
     Claim claim = mgpu::test::bound_claim(
         pod.uid, kNode, std::to_string(pod.core) + "/" + std::to_string(pod.memory),
         std::to_string(pod.card));
     claim.priority = pod.priority;
-    claim.host = pod.host;
+    claim.resources = pod.resources;
     if (pod.breaks_budget) claim.labels = {{"keep", "yes"}};
     ledger_.apply_pod(std::move(claim));
   }

@@ -35,7 +35,7 @@ struct PreemptTest : testing::Test {
                     bool anti_affinity = false, const char* start = "2024-01-01T00:00:00Z") {
     Claim claim = bound_claim(uid, "n1", request, cards);
     claim.start_time = start;
-    claim.host.cpu = MilliCpu(cpus * 1000);
+    claim.resources.cpu = MilliCpu(cpus * 1000);
     claim.anti_affinity = anti_affinity;
     ledger.apply_pod(claim);
   }
