@@ -109,11 +109,11 @@ Request create_storage_capacity(const StorageCapacity& capacity);
 // Merge PATCH of this one annotation.
 Request annotate_storage_capacity(const StorageCapacity& capacity);
 
-// POST of a TokenReview (authentication.k8s.io/v1): whose token is it? The answer has status 201;
+// POST of a TokenReview (authentication.k8s.io/v1): who owns the token. The answer has status 201;
 // reviews.h reads it. The body of the request has the token.
 Request review_token(std::string_view token);
-// POST of a SubjectAccessReview (authorization.k8s.io/v1): may this user use `verb` on the
-// non-resource URL `path`?
+// POST of a SubjectAccessReview (authorization.k8s.io/v1): whether this user may use `verb` on the
+// non-resource URL `path`.
 Request review_access(const UserInfo& user, std::string_view verb, std::string_view path);
 
 // A request for objects, as in rules of RBAC.
@@ -125,7 +125,7 @@ struct ResourceAccess {
   std::string name_space{};  // empty: all namespaces
   std::string name{};        // empty: all names
 };
-// POST of a SubjectAccessReview: may this user do that?
+// POST of a SubjectAccessReview: whether this user may do that.
 Request review_access(const UserInfo& user, const ResourceAccess& access);
 
 // --- writes of the device plugin -----------------------------------------------------------------

@@ -80,7 +80,7 @@ void Agent::report_profile() {
   const std::string message = profile ? "the node follows the profile " + profile->name
                                       : "the node follows no profile, and has the settings of the "
                                         "flags";
-  log_info("profile", {{"profile", profile ? profile->name : ""}});
+  log_info("profile applied", {{"profile", profile ? profile->name : ""}});
   events_.on_node({Event::Type::kNormal, "MGPUProfile", message});
 }
 
@@ -110,7 +110,7 @@ void Agent::set_first_isolation() {
 
 void Agent::keep_isolation() const {
   const auto kept = write_file(isolation_file(), label(isolation_.mode()), Durability::kMachine);
-  if (!kept) log_warn("the isolation not saved", {{"problem", kept.error().message}});
+  if (!kept) log_warn("the isolation was not saved", {{"problem", kept.error().message}});
 }
 
 void Agent::switch_isolation() {

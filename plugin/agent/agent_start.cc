@@ -100,10 +100,10 @@ bool Agent::choose_injector() {
     const auto runtime =
         query_runtime(settings_.runtime_socket, settings_.cdi_folder, kRuntimeTimeout);
     if (runtime) {
-      log_info("container runtime", {{"name", runtime->name},
-                                     {"version", runtime->version},
-                                     {"cdi", runtime->cdi ? "true" : "false"},
-                                     {"reason", runtime->why}});
+      log_info("container runtime found", {{"name", runtime->name},
+                                           {"version", runtime->version},
+                                           {"cdi", runtime->cdi ? "true" : "false"},
+                                           {"reason", runtime->why}});
       injection = runtime->cdi ? Injection::kCdi : Injection::kDeviceNodes;
       break;
     }

@@ -42,7 +42,7 @@ bool NodeProfiles::choose(const kube::StringMap& labels) {
 
 void NodeProfiles::keep(const std::optional<Profile>& profile) {
   const auto kept = write_file(file_, profile ? profile->name : "", Durability::kMachine);
-  if (!kept) log_warn("the name of the profile not saved", {{"problem", kept.error().message}});
+  if (!kept) log_warn("the name of the profile was not saved", {{"problem", kept.error().message}});
 }
 
 std::optional<Profile> NodeProfiles::current() const {

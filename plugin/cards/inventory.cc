@@ -140,7 +140,8 @@ void Inventory::read() {
     now.problem = found.error().message;
   }
   if (now.problem != std::exchange(logged_problem_, now.problem) && !now.problem.empty()) {
-    log_warn("cards", {{"source", description}, {"problem", now.problem}});
+    log_warn("the cards cannot be read completely",
+             {{"source", description}, {"problem", now.problem}});
   }
   {
     const MutexLock lock(mutex_);

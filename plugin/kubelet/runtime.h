@@ -24,7 +24,7 @@ struct Runtime {
   std::string version;  // "v2.2.9"
   bool cdi = false;     // whether it resolves CDI names from `cdi_dir`
   std::string why;      // one sentence with the reason, for the log
-  // The handler of pods without a RuntimeClass. Not set: the runtime does not tell it.
+  // The handler of pods without a RuntimeClass. Not set: the runtime does not report it.
   std::optional<std::string> default_handler{};
   // The handlers that run NVIDIA's container runtime.
   std::vector<std::string> nvidia_handlers{};

@@ -9,10 +9,11 @@ namespace mgpu::plugin {
 // The time between two changes of the taint mgpu-needs-cpu.
 inline constexpr std::chrono::milliseconds kTaintInterval{30'000};
 
-// Between two checks of who else gives out the cards, and after one that was incomplete.
+// The time between two checks for other software that allocates the cards, and after an incomplete
+// one.
 inline constexpr std::chrono::milliseconds kAccessPeriod{3'600'000};
 inline constexpr std::chrono::milliseconds kAccessRetry{60'000};
-// Of each question of a check. The agent samples nothing meanwhile, and ends later.
+// The time for each query of a check. The agent samples nothing meanwhile, and ends later.
 inline constexpr std::chrono::milliseconds kAccessTimeout{2'000};
 // The settings of NVIDIA's container toolkit have about 2 KiB.
 inline constexpr std::size_t kToolkitFileBytesMax = 64 * 1'024;

@@ -62,7 +62,7 @@ void add_device_plugin(const AccessFacts& facts, AccessReport& report) {
   if (resources.empty()) return;
   report.found.push_back(
       {kDevicePlugin,
-       fmt::format("the node has {}, so another device plugin gives out its cards; remove that "
+       fmt::format("the node has {}, so another device plugin allocates its cards; remove that "
                    "device plugin from the node",
                    fmt::join(resources, ", "))});
 }

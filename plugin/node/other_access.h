@@ -18,7 +18,7 @@ inline constexpr std::string_view kDraDriver = "gpu.nvidia.com";
 
 struct AccessFacts {
   // Of the container runtime: the handler of pods without a RuntimeClass, and the handlers that run
-  // NVIDIA's container runtime. Not set: the runtime does not tell them.
+  // NVIDIA's container runtime. Not set: the runtime does not report them.
   std::optional<std::string> default_handler;
   std::vector<std::string> nvidia_handlers;
   ToolkitSettings toolkit;
