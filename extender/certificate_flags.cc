@@ -1,5 +1,7 @@
 #include "extender/certificate_flags.h"
 
+#include <fmt/format.h>
+
 #include <utility>
 
 #include "common/base/text.h"
@@ -17,17 +19,17 @@ bool is_object_name(const std::string& name) {
 void add_certificate_flags(Options& options, std::string& secret, std::string& names,
                            bool& metrics) {
   options.add_text("tls-secret",
-                   "namespace/name of a Secret with the certificates of the server and of "
-                   "kube-scheduler, which the extender makes and renews; clients need its client "
-                   "certificate; it requires --tls-names, and excludes the flags for files",
+                   "Namespace/name of a Secret with the certificates of the server and of "
+                   "kube-scheduler, which the extender makes and renews. Clients need its client "
+                   "certificate. It requires --tls-names, and excludes the flags for files.",
                    secret);
   options.add_text("tls-names",
-                   "comma-separated DNS names and IP addresses by which kube-scheduler reaches the "
-                   "extender, for the certificate in --tls-secret",
+                   "Comma-separated DNS names and IP addresses by which kube-scheduler reaches the "
+                   "extender, for the certificate in --tls-secret.",
                    names);
   options.add_flag("metrics-tls-from-secret",
-                   "serve HTTPS at --metrics-bind-address, with the certificate of the server in "
-                   "--tls-secret; until the Secret is read, with one that no client can verify",
+                   "Serve HTTPS at --metrics-bind-address, with the certificate of the server in "
+                   "--tls-secret. Until the Secret is read, it is one that no client can verify.",
                    metrics);
 }
 
@@ -42,9 +44,10 @@ Result<std::optional<CertificateSettings>> certificate_settings(const std::strin
   const std::string name = slash == std::string::npos ? "" : secret.substr(slash + 1);
   const bool label = name_space.find('.') == std::string::npos;
   if (!label || !is_object_name(name_space) || !is_object_name(name)) {
-    return error("--tls-secret: " + in_quotes(secret) +
-                 " is not the namespace and name of a Secret, such as "
-                 "\"kube-system/mgpu-extender-tls\"");
+    return error(
+        fmt::format("--tls-secret: {} is not the namespace and name of a Secret, such as "
+                    "\"kube-system/mgpu-extender-tls\"",
+                    in_quotes(secret)));
   }
   auto server_names = parse_server_names(names);
   if (!server_names) return error("--tls-names: " + server_names.error().message);

@@ -31,8 +31,10 @@ Result<void> check_url_prefix(const std::string& prefix) {
   };
   const bool rooted = prefix.size() > 1 && prefix.front() == '/' && prefix.back() != '/';
   if (rooted && std::ranges::all_of(prefix, is_allowed)) return {};
-  return error("--url-prefix: " + in_quotes(prefix) +
-               " is not a path such as \"/mgpu\": it must start with \"/\" and not end with it");
+  return error(
+      fmt::format("--url-prefix: {} is not a path such as \"/mgpu\": it must start with \"/\" and "
+                  "not end with it",
+                  in_quotes(prefix)));
 }
 
 // A DNS label (RFC 1123), as the API server requires it.
@@ -46,9 +48,10 @@ bool is_label(const std::string& name) {
 
 Result<void> check_label(const char* flag, const std::string& name, const char* what) {
   if (is_label(name)) return {};
-  return error(std::string(flag) + ": " + in_quotes(name) + " is not " + what +
-               ": at most 63 characters of a-z, 0-9 and \"-\", neither starting nor ending with "
-               "\"-\"");
+  return error(
+      fmt::format("{}: {} is not {}: at most 63 characters of a-z, 0-9 and \"-\", neither starting "
+                  "nor ending with \"-\"",
+                  flag, in_quotes(name), what));
 }
 
 Result<void> check_requeue_namespace(const std::string& name) {
@@ -98,13 +101,15 @@ Result<std::optional<EndpointSettings>> endpoint_settings(const Flags& flags) {
   const std::string name =
       slash == std::string::npos ? std::string() : flags.endpoints_of.substr(slash + 1);
   if (!is_label(name_space) || !is_label(name)) {
-    return error("--endpoints-of: " + in_quotes(flags.endpoints_of) +
-                 " is not a Service, as in \"kube-system/mgpu-extender\"");
+    return error(
+        fmt::format("--endpoints-of: {} is not a Service, as in \"kube-system/mgpu-extender\"",
+                    in_quotes(flags.endpoints_of)));
   }
   const std::string& address = flags.advertise_address;
   if (!http::is_ip_address(address) || http::is_loopback(address)) {
-    return error("--advertise-address: " + in_quotes(address) +
-                 " is not an IP address that other machines reach");
+    return error(
+        fmt::format("--advertise-address: {} is not an IP address that other machines reach",
+                    in_quotes(address)));
   }
   return std::optional(EndpointSettings{.service = {name_space, name}, .address = address});
 }
@@ -135,18 +140,20 @@ Result<void> check_tls(const Flags& flags) {
 // Whoever can call the verbs can bind every pod to every node.
 Result<void> check_listen_address(const Flags& flags) {
   if (!http::is_ip_address(flags.listen_address)) {
-    return error("--listen-address: " + in_quotes(flags.listen_address) + " is not an IP address");
+    return error(
+        fmt::format("--listen-address: {} is not an IP address", in_quotes(flags.listen_address)));
   }
   const bool named = !flags.tls_client_ca_file.empty() && !flags.tls_client_names.empty();
   const bool safe = named || !flags.tls_secret.empty() || http::is_loopback(flags.listen_address);
   if (safe || flags.service.insecure_listen) return {};
-  return error("--listen-address: " + in_quotes(flags.listen_address) +
-               " is not a loopback address, so that it requires --tls-secret, or "
-               "--tls-client-ca-file and --tls-client-names, or --insecure-listen");
+  return error(fmt::format(
+      "--listen-address: {} is not a loopback address, so that it requires --tls-secret, or "
+      "--tls-client-ca-file and --tls-client-names, or --insecure-listen",
+      in_quotes(flags.listen_address)));
 }
 
 Error of_flag(const char* flag, const Error& problem) {
-  return error(std::string(flag) + ": " + problem.message);
+  return error(fmt::format("{}: {}", flag, problem.message));
 }
 
 Result<Settings> verb_settings(const Flags& flags) {
@@ -188,75 +195,76 @@ Result<http::ServerOptions> http_options(const Flags& flags) {
 void add_listener_flags(Options& options, Flags& flags) {
   options.add_text("listen-address",
                    "IP address to listen on for kube-scheduler; an address that is not loopback "
-                   "requires --tls-secret, or --tls-client-ca-file and --tls-client-names",
+                   "requires --tls-secret, or --tls-client-ca-file and --tls-client-names.",
                    flags.listen_address);
-  options.add_number("port", "port to listen on for kube-scheduler; 0 selects a free port",
+  options.add_number("port", "Port to listen on for kube-scheduler. 0 selects a free port.",
                      flags.port, 0, 65535);
-  options.add_number("http-threads", "number of threads that serve kube-scheduler",
+  options.add_number("http-threads", "Number of threads that serve kube-scheduler.",
                      flags.http_threads, 1, 64);
-  options.add_text("url-prefix",
-                   "path prefix of the verbs: urlPrefix in kube-scheduler's "
-                   "configuration of the extender",
-                   flags.url_prefix);
-  options.add_text("tls-cert-file",
-                   "file with the PEM certificate chain of the server; if empty, plain HTTP is "
-                   "served",
-                   flags.tls_cert_file);
-  options.add_text("tls-key-file", "file with the PEM private key of the certificate",
+  options.add_text(
+      "url-prefix",
+      "Path prefix of the verbs: urlPrefix in kube-scheduler's configuration of the extender.",
+      flags.url_prefix);
+  options.add_text(
+      "tls-cert-file",
+      "File with the PEM certificate chain of the server. If empty, plain HTTP is served.",
+      flags.tls_cert_file);
+  options.add_text("tls-key-file", "File with the PEM private key of the certificate.",
                    flags.tls_key_file);
   options.add_text("tls-client-ca-file",
-                   "file with PEM CA certificates; if set, every client must present a certificate "
-                   "signed by one of them",
+                   "File with PEM CA certificates. If set, every client must present a certificate "
+                   "signed by one of them.",
                    flags.tls_client_ca_file);
   options.add_text("tls-client-names",
-                   "comma-separated names; if set, the certificate of a client must have one of "
-                   "them as its common name or as a DNS name",
+                   "Comma-separated names. If set, the certificate of a client must have one of "
+                   "them as its common name or as a DNS name.",
                    flags.tls_client_names);
   options.add_flag("http2",
-                   "offer HTTP/2 over TLS: kube-scheduler then uses one connection, so that a "
-                   "burst of binds needs no handshakes",
+                   "Offer HTTP/2 over TLS: kube-scheduler then uses one connection, so that a "
+                   "burst of binds needs no handshakes.",
                    flags.http2);
   add_certificate_flags(options, flags.tls_secret, flags.tls_names, flags.metrics_tls_from_secret);
   options.add_number("max-body-bytes",
-                     "maximum size of a request of kube-scheduler, in bytes; it needs more than "
-                     "the default with nodeCacheCapable: false",
+                     "Maximum size of a request of kube-scheduler, in bytes. With "
+                     "nodeCacheCapable: false, more than the default is needed.",
                      flags.max_body_bytes, 1024, kGiB);
-  options.add_number("max-connections",
-                     "maximum number of open connections of kube-scheduler; the limit of open "
-                     "files may lower it",
-                     flags.max_connections, 1, 65536);
+  options.add_number(
+      "max-connections",
+      "Maximum number of open connections of kube-scheduler. The limit of open files may lower it.",
+      flags.max_connections, 1, 65536);
   options.add_number("max-connections-per-address",
-                     "maximum number of open connections of one IP address that is not loopback; "
-                     "those with an allowed client certificate do not count",
+                     "Maximum number of open connections of one IP address that is not loopback. "
+                     "Connections with an allowed client certificate do not count.",
                      flags.max_connections_per_address, 1, 65536);
   add_service_flags(options, flags.service,
-                    "permit that every client that reaches --listen-address binds pods, and that "
-                    "bearer tokens are sent to --metrics-bind-address without TLS");
+                    "Permit that every client that reaches --listen-address binds pods, and that "
+                    "bearer tokens are sent to --metrics-bind-address without TLS.");
 }
 
 void add_election_flags(Options& options, Flags& flags) {
-  options.add_flag("leader-elect",
-                   "wait until no other replica holds the Lease, and renew it; otherwise the Lease "
-                   "is taken at once from whoever holds it. Required with more than one replica",
-                   flags.leader_elect);
+  options.add_flag(
+      "leader-elect",
+      "Wait until no other replica holds the Lease, and renew it. Otherwise the Lease is taken at "
+      "once from whoever holds it. The flag is required with more than one replica.",
+      flags.leader_elect);
   options.add_flag("lead-when-asked",
-                   "take the Lease from another replica when kube-scheduler asks this one; for "
-                   "replicas that each kube-scheduler reaches on its own loopback address",
+                   "Take the Lease from another replica when kube-scheduler calls this one. This "
+                   "is for replicas that each kube-scheduler reaches on its own loopback address.",
                    flags.lead_when_asked);
   options.add_number("lease-duration-seconds",
-                     "a replica takes the Lease when its holder has not renewed it for this time",
+                     "A replica takes the Lease when its holder has not renewed it for this time.",
                      flags.lease_duration_seconds, 3, 60);
   options.add_number("lease-renew-deadline-seconds",
-                     "a leader ends when it could not renew the Lease for this time",
+                     "A leader ends when it could not renew the Lease for this time.",
                      flags.lease_renew_deadline_seconds, 2, 60);
-  options.add_number("lease-retry-seconds", "time between two renewals of the Lease",
+  options.add_number("lease-retry-seconds", "Time between two renewals of the Lease.",
                      flags.lease_retry_seconds, 1, 60);
   options.add_text("endpoints-of",
-                   "namespace/name of a Service without a selector, which kube-scheduler calls; "
-                   "the leader writes itself into the EndpointSlice of this name",
+                   "Namespace/name of a Service without a selector, which kube-scheduler calls. "
+                   "The leader writes its address into the EndpointSlice of this name.",
                    flags.endpoints_of);
   options.add_text("advertise-address",
-                   "IP address of this replica for --endpoints-of, such as the pod's",
+                   "IP address of this replica for --endpoints-of, such as the pod's.",
                    flags.advertise_address);
 }
 
@@ -265,43 +273,42 @@ void add_election_flags(Options& options, Flags& flags) {
 void add_flags(Options& options, Flags& flags) {
   add_api_server_flags(options, flags);
   options.add_number("bind-concurrency",
-                     "maximum number of binds that are in progress at the API server",
+                     "Maximum number of binds that are in progress at the API server.",
                      flags.bind_concurrency, 1, kube::kApiRequestsInFlightMax);
   options.add_text("requeue-namespace",
-                   "namespace of the CSIStorageCapacity that is written to make kube-scheduler try "
-                   "rejected pods again; if empty, pods are not requeued",
+                   "Namespace of the CSIStorageCapacity that is written to make kube-scheduler try "
+                   "rejected pods again. If empty, pods are not requeued.",
                    flags.requeue_namespace);
   options.add_text("lease-namespace",
-                   "namespace of the Lease that names the one process that may bind pods",
+                   "Namespace of the Lease that names the one process that may bind pods.",
                    flags.lease_namespace);
-  options.add_text("lease-name", "name of the Lease", flags.lease_name);
+  options.add_text("lease-name", "Name of the Lease.", flags.lease_name);
   add_election_flags(options, flags);
   add_listener_flags(options, flags);
-  options.add_text("resource-domain", "domain prefix of the resources and annotations",
+  options.add_text("resource-domain", "Domain prefix of the resources and annotations.",
                    flags.resource_domain);
-  options.add_number("min-memory-mib", "minimum memory of a share of one card, in MiB",
+  options.add_number("min-memory-mib", "Minimum memory of a share of one card, in MiB.",
                      flags.min_memory_mib, 1, 1'000'000);
   options.add_number("min-core",
-                     "minimum compute of a share of one card, in percent; use 3 where MPS enforces "
-                     "shares, because a card then has at most 48 clients (60 from CUDA 13.1 on)",
+                     "Minimum compute of a share of one card, in percent. Use 3 where MPS enforces "
+                     "shares, because a card then has at most 48 clients (60 from CUDA 13.1 on).",
                      flags.min_core, 1, 100);
   options.add_text("policy",
-                   "policy that chooses nodes and cards for pods that do not choose a policy",
+                   "Policy that chooses nodes and cards for pods that do not choose a policy.",
                    flags.policy);
-  options.add_number(
-      "candidate-nodes",
-      "number of nodes in the answer of filter, the best of those that fit; 0 = all. "
-      "With 1, kube-scheduler computes no scores. With more, and a smaller weight of "
-      "the extender in its configuration, its own scores count too",
-      flags.candidate_nodes, 0, kCandidateNodesMax);
+  options.add_number("candidate-nodes",
+                     "Number of nodes in the answer of filter, the best of those that fit. 0 means "
+                     "all. With 1, kube-scheduler computes no scores. With more, and a smaller "
+                     "weight of the extender in its configuration, its own scores count too.",
+                     flags.candidate_nodes, 0, kCandidateNodesMax);
   options.add_flag("expected-placements",
-                   "avoid cards that are expected to go to pods between filter and bind",
+                   "Avoid cards that are expected to go to pods between filter and bind.",
                    flags.expected_placements);
   promql::add_prometheus_flags(
       options, flags.prometheus,
-      "address of a Prometheus that scrapes the extenders and device plugins, such as "
-      "http://prometheus.monitoring:9090; the web page shows the last 24 hours and the use of pods "
-      "from it. If empty, the page shows the time since this process started");
+      "Address of a Prometheus that scrapes the extenders and device plugins, such as "
+      "http://prometheus.monitoring:9090. The web page shows the last 24 hours and the use of pods "
+      "from it. If empty, the page shows the time since this process started.");
   add_log_flags(options, flags);
   options.check([&flags]() -> Result<void> {
     const auto settings = settings_of(flags);

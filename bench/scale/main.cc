@@ -93,9 +93,9 @@ int serve(const Flags& flags, const sigset_t& signals) {
 int main(int argc, char** argv) {
   Flags flags;
   mgpu::Options options("mgpu-scale-server", "Serves a cluster of a given size.", "");
-  options.add_number("nodes", "number of nodes with 8 cards", flags.nodes, 1, 50'000);
-  options.add_number("pods", "number of pods with half a card", flags.pods, 0, 800'000);
-  options.add_number("port", "port on 127.0.0.1, which is printed; 0 = any free port", flags.port,
+  options.add_number("nodes", "Number of nodes with 8 cards.", flags.nodes, 1, 50'000);
+  options.add_number("pods", "Number of pods with half a card.", flags.pods, 0, 800'000);
+  options.add_number("port", "Port on 127.0.0.1, which is printed; 0 = any free port.", flags.port,
                      0, 65535);
   const mgpu::ParsedOptions parsed = options.parse(argc, argv);
   std::fputs(parsed.print.c_str(), parsed.exit_code == 0 ? stdout : stderr);

@@ -28,25 +28,25 @@ struct Flags {
 };
 
 void add_demo_flags(mgpu::Options& demo, Flags& flags) {
-  demo.add_text("nodes", "YAML file with nodes (Node, List); empty = the embedded example",
+  demo.add_text("nodes", "YAML file with nodes (Node, List); empty = the embedded example.",
                 flags.nodes);
   demo.add_text("pods",
-                "YAML file with pods (Pod, List, Deployment, ...); empty = the embedded example",
+                "YAML file with pods (Pod, List, Deployment, ...); empty = the embedded example.",
                 flags.pods);
   demo.add_choice("output",
-                  "format on standard output: text, a JSON array of the pods, or an image",
+                  "Format on standard output: text, a JSON array of the pods, or an image.",
                   flags.output, {"screen", "json", "svg"});
-  demo.add_flag("serve", "keep the extender running until interrupted, and print curl commands",
+  demo.add_flag("serve", "Keep the extender running until interrupted, and print curl commands.",
                 flags.serve);
-  demo.add_number("port", "port of the extender on 127.0.0.1; 0 = any free port", flags.port, 0,
+  demo.add_number("port", "Port of the extender on 127.0.0.1; 0 = any free port.", flags.port, 0,
                   65535);
-  demo.add_text("policy", "policy for pods without the annotation mgpu-policy", flags.policy);
-  demo.add_text("resource-domain", "domain of resources and annotations", flags.resource_domain);
-  demo.add_number("min-memory-mib", "minimum memory of one card that a share may request, in MiB",
+  demo.add_text("policy", "Policy for pods without the annotation mgpu-policy.", flags.policy);
+  demo.add_text("resource-domain", "Domain of resources and annotations.", flags.resource_domain);
+  demo.add_number("min-memory-mib", "Minimum memory of one card that a share may request, in MiB.",
                   flags.min_memory_mib, 1, 1'000'000);
-  demo.add_duration("interval", "pause after each pod when standard output is a terminal",
+  demo.add_duration("interval", "Pause after each pod when standard output is a terminal.",
                     flags.interval, mgpu::Duration(0), mgpu::Duration(10'000));
-  demo.add_choice("log-level", "log level of the extender, which logs to standard error",
+  demo.add_choice("log-level", "Log level of the extender, which logs to standard error.",
                   flags.log_level, {"debug", "info", "warn", "error", "off"});
   demo.check([&flags]() -> mgpu::Result<void> {
     auto policy = mgpu::extender::find_policy(flags.policy);

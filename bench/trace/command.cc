@@ -150,52 +150,52 @@ Result<void> check(const CommandFlags& flags) {
 
 void add_command(Options& command, CommandFlags& flags) {
   command.add_text("traces",
-                   "folder with openb_node_list_gpu_node.csv and openb_pod_list_<trace>.csv; "
-                   "empty = the synthetic workload",
+                   "Folder with openb_node_list_gpu_node.csv and openb_pod_list_<trace>.csv; empty "
+                   "= the synthetic workload.",
                    flags.traces);
-  command.add_text("trace", "name of the trace in that folder; empty = default", flags.trace);
-  command.add_text("nodes", "node list to use in place of the folder's, with the same columns",
+  command.add_text("trace", "Name of the trace in that folder; empty = default.", flags.trace);
+  command.add_text("nodes", "Node list to use in place of the folder's, with the same columns.",
                    flags.nodes);
-  command.add_text("policy", "policy of the extender", flags.policy);
-  command.add_text("seeds", "numbers and ranges; each seed is one run", flags.seeds);
+  command.add_text("policy", "Policy of the extender.", flags.policy);
+  command.add_text("seeds", "Numbers and ranges; each seed is one run.", flags.seeds);
   command.add_choice(
       "workload",
-      "pods that the policy knows beforehand: known = the whole list, learned = only pods that "
-      "have arrived, auto = learned for equilibrium and known for the others",
+      "Pods that the policy knows beforehand: known = the whole list, learned = only pods that "
+      "have arrived, auto = learned for equilibrium and known for the others.",
       flags.workload, {"auto", "known", "learned"});
   command.add_choice("ties",
-                     "choice among nodes of equal score: first = the smallest name, random = any",
+                     "Choice among nodes of equal score: first = the smallest name, random = any.",
                      flags.ties, {"first", "random"});
-  command.add_choice("non-gpu",
-                     "ranking of nodes for non-GPU pods: defaults = the default plugins of "
-                     "kube-scheduler, taints = also the taint that mgpu-device-plugin writes, "
-                     "extender = the verb prioritize-non-gpu, auto = taints for equilibrium and "
-                     "extender for the others",
-                     flags.non_gpu, {"auto", "taints", "defaults", "extender"});
+  command.add_choice(
+      "non-gpu",
+      "Ranking of nodes for non-GPU pods: defaults = the default plugins of kube-scheduler, taints "
+      "= also the taint that mgpu-device-plugin writes, extender = the verb prioritize-non-gpu, "
+      "auto = taints for equilibrium and extender for the others.",
+      flags.non_gpu, {"auto", "taints", "defaults", "extender"});
   command.add_choice("sampling",
-                     "nodes that kube-scheduler examines for a pod: kube-scheduler = as many as by "
+                     "Nodes that kube-scheduler examines for a pod: kube-scheduler = as many as by "
                      "default, all = as with percentageOfNodesToScore: 100, auto = kube-scheduler "
-                     "for equilibrium and all for the others",
+                     "for equilibrium and all for the others.",
                      flags.sampling, {"auto", "kube-scheduler", "all"});
   command.add_choice("order",
-                     "order in which pods arrive: drawn = as in the published runs; the others "
-                     "show how the policy follows a workload that changes",
+                     "Order in which pods arrive: drawn = as in the published runs; the others "
+                     "show how the policy follows a workload that changes.",
                      flags.order, {kArrivalOrders.begin(), kArrivalOrders.end()});
   command.add_choice("memory",
-                     "memory of cards: none = it never limits a placement, reference = cards have "
-                     "the memory of their model and shares request some by a fixed rule",
+                     "Memory of cards: none = it never limits a placement, reference = cards have "
+                     "the memory of their model and shares request some by a fixed rule.",
                      flags.memory, {"none", "reference"});
-  command.add_choice("output", "format on standard output", flags.output, {"table", "json"});
-  command.add_text("placements", "file for the placement of every pod, as JSON; empty = none",
+  command.add_choice("output", "Format on standard output.", flags.output, {"table", "json"});
+  command.add_text("placements", "File for the placement of every pod, as JSON; empty = none.",
                    flags.placements);
   command.add_number("arrived-until",
-                     "percentage of the cluster's cards that the arriving pods request in total",
+                     "Percentage of the cluster's cards that the arriving pods request in total.",
                      flags.arrived_until, 1, limits::kArrivedUntilMax);
   command.add_number("departures",
                      "0 = no pod terminates; otherwise pods terminate, and this is the offered "
-                     "load in percent of the cluster's cards",
+                     "load in percent of the cluster's cards.",
                      flags.departures, 0, limits::kDeparturesMax);
-  command.add_number("jobs", "number of runs in parallel; 0 = one for each processor", flags.jobs,
+  command.add_number("jobs", "Number of runs in parallel; 0 = one for each processor.", flags.jobs,
                      0, limits::kJobsMax);
   command.check([&flags] { return check(flags); });
 }

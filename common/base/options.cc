@@ -86,7 +86,7 @@ std::string wrapped(std::string_view text) {
 }
 
 //   --bind-concurrency NUMBER  (1 to 1024; default 128; env MGPU_EXTENDER_BIND_CONCURRENCY)
-//       binds sent to the API server at once
+//       Maximum number of binds that are in progress at the API server.
 std::string flags_help(const CLI::App& app) {
   std::string text;
   for (const CLI::Option* flag : app.get_options()) {
@@ -121,8 +121,8 @@ std::string help_of(const CLI::App& app) {
   }
   text += "Flags:\n" + flags_help(app) + (parent ? flags_help(*parent) : "");
   return text +
-         "  --help\n      print this help and exit\n  --version\n      print the version and "
-         "exit\n";
+         "  --help\n      Print this help and exit.\n  --version\n      Print the version and "
+         "exit.\n";
 }
 
 // In reverse order, as CLI11 expects them. "--node=" becomes "--node" and "": CLI11 would read the
@@ -181,7 +181,7 @@ CLI::Option& Options::add(const std::string& name, const std::string& help,
               ->multi_option_policy(CLI::MultiOptionPolicy::TakeLast);
 }
 
-// `read` makes an optional value of the text; `expected` says in errors what the text must be.
+// `read` makes an optional value of the text; `expected` describes valid text in errors.
 template <class T, class Read>
 CLI::Option& Options::add_value(const std::string& name, const std::string& help,
                                 const std::string& about, T& target, const std::string& expected,

@@ -57,19 +57,19 @@ Result<void> run(const ProgramFlags& flags, const ProgramSteps& steps) {
 
 void add_api_server_flags(Options& options, ProgramFlags& flags) {
   options.add_text("kubeconfig",
-                   "kubeconfig file; if empty, $KUBECONFIG, else the service account of the pod, "
-                   "else ~/.kube/config",
+                   "Kubeconfig file. If empty, $KUBECONFIG is used, else the service account of "
+                   "the pod, else ~/.kube/config.",
                    flags.kubeconfig);
-  options.add_text("context", "context in the kubeconfig; if empty, the current context",
+  options.add_text("context", "Context in the kubeconfig. If empty, the current context is used.",
                    flags.context);
-  options.add_flag("insecure-skip-tls-verify", "do not verify the API server's certificate",
+  options.add_flag("insecure-skip-tls-verify", "Do not verify the API server's certificate.",
                    flags.insecure_skip_tls_verify);
 }
 
 void add_log_flags(Options& options, ProgramFlags& flags) {
-  options.add_choice("log-level", "lowest level that is logged", flags.log_level,
+  options.add_choice("log-level", "Lowest level that is logged.", flags.log_level,
                      {"debug", "info", "warn", "error", "off"});
-  options.add_choice("log-format", "format of the log; json has one object per line",
+  options.add_choice("log-format", "Format of the log; json has one object per line.",
                      flags.log_format, {"text", "json"});
 }
 

@@ -23,25 +23,25 @@ Result<std::optional<http::Endpoint>> local_endpoint(const std::string& value) {
 }  // namespace
 
 void add_service_flags(Options& options, ServiceFlags& flags, const std::string& insecure_help) {
-  options.add_text("metrics-bind-address",
-                   "IP address and port to listen on for probes, metrics and inspection; port 0 "
-                   "selects a free port; on an address that is not loopback, clients other than "
-                   "probes need a bearer token",
-                   flags.metrics_bind_address);
+  options.add_text(
+      "metrics-bind-address",
+      "IP address and port to listen on for probes, metrics and inspection. Port 0 selects a free "
+      "port. On an address that is not loopback, clients other than probes need a bearer token.",
+      flags.metrics_bind_address);
   options.add_text("local-metrics-bind-address",
-                   "loopback address and port that serves the same without TLS and tokens, for "
-                   "kubectl port-forward to a pod whose --metrics-bind-address is not loopback; if "
-                   "empty, there is none",
+                   "Loopback address and port that serves the same without TLS and tokens, for "
+                   "kubectl port-forward to a pod whose --metrics-bind-address is not loopback. If "
+                   "empty, there is none.",
                    flags.local_metrics_bind_address);
-  options.add_text("metrics-tls-cert-file",
-                   "file with the PEM certificate chain of that listener; if empty, it serves "
-                   "plain HTTP",
-                   flags.metrics_tls_cert_file);
-  options.add_text("metrics-tls-key-file", "file with the PEM private key of that certificate",
+  options.add_text(
+      "metrics-tls-cert-file",
+      "File with the PEM certificate chain of that listener. If empty, it serves plain HTTP.",
+      flags.metrics_tls_cert_file);
+  options.add_text("metrics-tls-key-file", "File with the PEM private key of that certificate.",
                    flags.metrics_tls_key_file);
   options.add_text("allowed-hosts",
-                   "comma-separated names that the Host header of a request may have on loopback "
-                   "addresses, besides localhost and loopback addresses",
+                   "Comma-separated names that the Host header of a request may have on loopback "
+                   "addresses, besides localhost and loopback addresses.",
                    flags.allowed_hosts);
   options.add_flag("insecure-listen", insecure_help, flags.insecure_listen);
 }

@@ -56,7 +56,7 @@ View cards_view(const std::vector<InspectedNode>& nodes) {
                             {"MODEL"},
                             {"UUID", true}}),
             .json = {{"items", Json::array()}}};
-  view.empty = "The extender knows no node with cards.";
+  view.empty = "The extender has no node with cards.";
   for (const InspectedNode& node : nodes) {
     for (const InspectedCard& card : node.cards) {
       const Fill core{card.core.used, card.core.capacity};

@@ -21,12 +21,12 @@ constexpr int kNotFoundStatus = 404;
 
 void add_cluster_flags(Options& options, ClusterFlags& flags) {
   options.add_text("kubeconfig",
-                   "kubeconfig file; if empty, $KUBECONFIG, else the service account of the pod, "
-                   "else ~/.kube/config",
+                   "Kubeconfig file. If empty, $KUBECONFIG is used, else the service account of "
+                   "the pod, else ~/.kube/config.",
                    flags.kubeconfig);
-  options.add_text("context", "context in the kubeconfig; if empty, the current context",
+  options.add_text("context", "Context in the kubeconfig. If empty, the current context is used.",
                    flags.context);
-  options.add_duration("request-timeout", "time in which the API server must answer a request",
+  options.add_duration("request-timeout", "Time in which the API server must answer a request.",
                        flags.request_timeout, std::chrono::seconds(1), std::chrono::minutes(5));
 }
 
@@ -81,7 +81,7 @@ Fact<std::size_t> Api::list(const kube::Resource& resource, const std::string& w
     const auto body = body_of(response, what);
     if (!body.known()) return body.as<std::size_t>();
     const auto read = kube::read_list_page(body.value());
-    if (!read) return {Missing::kFailed, what + ": " + read.error().message};
+    if (!read) return {Missing::kFailed, fmt::format("{}: {}", what, read.error().message)};
     std::ranges::for_each(read->items, visit);
     count += read->items.size();
     if (read->continue_token.empty()) return count;

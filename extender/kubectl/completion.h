@@ -25,7 +25,7 @@ struct NamesWanted {
 using NameSource = std::function<std::vector<std::string>(const NamesWanted& wanted)>;
 
 // One line for each proposal, "<text>\t<description>", then ":4", or ":0" where the shell should
-// propose files: the protocol of cobra, in which kubectl asks the program kubectl_complete-mgpu.
+// propose files: the protocol of cobra, in which kubectl runs the program kubectl_complete-mgpu.
 // The words POD and NODE, the INDEX of a card and the values of --namespace are those of `names`,
 // which is called once at most.
 std::string completions(const Options& options, const std::vector<std::string>& words,

@@ -95,7 +95,7 @@ std::string colored(std::string_view text, Color color, bool colors) {
 void add_output_flag(Options& options, std::string& target,
                      const std::vector<std::string>& formats) {
   target = formats.front();
-  options.add_choice("o,output", "format of the output", target, formats);
+  options.add_choice("o,output", "Format of the output.", target, formats);
 }
 
 }  // namespace mgpu::kubectl

@@ -1,4 +1,5 @@
 // kubectl mgpu convert
+#include <fmt/format.h>
 #include <unistd.h>
 
 #include <array>
@@ -24,7 +25,7 @@ Result<std::string> read_standard_input(std::size_t bytes_max) {
     if (count == 0) return text;
     text.append(some.data(), static_cast<std::size_t>(count));
     if (text.size() > bytes_max) {
-      return error("standard input has over " + std::to_string(bytes_max) + " bytes");
+      return error(fmt::format("standard input has over {} bytes", bytes_max));
     }
   }
 }
@@ -37,24 +38,25 @@ class ConvertVerb final : public Verb {
   }
 
   void add_flags(Options& options) override {
-    options.add_text("f,filename", "file with manifests, YAML or JSON; - is standard input", file_);
-    options.add_text("resource-domain", "domain of the resources and annotations", domain_);
+    options.add_text("f,filename", "File with manifests, YAML or JSON; - is standard input.",
+                     file_);
+    options.add_text("resource-domain", "Domain of the resources and annotations.", domain_);
     options.add_text("scheduler-name",
-                     "spec.schedulerName of pods that have that of Kubernetes or of HAMi",
+                     "spec.schedulerName of pods that have that of Kubernetes or of HAMi.",
                      settings_.scheduler);
     options.add_number("hami-core",
-                       "percent of each card for a container that requests nvidia.com/gpumem "
-                       "without nvidia.com/gpucores; 0 refuses its pod",
+                       "Percent of each card for a container that requests nvidia.com/gpumem "
+                       "without nvidia.com/gpucores; 0 refuses its pod.",
                        settings_.hami_core, 0, 100);
     options.add_number("hami-card-memory-mib",
-                       "memory of a card in MiB, for nvidia.com/gpumem-percentage; 0 refuses pods "
-                       "that request a part of it",
+                       "Memory of a card in MiB, for nvidia.com/gpumem-percentage; 0 refuses pods "
+                       "that request a part of it.",
                        settings_.hami_card_memory_mib, 0, kCardMemoryMiBMax);
     options.add_number("aliyun-core",
-                       "percent of each card for a container that requests aliyun.com/gpu-mem "
-                       "without aliyun.com/gpu-core.percentage; 0 refuses its pod",
+                       "Percent of each card for a container that requests aliyun.com/gpu-mem "
+                       "without aliyun.com/gpu-core.percentage; 0 refuses its pod.",
                        settings_.aliyun_core, 0, 100);
-    options.add_choice("aliyun-memory-unit", "unit of aliyun.com/gpu-mem", unit_, {"GiB", "MiB"});
+    options.add_choice("aliyun-memory-unit", "Unit of aliyun.com/gpu-mem.", unit_, {"GiB", "MiB"});
     options.check([this]() -> Result<void> {
       if (!file_.empty()) return {};
       return error("--filename is empty; expected a file, or - for standard input");
@@ -88,7 +90,7 @@ class ConvertVerb final : public Verb {
 
  private:
   static int fail(Console& console, const std::string& sentence) {
-    console.print_error("kubectl mgpu: " + harmless(sentence, kShownSentenceMax) + "\n");
+    console.print_error(fmt::format("kubectl mgpu: {}\n", harmless(sentence, kShownSentenceMax)));
     return kFoundOrFailed;
   }
 

@@ -34,7 +34,7 @@ std::optional<CardIndex> card_index(const std::string& text) {
 Result<void> check_card(const kube::Node& node, CardIndex card, const Contract& contract) {
   const auto annotation = node.metadata.annotations.find(contract.node_cards);
   if (annotation == node.metadata.annotations.end()) {
-    // Without the annotation the capacity says how many cards there are.
+    // Without the annotation the number of cards comes from the capacity.
     const auto core = node.capacity.find(contract.core_resource);
     const auto amount = core == node.capacity.end()
                             ? Result<std::int64_t>(std::int64_t{0})
@@ -118,7 +118,7 @@ class CordonVerb final : public Verb {
           api.get(kube::get_node(NodeName(words_.front())).target, "get node " + words_.front());
       if (!body.known()) return error(body.problem());
       const auto node = kube::read_node(body.value());
-      if (!node) return error("node " + words_.front() + ": " + node.error().message);
+      if (!node) return error(fmt::format("node {}: {}", words_.front(), node.error().message));
       if (cordons_) {
         if (auto checked = check_card(*node, card, contract); !checked) return checked.error();
       }

@@ -1,4 +1,6 @@
 // kubectl mgpu doctor
+#include <fmt/format.h>
+
 #include <chrono>
 #include <utility>
 
@@ -27,29 +29,29 @@ class DoctorVerb final : public Verb {
  public:
   std::string name() const override { return "doctor"; }
   std::string description() const override {
-    return "checks the installation of mgpu, and says what to do about each finding";
+    return "checks the installation of mgpu, and prints a remedy for each finding";
   }
 
   void add_flags(Options& options) override {
     options.add_text("n,namespace",
-                     "namespace of mgpu; pods in other namespaces are not mgpu's; $MGPU_NAMESPACE "
-                     "sets the default",
+                     "Namespace of mgpu; pods in other namespaces are not mgpu's; $MGPU_NAMESPACE "
+                     "sets the default.",
                      name_space_);
-    options.add_text("l,selector", "label selector of the nodes that are checked; if empty, all",
+    options.add_text("l,selector", "Label selector of the nodes that are checked. If empty, all.",
                      node_selector_);
     options.add_text("url",
-                     "URL of the extender's inspection listener, such as http://127.0.0.1:9802; if "
-                     "empty, kubectl port-forward connects to each pod of the extender",
+                     "URL of the extender's inspection listener, such as http://127.0.0.1:9802. If "
+                     "empty, kubectl port-forward connects to each pod of the extender.",
                      access_.url);
     options.add_text("url-certificate-authority",
-                     "file with the PEM certificates that a --url with https is verified with; if "
-                     "empty, those of the system",
+                     "File with the PEM certificates that a --url with https is verified with. If "
+                     "empty, those of the system are used.",
                      access_.ca_file);
-    options.add_number("metrics-port", "port of the inspection listener in the extender's pods",
+    options.add_number("metrics-port", "Port of the inspection listener in the extender's pods.",
                        port_, 1, 65535);
-    options.add_text("lease-name", "name of the Lease that the extender holds", lease_name_);
-    options.add_text("service", "name of the Service that kube-scheduler calls", service_);
-    options.add_text("resource-domain", "domain of the resources and annotations", domain_);
+    options.add_text("lease-name", "Name of the Lease that the extender holds.", lease_name_);
+    options.add_text("service", "Name of the Service that kube-scheduler calls.", service_);
+    options.add_text("resource-domain", "Domain of the resources and annotations.", domain_);
     add_output_flag(options, output_, {"table", "json"});
     add_cluster_flags(options, access_.cluster);
     options.check([this] { return check_name("--namespace", name_space_); });
@@ -66,7 +68,7 @@ class DoctorVerb final : public Verb {
   int run(Console& console) override {
     const auto cluster = Cluster::connect(access_.cluster);
     if (!cluster) {
-      console.print_error("kubectl mgpu: " + cluster.error().message + "\n");
+      console.print_error(fmt::format("kubectl mgpu: {}\n", cluster.error().message));
       return kFoundOrFailed;
     }
     const auto reports = run_checks(collect(**cluster));

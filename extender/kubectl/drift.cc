@@ -43,7 +43,7 @@ class DriftVerb final : public Verb {
   }
   void add_flags(Options& options) override {
     add_pod_flags(options, choice_);
-    options.add_texts("node", "node whose findings are shown; if absent, all", nodes_);
+    options.add_texts("node", "Node whose findings are shown. If absent, all are shown.", nodes_);
     add_output_flag(options, output_, kViewFormats);
     add_cluster_flags(options, access_);
     add_extender_flags(options, extender_);

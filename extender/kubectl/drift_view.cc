@@ -129,7 +129,7 @@ Result<ReadDrift> extender_drift(const Json& cluster, const std::vector<Inspecte
 }
 
 std::vector<DriftItem> chosen_drift(std::vector<DriftItem> items, const DriftChoice& choice) {
-  // A plugin speaks for its own node only.
+  // A plugin reports its own node only.
   std::set<std::tuple<std::string, PodRef, std::string>> of_plugins;
   for (const DriftItem& item : items) {
     if (item.from_plugin && !item.pod.name.empty()) {

@@ -34,7 +34,7 @@ Result<Json> whole_explanation(Extender& extender, const PodRef& pod) {
   return all;
 }
 
-// What kube-scheduler says about a pod that waits; empty where the user may not get the pod.
+// The message of kube-scheduler about a pod that waits; empty where the user may not get the pod.
 std::string scheduler_message(Api& api, const PodRef& pod) {
   const auto body = api.get(kube::get_pod(pod).target, "get the pod");
   if (!body.known()) return {};
@@ -46,7 +46,8 @@ class ExplainVerb final : public Verb {
  public:
   std::string name() const override { return "explain"; }
   std::string description() const override {
-    return "says why a pod waits, on each node and card, and what would help; or why it is where "
+    return "explains why a pod waits, on each node and card, and what would help; or why it is "
+           "where "
            "it is";
   }
   void add_flags(Options& options) override {

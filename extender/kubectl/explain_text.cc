@@ -147,7 +147,7 @@ class Sections {
     int64_t nodes = fitting;
     for (const Json& reason : from_.at("reasons")) nodes += number_of(reason, "nodes");
     if (nodes == 0) {
-      out_ += "\nThe extender knows no nodes.\n";
+      out_ += "\nThe extender has no nodes.\n";
     } else {
       out_ +=
           fmt::format("\nIts cards fit on {} of {}.\n", grouped(fitting), counted(nodes, "node"));

@@ -80,7 +80,8 @@ Result<void> check_name(const std::string& flag, const std::string& name) {
                     std::ranges::all_of(name, is_allowed) && name.front() != '.' &&
                     name.front() != '-';
   if (good) return {};
-  return error(flag + " must be a name of a-z, 0-9, \"-\" and \".\", found " + in_quotes(name));
+  return error(fmt::format("{} must be a name of a-z, 0-9, \"-\" and \".\", found {}", flag,
+                           in_quotes(name)));
 }
 
 std::string default_mgpu_namespace() {
@@ -90,7 +91,7 @@ std::string default_mgpu_namespace() {
 
 void add_mgpu_namespace_flag(Options& options, std::string& name_space) {
   name_space = default_mgpu_namespace();
-  options.add_text("mgpu-namespace", "namespace of mgpu; $MGPU_NAMESPACE sets the default",
+  options.add_text("mgpu-namespace", "Namespace of mgpu; $MGPU_NAMESPACE sets the default.",
                    name_space);
   options.check([&name_space] { return check_name("--mgpu-namespace", name_space); });
 }
@@ -98,16 +99,16 @@ void add_mgpu_namespace_flag(Options& options, std::string& name_space) {
 void add_extender_flags(Options& options, ExtenderFlags& flags) {
   add_mgpu_namespace_flag(options, flags.name_space);
   options.add_text("url",
-                   "URL of the extender's inspection listener, such as http://127.0.0.1:9802; if "
-                   "empty, kubectl port-forward connects to a pod of the extender",
+                   "URL of the extender's inspection listener, such as http://127.0.0.1:9802. If "
+                   "empty, kubectl port-forward connects to a pod of the extender.",
                    flags.url);
   options.add_text("url-certificate-authority",
-                   "file with the PEM certificates that a --url with https is verified with; if "
-                   "empty, those of the system",
+                   "File with the PEM certificates that a --url with https is verified with. If "
+                   "empty, those of the system are used.",
                    flags.ca_file);
-  options.add_number("metrics-port", "port of the inspection listener in the extender's pods",
+  options.add_number("metrics-port", "Port of the inspection listener in the extender's pods.",
                      flags.port, 1, 65535);
-  options.add_text("lease-name", "name of the Lease that the extender holds", flags.lease_name);
+  options.add_text("lease-name", "Name of the Lease that the extender holds.", flags.lease_name);
   options.check([&flags] { return check_name("--lease-name", flags.lease_name); });
   options.check([&flags]() -> Result<void> {
     const std::string& url = flags.url;
@@ -153,7 +154,7 @@ Result<std::unique_ptr<Extender>> Extender::connect(Cluster& cluster, const Clus
                                     kPortForwardTimeout);
   if (!forward) return forward.error();
   extender->forward_ = std::move(*forward);
-  // The listener of a pod may have a certificate, and does not say so.
+  // The listener of a pod may have a certificate, and does not report it.
   for (const char* scheme : {"http", "https"}) {
     const std::string url = fmt::format("{}://127.0.0.1:{}", scheme, extender->forward_->port());
     if (auto opened = open({url, "", true, takes_token(pods->front())}); !opened)
@@ -184,7 +185,7 @@ Result<Json> Extender::read(const kube::Response& response, const std::string& p
                     "mgpu-inspection-reader permits it",
                     what, response.status, sentence));
   }
-  if (!sentence.empty()) return error(what + ": " + sentence);
+  if (!sentence.empty()) return error(fmt::format("{}: {}", what, sentence));
   return error(body_of(response, what).problem());
 }
 

@@ -1,4 +1,4 @@
-// A connection to the inspection listener of an extender, for the commands that show what it knows.
+// A connection to the inspection listener of an extender, for the commands that show its state.
 #pragma once
 
 #include <cstdint>

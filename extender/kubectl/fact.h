@@ -13,7 +13,7 @@ enum class Missing {
   kFailed,     // no answer, or one that cannot be read
 };
 
-// A value from outside, or one sentence that says why there is none.
+// A value from outside, or one sentence with the reason why there is none.
 template <class T>
 class Fact {
  public:

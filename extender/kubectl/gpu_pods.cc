@@ -120,8 +120,8 @@ std::optional<PodRow> pod_row(const GpuPod& pod, const Contract& contract) {
 }
 
 void add_namespace_flag(Options& options, std::string& name_space) {
-  options.add_text("n,namespace", "namespace of the pods; if empty, that of the kubeconfig",
-                   name_space);
+  options.add_text("n,namespace",
+                   "Namespace of the pods. If empty, that of the kubeconfig is used.", name_space);
   options.check([&name_space]() -> Result<void> {
     return name_space.empty() ? Result<void>() : check_name("--namespace", name_space);
   });
@@ -129,8 +129,9 @@ void add_namespace_flag(Options& options, std::string& name_space) {
 
 void add_pod_selection_flags(Options& options, PodChoice& choice) {
   add_namespace_flag(options, choice.name_space);
-  options.add_flag("A,all-namespaces", "the pods of all namespaces", choice.all);
-  options.add_text("l,selector", "label selector of the pods; if empty, all", choice.selector);
+  options.add_flag("A,all-namespaces", "Show the pods of all namespaces.", choice.all);
+  options.add_text("l,selector", "Label selector of the pods. If empty, all are shown.",
+                   choice.selector);
 }
 
 void add_pod_flags(Options& options, PodChoice& choice) {
@@ -148,7 +149,7 @@ std::string namespace_of(const std::string& flag, const kube::Config& config) {
 }
 
 void add_domain_flag(Options& options, std::string& domain) {
-  options.add_text("resource-domain", "domain of the resources and annotations", domain);
+  options.add_text("resource-domain", "Domain of the resources and annotations.", domain);
   options.check([&domain]() -> Result<void> {
     const auto contract = Contract::for_domain(domain);
     if (contract) return {};

@@ -84,7 +84,8 @@ Result<std::vector<InspectedNode>> all_nodes(Extender& extender, Json* first) {
 
 void add_node_flags(Options& options, NodeChoice& choice) {
   options.add_words("NODE...", choice.names, 0, kNodesNamedMax);
-  options.add_text("l,selector", "label selector of the nodes; if empty, all with cards",
+  options.add_text("l,selector",
+                   "Label selector of the nodes. If empty, all nodes with cards are shown.",
                    choice.selector);
 }
 

@@ -20,43 +20,43 @@ inline constexpr std::size_t kShownObjectsMax = 5;
 inline constexpr std::size_t kPagesMax = 2'000;
 // Sentences about objects that could not be read.
 inline constexpr std::size_t kUnreadableMax = 20;
-// Nodes whose kubelet is asked for its configuration. Nodes of a group have the same.
+// Nodes whose kubelet is queried for its configuration. Nodes of a group have the same one.
 inline constexpr std::size_t kConfiguredNodesMax = 200;
-// Extenders that are asked, by one `kubectl port-forward` each.
+// Extenders that are queried, by one `kubectl port-forward` each.
 inline constexpr std::size_t kReplicasMax = 8;
 
-// Names that are proposed to a shell; nobody reads more. And how long it waits for them.
+// Names that are proposed to a shell. A list with more is not read by users.
 inline constexpr std::size_t kProposalsMax = 500;
-inline constexpr std::chrono::seconds kProposalTimeout{3};
+inline constexpr std::chrono::seconds kProposalTimeout{3};  // for which the shell waits
 
 // Nodes or pods that a command line names.
 inline constexpr std::size_t kNodesNamedMax = 1'000;
 
-// Of a manifest, as the API server limits objects.
+// The size of a manifest: the API server limits objects to about the same.
 inline constexpr std::size_t kManifestBytesMax = std::size_t{1} << 20;
 // The extender places as many in one simulation.
 inline constexpr std::int64_t kSimulatedReplicasMax = 1'000;
 
-// Changes of an object that others change meanwhile.
+// Attempts to change an object that others change at the same time.
 inline constexpr int kChangeAttemptsMax = 8;
 
-// Device plugins that are asked, by one `kubectl port-forward` each, and how many at once.
+// Device plugins that are queried, by one `kubectl port-forward` each, in total and at once.
 inline constexpr std::size_t kPluginsMax = 200;
 inline constexpr std::size_t kPluginsAtOnce = 8;
 
-// Of one plugin's answer, which may be of a compromised node: findings, and shares of containers.
+// Findings, and shares of containers, in the answer of one plugin. Its node may be compromised.
 inline constexpr std::size_t kDriftItemsMax = 10'000;
 inline constexpr std::size_t kUseItemsMax = 20'000;
-// Sentences about nodes that were not asked, one for each node.
+// Sentences about nodes that were not queried, one for each node.
 inline constexpr std::size_t kNodeProblemsMax = 50;
 
 // Requests in flight at once. kube-apiserver by default lets a user have some tens of them.
 inline constexpr std::size_t kRequestsAtOnce = 16;
 
-// The time in which `kubectl port-forward` must say which port it has chosen. A credential plugin
-// may ask the user to log in meanwhile.
+// The time in which `kubectl port-forward` must print the port that it has chosen. A credential
+// plugin may ask the user to log in meanwhile.
 inline constexpr std::chrono::seconds kPortForwardTimeout{30};
-// Between SIGTERM and SIGKILL.
+// The time between SIGTERM and SIGKILL.
 inline constexpr std::chrono::milliseconds kPortForwardEndTimeout{2'000};
 // The part of its last line that is shown; it names the user, the right and the pod.
 inline constexpr std::size_t kKubectlErrorMax = 1'024;
@@ -67,7 +67,7 @@ inline constexpr std::size_t kPortForwardOutputMax = std::size_t{16} << 10;
 //
 // The header Date has whole seconds, and a request may take some.
 inline constexpr std::chrono::seconds kClockDifferenceMax{10};
-// Of the Lease: clocks differ by a little, and kLeaseSlack is more than that.
+// A Lease may be renewed this much later: clocks differ by less.
 inline constexpr std::chrono::seconds kLeaseSlack{5};
 // kube-scheduler needs a moment for a new pod.
 inline constexpr std::chrono::seconds kWaitingPodAge{30};

@@ -104,7 +104,7 @@ View nodes_view(const std::vector<InspectedNode>& nodes) {
                             {"MEMORY FREE", true, true},
                             {"MODELS"}}),
             .json = {{"items", Json::array()}}};
-  view.empty = "The extender knows no node with cards.";
+  view.empty = "The extender has no node with cards.";
   for (const InspectedNode& node : nodes) {
     const NodeSums sums = sums_of(node);
     const Fill core{sums.core.used, sums.core.capacity};

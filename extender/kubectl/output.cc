@@ -1,5 +1,6 @@
 #include "extender/kubectl/output.h"
 
+#include <fmt/format.h>
 #include <yaml-cpp/yaml.h>
 
 #include <algorithm>
@@ -78,7 +79,7 @@ void show(const View& view, const std::string& format, Console& console) {
 }
 
 int fail(Console& console, const std::string& sentence) {
-  console.print_error("kubectl mgpu: " + harmless(sentence, kShownSentenceMax) + "\n");
+  console.print_error(fmt::format("kubectl mgpu: {}\n", harmless(sentence, kShownSentenceMax)));
   return kFoundOrFailed;
 }
 

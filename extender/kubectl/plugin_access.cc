@@ -22,13 +22,13 @@ struct PluginPod {
   std::string node;
 };
 
-// What one address answers. `answered`: there was an HTTP answer, whatever it says.
+// What one address answers. `answered`: there was an HTTP answer with any content.
 Fact<std::string> answer_at(const ServiceAddress& address, const kube::Config& config,
                             Duration timeout, const PluginQuery& query, const std::string& name,
                             bool& answered) {
   const std::string what = fmt::format("{} of {}", query.what, name);
   const auto client = ServiceClient::create(address, config, timeout);
-  if (!client) return {Missing::kFailed, what + ": " + client.error().message};
+  if (!client) return {Missing::kFailed, fmt::format("{}: {}", what, client.error().message)};
   kube::Request request;
   request.target = query.path;
   const kube::Response response = (*client)->call(request);
@@ -53,7 +53,7 @@ Fact<std::string> answer_of_pod(const PluginPod& pod, Cluster& cluster, const Cl
             fmt::format("{} of {}: {}", query.what, name, forward.error().message)};
   }
   Fact<std::string> read;
-  // The listener of a pod may have a certificate, and does not say so.
+  // The listener of a pod may have a certificate, and does not report it.
   for (const char* scheme : {"http", "https"}) {
     const std::string url = fmt::format("{}://127.0.0.1:{}", scheme, (*forward)->port());
     bool answered = false;
@@ -89,13 +89,13 @@ Fact<std::vector<PluginPod>> plugin_pods(Cluster& cluster, const ClusterFlags& a
 }  // namespace
 
 void add_plugin_flags(Options& options, PluginFlags& flags) {
-  options.add_texts("plugin-url",
-                    "URL of the service listener of a device plugin, such as "
-                    "http://127.0.0.1:9801; if absent, kubectl port-forward connects to the "
-                    "plugins of the nodes",
-                    flags.urls);
+  options.add_texts(
+      "plugin-url",
+      "URL of the service listener of a device plugin, such as http://127.0.0.1:9801. If absent, "
+      "kubectl port-forward connects to the plugins of the nodes.",
+      flags.urls);
   options.add_number("plugin-metrics-port",
-                     "port of that listener in the pods of the device plugin", flags.port, 1,
+                     "Port of that listener in the pods of the device plugin.", flags.port, 1,
                      65535);
   options.check([&flags]() -> Result<void> {
     for (const std::string& url : flags.urls) {

@@ -36,8 +36,8 @@ struct PluginAnswers {
   std::size_t not_asked = 0;        // plugins over kPluginsMax
 };
 
-// Asks the plugins in the namespace of mgpu, by kubectl port-forward, at most kPluginsAtOnce at a
-// time; or those at the URLs of the flags. They do not get the token of the kubeconfig.
+// Queries the plugins in the namespace of mgpu, by kubectl port-forward, at most kPluginsAtOnce at
+// a time; or those at the URLs of the flags. They do not get the token of the kubeconfig.
 PluginAnswers ask_plugins(Cluster& cluster, const ClusterFlags& access, const PluginFlags& flags,
                           const std::string& mgpu_namespace, const PluginQuery& query);
 

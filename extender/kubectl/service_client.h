@@ -32,7 +32,7 @@ class ServiceClient {
                                                        Duration timeout);
   ~ServiceClient();
 
-  // Without credentials; where the listener asks for them and they may be sent, again with them.
+  // Without credentials; where the listener requires them and they may be sent, again with them.
   // The body of an error is one, too, where `any_status` is true.
   Fact<std::string> get(const std::string& path, const std::string& what, bool any_status = false);
   // The answer to any request, in the same way.

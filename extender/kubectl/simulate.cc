@@ -62,12 +62,12 @@ class SimulateVerb final : public Verb {
            "nothing";
   }
   void add_flags(Options& options) override {
-    options.add_text("f,filename", "manifest of a Pod, Deployment, Job, ...; \"-\": standard input",
-                     filename_);
+    options.add_text("f,filename",
+                     "Manifest of a Pod, Deployment, Job, ...; \"-\": standard input.", filename_);
     options.add_number("replicas",
-                       "number of pods; 0: that of the manifest, where a Pod counts as one",
+                       "Number of pods; 0: that of the manifest, where a Pod counts as one.",
                        replicas_, 0, kSimulatedReplicasMax);
-    options.add_text("policy", "policy instead of the one of the manifest or of the extender",
+    options.add_text("policy", "Policy instead of the one of the manifest or of the extender.",
                      policy_);
     add_namespace_flag(options, name_space_);
     add_output_flag(options, output_, kViewFormats);

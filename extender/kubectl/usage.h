@@ -16,7 +16,7 @@
 
 namespace mgpu::kubectl {
 
-// A container on one card. A value that the plugin does not know is not set.
+// A container on one card. A value that the plugin does not report is not set.
 struct ContainerUsage {
   std::optional<double> core_granted{};    // percent of the card
   std::optional<double> core_used{};       // percent of the card
@@ -30,7 +30,7 @@ using UsageKey = std::tuple<std::string, std::string, std::string, std::string>;
 using Usages = std::map<UsageKey, ContainerUsage>;
 
 // Adds the samples of one plugin. Other metrics are skipped, and samples of pods that are not in
-// `pods`, if it is given: a plugin speaks of its own node only. Pure.
+// `pods`, if it is given: a plugin reports its own node only. Pure.
 void add_usages(const MetricSamples& samples, Usages& usages,
                 const std::set<PodRef>* pods = nullptr);
 

@@ -48,28 +48,28 @@ class WasteVerb final : public Verb {
   void add_flags(Options& options) override {
     prometheus_.url = default_prometheus_url();
     add_pod_selection_flags(options, choice_);
-    options.add_choice("by", "what the rows are", by_, kWasteGroups);
+    options.add_choice("by", "What the rows are.", by_, kWasteGroups);
     promql::add_prometheus_flags(
         options, prometheus_,
         "URL of a Prometheus that scrapes the device plugins; if empty, the accounts of the "
         "plugins are read; $MGPU_PROMETHEUS_URL sets the default");
-    options.add_duration("since", "length of the time that ends at --until; needs --prometheus-url",
+    options.add_duration("since",
+                         "Length of the time that ends at --until. It needs --prometheus-url.",
                          since_, kSinceMin, kSinceMax);
     options.add_text("until",
-                     "end of the time, such as 2026-01-02T03:04:05Z; if empty, now; needs "
-                     "--prometheus-url",
+                     "End of the time, such as 2026-01-02T03:04:05Z. If empty, the time ends now. "
+                     "It needs --prometheus-url.",
                      until_);
-    options.add_text(
-        "prometheus-matcher",
-        "label matchers of the series of device plugins in Prometheus, without braces; "
-        "if empty, series of all jobs count, also those that pods of tenants export; needs "
-        "--prometheus-url",
-        matcher_);
+    options.add_text("prometheus-matcher",
+                     "Label matchers of the series of device plugins in Prometheus, without "
+                     "braces. If empty, series of all jobs count, also those that pods of tenants "
+                     "export. It needs --prometheus-url.",
+                     matcher_);
     options.add_number(
         "margin",
-        fmt::format("percent that a suggestion adds to the 95th percentile of the compute, rounded "
-                    "up to {} core, and to the peak of the memory, rounded up to {} MiB; nothing "
-                    "is suggested for less than {} measured hour and {} samples",
+        fmt::format("Percent that a suggestion adds to the 95th percentile of the compute, rounded "
+                    "up to {} core, and to the peak of the memory, rounded up to {} MiB. Nothing "
+                    "is suggested for less than {} measured hour and {} samples.",
                     kSuggestCoreStep, kSuggestMemoryStep, kSuggestHoursMin, kSuggestSamplesMin),
         margin_, 0, kMarginMax);
     add_output_flag(options, output_, kWasteFormats);
@@ -147,7 +147,7 @@ class WasteVerb final : public Verb {
     return {};
   }
 
-  // Of pods whose owners neither Prometheus nor a plugin knows: from their objects, while these
+  // Of pods whose owners neither Prometheus nor a plugin reports: from their objects, while these
   // exist. Otherwise a pod is its own owner.
   void add_owners(const Connection& cluster, const std::string& name_space, UseFacts& facts) const {
     const auto unknown = [](const MeasuredShare& share) { return share.owner.empty(); };

@@ -1,5 +1,6 @@
 // kubectl mgpu web
 #include <fcntl.h>
+#include <fmt/format.h>
 #include <poll.h>
 #include <spawn.h>
 #include <sys/wait.h>
@@ -83,19 +84,19 @@ class WebVerb final : public Verb {
   }
 
   void add_flags(Options& options) override {
-    options.add_text("n,namespace", "namespace of mgpu; $MGPU_NAMESPACE sets the default",
+    options.add_text("n,namespace", "Namespace of mgpu; $MGPU_NAMESPACE sets the default.",
                      name_space_);
     options.check([this] { return check_name("--namespace", name_space_); });
-    options.add_number("metrics-port", "port of the inspection listener in the extender's pods",
+    options.add_number("metrics-port", "Port of the inspection listener in the extender's pods.",
                        port_, 1, 65535);
-    options.add_text("lease-name", "name of the Lease that the extender holds", lease_name_);
-    options.add_flag("open", "open the page with xdg-open", open_);
+    options.add_text("lease-name", "Name of the Lease that the extender holds.", lease_name_);
+    options.add_flag("open", "Open the page with xdg-open.", open_);
     add_cluster_flags(options, cluster_);
   }
 
   int run(Console& console) override {
     const auto fail = [&](const std::string& problem) {
-      console.print_error("kubectl mgpu: " + harmless(problem, kShownSentenceMax) + "\n");
+      console.print_error(fmt::format("kubectl mgpu: {}\n", harmless(problem, kShownSentenceMax)));
       return kFoundOrFailed;
     };
     const auto cluster = Cluster::connect(cluster_);
@@ -105,8 +106,9 @@ class WebVerb final : public Verb {
     const auto found = find_extender_pod(api, name_space_, lease_name_);
     if (!found) return fail(found.error().message);
     if (!*found) {
-      return fail("no pod of the extender runs in the namespace " + in_quotes(name_space_) +
-                  ": kubectl mgpu doctor says what is wrong");
+      return fail(fmt::format(
+          "no pod of the extender runs in the namespace {}: kubectl mgpu doctor finds the cause",
+          in_quotes(name_space_)));
     }
     const PodRef& pod = **found;
     const EndSignals signals;
@@ -118,10 +120,11 @@ class WebVerb final : public Verb {
     if (!forward) return fail(forward.error().message);
     const std::string url = "http://127.0.0.1:" + std::to_string((*forward)->port()) + "/web/";
     console.print(url + "\n");
-    console.print_error("The page is served through pod " + to_string(pod) + " until Ctrl+C.\n");
+    console.print_error(
+        fmt::format("The page is served through pod {} until Ctrl+C.\n", to_string(pod)));
     if (open_) open_url(url);
     if (signals.wait()) return kFine;
-    return fail("kubectl port-forward to pod " + to_string(pod) + " has ended");
+    return fail(fmt::format("kubectl port-forward to pod {} has ended", to_string(pod)));
   }
 
  private:

@@ -7,11 +7,11 @@ namespace mgpu::promql {
 void add_prometheus_flags(Options& options, Access& access, const std::string& url_help) {
   options.add_text("prometheus-url", url_help, access.url);
   options.add_text("prometheus-ca",
-                   "file with the PEM certificates that an https address in --prometheus-url is "
-                   "verified with; if empty, those of the system",
+                   "File with the PEM certificates that an https address in --prometheus-url is "
+                   "verified with. If empty, those of the system are used.",
                    access.ca_file);
   options.add_text("prometheus-token-file",
-                   "file with a bearer token for --prometheus-url; if empty, none is sent",
+                   "File with a bearer token for --prometheus-url. If empty, none is sent.",
                    access.token_file);
 }
 

@@ -34,14 +34,14 @@ struct Flags {
 
 void add_flags(mgpu::Options& options, Flags& flags) {
   constexpr std::int64_t kMax = 1'000'000'000'000'000;
-  options.add_number("first-seed", "seed of the first history", flags.first_seed, 0, kMax);
-  options.add_number("step", "difference between the seeds of two histories", flags.step, 1, kMax);
-  options.add_number("histories", "number of histories", flags.histories, 1, kMax);
-  options.add_duration("time", "no history begins after this time", flags.time, mgpu::Duration(1),
+  options.add_number("first-seed", "Seed of the first history.", flags.first_seed, 0, kMax);
+  options.add_number("step", "Difference between the seeds of two histories.", flags.step, 1, kMax);
+  options.add_number("histories", "Number of histories.", flags.histories, 1, kMax);
+  options.add_duration("time", "No history begins after this time.", flags.time, mgpu::Duration(1),
                        mgpu::Duration(1'000'000'000));
-  options.add_number("shrink-runs", "histories that are run to find a shorter plan",
+  options.add_number("shrink-runs", "Histories that are run to find a shorter plan.",
                      flags.shrink_runs, 0, kMax);
-  options.add_text("seeds-file", "file with one seed in each line, which are run first",
+  options.add_text("seeds-file", "File with one seed in each line, which are run first.",
                    flags.seeds_file);
 }
 

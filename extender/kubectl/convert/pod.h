@@ -44,7 +44,7 @@ struct Pod {
   bool operator==(const Pod&) const = default;
 };
 
-// Rewrites the requests of `pod`. Returns sentences that say what was changed; none if the pod has
+// Rewrites the requests of `pod`. Returns a sentence for each change; none if the pod has
 // no requests in other vocabularies. Errors: a request cannot be expressed, or the pod has requests
 // in several vocabularies.
 Result<std::vector<std::string>> rewrite(Pod& pod, const Settings& settings);

@@ -27,7 +27,7 @@ Error both_are_set(std::string_view theirs, std::string_view ours) {
 }
 
 // HAMi's chart fills one node after the other and spreads over the cards of a node, unless its
-// values say otherwise.
+// values are different.
 Result<void> plan_policies(const Pod& pod, const Settings& settings, AnnotationPlan& plan) {
   const std::string* const node = annotation_of(pod, kNodePolicy);
   const std::string* const card = annotation_of(pod, kCardPolicy);

@@ -65,7 +65,8 @@ class Checker {
       if (key == "<<" && !is_in_quotes(member.first)) {
         return error("has the merge key <<; expected the members themselves");
       }
-      if (!keys.insert(key).second) return error("has the key " + in_quotes(key) + " twice");
+      if (!keys.insert(key).second)
+        return error(fmt::format("has the key {} twice", in_quotes(key)));
       if (auto ok = check(member.first, depth + 1); !ok) return ok.error();
       if (auto ok = check(member.second, depth + 1); !ok) return ok.error();
     }

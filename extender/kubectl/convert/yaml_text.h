@@ -10,12 +10,12 @@
 
 namespace mgpu::kubectl::convert {
 
-// Errors: not YAML, over kYamlValuesMax values or kYamlDepthMax levels, a key twice, a key that is
-// no text, an explicit tag, or a merge key ("<<"), which yaml-cpp does not resolve.
-// Whether the text has more documents than a file may have. YAML::LoadAll() finds documents without
-// end in a text such as ", a", so that this is asked first.
+// Whether the text has more documents than a file may have. It is checked before YAML::LoadAll(),
+// which finds an infinite number of documents in a text such as ", a".
 bool has_too_many_documents(const std::string& text);
 
+// Errors: not YAML, over kYamlValuesMax values or kYamlDepthMax levels, a key twice, a key that is
+// no text, an explicit tag, or a merge key ("<<"), which yaml-cpp does not resolve.
 Result<std::vector<YAML::Node>> read_documents(const std::string& text);
 
 // Documents that read_documents() has returned. Comments are lost, and aliases are replaced by what

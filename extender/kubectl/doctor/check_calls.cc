@@ -107,7 +107,7 @@ void check_certificate(const ReplicaFacts& replica, const MetricSample& sample, 
        name == "ca" ? "renew the CA as the documentation of the installation describes, and "
                       "give it to each kube-scheduler"
                     : "renew it; where the extender makes its certificates itself, its log "
-                      "says why it does not",
+                      "has the reason why it does not",
        {replica.name}});
 }
 

@@ -64,8 +64,8 @@ Findings check_clock(const Facts& facts) {
   Findings findings;
   if (!facts.server.known() && !facts.clock_difference) return findings;
   if (!facts.clock_difference) {
-    return {
-        {Level::kNote, "the API server does not tell the time, so that clocks were not compared"}};
+    return {{Level::kNote,
+             "the API server does not report the time, so that clocks were not compared"}};
   }
   const auto difference = *facts.clock_difference;
   if (std::chrono::abs(difference) > kClockDifferenceMax) {
@@ -124,11 +124,11 @@ Findings check_policies(const Facts& facts) {
   Findings findings;
   const bool too_old = facts.server.known() && facts.server.value() < Version{1, 30, 0};
   if (too_old || facts.policies.absent()) {
-    return {
-        {Level::kWarning,
-         "the API server has no ValidatingAdmissionPolicies, which need Kubernetes 1.30, so "
-         "that users who may patch pods can edit the cards of a pod",
-         "upgrade Kubernetes to 1.30 or later; deploy/SECURITY.md says what is lost until then"}};
+    return {{Level::kWarning,
+             "the API server has no ValidatingAdmissionPolicies, which need Kubernetes 1.30, so "
+             "that users who may patch pods can edit the cards of a pod",
+             "upgrade Kubernetes to 1.30 or later; deploy/SECURITY.md describes what is lost until "
+             "then"}};
   }
   if (!known_or_add(facts.policies, findings)) return findings;
   known_or_add(facts.policy_bindings, findings);

@@ -1,4 +1,4 @@
-// The pods of the extender, what they say, and the versions of all programs.
+// The pods of the extender, what they report, and the versions of all programs.
 #include <fmt/format.h>
 #include <fmt/ranges.h>
 
@@ -16,7 +16,7 @@ void check_pod(const ProgramPod& pod, bool others_ready, Findings& findings) {
   add_grouped(findings,
               {others_ready ? Level::kWarning : Level::kError,
                fmt::format("a pod of mgpu-extender is not ready ({})", why),
-               "kubectl logs and kubectl describe pod say why; the sentences below may, too",
+               "see kubectl logs and kubectl describe pod, and the sentences below, for the reason",
                {to_string(pod.ref)}});
 }
 
@@ -139,7 +139,7 @@ Findings check_versions(const Facts& facts) {
       findings.push_back(
           {Level::kWarning,
            fmt::format("replicas of the extender have different versions, these have {}", version),
-           "wait for the end of the rollout; kubectl rollout status says what it waits "
+           "wait for the end of the rollout; kubectl rollout status shows what it waits "
            "for",
            names});
     }

@@ -64,7 +64,7 @@ bool check_plugin(const CheckedNode& at) {
     const std::string why =
         at.plugin->waiting.empty() ? "phase " + at.plugin->phase : at.plugin->waiting;
     at.add(Level::kError, fmt::format("the pod of mgpu-device-plugin is not ready ({})", why),
-           "kubectl logs and kubectl describe pod of that pod say why");
+           "see kubectl logs and kubectl describe pod of that pod for the reason");
   }
   return true;
 }
@@ -136,7 +136,7 @@ void check_ready(const CheckedNode& at) {
     at.add(ready->status == "False" ? Level::kError : Level::kWarning,
            fmt::format("the condition MGPUReady is {} ({}): {}", ready->status, ready->reason,
                        ready->message),
-           "do what the message says; the log of the device plugin has the details");
+           "follow the message; the log of the device plugin has the details");
   }
 }
 
@@ -149,21 +149,21 @@ void check_other_owners(const CheckedNode& at) {
   const kube::Condition* const exclusive = condition_of(at.node, "MGPUCardsExclusive");
   if (exclusive != nullptr && exclusive->status == "False") {
     at.add(Level::kWarning,
-           fmt::format("other software can give out the cards of the node ({}): {}",
+           fmt::format("other software can allocate the cards of the node ({}): {}",
                        exclusive->reason, exclusive->message),
-           "do what the message says");
+           "follow the message");
     return;
   }
   if (exclusive != nullptr && exclusive->status == "Unknown") {
     at.add(Level::kNote,
            fmt::format("it is not known who else can reach the cards of the node: {}",
                        exclusive->message),
-           "do what the message says");
+           "follow the message");
   }
   for (const auto& [name, amount] : at.node.capacity) {
     if (!is_nvidia_resource(name) || amount_of(at.node.capacity, name) == 0) continue;
     at.add(Level::kWarning,
-           fmt::format("the node has {}, so that another device plugin gives out its cards", name),
+           fmt::format("the node has {}, so that another device plugin allocates its cards", name),
            "remove that device plugin from the node; with the GPU operator by the label "
            "nvidia.com/gpu.deploy.device-plugin=false");
   }
@@ -171,7 +171,7 @@ void check_other_owners(const CheckedNode& at) {
   if (slices.known() && slices.value().contains(at.node.name)) {
     at.add(
         Level::kWarning,
-        "the node has a ResourceSlice of gpu.nvidia.com, so that this driver gives out its cards",
+        "the node has a ResourceSlice of gpu.nvidia.com, so that this driver allocates its cards",
         "remove NVIDIA's DRA driver from the node");
   }
 }

@@ -1,5 +1,5 @@
 // The checks of `kubectl mgpu doctor`: from facts to findings. Pure. Where a fact is not known, the
-// check says so, and the other checks go on.
+// check reports this, and the other checks go on.
 #pragma once
 
 #include <string>
@@ -18,7 +18,7 @@ struct Check {
 
 // In the order of the output.
 const std::vector<Check>& all_checks();
-// What several checks could not read is said once.
+// What several checks could not read is reported once.
 std::vector<CheckReport> run_checks(const Facts& facts);
 
 Findings check_api_server(const Facts& facts);
@@ -53,7 +53,7 @@ std::string count_text(std::size_t count, const std::string& noun);
 // `findings`, or if there are none, `sentence` as what was found.
 Findings or_ok(Findings findings, std::string sentence);
 
-// Whether the node has cards, as its labels and annotations say.
+// Whether the node has cards, by its labels and annotations.
 bool has_cards(const NodeFacts& node, const Contract& contract);
 
 // The pod of mgpu that has this identity (extender/process_identity.h); null: none.

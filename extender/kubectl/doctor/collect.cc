@@ -15,7 +15,7 @@ namespace mgpu::kubectl {
 namespace {
 
 constexpr const char* kAdmission = "/apis/admissionregistration.k8s.io/v1/";
-// The chart has one name for all, and tells the programs by their component.
+// The chart has one name for all, and distinguishes the programs by their component.
 constexpr const char* kProgramLabels =
     "app.kubernetes.io/name in (mgpu,mgpu-extender,mgpu-device-plugin)";
 

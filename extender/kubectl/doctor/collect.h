@@ -9,8 +9,8 @@
 
 namespace mgpu::kubectl {
 
-// Sets everything but `replicas`, which need a way to the extender. The names in `facts` say where
-// to look. `clock` is the time of this machine.
+// Sets everything but `replicas`, which need a way to the extender. The names in `facts` determine
+// where to look. `clock` is the time of this machine.
 void collect_facts(Api& api, const std::function<Time()>& clock, Facts& facts);
 
 // The rights that mgpu's service accounts need (deploy/rbac), asked with SubjectAccessReviews.

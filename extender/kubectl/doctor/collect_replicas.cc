@@ -36,7 +36,7 @@ ReplicaFacts collect_pod(Cluster& cluster, const ReplicaAccess& access, const Pr
                                            .context = access.cluster.context},
                                           kPortForwardTimeout);
   if (!forward) return unreachable(name, forward.error().message);
-  // The listener of a pod may have a certificate, and does not say so.
+  // The listener of a pod may have a certificate, and does not report it.
   const auto collect = [&](const char* scheme) {
     const std::string url = fmt::format("{}://127.0.0.1:{}", scheme, (*forward)->port());
     // A kubelet can create pods of its own node with any labels, but without a service account.

@@ -1,4 +1,4 @@
-// Collects what the extenders say on their inspection listeners.
+// Collects what the extenders report on their inspection listeners.
 #pragma once
 
 #include <cstdint>
@@ -15,12 +15,13 @@ ReplicaFacts collect_replica(ServiceClient& client, const std::string& name);
 
 struct ReplicaAccess {
   std::string url;         // of one extender; empty: each pod of it, by kubectl port-forward
-  std::string ca_file;     // for an URL with https
+  std::string ca_file;     // for a URL with https
   std::uint16_t port = 0;  // of the listener in the pods
   ClusterFlags cluster;
 };
 
-// Sets facts.replicas. Where an extender cannot be reached, each of its facts says why.
+// Sets facts.replicas. Where an extender cannot be reached, each of its facts is unknown, with the
+// reason.
 void collect_replicas(Cluster& cluster, const ReplicaAccess& access, Facts& facts);
 
 }  // namespace mgpu::kubectl

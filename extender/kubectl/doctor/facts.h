@@ -1,5 +1,5 @@
-// What `kubectl mgpu doctor` knows about an installation. collect.h fills it, checks.h judges it.
-// Values only.
+// The facts about an installation that `kubectl mgpu doctor` checks: collect.h fills them, checks.h
+// compares them with what is expected. Values only.
 #pragma once
 
 #include <chrono>
@@ -37,7 +37,7 @@ struct ProgramPod {
 };
 
 struct LeaseFacts {
-  std::string holder{};  // empty: nobody
+  std::string holder{};  // empty: no process holds it
   std::optional<std::int32_t> duration_seconds;
   std::optional<Time> renewed;
 };
@@ -98,7 +98,7 @@ struct Readiness {
   std::map<std::string, std::int64_t> unreadable;  // objects that were skipped, by collection
 };
 
-// What one extender says on its inspection listener.
+// What one extender reports on its inspection listener.
 struct ReplicaFacts {
   std::string name;  // of the pod, or the URL
   Fact<std::string> version;

@@ -25,7 +25,7 @@ struct Finding {
 
 using Findings = std::vector<Finding>;
 
-// Adds `finding`, or only its objects where there is one that says the same.
+// Adds `finding`, or only its objects where there is one with the same sentence.
 void add_grouped(Findings& findings, Finding finding);
 
 // The findings of one check.

@@ -101,7 +101,7 @@ Result<Owners> read_owners(PrometheusClient& client, const UseScope& scope) {
   return owners_in(*answer);
 }
 
-// Says so where the matchers leave out all shares.
+// Adds a sentence where the matchers leave out all shares.
 Result<void> check_matched(PrometheusClient& client, const UseScope& scope, UseFacts& facts) {
   if (!facts.shares.empty() || scope.matcher.empty()) return {};
   const auto unmatched = client.vector(unmatched_query(scope), scope.until);
@@ -163,7 +163,7 @@ UseFacts collect_from_plugins(Cluster& cluster, const ClusterFlags& access,
     if (!added) facts.problems.push_back(added.error().message);
     if (plugin.node.empty()) continue;
     for (std::size_t i = problems; i < facts.problems.size(); ++i) {
-      facts.problems[i].insert(0, "node " + plugin.node + ": ");
+      facts.problems[i].insert(0, fmt::format("node {}: ", plugin.node));
     }
   }
   if (read.not_asked > 0) {

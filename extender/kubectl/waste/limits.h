@@ -9,7 +9,7 @@ namespace mgpu::kubectl {
 
 // --- what is suggested ---------------------------------------------------------------------------
 
-// Of the measured hours of a container, and of its samples. Less may be the start of a program, and
+// The least measured hours and samples of a container. Less may be the start of a program, and
 // not its work.
 inline constexpr double kSuggestHoursMin = 1;
 inline constexpr std::int64_t kSuggestSamplesMin = 60;
@@ -33,7 +33,7 @@ inline constexpr std::int64_t kStepsOfPercentile = 5'760;
 inline constexpr std::int64_t kStepsOfPercentileLeast = 1'440;
 inline constexpr std::chrono::minutes kSinceMin{10};
 inline constexpr std::chrono::hours kSinceMax{90 * 24};
-// Of one query; Prometheus itself gives up after two minutes by default.
+// The time for one query; Prometheus itself ends it after two minutes by default.
 inline constexpr std::chrono::seconds kQueryTimeout{60};
 
 }  // namespace mgpu::kubectl

@@ -47,7 +47,7 @@ MeasuredShare share_in(const Json& item) {
   return share;
 }
 
-// Clocks of machines are set, and samples end a little later than the text of the time says.
+// Clocks of machines are set, and samples end a little later than the text of the time.
 constexpr double kTimeFactor = 1.01;
 constexpr double kTimeMoreSeconds = 10;
 

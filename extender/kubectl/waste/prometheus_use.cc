@@ -88,8 +88,10 @@ void add_sums(const UseScope& scope, Time end, seconds span, std::vector<UseQuer
   const std::string cards = measured_cards(scope);
   const std::string limit = steps(by_share(kLimit, scope));
   const std::string used = steps(by_share(kUsed, scope));
-  const std::string measured = steps(by_share(kLimit, scope) + " and on (uuid) " + cards);
-  const std::string idle = steps(by_share(kProcesses, scope) + " == 0 unless on (uuid) " + cards);
+  const std::string measured =
+      steps(fmt::format("{} and on (uuid) {}", by_share(kLimit, scope), cards));
+  const std::string idle =
+      steps(fmt::format("{} == 0 unless on (uuid) {}", by_share(kProcesses, scope), cards));
   using Share = SeriesOfShare;
   const auto add = [&](const char* function, const std::string& range, auto member) {
     queries.push_back({fmt::format("{}({})", function, range), end,
@@ -215,7 +217,8 @@ std::string unmatched_query(const UseScope& scope) {
   const auto count = [&](const std::string& selected) {
     return fmt::format("count(max_over_time({}[{}s]))", selected, span_of(scope).count());
   };
-  return count(kLimit) + " unless on () " + count(with_matchers(kLimit, {scope.matcher}));
+  return fmt::format("{} unless on () {}", count(kLimit),
+                     count(with_matchers(kLimit, {scope.matcher})));
 }
 
 std::string owners_query(const UseScope& scope) {

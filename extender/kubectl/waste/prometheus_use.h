@@ -1,4 +1,4 @@
-// The use of containers from a Prometheus: what it is asked, and what its answers say. Pure.
+// The use of containers from a Prometheus: the queries, and what their answers mean. Pure.
 //
 //   granted  integral of mgpu_container_core_limit_ratio, in steps
 //   used     integral of mgpu_container_sm_utilization_ratio. It has no value while the processes
@@ -7,11 +7,11 @@
 //            has no processes. Otherwise the use at that step is not known
 //
 // Where the counters of the device plugin agree with that they are used instead, since the plugin
-// samples every five seconds, and counts what happens while nobody scrapes it. A share that
+// samples every five seconds, and counts what happens while it is not scraped. A share that
 // several Prometheus or scrape jobs have read counts once, with the larger value, also where some
 // of them have renamed its labels.
 //
-// Any target can export series with the names of others. The matchers of a scope say which targets
+// Any target can export series with the names of others. The matchers of a scope select the targets
 // count.
 #pragma once
 

@@ -233,9 +233,9 @@ TEST(Options, HelpShowsEveryFlag) {
             "  --label TEXT  (may be repeated; default none; env PROG_TEST_LABEL)\n"
             "      what to add\n"
             "  --help\n"
-            "      print this help and exit\n"
+            "      Print this help and exit.\n"
             "  --version\n"
-            "      print the version and exit\n");
+            "      Print the version and exit.\n");
 }
 
 TEST(Options, MayHaveAShortForm) {

@@ -34,7 +34,7 @@ TEST(Completion, ProposesCommands) {
 }
 
 TEST(Completion, ProposesTheFlagsOfTheCommand) {
-  EXPECT_THAT(complete({"pods", "--a"}), StartsWith("--all-namespaces\tthe pods of all"));
+  EXPECT_THAT(complete({"pods", "--a"}), StartsWith("--all-namespaces\tShow the pods of all"));
   EXPECT_EQ(complete({"nodes", "--all"}), ":4\n");
 }
 

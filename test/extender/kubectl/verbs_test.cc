@@ -87,7 +87,7 @@ TEST_F(VerbsTest, AnEmptyClusterIsOneSentence) {
     const Ran ran = cluster.at_url({verb});
     EXPECT_EQ(ran.code, 0);
     EXPECT_THAT(ran.out, IsEmpty());
-    EXPECT_EQ(ran.err, "The extender knows no node with cards.\n");
+    EXPECT_EQ(ran.err, "The extender has no node with cards.\n");
   }
 }
 

@@ -119,7 +119,7 @@ TEST(NodeCheck, NamesOtherOwnersOfTheCards) {
   expect_findings(
       check_nodes,
       {{"condition", with_condition("MGPUCardsExclusive", "False", "set x = false"),
-        Level::kWarning, "can give out the cards of the node (Reason): set x = false"},
+        Level::kWarning, "can allocate the cards of the node (Reason): set x = false"},
        {"unknown", with_condition("MGPUCardsExclusive", "Unknown", "CRI-O"), Level::kNote,
         "it is not known who else can reach the cards of the node: CRI-O"},
        {"NVIDIA's plugin",

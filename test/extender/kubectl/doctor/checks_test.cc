@@ -101,7 +101,7 @@ TEST(Doctor, ComparesClocks) {
                    {"behind", difference(-3600), Level::kWarning, "is 3600 s behind", "NTP"},
                    {"small", difference(-10), Level::kOk, "agree"},
                    {"unknown", [](Facts& facts) { facts.clock_difference = std::nullopt; },
-                    Level::kNote, "does not tell the time"},
+                    Level::kNote, "does not report the time"},
                    {"holder ahead",
                     [](Facts& facts) {
                       facts.lease = LeaseFacts{kHolder, 15, now() + seconds(60)};
