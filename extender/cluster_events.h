@@ -26,7 +26,7 @@
 
 namespace mgpu::extender {
 
-// Between two polls of the ledger.
+// The time between two polls of the ledger.
 inline constexpr std::chrono::milliseconds kClusterEventsInterval{5'000};
 // Events that one poll writes; the next polls write the others.
 inline constexpr std::size_t kClusterEventsPerPoll = 8;

@@ -1,5 +1,7 @@
 #include "extender/extender.h"
 
+#include <fmt/format.h>
+
 #include <algorithm>
 #include <chrono>
 #include <future>
@@ -308,9 +310,10 @@ void Extender::release_lease() {
 
 void Extender::refuse_verb(const http::Respond& respond) {
   if (election_) election_->note_asked();
-  respond(http::error_response(503, follows() ? "this replica does not hold the lease " +
-                                                    lease_.name() + ", and does not decide"
-                                              : "the extender is not ready: see /readyz"));
+  respond(http::error_response(
+      503, follows() ? fmt::format("this replica does not hold the lease {}, and does not decide",
+                                   lease_.name())
+                     : "the extender is not ready: see /readyz"));
 }
 
 bool Extender::follows() const {

@@ -53,8 +53,8 @@ inline constexpr std::size_t kApiConnectionsMax = 128;
 inline constexpr std::size_t kApiRequestsInFlightMax = 1024;
 inline constexpr std::chrono::seconds kTokenRereadInterval{60};
 inline constexpr std::chrono::seconds kRetryAfterMax{60};
-// Of a credential plugin that is not interactive, and of one that waits for its user, for example
-// for a login in a browser.
+// The time for a credential plugin that is not interactive, and for one that waits for its user,
+// such as in a login with a browser.
 inline constexpr std::chrono::seconds kExecTimeout{60};
 inline constexpr std::chrono::minutes kExecInteractiveTimeout{10};
 inline constexpr std::size_t kExecOutputBytesMax = std::size_t{1} << 20;

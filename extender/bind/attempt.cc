@@ -222,7 +222,7 @@ void BindAttempt::settle(BindAnswer refusal) {
         if (pod.error().kind == Kind::kNotFound) {
           return self->end_not_bound({BindOutcome::kConflict, pod.error().message});
         }
-        self->end_unknown(refusal.error + "; then " + pod.error().message);
+        self->end_unknown(fmt::format("{}; then {}", refusal.error, pod.error().message));
       }));
 }
 

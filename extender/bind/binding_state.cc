@@ -1,5 +1,7 @@
 #include "extender/bind/binding_state.h"
 
+#include <fmt/format.h>
+
 #include <algorithm>
 #include <string_view>
 
@@ -34,7 +36,7 @@ std::string sentence_of(BindingState state, const kube::Pod& pod) {
     case BindingState::kBoundWithoutCards:
       return name + " is bound already, without cards";
     case BindingState::kBoundElsewhere:
-      return name + " is bound already, to node " + pod.node_name;
+      return fmt::format("{} is bound already, to node {}", name, pod.node_name);
     case BindingState::kAnotherPod:
       return name + " was deleted and created again, with another uid";
     case BindingState::kTerminating:

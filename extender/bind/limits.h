@@ -42,7 +42,7 @@ inline constexpr std::size_t kLeaseReadsInFlight = 2;
 inline constexpr std::chrono::seconds kReconcileInterval{1};
 // An accepted binding that the watch has not shown after this time is read from the API server.
 inline constexpr std::chrono::seconds kAcceptedReconcileAfter{10};
-// Between two touches of a pod whose outcome is unknown.
+// The time between two touches of a pod whose outcome is unknown.
 inline constexpr std::chrono::milliseconds kTouchBackoffFirst{1'000};
 inline constexpr std::chrono::milliseconds kTouchBackoffMax{30'000};
 // Pods that are read or touched at the same time: after an outage of the API server there may be

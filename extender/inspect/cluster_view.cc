@@ -1,3 +1,5 @@
+#include <fmt/format.h>
+
 #include <algorithm>
 #include <map>
 #include <optional>
@@ -178,7 +180,8 @@ http::Response cluster_view(Ledger& ledger, const Page& page, Instant now) {
 
 http::Response node_view(const Ledger& ledger, const NodeName& name) {
   const std::optional<NodeView> view = ledger.node(name);
-  if (!view) return http::error_response(404, "node " + in_quotes(name.str()) + " is not known");
+  if (!view)
+    return http::error_response(404, fmt::format("node {} is not known", in_quotes(name.str())));
   Json out = node_head(name, *view);
   out["cards"] = cards_json(*view);
   out["pods"] = held_list(view->claims);
@@ -188,7 +191,7 @@ http::Response node_view(const Ledger& ledger, const NodeName& name) {
 http::Response pod_view(const Ledger& ledger, const PodRef& pod) {
   const std::optional<ClaimView> view = ledger.claim(pod);
   if (view) return json_response(held_json(*view));
-  return http::error_response(404, "pod " + in_quotes(to_string(pod)) + " holds no cards");
+  return http::error_response(404, fmt::format("pod {} holds no cards", in_quotes(to_string(pod))));
 }
 
 }  // namespace mgpu::extender

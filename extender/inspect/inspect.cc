@@ -1,5 +1,7 @@
 #include "extender/inspect/inspect.h"
 
+#include <fmt/format.h>
+
 #include <memory>
 #include <string>
 #include <utility>
@@ -53,7 +55,7 @@ Response busy() {
 
 Result<std::string> required(const Request& request, const std::string& name) {
   std::string value = query_value(request.query, name);
-  if (value.empty()) return error("query parameter " + name + " is missing");
+  if (value.empty()) return error(fmt::format("query parameter {} is missing", name));
   return value;
 }
 

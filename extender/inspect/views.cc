@@ -1,5 +1,7 @@
 #include "extender/inspect/views.h"
 
+#include <fmt/format.h>
+
 #include <algorithm>
 #include <charconv>
 #include <utility>
@@ -16,8 +18,8 @@ Result<std::size_t> read_count(const std::string& query, const std::string& name
   const char* end = text.data() + text.size();
   const auto [stop, failed] = std::from_chars(text.data(), end, count);
   if (failed == std::errc() && stop == end && count >= 1 && count <= most) return count;
-  return error("query parameter " + name + " is " + in_quotes(text) +
-               ", expected a number from 1 to " + std::to_string(most));
+  return error(fmt::format("query parameter {} is {}, expected a number from 1 to {}", name,
+                           in_quotes(text), most));
 }
 
 Result<Page> read_page(const std::string& query, std::size_t limit_default, std::size_t limit_max) {

@@ -1,5 +1,7 @@
 #include "extender/ledger/claim.h"
 
+#include <fmt/format.h>
+
 #include <algorithm>
 #include <limits>
 #include <utility>
@@ -61,7 +63,7 @@ void read_request_and_cards(Claim& claim, const kube::Pod& pod, const Contract& 
   const auto first = pod.metadata.annotations.lower_bound(contract.index_prefix);
   if (first == pod.metadata.annotations.end() || !first->first.starts_with(contract.index_prefix)) {
     return set_drift(claim, Drift::kNoAnnotations,
-                     "no annotation " + contract.index_prefix + "<container>");
+                     fmt::format("no annotation {}<container>", contract.index_prefix));
   }
   Result<Placement> placement = read_placement(pod, claim.request, contract);
   if (placement.has_error())
@@ -145,13 +147,12 @@ Result<std::vector<CardFacts>> cards_by_capacity(const kube::Node& node, const C
   if (*core == 0) return std::vector<CardFacts>();
   const std::int64_t count = *core / kWholeCard.value();
   if (count < 1 || count > static_cast<std::int64_t>(kCardsPerNodeMax)) {
-    return error("capacity " + contract.core_resource + " is " + std::to_string(*core) +
-                 ", expected 100 for each of 1 to " + std::to_string(kCardsPerNodeMax) + " cards");
+    return error(fmt::format("capacity {} is {}, expected 100 for each of 1 to {} cards",
+                             contract.core_resource, *core, kCardsPerNodeMax));
   }
   if (*memory / count > kCardMemoryMiBMax) {
-    return error("capacity " + contract.memory_resource + " is " + std::to_string(*memory) +
-                 ", expected at most " + std::to_string(kCardMemoryMiBMax) + " for each of " +
-                 std::to_string(count) + " cards");
+    return error(fmt::format("capacity {} is {}, expected at most {} for each of {} cards",
+                             contract.memory_resource, *memory, kCardMemoryMiBMax, count));
   }
   return equal_cards(count, MiB(*memory / count));
 }
@@ -164,10 +165,10 @@ void check_policy(NodeProfile& profile) {
   if (!policy) {
     problem = policy.error().message;
   } else if (policy->node->per_pod || policy->card->per_pod) {
-    problem = "policy " + in_quotes(profile.policy) + " is only for single pods";
+    problem = fmt::format("policy {} is only for single pods", in_quotes(profile.policy));
   }
   if (problem.empty()) return;
-  profile.problem = cut("profile " + in_quotes(profile.name) + ": " + problem);
+  profile.problem = cut(fmt::format("profile {}: {}", in_quotes(profile.name), problem));
   profile.policy.clear();
 }
 
@@ -180,7 +181,7 @@ Result<NodeCards> cards_of(const kube::Node& node, const Contract& contract) {
   }
   Result<NodeCards> cards = parse_node_annotation(annotation->second);
   if (cards.has_error())
-    return error("annotation " + contract.node_cards + ": " + cards.error().message);
+    return error(fmt::format("annotation {}: {}", contract.node_cards, cards.error().message));
   return cards;
 }
 
@@ -227,11 +228,11 @@ void keep_cards(const Claim& first, Claim& shown) {
   const bool same =
       first.placement == shown.placement && first.request.containers == shown.request.containers;
   if (!same && first.placement) {
-    set_drift(
-        shown, Drift::kChangedAnnotations,
-        "the annotations were changed after the pod was bound; it still counts with its cards "
-        "of then, " +
-            cards_text(first) + (shown.drift_detail.empty() ? "" : ": " + shown.drift_detail));
+    set_drift(shown, Drift::kChangedAnnotations,
+              fmt::format("the annotations were changed after the pod was bound; it still counts "
+                          "with its cards of then, {}{}",
+                          cards_text(first),
+                          (shown.drift_detail.empty() ? "" : ": " + shown.drift_detail)));
   }
   if (!first.placement) set_drift(shown, first.drift, first.drift_detail);
   shown.request.containers = first.request.containers;
@@ -258,7 +259,8 @@ NodeFacts node_facts_of(const kube::Node& node, const Contract& contract) {
   if (indices) {
     facts.cordoned = std::move(*indices);
   } else if (facts.problem.empty()) {
-    facts.problem = cut("annotation " + contract.cordoned_cards + ": " + indices.error().message);
+    facts.problem =
+        cut(fmt::format("annotation {}: {}", contract.cordoned_cards, indices.error().message));
   }
   return facts;
 }

@@ -1,5 +1,7 @@
 #include "extender/ledger/consumers.h"
 
+#include <fmt/format.h>
+
 #include <algorithm>
 #include <memory>
 #include <utility>
@@ -86,7 +88,8 @@ void notify(const PodHandlers& handlers, const PodFacts& pod) {
 kube::Consumer<NodeFacts> node_consumer(Ledger& ledger, const Contract& contract,
                                         std::function<void(const std::string&)> on_problem) {
   const auto check = [on_problem = std::move(on_problem)](const NodeFacts& node) {
-    if (!node.problem.empty()) on_problem("node " + node.name.str() + ": " + node.problem);
+    if (!node.problem.empty())
+      on_problem(fmt::format("node {}: {}", node.name.str(), node.problem));
   };
   return {.read = [&contract](std::string_view json) { return read_node_facts(json, contract); },
           .apply =

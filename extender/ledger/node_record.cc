@@ -1,5 +1,7 @@
 #include "extender/ledger/node_record.h"
 
+#include <fmt/format.h>
+
 #include <algorithm>
 #include <utility>
 
@@ -63,8 +65,8 @@ void find_unknown_cards(const NodeRecord& record, ClaimView& view) {
   for (const CardHold& hold : view.holds) {
     if (record.node.find(hold.card) != nullptr) continue;
     view.claim.drift = Drift::kUnknownCard;
-    view.claim.drift_detail = "node " + record.node.name.str() + " has no card " +
-                              std::to_string(hold.card.value()) + " now";
+    view.claim.drift_detail =
+        fmt::format("node {} has no card {} now", record.node.name.str(), hold.card.value());
     return;
   }
 }

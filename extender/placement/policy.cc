@@ -1,5 +1,7 @@
 #include "extender/placement/policy.h"
 
+#include <fmt/format.h>
+
 #include <algorithm>
 #include <array>
 
@@ -35,8 +37,8 @@ Result<PolicyChoice> find_policy(std::string_view name) {
   if (choice.node != nullptr && choice.card != nullptr) return choice;
   std::string names;
   for (const Policy* policy : kPolicies) names += std::string(policy->name) + ", ";
-  return error("policy must be " + names + "or <node policy>/<card policy>, found " +
-               in_quotes(name));
+  return error(fmt::format("policy must be {}or <node policy>/<card policy>, found {}", names,
+                           in_quotes(name)));
 }
 
 bool follows_profile(const Node& node, const GpuRequest& request) {

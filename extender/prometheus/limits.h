@@ -6,10 +6,10 @@
 
 namespace mgpu::promql {
 
-// Of one answer. Containers of 5,000 nodes with 8 cards are some 50,000 series. The bytes of an
-// answer are limited by kube::kApiResponseBytesMax, 20 MiB.
+// The series of one answer. Containers of 5,000 nodes with 8 cards are some 50,000 series. The
+// bytes of an answer are limited by kube::kApiResponseBytesMax, 20 MiB.
 inline constexpr std::size_t kSeriesMax = 100'000;
-// In all series of one answer: 16 MiB of memory for each million.
+// The samples in all series of one answer: 16 MiB of memory for each million.
 inline constexpr std::size_t kSamplesMax = 2'000'000;
 // Prometheus itself adds a handful.
 inline constexpr std::size_t kWarningsMax = 16;

@@ -41,8 +41,10 @@ Result<PodRequest> read_pod_request(const kube::Pod& pod, const Settings& settin
                   .pod = {pod.uid(), pod.priority}};
   if (read.request.empty() || read.request.policy.empty()) return read;
   auto policy = find_policy(read.request.policy);
-  if (!policy)
-    return error("annotation " + settings.contract.policy + ": " + policy.error().message);
+  if (!policy) {
+    return error(
+        fmt::format("annotation {}: {}", settings.contract.policy, policy.error().message));
+  }
   read.policy = *policy;
   return read;
 }

@@ -101,11 +101,12 @@ http::Response busy(const std::string& why) {
 Result<PodRef> pod_of_query(const std::string& query) {
   PodRef pod{http::query_value(query, "namespace"), http::query_value(query, "pod")};
   if (!is_name(pod.name_space, kNamespaceNameMax, false)) {
-    return error("query parameter namespace: " + in_quotes(pod.name_space) +
-                 " is not the name of a namespace");
+    return error(fmt::format("query parameter namespace: {} is not the name of a namespace",
+                             in_quotes(pod.name_space)));
   }
   if (!is_name(pod.name, kPodNameMax, true)) {
-    return error("query parameter pod: " + in_quotes(pod.name) + " is not the name of a pod");
+    return error(
+        fmt::format("query parameter pod: {} is not the name of a pod", in_quotes(pod.name)));
   }
   return pod;
 }

@@ -1,5 +1,7 @@
 #include "extender/wire/json.h"
 
+#include <fmt/format.h>
+
 #include <algorithm>
 
 #include "common/base/text.h"
@@ -39,8 +41,7 @@ Error malformed(simdjson::error_code code) {
 
 Error unexpected(std::string_view field, std::string_view found, std::string_view expected) {
   while (!found.empty() && found.back() <= ' ') found.remove_suffix(1);
-  return error(std::string(field) + " is " + in_quotes(found) + ", expected " +
-               std::string(expected));
+  return error(fmt::format("{} is {}, expected {}", field, in_quotes(found), expected));
 }
 
 bool equal_fold(std::string_view name, std::string_view lower) {

@@ -30,8 +30,8 @@ class PodResources {
 
   // Returns the containers that have devices of `resource`. Concurrent calls share one response,
   // since kubelet allows 100 calls a second from all clients together (1.27+), and there is one in
-  // kPodResourcesPeriod at most. A call that kubelet
-  // rejects because of this limit is repeated until `timeout`.
+  // kPodResourcesPeriod at most. A call that kubelet rejects because of this limit is repeated
+  // until `timeout`.
   Result<std::vector<ContainerDevices>> list(const std::string& resource,
                                              std::chrono::milliseconds timeout);
 

@@ -1,7 +1,7 @@
 // Keeps the Node object of this node equal to the last report: the annotation mgpu-cards, the
 // conditions MGPUReady and MGPUCardsExclusive, the capacity of mgpu-memory unless kubelet publishes
-// it, and the taint mgpu-needs-cpu.
-// It writes only what differs, and writes it again when another writer changes it.
+// it, and the taint mgpu-needs-cpu. It writes only what differs, and writes it again when another
+// writer changes it.
 //
 //             node read            differs
 //   Unknown --------------> Idle ------------> Writing ---- fails ----> Waiting
