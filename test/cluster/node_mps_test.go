@@ -80,7 +80,7 @@ func TestNodeEndsClientsOfMPSBeforeTheirContainerIsKilled(t *testing.T) {
 		t.Errorf("the process of the client had ended before: %v", err)
 	}
 	if got := calls(); strings.Count(got, "terminate_client") != 1 {
-		t.Errorf("the daemon was told %s, want that one client is ended", got)
+		t.Errorf("the daemon got the command %s, want that one client is ended", got)
 	}
 	world.checkSame(t, []*corev1.Pod{stays})
 }

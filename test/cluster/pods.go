@@ -12,7 +12,7 @@ import (
 type PodBuilder struct {
 	pod         corev1.Pod
 	ignoresTerm bool
-	end         string // the last command of all containers; empty: they run until they are told to end
+	end         string // the last command of all containers; empty: they run until they get a signal
 }
 
 func newPod(namespace, name string) *PodBuilder {

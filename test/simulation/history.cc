@@ -149,7 +149,9 @@ class World {
         [this](const std::string& verb, std::string body, const Scheduler::Answer& done) {
           extenders_.call(verb, std::move(body), done);
         },
-        [this](const PodUid& uid, const std::string& node) { invariants_.tell_bound(uid, node); });
+        [this](const PodUid& uid, const std::string& node) {
+          invariants_.report_bound(uid, node);
+        });
   }
 
   kube::Response call(kube::Method method, const std::string& target, const Json& body,

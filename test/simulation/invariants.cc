@@ -126,11 +126,12 @@ void Invariants::note_cards(const kube::Pod& pod, BoundPod& bound) {
   }
 }
 
-void Invariants::tell_bound(const PodUid& uid, const std::string& node) {
+void Invariants::report_bound(const PodUid& uid, const std::string& node) {
   const auto at = bound_.find(uid);
   if (at != bound_.end() && at->second.node == node) return;
-  violate(fmt::format("kube-scheduler is told that the pod with uid {} is bound to node {}",
-                      uid.str(), node));
+  violate(
+      fmt::format("kube-scheduler gets the response that the pod with uid {} is bound to node {}",
+                  uid.str(), node));
 }
 
 void Invariants::check_capacity(const std::string& node) {

@@ -27,8 +27,8 @@ class Invariants {
   // A container starts with these cards.
   void start_container(const PodUid& uid, const std::string& container, const std::string& node,
                        const std::vector<CardIndex>& cards);
-  // kube-scheduler is told that the pod is bound to the node.
-  void tell_bound(const PodUid& uid, const std::string& node);
+  // kube-scheduler gets the response that the pod is bound to the node.
+  void report_bound(const PodUid& uid, const std::string& node);
   // When the pod was bound.
   std::optional<Instant> bound_at(const PodUid& uid) const;
   // All containers of the pod on this node have ended.

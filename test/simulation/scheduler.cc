@@ -48,10 +48,10 @@ Json read(const std::string& body) {
 }  // namespace
 
 Scheduler::Scheduler(kube::MemoryApiServer& server, FaultQueue& faults, const Contract& contract,
-                     CallExtender extender, ToldBound told_bound)
+                     CallExtender extender, ReportBound report_bound)
     : contract_(contract),
       extender_(std::move(extender)),
-      told_bound_(std::move(told_bound)),
+      report_bound_(std::move(report_bound)),
       link_(server, faults) {
   const auto reflector = [this](const char* name, const std::string& path, auto consumer) {
     auto made = std::make_unique<kube::Reflector>(name, kube::Resource{path, ""}, link_,
@@ -287,7 +287,7 @@ void Scheduler::bind(const PodUid& uid, const std::string& node) {
   call("bind", body.dump(), kBindTimeout, [this, uid, node](int status, const std::string& answer) {
     const Json reply = status == 200 ? read(answer) : Json();
     const bool bound = reply.is_object() && reply.value("Error", "").empty();
-    if (bound) told_bound_(uid, node);
+    if (bound) report_bound_(uid, node);
     on_bound(uid, bound);
   });
 }

@@ -31,10 +31,10 @@ class Scheduler {
   using CallExtender = std::function<void(const std::string& verb, std::string body, Answer done)>;
 
   // The extender has answered that the pod is bound.
-  using ToldBound = std::function<void(const PodUid& uid, const std::string& node)>;
+  using ReportBound = std::function<void(const PodUid& uid, const std::string& node)>;
 
   Scheduler(kube::MemoryApiServer& server, FaultQueue& faults, const Contract& contract,
-            CallExtender extender, ToldBound told_bound);
+            CallExtender extender, ReportBound report_bound);
 
   Link& link() { return link_; }
   // The nodes on which the sums of what is requested leave room for the pod.
@@ -92,7 +92,7 @@ class Scheduler {
 
   const Contract& contract_;
   const CallExtender extender_;
-  const ToldBound told_bound_;
+  const ReportBound report_bound_;
   Link link_;
   std::map<PodUid, Pod> pods_;
   std::map<std::string, kube::Node> nodes_;

@@ -57,7 +57,7 @@ struct Http2Client::State {
     return 0;
   }
   static int on_frame(nghttp2_session*, const nghttp2_frame* frame, void* data) {
-    if (frame->hd.type == NGHTTP2_GOAWAY) of(data).told = true;
+    if (frame->hd.type == NGHTTP2_GOAWAY) of(data).goaway = true;
     return 0;
   }
   static int on_close(nghttp2_session*, std::int32_t stream, std::uint32_t error, void* data) {
@@ -102,7 +102,7 @@ struct Http2Client::State {
   nghttp2_session* session = nullptr;
   std::map<std::int32_t, Http2Answer> answers;
   std::map<std::int32_t, std::pair<std::string, bool>> bodies;
-  bool told = false;
+  bool goaway = false;
 };
 
 Http2Client::Http2Client(RawClient raw) : state_(std::make_unique<State>(std::move(raw))) {}
@@ -164,10 +164,10 @@ Http2Answer Http2Client::exchange(const Http2Ask& request) {
   return answer(ask(request));
 }
 
-bool Http2Client::is_told_to_leave() {
-  while (!state_->told && state_->read_more()) {
+bool Http2Client::receives_goaway() {
+  while (!state_->goaway && state_->read_more()) {
   }
-  return state_->told;
+  return state_->goaway;
 }
 
 bool Http2Client::ends() {

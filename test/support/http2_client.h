@@ -50,9 +50,8 @@ class Http2Client {
   int informational(std::int32_t stream);
   // ask() and answer().
   Http2Answer exchange(const Http2Ask& ask);
-  // Reads until the server asks for no more requests on this connection; false if it has ended
-  // before.
-  bool is_told_to_leave();
+  // Reads until the server sends GOAWAY; false if the connection has ended before.
+  bool receives_goaway();
   // True if the server closes the connection.
   bool ends();
   RawClient& raw();

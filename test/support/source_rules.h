@@ -1,6 +1,6 @@
 // The rules for the sources of this repository: which folder may include which other, where each
-// library may be used, what pure code must not use, and sizes. A complaint is "path:line: problem
-// and remedy". The tables are in source_rules.cc.
+// library may be used, what pure code must not use, and their form. A complaint is "path:line:
+// problem and remedy". The tables are in source_rules.cc.
 #pragma once
 
 #include <string>
@@ -19,8 +19,12 @@ std::vector<std::string> purity_complaints(const SourceFile& file);
 // Calls that have a better replacement, and words that mark unfinished work.
 std::vector<std::string> wording_complaints(const SourceFile& file);
 
-// Columns, file and function lengths, blanks at line ends, "#pragma once".
+// Columns, blanks at line ends, "#pragma once".
 std::vector<std::string> form_complaints(const SourceFile& file);
+
+// Functions of more than 70 lines. They are permitted where a reader follows them more easily than
+// their parts.
+std::vector<std::string> length_warnings(const SourceFile& file);
 
 // Headers that none of the files include.
 std::vector<std::string> dead_headers(const std::vector<SourceFile>& files);

@@ -70,7 +70,7 @@ TEST(IncludeRules, RefuseTheWrongDirection) {
       {"common/base/files.cc", "\"common/http/server.h\"", "only includes common/base"},
       {"common/base/files.cc", "\"common/contract/contract.h\"", "only includes common/base"},
       {"extender/ledger/ledger.cc", "\"extender/verbs/verbs.h\"", "verbs use the ledger"},
-      {"extender/kubectl/doctor.cc", "\"extender/ledger/ledger.h\"", "by its listener only"},
+      {"extender/kubectl/doctor.cc", "\"extender/ledger/ledger.h\"", "through its listener only"},
       {"extender/main.cc", "\"extender/probe.cc\"", "include its header"},
       {"test/extender/extender_test.cc", "\"extender/main.cc\"", "include its header"},
   };

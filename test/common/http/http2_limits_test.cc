@@ -118,7 +118,7 @@ TEST_F(ServerHttp2Limits, AClientWithoutAnAllowedNameGets403AndNoMore) {
   tls.key_file = other.key;
   test::Http2Client client(served.connect(tls));
   EXPECT_EQ(client.exchange({}).status, 403);
-  EXPECT_TRUE(client.is_told_to_leave());
+  EXPECT_TRUE(client.receives_goaway());
   EXPECT_TRUE(client.ends());
 }
 
@@ -139,7 +139,7 @@ TEST_F(ServerHttp2Limits, AnOldConnectionIsToldToLeave) {
   young.connection_age_max = 20ms;
   Served served(echo, young);
   auto client = connect(served);
-  EXPECT_TRUE(client.is_told_to_leave());
+  EXPECT_TRUE(client.receives_goaway());
   EXPECT_TRUE(client.ends());
 }
 
@@ -209,7 +209,7 @@ TEST_F(ServerHttp2Limits, AFrameThatBreaksTheProtocolEndsTheConnectionAndItsRequ
   const Respond respond = held.next("/");
   // A HEADERS frame of a stream with an even number, which only servers open.
   client.raw().send(std::string_view("\0\0\1\1\4\0\0\0\2\x82", 10));
-  EXPECT_TRUE(client.is_told_to_leave());
+  EXPECT_TRUE(client.receives_goaway());
   EXPECT_TRUE(client.ends());
   EXPECT_TRUE(served.connections.wait_for("0"));
   EXPECT_THAT(served.refused.all(), ElementsAre("malformed"));

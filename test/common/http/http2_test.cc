@@ -147,7 +147,7 @@ TEST_F(ServerHttp2, DrainingSendsPendingResponsesAndEnds) {
   const auto stream = client.ask({.path = "/"});
   const Respond respond = held.next("/");
   served.server->drain();
-  EXPECT_TRUE(client.is_told_to_leave());
+  EXPECT_TRUE(client.receives_goaway());
   EXPECT_FALSE(served.server->wait_drained(1ms));
   respond({.body = "late"});
   EXPECT_EQ(client.answer(stream).body, "late");

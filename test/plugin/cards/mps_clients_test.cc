@@ -1,4 +1,4 @@
-// When and how often the daemons are told to end clients.
+// When and how often the daemons get the command to end clients.
 #include "plugin/cards/mps_clients.h"
 
 #include <gmock/gmock.h>
@@ -50,11 +50,11 @@ class MpsClientsTest : public testing::Test, public MpsClientEnder {
     if (!pod.empty()) pods_[{card, pid}] = PodUid(pod);
   }
   milliseconds step() { return steps_.step(kLongestWait); }
-  // The clients that the daemons were told to end in one step.
-  std::vector<std::int64_t> told() {
-    told_.clear();
+  // The clients that the daemons were to end in one step.
+  std::vector<std::int64_t> ended() {
+    ended_.clear();
     step();
-    return told_;
+    return ended_;
   }
 
   Result<std::string> respond(const CardUuid& card, const std::string& command,
@@ -76,8 +76,8 @@ class MpsClientsTest : public testing::Test, public MpsClientEnder {
     }
     EXPECT_EQ(word, "terminate_client");
     EXPECT_EQ(server, 4242);
-    told_.push_back(pid);
-    if (on_told_) on_told_();
+    ended_.push_back(pid);
+    if (on_end_) on_end_();
     if (fails_ || cost_ > timeout) return no_response(timeout);
     now_ += cost_;
     if (refuses_) return std::string("it is not permitted\n");
@@ -99,8 +99,8 @@ class MpsClientsTest : public testing::Test, public MpsClientEnder {
   bool fails_ = false;         // terminate_client has no response
   milliseconds cost_{0};       // of terminate_client
   MpsClients::Time now_{};
-  std::vector<std::int64_t> told_;
-  std::function<void()> on_told_;  // while the daemon ends a client
+  std::vector<std::int64_t> ended_;
+  std::function<void()> on_end_;  // while the daemon ends a client
   std::vector<milliseconds> timeouts_;
   MpsClients steps_{
       *this,
@@ -114,8 +114,8 @@ class MpsClientsTest : public testing::Test, public MpsClientEnder {
 TEST_F(MpsClientsTest, AClientThatIsToBeEndedIsEndedOnce) {
   add(11);
   add(12, "");
-  EXPECT_THAT(told(), ElementsAre(11));
-  EXPECT_THAT(told(), IsEmpty());
+  EXPECT_THAT(ended(), ElementsAre(11));
+  EXPECT_THAT(ended(), IsEmpty());
 }
 
 TEST_F(MpsClientsTest, OnlyDaemonsThatRespondAndAreDueAreAsked) {
@@ -130,26 +130,26 @@ TEST_F(MpsClientsTest, OnlyDaemonsThatRespondAndAreDueAreAsked) {
 TEST_F(MpsClientsTest, AClientWhoseEndWasRefusedIsTriedAgain) {
   add(11);
   refuses_ = true;
-  EXPECT_THAT(told(), ElementsAre(11));
+  EXPECT_THAT(ended(), ElementsAre(11));
   refuses_ = false;
-  EXPECT_THAT(told(), ElementsAre(11));
-  EXPECT_THAT(told(), IsEmpty());
+  EXPECT_THAT(ended(), ElementsAre(11));
+  EXPECT_THAT(ended(), IsEmpty());
 }
 
 TEST_F(MpsClientsTest, AClientWhoseCommandFailedIsTriedAgain) {
   add(11);
   fails_ = true;
-  EXPECT_THAT(told(), ElementsAre(11));
+  EXPECT_THAT(ended(), ElementsAre(11));
   fails_ = false;
-  EXPECT_THAT(told(), ElementsAre(11));
-  EXPECT_THAT(told(), IsEmpty());
+  EXPECT_THAT(ended(), ElementsAre(11));
+  EXPECT_THAT(ended(), IsEmpty());
 }
 
 TEST_F(MpsClientsTest, AClientIsTriedALimitedNumberOfTimes) {
   add(11);
   refuses_ = true;
   for (int i = 0; i < 3 * kMpsEndTries; ++i) step();
-  EXPECT_THAT(told_, SizeIs(kMpsEndTries));
+  EXPECT_THAT(ended_, SizeIs(kMpsEndTries));
 }
 
 TEST_F(MpsClientsTest, TheClientsOfACardTakeOneTimeoutOfAStep) {
@@ -159,7 +159,7 @@ TEST_F(MpsClientsTest, TheClientsOfACardTakeOneTimeoutOfAStep) {
   cost_ = kCardTimeout * 2 / 5;
   const auto before = now_;
   // The third one is cut off.
-  EXPECT_THAT(told(), ElementsAre(11, 12, 13, 31));
+  EXPECT_THAT(ended(), ElementsAre(11, 12, 13, 31));
   EXPECT_EQ(now_ - before, kCardTimeout + cost_);
   EXPECT_THAT(timeouts_, Each(Le(kCardTimeout)));
 }
@@ -167,17 +167,17 @@ TEST_F(MpsClientsTest, TheClientsOfACardTakeOneTimeoutOfAStep) {
 TEST_F(MpsClientsTest, TheNextStepGoesOnWithTheOtherClients) {
   for (int pid = 11; pid <= 13; ++pid) add(pid);
   fails_ = true;
-  EXPECT_THAT(told(), ElementsAre(11));
-  EXPECT_THAT(told(), ElementsAre(12));
-  EXPECT_THAT(told(), ElementsAre(13));
+  EXPECT_THAT(ended(), ElementsAre(11));
+  EXPECT_THAT(ended(), ElementsAre(12));
+  EXPECT_THAT(ended(), ElementsAre(13));
 }
 
 TEST_F(MpsClientsTest, APodWithManySlowClientsDelaysNoOtherPod) {
   for (int pid = 11; pid <= 20; ++pid) add(pid, "a");
   add(31, "b");
   fails_ = true;
-  EXPECT_THAT(told(), ElementsAre(11));
-  EXPECT_THAT(told(), ElementsAre(31));
+  EXPECT_THAT(ended(), ElementsAre(11));
+  EXPECT_THAT(ended(), ElementsAre(31));
 }
 
 TEST_F(MpsClientsTest, ADaemonThatDoesNotRespondTakesOneTimeout) {
@@ -186,15 +186,15 @@ TEST_F(MpsClientsTest, ADaemonThatDoesNotRespondTakesOneTimeout) {
   due_.cards = {kFirstCard, kSecondCard};
   silent_ = {kFirstCard};
   const auto before = now_;
-  EXPECT_THAT(told(), ElementsAre(31));
+  EXPECT_THAT(ended(), ElementsAre(31));
   EXPECT_EQ(now_ - before, kCardTimeout);
 }
 
 TEST_F(MpsClientsTest, AProcessThatBelongsToAnotherPodByNowIsNotEnded) {
   add(11, "a");
   add(12, "a");
-  on_told_ = [this] { pods_[{kFirstCard, 12}] = PodUid("b"); };
-  EXPECT_THAT(told(), ElementsAre(11));
+  on_end_ = [this] { pods_[{kFirstCard, 12}] = PodUid("b"); };
+  EXPECT_THAT(ended(), ElementsAre(11));
 }
 
 TEST_F(MpsClientsTest, TheNextStepIsNoLaterThanTheNextDueMoment) {
