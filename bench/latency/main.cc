@@ -22,14 +22,14 @@ struct Flags {
 
 void add_flags(mgpu::Options& options, Flags& flags) {
   options.add_number("nodes",
-                     "number of nodes, each with 8 cards and 8 pods; 0 = 1000, 5000 and 15000",
+                     "Number of nodes, each with 8 cards and 8 pods; 0 = 1000, 5000 and 15000.",
                      flags.nodes, 0, 50'000);
-  options.add_number("http-threads", "number of threads of each server; 0 = first 1, then 2",
+  options.add_number("http-threads", "Number of threads of each server; 0 = first 1, then 2.",
                      flags.http_threads, 0, 64);
-  options.add_text("policy", "policy of the extender", flags.policy);
-  options.add_choice("output", "format on standard output: a table or a JSON array", flags.output,
+  options.add_text("policy", "Policy of the extender.", flags.policy);
+  options.add_choice("output", "Format on standard output: a table or a JSON array.", flags.output,
                      {"table", "json"});
-  options.add_number("requests", "number of requests in a measurement; fewer if they take long",
+  options.add_number("requests", "Number of requests in a measurement; fewer if they take long.",
                      flags.requests, 10, 1'000'000);
   options.check([&flags]() -> mgpu::Result<void> {
     auto policy = mgpu::extender::find_policy(flags.policy);
