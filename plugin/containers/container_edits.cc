@@ -14,6 +14,12 @@ Result<Edits> edits_of(const Record& record, const Inventory& inventory, const M
   for (const CardGrant& card : record.cards) {
     auto of_card = inventory.nodes_of(card.uuid);
     if (!of_card) return error("card " + in_quotes(card.uuid.str()) + " is not found any more");
+    // The container would start without its card.
+    if (of_card->empty()) {
+      return error("card " + in_quotes(card.uuid.str()) +
+                   " has no device node, and a container needs at least one; its source must list "
+                   "one");
+    }
     nodes.insert(nodes.end(), of_card->begin(), of_card->end());
   }
   auto edits = container_edits(record, std::move(nodes));

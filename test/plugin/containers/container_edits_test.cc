@@ -26,6 +26,13 @@ Record whole_cards() {
   return record;
 }
 
+Inventory::Hooks inventory_hooks() {
+  return {.load_known = [] { return KnownCards(); },
+          .save_known = [](const KnownCards&) { return true; },
+          .on_change = [](const InventoryState&, const InventoryState&) {},
+          .now = [] { return "2026-01-02T00:00:00Z"; }};
+}
+
 class ContainerEditsTest : public testing::Test {
  public:
   ContainerEditsTest() {
@@ -42,10 +49,7 @@ class ContainerEditsTest : public testing::Test {
 
   test::ScratchFolder folder_;
   Inventory inventory_{std::make_unique<test::ScriptedCards>(test::found_cards(3)),
-                       {.load_known = [] { return KnownCards(); },
-                        .save_known = [](const KnownCards&) { return true; },
-                        .on_change = [](const InventoryState&, const InventoryState&) {},
-                        .now = [] { return "2026-01-02T00:00:00Z"; }}};
+                       inventory_hooks()};
 };
 
 TEST_F(ContainerEditsTest, AShareHasTheDeviceNodesOfItsCardOnly) {
@@ -62,6 +66,18 @@ TEST_F(ContainerEditsTest, RefusesACardThatIsNotFoundAnyMore) {
   record.cards[0].uuid = CardUuid("GPU-7");
   EXPECT_THAT(edits_of(record, inventory_, nullptr, nullptr).error().message,
               HasSubstr("card \"GPU-7\" is not found any more"));
+}
+
+TEST(ContainerEditsOfACardWithoutDevicesTest, AreRefused) {
+  EXPECT_TRUE(set_log_level("off"));
+  FoundCards cards = test::found_cards(3);
+  cards.cards[1].nodes.clear();
+  Inventory inventory(std::make_unique<test::ScriptedCards>(cards), inventory_hooks());
+  inventory.start();
+  ASSERT_TRUE(test::comes_true([&] { return inventory.state().read; }));
+  EXPECT_EQ(edits_of(share(), inventory, nullptr, nullptr).error().message,
+            "card \"GPU-1\" has no device node, and a container needs at least one; its source must "
+            "list one");
 }
 
 TEST_F(ContainerEditsTest, WholeCardsHaveAllTheirDeviceNodes) {
