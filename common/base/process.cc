@@ -1,5 +1,6 @@
 #include "common/base/process.h"
 
+#include <fcntl.h>
 #include <fmt/format.h>
 #include <poll.h>
 #include <signal.h>
@@ -101,6 +102,65 @@ class SpawnSettings {
   posix_spawn_file_actions_t actions_{};
   posix_spawnattr_t attributes_{};
 };
+
+// --- programs in another root --------------------------------------------------------------------
+
+// Why a child did not become its program.
+struct StartFailure {
+  bool at_chroot = false;
+  int error = 0;
+};
+
+// Runs in the child of a process with threads, so that it may call only functions that are safe in
+// signal handlers. Returns only after a failure.
+StartFailure become(const ProgramCall& program, char* const* words, char* const* variables,
+                    int& failures) {
+  if (program.new_session) ::setsid();
+  ::dup2(program.in, STDIN_FILENO);
+  ::dup2(program.err < 0 ? program.out : program.err, STDERR_FILENO);
+  ::dup2(program.out, STDOUT_FILENO);
+  ::dup2(failures, kFirstOtherDescriptor);
+  failures = kFirstOtherDescriptor;
+  ::closefrom(kFirstOtherDescriptor + 1);
+  ::fcntl(kFirstOtherDescriptor, F_SETFD, FD_CLOEXEC);
+  for (int number = 1; number < NSIG; ++number) ::signal(number, SIG_DFL);
+  sigset_t none;
+  sigemptyset(&none);
+  ::sigprocmask(SIG_SETMASK, &none, nullptr);
+  if (::chroot(program.root.c_str()) != 0 || ::chdir("/") != 0) return {true, errno};
+  ::execve(words[0], words, variables);
+  return {false, errno};
+}
+
+// posix_spawn() cannot change the root.
+Result<pid_t> spawn_in_root(const ProgramCall& program, char* const* words,
+                            char* const* variables) {
+  int pair[2];
+  if (::pipe2(pair, O_CLOEXEC) != 0) return error(std::strerror(errno));
+  const UniqueFd ours(pair[0]);
+  UniqueFd theirs(pair[1]);
+  const pid_t child = ::fork();
+  if (child == 0) {
+    int failures = theirs.number();
+    const StartFailure failure = become(program, words, variables, failures);
+    const ssize_t ignored = ::write(failures, &failure, sizeof failure);
+    ::_exit(ignored < 0 ? 126 : 127);
+  }
+  if (child < 0) {
+    return error(fmt::format("cannot start {}: {}", program.path, std::strerror(errno)));
+  }
+  theirs.close();
+  StartFailure failure;
+  ssize_t count = 0;
+  // Ends without data when the program is started.
+  do {
+    count = ::read(ours.number(), &failure, sizeof failure);
+  } while (count < 0 && errno == EINTR);
+  if (count <= 0) return child;
+  while (::waitpid(child, nullptr, 0) < 0 && errno == EINTR) continue;
+  return error(fmt::format("cannot start {} with the root {}: {}{}", program.path, program.root,
+                           failure.at_chroot ? "chroot: " : "", std::strerror(failure.error)));
+}
 
 // --- the ends of children ------------------------------------------------------------------------
 
@@ -228,6 +288,9 @@ Result<pid_t> spawn(const ProgramCall& program) {
   std::vector<std::string> words = program.arguments;
   words.insert(words.begin(), program.path);
   std::vector<std::string> variables = variables_of(program);
+  if (!program.root.empty()) {
+    return spawn_in_root(program, pointers(words).data(), pointers(variables).data());
+  }
   const SpawnSettings settings(program);
   pid_t child = 0;
   const int failed =

@@ -24,6 +24,9 @@ struct ProgramCall {
   int err = -1;  // its standard error; negative: the same as `out`
   // Variables of this process whose names begin with this are not passed on. Empty: all are.
   std::string removed_prefix{};
+  // Not empty: the program has this as its root folder, and `path` is an absolute path in it. Needs
+  // CAP_SYS_CHROOT.
+  std::string root{};
   // In a session of its own. Otherwise it has the terminal of this process, if there is one.
   bool new_session = true;
 };

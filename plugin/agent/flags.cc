@@ -353,8 +353,6 @@ Result<std::unique_ptr<CardSource>> card_source_of(const Flags& flags) {
   options.node_root = without_slash_at_end(flags.node_root);
   options.driver_root = without_slash_at_end(flags.driver_root);
   options.use_toolkit_spec = flags.injection != "device-nodes";
-  // In another root it would load the module and make the device for this process only.
-  if (options.node_root != "/") options.modprobe.clear();
   options.must_run_cuda = flags.check_driver;
   // With profiles, the agent applies that of the node.
   if (flags.profiles.empty())

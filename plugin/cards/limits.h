@@ -36,7 +36,7 @@ inline constexpr int kNvmlReopenReadsMax = 120;
 inline constexpr std::size_t kDriverFilesMax = 256;
 // Files of the driver that were there are missing after so many reads in a row.
 inline constexpr int kMissingReads = 3;
-// nvidia-modprobe loads the kernel module nvidia-uvm: how often it is tried, and for how long.
+// The load of the kernel module nvidia-uvm: how often it is tried, and how long a program may take.
 inline constexpr std::chrono::milliseconds kLoadUvmPeriod{60'000};
 inline constexpr std::chrono::milliseconds kLoadUvmTimeout{10'000};
 inline constexpr std::size_t kLoadUvmBytesMax = 4096;

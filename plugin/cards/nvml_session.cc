@@ -30,7 +30,6 @@
 #include <utility>
 
 #include "common/base/log.h"
-#include "common/base/process.h"
 #include "plugin/cards/limits.h"
 
 namespace mgpu::plugin::nvml {
@@ -115,17 +114,21 @@ DriverPlace Session::place() const {
           .nvml = library_->file()};
 }
 
-// Outside containers CUDA starts this program itself, so that the node may have no /dev/nvidia-uvm
-// before a program has used CUDA on it. A driver container loads the module when it starts.
-void Session::load_uvm(const DriverPlace& at) {
+// Outside containers CUDA starts nvidia-modprobe itself, so that the node may have no
+// /dev/nvidia-uvm before a program has used CUDA on it. A driver container loads the module when it
+// starts.
+void Session::load_uvm_if_missing(const DriverPlace& at) {
   if (!options_.prepare_node || options_.modprobe.empty() || at.driver_root != "/") return;
   const auto now = std::chrono::steady_clock::now();
   if (has_uvm(at) || (uvm_tried_at_ && now - *uvm_tried_at_ < kLoadUvmPeriod)) return;
   uvm_tried_at_ = now;
-  const auto output =
-      run_with_input({.path = options_.modprobe, .arguments = {"-u", "-c=0"}, .variables = {}}, "",
-                     kLoadUvmBytesMax, kLoadUvmTimeout);
-  if (!output) log_warn("nvidia-uvm cannot be loaded", {{"problem", output.error().message}});
+  const auto loaded = load_uvm(at, options_.modprobe);
+  if (loaded) return log_info("nvidia-uvm is loaded", {{"node_root", at.node_root}});
+  log_warn("nvidia-uvm cannot be loaded",
+           {{"problem", loaded.error().message},
+            {"advice",
+             "run nvidia-modprobe -u -c=0 on the node whenever it has started, for example from a "
+             "systemd unit"}});
 }
 
 // A spec that was written before a kernel module was loaded lacks its device nodes.
@@ -144,7 +147,7 @@ std::optional<Edits> Session::read_toolkit_spec(const DriverPlace& at, const Edi
 // last ones for some reads.
 void Session::read_files() {
   const DriverPlace at = place();
-  load_uvm(at);
+  load_uvm_if_missing(at);
   const Edits now{.devices = control_nodes(at), .mounts = driver_files(at), .environment = {}};
   const std::optional<Edits> toolkit = read_toolkit_spec(at, now);
   const std::string missing = missing_for_cuda(at, toolkit ? *toolkit : now);

@@ -21,6 +21,7 @@
 #include "plugin/cards/nvml_library.h"
 #include "plugin/cards/nvml_source.h"
 #include "plugin/cards/toolkit_spec.h"
+#include "plugin/cards/uvm_module.h"
 
 namespace mgpu::plugin::nvml {
 
@@ -58,7 +59,7 @@ class Session {
   DriverPlace place() const;
   void read_files();
   std::optional<Edits> read_toolkit_spec(const DriverPlace& at, const Edits& own);
-  void load_uvm(const DriverPlace& at);
+  void load_uvm_if_missing(const DriverPlace& at);
   void link_devices(const FoundCards& found);
   void reopen_if_needed(bool complete);
   std::vector<Card*> read_cards(unsigned count);

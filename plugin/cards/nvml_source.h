@@ -25,7 +25,8 @@ struct NvmlOptions {
   std::string driver_root;
   // Reads the CDI spec of NVIDIA's toolkit, unless `driver_root` is given.
   bool use_toolkit_spec = true;
-  // Makes links in /dev/char, and runs this program where /dev/nvidia-uvm is missing. Empty: none.
+  // Makes links in /dev/char, and loads nvidia-uvm where its device is missing (uvm_module.h), with
+  // the program of this name unless it is empty.
   bool prepare_node = true;
   std::string modprobe = "nvidia-modprobe";
   // Reports each card as unhealthy while a container could not run CUDA on it.

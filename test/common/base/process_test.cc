@@ -7,6 +7,8 @@
 #include <cstdlib>
 #include <thread>
 
+#include "test/support/scratch_folder.h"
+
 namespace mgpu {
 namespace {
 
@@ -100,6 +102,35 @@ TEST(RunForOutput, ReplacesAndRemovesVariables) {
   EXPECT_THAT(result->out, HasSubstr("PROCESS_TEST_SET=new\n"));
   EXPECT_THAT(result->out, Not(HasSubstr("PROCESS_TEST_SET=b")));
   EXPECT_THAT(result->out, Not(HasSubstr("REMOVED_TEST")));
+}
+
+// nvml_source_test.cc runs programs in another root.
+TEST(RunForOutput, DoesNotSearchAProgramOutsideOfItsRoot) {
+  if (::geteuid() != 0) GTEST_SKIP() << "chroot needs root";
+  const std::atomic<bool> cancelled = false;
+  const test::ScratchFolder folder;
+  const auto result = run_for_output({.path = "/bin/sh",
+                                      .arguments = {},
+                                      .variables = {},
+                                      .in = STDIN_FILENO,
+                                      .root = folder.path()},
+                                     kMuch, kLong, cancelled);
+  EXPECT_EQ(error_of(result),
+            "cannot start /bin/sh with the root " + folder.path() + ": No such file or directory");
+}
+
+TEST(RunForOutput, SaysThatTheRootDoesNotExist) {
+  if (::geteuid() != 0) GTEST_SKIP() << "chroot needs root";
+  const std::atomic<bool> cancelled = false;
+  const auto result = run_for_output({.path = "/bin/sh",
+                                      .arguments = {},
+                                      .variables = {},
+                                      .in = STDIN_FILENO,
+                                      .root = "/no-such-folder"},
+                                     kMuch, kLong, cancelled);
+  EXPECT_EQ(
+      error_of(result),
+      "cannot start /bin/sh with the root /no-such-folder: chroot: No such file or directory");
 }
 
 TEST(RunForOutput, SaysThatAProgramDoesNotExist) {

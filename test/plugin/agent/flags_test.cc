@@ -2,12 +2,15 @@
 
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
+#include <unistd.h>
 
 #include <algorithm>
 #include <cstdlib>
+#include <filesystem>
 #include <fstream>
 #include <vector>
 
+#include "test/plugin/cards/fake_driver.h"
 #include "test/support/scratch_folder.h"
 
 namespace mgpu::plugin {
@@ -294,6 +297,27 @@ TEST(PluginFlags, NvmlIsSearchedBelowTheNodeRoot) {
   const auto source = card_source_of(flags);
   ASSERT_TRUE(source) << source.error().message;
   EXPECT_THAT((*source)->read().error().message, HasSubstr("/no/such/node/usr/lib/"));
+}
+
+// The plugin in a container sees the node's files in another folder.
+TEST(PluginFlags, NvidiaUvmIsLoadedInTheNodeRoot) {
+  if (::geteuid() != 0) GTEST_SKIP() << "chroot and mknod need root";
+  const FakeDriver node;
+  node.set_scenario("card GPU-a\n");
+  node.add_cuda();
+  std::filesystem::remove(node.root() + "/dev/nvidia-uvm");
+  node.add_file("/proc/devices");
+  std::filesystem::create_directory(node.root() + "/sbin");
+  std::filesystem::copy_file(beside_the_test("fake_modprobe"), node.root() + "/sbin/modprobe");
+  Flags flags;
+  flags.node_root = node.root();
+  flags.nvml_library = beside_the_test("fake_nvml.so");
+  const auto source = card_source_of(flags);
+  ASSERT_TRUE(source) << source.error().message;
+  const auto found = (*source)->read();
+  ASSERT_TRUE(found) << found.error().message;
+  ASSERT_EQ(found->cards.size(), 1U);
+  EXPECT_EQ(found->cards[0].health, kHealthy);
 }
 
 TEST(PluginFlags, HaveHelp) {

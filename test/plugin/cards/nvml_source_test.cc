@@ -124,16 +124,6 @@ TEST_F(NvmlSource, MayOfferCardsWithoutTheFiles) {
   EXPECT_EQ(shown(nvml_source(options)->read()), "GPU-a GPU-b");
 }
 
-TEST_F(NvmlSource, LoadsNvidiaUvmWhereTheNodeDoesNotHaveIt) {
-  const std::string uvm = node_.root() + "/dev/nvidia-uvm";
-  std::filesystem::remove(uvm);
-  NvmlOptions options = node_.options();
-  options.modprobe = node_.root() + "/nvidia-modprobe";
-  node_.add_file("/nvidia-modprobe", "#!/bin/sh\n[ \"$*\" = \"-u -c=0\" ] && : >" + uvm + "\n");
-  std::filesystem::permissions(options.modprobe, std::filesystem::perms::owner_all);
-  EXPECT_EQ(shown(nvml_source(options)->read()), "GPU-a GPU-b");
-}
-
 TEST_F(NvmlSource, FindsDeviceNodesOfADriverContainer) {
   NvmlOptions options = node_.options();
   options.driver_root = "/run/nvidia/driver";

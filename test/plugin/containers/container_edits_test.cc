@@ -75,9 +75,10 @@ TEST(ContainerEditsOfACardWithoutDevicesTest, AreRefused) {
   Inventory inventory(std::make_unique<test::ScriptedCards>(cards), inventory_hooks());
   inventory.start();
   ASSERT_TRUE(test::comes_true([&] { return inventory.state().read; }));
-  EXPECT_EQ(edits_of(share(), inventory, nullptr, nullptr).error().message,
-            "card \"GPU-1\" has no device node, and a container needs at least one; its source must "
-            "list one");
+  EXPECT_EQ(
+      edits_of(share(), inventory, nullptr, nullptr).error().message,
+      "card \"GPU-1\" has no device node, and a container needs at least one; its source must "
+      "list one");
 }
 
 TEST_F(ContainerEditsTest, WholeCardsHaveAllTheirDeviceNodes) {

@@ -1,0 +1,101 @@
+#include "plugin/cards/uvm_module.h"
+
+#include <fmt/format.h>
+#include <sys/stat.h>
+#include <sys/sysmacros.h>
+#include <unistd.h>
+
+#include <array>
+#include <cerrno>
+#include <cstring>
+#include <fstream>
+#include <optional>
+#include <sstream>
+#include <string_view>
+#include <utility>
+#include <vector>
+
+#include "common/base/process.h"
+#include "plugin/cards/limits.h"
+
+namespace mgpu::plugin {
+namespace {
+
+constexpr std::string_view kModule = "nvidia-uvm";
+// Of nvidia-uvm and nvidia-uvm-tools (NVIDIA/nvidia-modprobe nvidia-modprobe-utils.h).
+constexpr std::array<std::pair<std::string_view, unsigned>, 2> kMinors = {
+    {{"/dev/nvidia-uvm", 0}, {"/dev/nvidia-uvm-tools", 1}}};
+// The last one is NixOS's.
+constexpr std::array<std::string_view, 7> kSystemFolders = {
+    "/usr/local/sbin",           "/usr/local/bin", "/usr/sbin", "/usr/bin", "/sbin", "/bin",
+    "/run/current-system/sw/bin"};
+
+std::string path_on_host(const std::string& node_root, std::string_view path) {
+  return (node_root == "/" ? "" : node_root) + std::string(path);
+}
+
+Result<void> run_on_node(const std::string& node_root, const std::string& name,
+                         std::vector<std::string> arguments) {
+  for (const std::string_view folder : kSystemFolders) {
+    const std::string path = fmt::format("{}/{}", folder, name);
+    if (!file_on_node(node_root, path)) continue;
+    const auto output = run_with_input({.path = path,
+                                        .arguments = std::move(arguments),
+                                        .variables = {},
+                                        // They name libraries of the image.
+                                        .removed_prefix = "LD_",
+                                        .root = node_root == "/" ? "" : node_root},
+                                       "", kLoadUvmBytesMax, kLoadUvmTimeout);
+    if (output) return {};
+    return error(fmt::format("{}: {}", name, output.error().message));
+  }
+  return error(fmt::format("the node has no program {}", name));
+}
+
+// None if the module is not loaded.
+std::optional<unsigned> major_of_uvm(const std::string& node_root) {
+  std::ifstream devices(path_on_host(node_root, "/proc/devices"));
+  for (std::string line; std::getline(devices, line);) {
+    std::istringstream words(line);
+    unsigned number = 0;
+    std::string name;
+    if (words >> number >> name && name == kModule) return number;
+  }
+  return std::nullopt;
+}
+
+Result<void> make_device(const std::string& path, dev_t number) {
+  struct stat found {};
+  if (::lstat(path.c_str(), &found) == 0) {
+    if (S_ISCHR(found.st_mode) && found.st_rdev == number) return {};
+    ::unlink(path.c_str());
+  }
+  // As NVIDIA's own programs make it, unless the module's parameters are changed.
+  constexpr mode_t kEverybody = 0666;
+  if (::mknod(path.c_str(), S_IFCHR | kEverybody, number) == 0 &&
+      ::chmod(path.c_str(), kEverybody) == 0) {
+    return {};
+  }
+  return error(fmt::format("cannot create {}: {}", path, std::strerror(errno)));
+}
+
+}  // namespace
+
+Result<void> load_uvm(const DriverPlace& place, const std::string& modprobe) {
+  const auto by_nvidia = run_on_node(place.node_root, modprobe, {"-u", "-c=0"});
+  if (has_uvm(place)) return {};
+  std::string problem = by_nvidia ? modprobe + " made no device" : by_nvidia.error().message;
+  if (!major_of_uvm(place.node_root)) {
+    const auto loaded = run_on_node(place.node_root, "modprobe", {std::string(kModule)});
+    if (!loaded) problem += "; " + loaded.error().message;
+  }
+  const auto number = major_of_uvm(place.node_root);
+  if (!number) return error(problem);
+  for (const auto& [path, minor] : kMinors) {
+    const auto made = make_device(path_on_host(place.node_root, path), makedev(*number, minor));
+    if (!made) return made;
+  }
+  return {};
+}
+
+}  // namespace mgpu::plugin
