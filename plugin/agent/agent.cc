@@ -12,6 +12,7 @@
 #include "plugin/agent/known_cards.h"
 #include "plugin/agent/report.h"
 #include "plugin/allocation/offer.h"
+#include "plugin/cards/release_marker.h"
 #include "plugin/state/record_json.h"
 
 namespace mgpu::plugin {
@@ -87,7 +88,8 @@ Agent::Agent(AgentSettings settings, std::unique_ptr<CardSource> cards, kube::Tr
            .apply_profile = profile_hook(),
            .held = [this](const CardUuid& card) { return held(card); },
            .problem_of = [this](const FoundCard& card) { return isolation_.problem_of(card); },
-           .released = [this] { return released(); }}),
+           .released = [this] { return released(); },
+           .on_restart_needed = [this](const std::string& why) { fail(why); }}),
       drifts_({records_, pods_, inventory_, pod_resources_, pod_processes_, events_},
               {.node = settings_.node,
                .contract = settings_.contract,
@@ -172,9 +174,21 @@ void Agent::on_cards_changed(const InventoryState& before, const InventoryState&
   changed_.notify_all();
 }
 
-std::string Agent::released() const {
+std::string Agent::released() {
+  // Before the labels of the node are known, the marker of an earlier process stays as it is.
+  if (publisher_.labels()) {
+    const auto marked = mark_release(settings_.run_folder, publisher_.release_requested());
+    const std::string problem = marked ? "" : marked.error().message;
+    if (problem != std::exchange(logged_marker_problem_, problem) && !problem.empty()) {
+      log_error("mgpu-mps does not see the release of the driver", {{"problem", problem}});
+    }
+  }
   if (!publisher_.release_requested()) return {};
   return "the node has the label " + settings_.contract.release + "=true";
+}
+
+void Agent::fail(const std::string& problem) {
+  if (!failed_.exchange(true)) on_fatal_(problem);
 }
 
 // Pods that are bound and have not started yet count with their compute, which their devices are

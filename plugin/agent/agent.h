@@ -6,6 +6,7 @@
 //     --kubelet reads the devices--> Ready --destructor--> Stopped; running containers go on
 #pragma once
 
+#include <atomic>
 #include <chrono>
 #include <cstdint>
 #include <functional>
@@ -167,8 +168,10 @@ class Agent {
   std::string indices_file() const { return settings_.state_folder + "/cards.json"; }
   std::optional<KnownCards> load_known_cards();
   bool save_known_cards(const KnownCards& known);
-  // Why the driver is not used; empty: it is.
-  std::string released() const;
+  // Why the driver is not used; empty: it is. Lets mgpu-mps follow (release_marker.h).
+  std::string released();
+  // Calls on_fatal_ the first time.
+  void fail(const std::string& problem);
   Share held(const CardUuid& card) const;
   void on_cards_changed(const InventoryState& before, const InventoryState& now);
   void record_unhealthy_cards(const InventoryState& before, const InventoryState& now);
@@ -205,6 +208,8 @@ class Agent {
   PodResources pod_resources_;
   const PodProcesses pod_processes_;
   Inventory inventory_;
+  std::string logged_marker_problem_;  // used by the thread of the inventory alone
+  std::atomic<bool> failed_ = false;
   InjectionKind injection_ = InjectionKind::kCdi;  // once it is chosen
   std::unique_ptr<Injector> injector_;
   std::unique_ptr<AllocateHandler> allocate_handler_;

@@ -208,7 +208,7 @@ bool Agent::register_with_kubelet() {
   const Share held = held_on_unhealthy_cards(cards);
   if (kubelet_publishes_memory()) {
     if (auto fits = check_memory_list(offered(cards, held).memory.value()); !fits) {
-      on_fatal_(fits.error().message);
+      fail(fits.error().message);
       return false;
     }
   }

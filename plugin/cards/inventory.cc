@@ -151,6 +151,8 @@ void Inventory::read() {
     ++reads_;
   }
   if (now != before) hooks_.on_change(before, now);
+  const std::string restart = found || !released.empty() ? "" : source_->needs_restart();
+  if (!restart.empty() && hooks_.on_restart_needed) hooks_.on_restart_needed(restart);
 }
 
 }  // namespace mgpu::plugin

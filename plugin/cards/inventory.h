@@ -54,6 +54,9 @@ class Inventory {
     // Why the driver must not be used now, one sentence; empty: it is used. The source is not read
     // then, and no card is offered. Not set: it is always used.
     std::function<std::string()> released{};
+    // Called after a read that failed, where only a new process can use the cards again; with the
+    // reason, one sentence. Not set: it is not reported.
+    std::function<void(const std::string& why)> on_restart_needed{};
   };
 
   Inventory(std::unique_ptr<CardSource> source, Hooks hooks);

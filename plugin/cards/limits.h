@@ -32,6 +32,9 @@ inline constexpr int kGoodProbes = 3;
 inline constexpr int kNvmlReopenReads = 12;
 // The number doubles with each reopening up to this one, which is ten minutes of reads.
 inline constexpr int kNvmlReopenReadsMax = 120;
+// So many failures in a row to open an NVML of another version than the kernel module, after it was
+// open, need a new process.
+inline constexpr int kMismatchesMax = 3;
 // File names taken from a driver's library folder.
 inline constexpr std::size_t kDriverFilesMax = 256;
 // Files of the driver that were there are missing after so many reads in a row.

@@ -120,8 +120,8 @@ std::string advice_for(int code) {
     case kNoPermission:
       return "; may this process open /dev/nvidiactl?";
     case kVersionMismatch:
-      return "; the library and the kernel module are of different drivers: reload the module or "
-             "restart the node";
+      return "; the library and the kernel module are of different drivers: load the module of the "
+             "library's driver, or restart the node";
     case kLibraryNotFound:
       return "; a library that NVML needs is not there";
     case kGpuIsLost:

@@ -65,11 +65,14 @@ Result<void> Session::open() {
   if (!library) return library.error();
   library_ = *library;
   const Functions& f = library_->functions();
-  if (const int code = f.init(); code != kOk) {
+  const int code = f.init();
+  mismatches_ = code == kVersionMismatch ? mismatches_ + 1 : 0;
+  if (code != kOk) {
     const Error why = failed("nvmlInit_v2", code);
     library_.reset();
     return why;
   }
+  was_open_ = true;
   driver_version_ = system_text(f.driver_version);
   description_ = fmt::format("NVML {} (driver {})", or_unknown(system_text(f.nvml_version)),
                              or_unknown(driver_version_));
@@ -78,6 +81,15 @@ Result<void> Session::open() {
   open_events();
   log_info("NVML opened", {{"version", description_}, {"library", library_->name()}});
   return {};
+}
+
+// The loader may keep a library that was closed, and returns it for the same path although another
+// file has replaced it. A process that has never opened NVML has no such library.
+std::string Session::needs_restart() const {
+  if (!was_open_ || mismatches_ < kMismatchesMax) return {};
+  return "the driver was replaced since NVML was opened, and this process may still have the "
+         "library "
+         "of the earlier one; it ends so that a new process loads the library again";
 }
 
 void Session::close() {

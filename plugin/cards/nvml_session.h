@@ -37,6 +37,8 @@ class Session {
   std::optional<bool> wait_for_xids();
   void close();
 
+  // As CardSource::needs_restart().
+  std::string needs_restart() const;
   // "NVML 12.580.95.05 (driver 580.95.05)"
   const std::string& description() const { return description_; }
   // The card of the call that is running, empty if it is not about a card. Any thread.
@@ -87,6 +89,8 @@ class Session {
   std::string link_problem_;
   std::string driver_version_;  // "580.95.05"; empty: not known
   std::string description_ = "NVML (not loaded)";
+  bool was_open_ = false;
+  int mismatches_ = 0;  // of the versions of library and module, in a row
   std::size_t cards_at_open_ = 0;
   int incomplete_reads_ = 0;
   int reopen_after_ = kNvmlReopenReads;  // incomplete reads until the next reopening

@@ -33,14 +33,17 @@ class NvmlSource : public CardSource {
     struct Reading {
       std::optional<Result<FoundCards>> cards;
       std::string description;
+      std::string needs_restart;
     };
     const auto reading = std::make_shared<Reading>();
     const bool done = run([session = session_, reading] {
       reading->cards = session->read();
       reading->description = session->description();
+      reading->needs_restart = session->needs_restart();
     });
     if (!done) return cards_while_hanging();
     description_ = reading->description;
+    needs_restart_ = reading->needs_restart;
     if (*reading->cards) last_read_ = **reading->cards;
     return *std::move(reading->cards);
   }
@@ -73,6 +76,8 @@ class NvmlSource : public CardSource {
     run([session = session_] { session->close(); });
   }
 
+  std::string needs_restart() const override { return needs_restart_; }
+
   std::string description() const override { return description_; }
 
  private:
@@ -99,6 +104,7 @@ class NvmlSource : public CardSource {
   const std::shared_ptr<Session> session_;
   std::optional<FoundCards> last_read_;
   std::string description_ = session_->description();
+  std::string needs_restart_;
   bool hangs_ = false;
   DriverThread thread_;
 };

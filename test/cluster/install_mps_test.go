@@ -1,9 +1,11 @@
 package cluster
 
 import (
+	"fmt"
 	"os"
 	"path/filepath"
 	"slices"
+	"syscall"
 	"testing"
 
 	corev1 "k8s.io/api/core/v1"
@@ -91,5 +93,32 @@ func TestInstallUpgradeKeepsTheDaemonsOfMPS(t *testing.T) {
 		t.Errorf("the pods of MPS were %v, and are %v", daemons, now)
 	}
 	release.checkUntouched(t, before)
+	release.runLimited(t, "after")
+}
+
+func TestInstallReleaseOfTheDriverEndsTheDaemonsOfMPS(t *testing.T) {
+	release := installedWithMPS(t)
+	run := release.values["devicePlugin"].(map[string]any)["runDir"].(string)
+	daemons := func() int {
+		files, _ := filepath.Glob(filepath.Join(run, "mps", "*", "daemon"))
+		running := 0
+		for _, file := range files {
+			var pid int
+			text, _ := os.ReadFile(file)
+			if _, err := fmt.Sscan(string(text), &pid); err == nil && syscall.Kill(pid, 0) == nil {
+				running++
+			}
+		}
+		return running
+	}
+	if found := daemons(); found != 2 {
+		t.Fatalf("%d daemons of MPS run, want 2", found)
+	}
+	release.runOperations(t, "kubectl label node \"$NODE\" vke.volcengine.com/mgpu-release-driver=true")
+	waitFor(t, podRunningLimit, "the end of the daemons of MPS", func() (bool, string) {
+		return daemons() == 0, fmt.Sprint(daemons(), " daemons run")
+	})
+	release.runOperations(t, "kubectl label node \"$NODE\" vke.volcengine.com/mgpu-release-driver-")
+	release.waitOffered(t)
 	release.runLimited(t, "after")
 }

@@ -5,6 +5,7 @@
 #include <filesystem>
 #include <future>
 
+#include "plugin/cards/release_marker.h"
 #include "test/plugin/agent/agent_world.h"
 
 namespace mgpu::plugin {
@@ -19,6 +20,14 @@ using test::kCore;
 using test::kMemory;
 using testing::HasSubstr;
 using testing::SizeIs;
+
+class AgentReleaseTest : public AgentTest {
+ public:
+  void label_release(const std::string& value) {
+    api_.call(kube::Method::kPatch, "/api/v1/nodes/n1",
+              Json{{"metadata", {{"labels", {{test::contract().release, value}}}}}}.dump());
+  }
+};
 
 // --- start-up ------------------------------------------------------------------------------------
 
@@ -272,6 +281,36 @@ TEST_F(AgentTest, OffersWhatPodsHoldOfAnUnhealthyCardUntilTheyEnd) {
   api_.remove("a");
   EXPECT_TRUE(eventually([this] { return devices() == 100U; }));
   EXPECT_TRUE(eventually([this] { return capacity(kMemory) == "32510"; }));
+}
+
+TEST_F(AgentReleaseTest, MarksTheReleaseOfTheDriverWhileTheNodeHasTheLabel) {
+  start_ready();
+  label_release("true");
+  EXPECT_TRUE(eventually([this] { return is_release_marked(path("/run")); }));
+  label_release("false");
+  EXPECT_TRUE(eventually([this] { return !is_release_marked(path("/run")); }));
+}
+
+TEST_F(AgentReleaseTest, RemovesTheMarkOfAReleaseThatEndedWhileItDidNotRun) {
+  ASSERT_TRUE(mark_release(path("/run"), true));
+  start_ready();
+  EXPECT_TRUE(eventually([this] { return !is_release_marked(path("/run")); }));
+}
+
+TEST_F(AgentReleaseTest, MarksAReleaseThatLastsSinceBeforeItStarted) {
+  label_release("true");
+  start(settings());
+  EXPECT_TRUE(eventually([this] { return is_release_marked(path("/run")); }));
+}
+
+TEST_F(AgentReleaseTest, KeepsTheMarkOfAReleaseWhileItCannotReadTheNode) {
+  start_ready();
+  end();
+  ASSERT_TRUE(mark_release(path("/run"), true));
+  api_.cut_off(true);
+  start(settings());
+  EXPECT_TRUE(eventually([this] { return devices() > 0; }));
+  EXPECT_TRUE(is_release_marked(path("/run")));
 }
 
 TEST_F(AgentTest, RecordsAnEventForThePodsOfAnUnhealthyCard) {

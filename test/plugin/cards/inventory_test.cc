@@ -51,6 +51,10 @@ class InventoryTest : public testing::Test {
     const std::lock_guard lock(mutex_);
     released_ = why;
   }
+  std::string restart() const {
+    const std::lock_guard lock(mutex_);
+    return restart_;
+  }
   void hold(MiB memory) {
     const std::lock_guard lock(mutex_);
     held_ = memory;
@@ -71,6 +75,7 @@ class InventoryTest : public testing::Test {
   MiB held_;
   std::string problem_;   // of GPU-0
   std::string released_;  // why the driver is not used
+  std::string restart_;   // why a new process is needed
   std::vector<KnownCards> saved_;
   std::vector<std::string> changes_;
   test::ScriptedCards* cards_ = new test::ScriptedCards(found_cards(2));
@@ -107,6 +112,11 @@ class InventoryTest : public testing::Test {
                             [this] {
                               const std::lock_guard lock(mutex_);
                               return released_;
+                            },
+                        .on_restart_needed =
+                            [this](const std::string& why) {
+                              const std::lock_guard lock(mutex_);
+                              restart_ = why;
                             }}};
 };
 
@@ -300,6 +310,21 @@ TEST_F(InventoryTest, ReportsNothingAfterStop) {
   cards_->say(found_cards(4));
   inventory_.stop();
   EXPECT_EQ(changes(), before);
+}
+
+TEST_F(InventoryTest, ReportsThatANewProcessIsNeeded) {
+  start();
+  cards_->say_restart("the driver was replaced");
+  set_cards_and_wait(error("no cards"), [this] { return !restart().empty(); });
+  EXPECT_EQ(restart(), "the driver was replaced");
+}
+
+TEST_F(InventoryTest, NeedsNoNewProcessWhileTheDriverIsReleased) {
+  start();
+  cards_->say_restart("the driver was replaced");
+  set_released("it is replaced");
+  set_cards_and_wait(error("no cards"), [this] { return cards_->released() > 1; });
+  EXPECT_EQ(restart(), "");
 }
 
 }  // namespace

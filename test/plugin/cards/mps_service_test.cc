@@ -10,9 +10,12 @@
 #include <fstream>
 #include <string>
 #include <thread>
+#include <utility>
+#include <vector>
 
 #include "common/base/process.h"
 #include "plugin/cards/mps_process.h"
+#include "plugin/cards/release_marker.h"
 #include "test/plugin/cards/fake_driver.h"
 
 namespace mgpu::plugin {
@@ -37,14 +40,18 @@ class MpsService : public testing::Test {
                                  << ", model: V100, memoryMiB: 1000, devices: [/dev/null]}]\n";
     std::filesystem::rename(path + ".new", path);
   }
-  void start() {
-    const auto started = spawn(
-        {.path = std::filesystem::canonical(beside_the_test("../plugin/mgpu-mps")),
-         .arguments = {"--cards-file=" + folder_ + "/cards.yaml", "--run-dir=" + folder_,
-                       "--mps-control=" + beside_the_test("fake_mps_control"), "--log-level=off"},
-         .variables = {},
-         .in = STDIN_FILENO,
-         .out = STDERR_FILENO});
+  void start(std::vector<std::string> of_cards = {}) {
+    if (of_cards.empty()) of_cards = {"--cards-file=" + folder_ + "/cards.yaml"};
+    std::vector<std::string> arguments = {"--run-dir=" + folder_,
+                                          "--mps-control=" + beside_the_test("fake_mps_control"),
+                                          "--log-level=off"};
+    arguments.insert(arguments.end(), of_cards.begin(), of_cards.end());
+    const auto started =
+        spawn({.path = std::filesystem::canonical(beside_the_test("../plugin/mgpu-mps")),
+               .arguments = std::move(arguments),
+               .variables = {},
+               .in = STDIN_FILENO,
+               .out = STDERR_FILENO});
     ASSERT_TRUE(started) << started.error().message;
     service_ = *started;
   }
@@ -93,6 +100,57 @@ TEST_F(MpsService, FollowsTheCardsOfTheNode) {
   until([this] { return daemon_of("GPU-a").has_value(); });
   set_cards("GPU-b");
   until([this] { return daemon_of("GPU-b") && !daemon_of("GPU-a"); });
+  EXPECT_EQ(end_with(SIGTERM), 0);
+}
+
+TEST_F(MpsService, HasNoDaemonsWhileTheDriverIsReleased) {
+  start();
+  until([this] { return daemon_of("GPU-a").has_value(); });
+  ASSERT_TRUE(mark_release(folder_, true));
+  until([this] { return !daemon_of("GPU-a"); });
+  ASSERT_TRUE(mark_release(folder_, false));
+  until([this] { return daemon_of("GPU-a").has_value(); });
+  EXPECT_EQ(end_with(SIGTERM), 0);
+}
+
+TEST_F(MpsService, ClosesNvmlWhileTheDriverIsReleased) {
+  const FakeDriver driver;
+  driver.set_scenario("card GPU-a\n");
+  driver.add_cuda();
+  start({"--nvml-library=" + beside_the_test("fake_nvml.so"), "--node-root=" + driver.root()});
+  until([this] { return daemon_of("GPU-a").has_value(); });
+  ASSERT_TRUE(mark_release(folder_, true));
+  until([&] { return driver.log().ends_with("shutdown"); });
+  ASSERT_TRUE(mark_release(folder_, false));
+  until([&] { return driver.log().ends_with("register GPU-a"); });
+  EXPECT_EQ(end_with(SIGTERM), 0);
+}
+
+// The kernel module was replaced, and this process may still have the library of the earlier one.
+TEST_F(MpsService, EndsWhereOnlyANewProcessCanUseTheNewDriver) {
+  const FakeDriver driver;
+  driver.set_scenario("card GPU-a\n");
+  driver.add_cuda();
+  start({"--nvml-library=" + beside_the_test("fake_nvml.so"), "--node-root=" + driver.root()});
+  until([this] { return daemon_of("GPU-a").has_value(); });
+  ASSERT_TRUE(mark_release(folder_, true));
+  until([&] { return driver.log().ends_with("shutdown"); });
+  driver.set_scenario("card GPU-a\nfail nvmlInit_v2 18\n");
+  ASSERT_TRUE(mark_release(folder_, false));
+  int status = 0;
+  EXPECT_EQ(::waitpid(service_, &status, 0), service_);
+  service_ = 0;
+  EXPECT_TRUE(WIFEXITED(status));
+  EXPECT_EQ(WEXITSTATUS(status), 1);
+}
+
+TEST_F(MpsService, DoesNotReadTheFileThatMarksARelease) {
+  start();
+  until([this] { return daemon_of("GPU-a").has_value(); });
+  end_with(SIGKILL);
+  std::filesystem::create_symlink("/no/such/file", release_marker(folder_));
+  start();
+  until([this] { return !daemon_of("GPU-a"); });
   EXPECT_EQ(end_with(SIGTERM), 0);
 }
 

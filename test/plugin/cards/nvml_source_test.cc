@@ -247,6 +247,28 @@ TEST_F(NvmlSource, ReleasesTheDriverUntilTheNextRead) {
   EXPECT_EQ(read(), "GPU-a GPU-b");
 }
 
+TEST_F(NvmlSource, NeedsANewProcessAfterSeveralMismatchesOfAReplacedDriver) {
+  ASSERT_TRUE(source_->read());
+  source_->release();
+  set_scenario("fail nvmlInit_v2 18\n");
+  for (int i = 0; i < kMismatchesMax; ++i) {
+    EXPECT_EQ(source_->needs_restart(), "");
+    EXPECT_THAT(read(), HasSubstr("different drivers"));
+  }
+  EXPECT_THAT(source_->needs_restart(),
+              StartsWith("the driver was replaced since NVML was opened"));
+  set_scenario("");
+  EXPECT_EQ(read(), "GPU-a GPU-b");
+  EXPECT_EQ(source_->needs_restart(), "");
+}
+
+// Another process would find the same library.
+TEST_F(NvmlSource, NeedsNoNewProcessWhereNvmlWasNeverOpen) {
+  set_scenario("fail nvmlInit_v2 18\n");
+  for (int i = 0; i <= kMismatchesMax; ++i) EXPECT_THAT(read(), HasSubstr("different drivers"));
+  EXPECT_EQ(source_->needs_restart(), "");
+}
+
 TEST_F(NvmlSource, LeavesOutACardWithoutAUuid) {
   set_scenario("fail nvmlDeviceGetUUID 999 GPU-a\n");
   EXPECT_EQ(read(), "GPU-b");

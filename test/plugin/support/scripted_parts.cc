@@ -37,6 +37,16 @@ void ScriptedCards::say_use(std::vector<CardUse> use) {
   interrupt();
 }
 
+void ScriptedCards::say_restart(std::string why) {
+  const std::lock_guard lock(mutex_);
+  restart_ = std::move(why);
+}
+
+std::string ScriptedCards::needs_restart() const {
+  const std::lock_guard lock(mutex_);
+  return restart_;
+}
+
 std::size_t ScriptedCards::threads() const {
   const std::lock_guard lock(mutex_);
   return threads_.size();

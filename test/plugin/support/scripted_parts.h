@@ -34,6 +34,7 @@ class ScriptedCards final : public CardSource {
   // From the next look on, which comes at once.
   void say(Result<FoundCards> answer);
   void say_use(std::vector<CardUse> use);
+  void say_restart(std::string why);
   // On which it was asked so far: a source is asked by one at a time.
   std::size_t threads() const;
   int reads() const { return reads_; }
@@ -44,6 +45,7 @@ class ScriptedCards final : public CardSource {
   void wait_for_change(std::chrono::milliseconds timeout) override;
   void interrupt() override;
   void release() override { ++released_; }
+  std::string needs_restart() const override;
   std::string description() const override { return "scripted cards"; }
 
  private:
@@ -54,6 +56,7 @@ class ScriptedCards final : public CardSource {
   bool woken_now_ = false;  // protected by mutex_, as the next
   Result<FoundCards> answer_;
   std::vector<CardUse> use_;
+  std::string restart_;
   std::set<std::thread::id> threads_;
 };
 
