@@ -47,13 +47,14 @@ void make_mount_point(const std::string& at, const std::string& host_path) {
   if (!fs::exists(at)) std::ofstream(at, std::ios::app);
 }
 
-void mount_bind(const std::string& host_path, const std::string& at, bool read_only) {
+void mount_bind(const std::string& host_path, const std::string& at, bool read_only,
+                bool no_exec = false) {
   make_mount_point(at, host_path);
   if (::mount(host_path.c_str(), at.c_str(), nullptr, MS_BIND | MS_REC, nullptr) != 0) {
     fail("mount " + host_path + " on " + at);
   }
-  const unsigned long flags =
-      MS_REMOUNT | MS_BIND | MS_NOSUID | MS_NODEV | (read_only ? MS_RDONLY : 0);
+  const unsigned long flags = MS_REMOUNT | MS_BIND | MS_NOSUID | MS_NODEV |
+                              (read_only ? MS_RDONLY : 0) | (no_exec ? MS_NOEXEC : 0);
   if (::mount(nullptr, at.c_str(), nullptr, flags, nullptr) != 0) fail("mount again " + at);
 }
 
@@ -99,7 +100,7 @@ void fill_root(const Json& plan, const std::string& root) {
   }
   for (const Json& mount : plan.at("mounts")) {
     mount_bind(mount.at("host").get<std::string>(), root + mount.at("path").get<std::string>(),
-               mount.at("readOnly").get<bool>());
+               mount.at("readOnly").get<bool>(), mount.at("noExec").get<bool>());
   }
 }
 
@@ -179,7 +180,8 @@ Json plan_of(const Trial& trial, const Container& container) {
     for (const auto& mount : *mounts) {
       plan["mounts"].push_back({{"host", mount.host_path},
                                 {"path", mount.container_path},
-                                {"readOnly", mount.read_only}});
+                                {"readOnly", mount.read_only},
+                                {"noExec", mount.no_exec}});
     }
   }
   return plan;

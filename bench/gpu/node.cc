@@ -210,6 +210,7 @@ Container MpsOfCard::container(Share share, bool read_only,
   for (const auto& [name, value] : limits.environment) container.edits.environment[name] = value;
   for (plugin::Mount mount : limits.mounts) {
     mount.read_only = read_only;
+    mount.no_exec = true;
     container.edits.mounts.push_back(mount);
   }
   return container;

@@ -49,10 +49,12 @@ Json default_mounts() {
 }
 
 Json bind_mount(const plugin::Mount& mount) {
+  Json options = {mount.read_only ? "ro" : "rw", "nosuid", "nodev", "rbind"};
+  if (mount.no_exec) options.push_back("noexec");
   return {{"destination", mount.container_path},
           {"type", "bind"},
           {"source", mount.host_path},
-          {"options", {mount.read_only ? "ro" : "rw", "nosuid", "nodev", "rbind"}}};
+          {"options", std::move(options)}};
 }
 
 std::optional<Json> device(const plugin::DeviceNode& node) {

@@ -21,6 +21,9 @@ struct Mount {
   std::string host_path;
   std::string container_path;
   bool read_only = true;
+  // No program may run from it, and no library may be loaded. CDI only: the mounts of kubelet's
+  // device plugin API have no options.
+  bool no_exec = false;
   bool operator==(const Mount&) const = default;
 };
 

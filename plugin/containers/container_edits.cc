@@ -35,7 +35,10 @@ Result<Edits> edits_of(const Record& record, const Inventory& inventory, const M
   Edits limits = mps->edits(record);
   edits.environment.merge(limits.environment);
   edits.devices.insert(edits.devices.end(), limits.devices.begin(), limits.devices.end());
-  edits.mounts.insert(edits.mounts.end(), limits.mounts.begin(), limits.mounts.end());
+  for (Mount& mount : limits.mounts) {
+    mount.no_exec = true;  // it has sockets only
+    edits.mounts.push_back(std::move(mount));
+  }
   return edits;
 }
 

@@ -23,10 +23,12 @@ Json edits_json(const Edits& edits) {
         {{"path", node.path}, {"hostPath", node.host_path}, {"permissions", "rw"}});
   }
   for (const Mount& mount : edits.mounts) {
-    json["mounts"].push_back(
-        {{"hostPath", mount.host_path},
-         {"containerPath", mount.container_path},
-         {"options", {mount.read_only ? "ro" : "rw", "nosuid", "nodev", "rbind"}}});
+    Json options = {mount.read_only ? "ro" : "rw", "nosuid", "nodev"};
+    if (mount.no_exec) options.push_back("noexec");
+    options.push_back("rbind");
+    json["mounts"].push_back({{"hostPath", mount.host_path},
+                              {"containerPath", mount.container_path},
+                              {"options", std::move(options)}});
   }
   for (const Hook& hook : edits.hooks) {
     Json entry = {{"hookName", hook.name}, {"path", hook.path}};

@@ -5,6 +5,7 @@ import (
 	"os"
 	"path/filepath"
 	"slices"
+	"strings"
 	"syscall"
 	"testing"
 
@@ -53,11 +54,17 @@ func (w *NodeWorld) runLimited(t testing.TB, name string) *corev1.Pod {
 	t.Helper()
 	create(w.ctx, t, w.pod(name).share(30, 1024).runs())
 	pod := w.waitRunning(t, name)
-	environment := w.node.viewOf(t, pod, "c0").environment
+	view := w.node.viewOf(t, pod, "c0")
+	environment := view.environment
 	for variable, want := range map[string]string{"CUDA_MPS_PIPE_DIRECTORY": "/run/mgpu/mps",
 		"CUDA_MPS_ACTIVE_THREAD_PERCENTAGE": "30", "CUDA_MPS_PINNED_DEVICE_MEM_LIMIT": "0=1024M"} {
 		if got := environment[variable]; got != want {
 			t.Errorf("%s is %q, want %q", variable, got, want)
+		}
+	}
+	for _, option := range []string{"ro", "nosuid", "nodev", "noexec"} {
+		if options := view.mounts["/run/mgpu/mps"]; !slices.Contains(strings.Split(options, ","), option) {
+			t.Errorf("the pipe directory is mounted with %q, want %s", options, option)
 		}
 	}
 	return pod

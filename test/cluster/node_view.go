@@ -24,6 +24,7 @@ const (
 	lookAround = `for d in $(find /dev -type c -o -type b); do
 echo "DEVICE $d $(stat -c %t:%T $d) $( (: <$d) 2>&1)"; done
 env | sed 's/^/ENV /'
+while read -r _ _ _ _ at options _; do echo "MOUNT $at $options"; done </proc/self/mountinfo
 echo DONE
 `
 	stayUntilTold = `trap 'exit 0' TERM
@@ -43,6 +44,7 @@ type View struct {
 	devices     map[string]string // path to "major:minor"
 	forbidden   []string          // devices that the container may not open
 	environment map[string]string
+	mounts      map[string]string // path to options
 }
 
 func (v View) String() string {
@@ -110,7 +112,7 @@ func (n *Node) viewOf(t testing.TB, pod *corev1.Pod, container string) View {
 }
 
 func readView(text string) View {
-	view := View{devices: map[string]string{}, environment: map[string]string{}}
+	view := View{devices: map[string]string{}, environment: map[string]string{}, mounts: map[string]string{}}
 	for _, line := range strings.Split(text, "\n") {
 		kind, rest, _ := strings.Cut(line, " ")
 		switch kind {
@@ -119,6 +121,9 @@ func readView(text string) View {
 		case "ENV":
 			name, value, _ := strings.Cut(rest, "=")
 			view.environment[name] = value
+		case "MOUNT":
+			path, options, _ := strings.Cut(rest, " ")
+			view.mounts[path] = options
 		}
 	}
 	return view

@@ -53,6 +53,18 @@ TEST_F(ExclusiveAgentTest, TheCardOfAShareIsExclusiveUntilTheDriverIsReleased) {
   EXPECT_TRUE(becomes("GPU-1", "0"));
 }
 
+TEST_F(ExclusiveAgentTest, NoProgramRunsFromThePipeDirectory) {
+  start_ready(settings());
+  api_.create("a", {{"main", 30, 1'000, "1"}});
+  allocate("a", device_ids(30));
+  ASSERT_TRUE(eventually([this] { return pre_start(device_ids(30)) == "started"; }));
+  std::ifstream file(path("/cdi/vke.volcengine.com-mgpu.json"));
+  const Json mounts = Json::parse(file)["devices"][0]["containerEdits"]["mounts"];
+  ASSERT_EQ(mounts.size(), 1U);
+  EXPECT_EQ(mounts[0]["containerPath"], "/run/mgpu/mps");
+  EXPECT_EQ(mounts[0]["options"], Json({"ro", "nosuid", "nodev", "noexec", "rbind"}));
+}
+
 TEST_F(ExclusiveAgentTest, TheNodeSaysThatPartsOfSeveralCardsDoNotStart) {
   start_ready(settings());
   EXPECT_TRUE(eventually([this] { return published().profile.parts_of_one_card; }));

@@ -72,6 +72,16 @@ TEST(CdiInjector, WritesAValidSpec) {
   EXPECT_EQ(spec(folder), expected);
 }
 
+TEST(CdiInjector, AMountMayForbidToRunPrograms) {
+  const test::ScratchFolder folder;
+  const auto injector = cdi_injector(contract(), folder.path());
+  Edits of_mps;
+  of_mps.mounts = {{.host_path = "/run/a", .container_path = "/a", .no_exec = true}};
+  ASSERT_TRUE(injector->inject(record("c0", "aa").id, of_mps).value());
+  EXPECT_EQ(spec(folder)["devices"][0]["containerEdits"]["mounts"][0]["options"],
+            nlohmann::json({"ro", "nosuid", "nodev", "noexec", "rbind"}));
+}
+
 TEST(CdiInjector, WritesHooks) {
   const test::ScratchFolder folder;
   const auto injector = cdi_injector(contract(), folder.path());
