@@ -135,6 +135,36 @@ var layouts = []layout{
 		t.link("/lib", "usr/lib")
 		t.devices("")
 	}},
+	// The packages cuda-drivers of NVIDIA's CUDA repository for Ubuntu, as NVIDIA/ubuntu-packaging-nvidia-driver
+	// builds them.
+	{"cuda-deb", []string{"--driver-root=/"}, func(t *tree) {
+		t.libraries(debian, everything())
+		t.library(debian+"/vdpau", library{"libvdpau_nvidia.so.V", "libvdpau_nvidia.so.1", ""})
+		t.programs("/usr/bin", append(programs, "nvidia-xconfig"))
+		t.file("/usr/share/glvnd/egl_vendor.d/10_nvidia.json", 0o644)
+		t.file("/usr/share/vulkan/icd.d/nvidia_icd.json", 0o644)
+		t.file("/etc/OpenCL/vendors/nvidia.icd", 0o644)
+		t.firmware("/usr/lib/firmware")
+		t.link("/lib", "usr/lib")
+		t.devices("")
+		t.device("/dev/nvidia-modeset", 195, 254)
+		t.file("/run/nvidia-persistenced/socket", 0o666)
+		t.link("/var/run", "/run")
+	}},
+	// The packages nvidia-driver-cuda, nvidia-driver-cuda-libs and nvidia-driver-NVML of NVIDIA's CUDA repository for
+	// Red Hat's systems, as NVIDIA/yum-packaging-nvidia-driver builds them. Most links are in nvidia-driver-devel.
+	{"cuda-rpm", []string{"--driver-root=/"}, func(t *tree) {
+		t.libraries("/usr/lib64", withoutDevelopment(computeLibraries))
+		t.link("/usr/lib64/libcuda.so", "libcuda.so."+version)
+		t.link("/lib64", "usr/lib64")
+		t.programs("/usr/bin", programs)
+		t.file("/etc/OpenCL/vendors/nvidia.icd", 0o644)
+		t.firmware("/usr/lib/firmware")
+		t.link("/lib", "usr/lib")
+		t.devices("")
+		t.file("/run/nvidia-persistenced/socket", 0o666)
+		t.link("/var/run", "/run")
+	}},
 	{"gpu-operator", []string{"--driver-root=/run/nvidia/driver", "--dev-root=/run/nvidia/driver"}, func(t *tree) {
 		t.libraries("/run/nvidia/driver"+debian, everything())
 		t.programs("/run/nvidia/driver/usr/bin", programs)

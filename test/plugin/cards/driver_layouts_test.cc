@@ -196,9 +196,9 @@ TEST_P(DriverLayouts, ContainersGetTheListedVariable) {
   EXPECT_EQ(environment_of(Record{}).at("NVIDIA_VISIBLE_DEVICES"), "void");
 }
 
-const std::string kLayouts[] = {"runfile", "debian",       "ubuntu-server",
-                                "redhat",  "gpu-operator", "gpu-operator-redhat",
-                                "gke",     "bottlerocket", "talos"};
+const std::string kLayouts[] = {"runfile",  "debian",       "ubuntu-server", "redhat",
+                                "cuda-deb", "cuda-rpm",     "gpu-operator",  "gpu-operator-redhat",
+                                "gke",      "bottlerocket", "talos"};
 
 INSTANTIATE_TEST_SUITE_P(Recorded, DriverLayouts, testing::ValuesIn(kLayouts),
                          [](const auto& layout) {
