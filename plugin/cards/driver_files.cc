@@ -384,8 +384,10 @@ std::string libcuda_problem(const DriverPlace& place, const Edits& edits) {
                      version_of(libcuda->host_path), place.version);
 }
 
-bool exists_on_node(const std::string& node_root, const std::string& path) {
-  return path_in(node_root, path).has_value();
+std::optional<std::string> path_on_node(const std::string& node_root, const std::string& path) {
+  auto found = path_in(node_root, path);
+  if (found) *found = joined(node_root, *found);
+  return found;
 }
 
 std::optional<std::string> file_on_node(const std::string& node_root, const std::string& path) {

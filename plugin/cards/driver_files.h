@@ -58,8 +58,9 @@ std::string missing_for_cuda(const DriverPlace& place, const Edits& shared);
 // libcuda.so.1.
 std::string libcuda_problem(const DriverPlace& place, const Edits& edits);
 
-// Links on the node are followed within its root.
-bool exists_on_node(const std::string& node_root, const std::string& path);
+// The path for this process of a file or folder of the node. Links on the node are followed within
+// its root.
+std::optional<std::string> path_on_node(const std::string& node_root, const std::string& path);
 // The path for this process of a regular file of the node.
 std::optional<std::string> file_on_node(const std::string& node_root, const std::string& path);
 
