@@ -31,6 +31,12 @@ type TestProcess struct {
 	SMPercent int   `json:"smPercent"`
 }
 
+// TestMount is a mount of a cards file, which is read-only.
+type TestMount struct {
+	HostPath      string `json:"hostPath"`
+	ContainerPath string `json:"containerPath"`
+}
+
 type TestDevice struct {
 	Path     string `json:"path"`
 	HostPath string `json:"hostPath"`
@@ -79,7 +85,7 @@ func (p *DevicePlugin) writeCards(t testing.TB, cards []TestCard) {
 		cards[i].Devices = []TestDevice{{card.containerPath(), host}}
 	}
 	text, err := yaml.Marshal(map[string]any{
-		"cards": cards, "shared": map[string]any{"devices": []TestDevice{control}}})
+		"cards": cards, "shared": map[string]any{"devices": []TestDevice{control}, "mounts": append([]TestMount{}, p.mounts...)}})
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -2,6 +2,9 @@ package cluster
 
 import (
 	"encoding/json"
+	"fmt"
+	"os"
+	"slices"
 	"strings"
 	"testing"
 	"time"
@@ -105,7 +108,9 @@ func TestNodeWithCardsOfDifferentSizes(t *testing.T) {
 
 // Without CDI the container has no environment of the cards, but the same device nodes.
 func TestNodeInjectsDeviceNodesWhereThereIsNoCDI(t *testing.T) {
-	world := newNodeWorld(t, v100s(3), "--injection", "device-nodes")
+	world := nodeWorldOn(t, v100s(3), "--injection", "device-nodes")
+	world.plugin.shareLibrary(t)
+	world.plugin.startAgain(t)
 	world.createBound(t, world.pod("share").share(30, 4000), "1")
 	world.createBound(t, world.pod("cards").initShare(20, 1000).wholeCards(2), "2", "0,2")
 	for _, name := range []string{"share", "cards"} {
@@ -117,6 +122,7 @@ func TestNodeInjectsDeviceNodesWhereThereIsNoCDI(t *testing.T) {
 					t.Errorf("%s of %s: %s", request.container, name, difference)
 				}
 			}
+			checkLibrary(t, name, view)
 		}
 	}
 	world.node.killContainer(t, world.waitRunning(t, "share"), "c0")
@@ -124,4 +130,48 @@ func TestNodeInjectsDeviceNodesWhereThereIsNoCDI(t *testing.T) {
 	if again.devices["/dev/nvidia1"] != world.plugin.numberOf(1) || len(again.devices) != 2 {
 		t.Errorf("sees %v after a restart", again.devices)
 	}
+	checkLibrary(t, "share", again)
+}
+
+const sharedLibrary = "/usr/lib/libcuda.so.1"
+
+// shareLibrary gives every container with cards a library of the driver.
+func (p *DevicePlugin) shareLibrary(t testing.TB) {
+	t.Helper()
+	library := p.path("libcuda.so.1")
+	if err := os.WriteFile(library, []byte("a library"), 0o644); err != nil {
+		t.Fatal(err)
+	}
+	p.mounts = []TestMount{{HostPath: library, ContainerPath: sharedLibrary}}
+	p.writeCards(t, p.cards)
+}
+
+func checkLibrary(t testing.TB, name string, view View) {
+	t.Helper()
+	if options := strings.Split(view.mounts[sharedLibrary], ","); !slices.Contains(options, "ro") {
+		t.Errorf("%s sees the mounts %v, want %s read-only", name, view.mounts, sharedLibrary)
+	}
+}
+
+// The runtime has CDI now, and kubelet restarts a container with what Allocate returned before.
+func TestNodeInjectionChangesWhileAContainerHasItsCard(t *testing.T) {
+	world := nodeWorldOn(t, v100s(2), "--injection", "device-nodes")
+	world.plugin.shareLibrary(t)
+	world.plugin.startAgain(t)
+	world.createBound(t, world.pod("before").share(30, 4000), "1")
+	pod := world.waitRunning(t, "before")
+	first := world.node.viewOf(t, pod, "c0")
+	world.plugin.kill()
+	world.plugin.flags = []string{"--injection", "cdi"}
+	world.plugin.startAgain(t)
+	world.checkSame(t, []*corev1.Pod{pod})
+	world.node.killContainer(t, pod, "c0")
+	second := world.node.viewOf(t, world.waitRestarted(t, "before", 1), "c0")
+	if fmt.Sprint(second.devices) != fmt.Sprint(first.devices) ||
+		second.environment["MGPU_ALLOCATION"] != first.environment["MGPU_ALLOCATION"] {
+		t.Errorf("saw %v, and after its restart %v", first, second)
+	}
+	checkLibrary(t, "before", second)
+	world.createBound(t, world.pod("after").share(30, 4000), "1")
+	world.checkViews(t, "after")
 }

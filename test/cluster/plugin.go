@@ -22,6 +22,7 @@ type DevicePlugin struct {
 	flags   []string // in addition to those of every test
 	binary  string   // empty: that of MGPU_DEVICE_PLUGIN_BINARY
 	cards   []TestCard
+	mounts  []TestMount // of every container with cards
 	process *Process
 	started time.Time
 }
