@@ -4,9 +4,15 @@
 
 #include <filesystem>
 #include <future>
+#include <memory>
+#include <mutex>
+#include <string>
+#include <utility>
+#include <vector>
 
 #include "plugin/cards/release_marker.h"
 #include "test/plugin/agent/agent_world.h"
+#include "test/plugin/support/scripted_parts.h"
 
 namespace mgpu::plugin {
 namespace {
@@ -311,6 +317,28 @@ TEST_F(AgentReleaseTest, KeepsTheMarkOfAReleaseWhileItCannotReadTheNode) {
   start(settings());
   EXPECT_TRUE(eventually([this] { return devices() > 0; }));
   EXPECT_TRUE(is_release_marked(path("/run")));
+}
+
+TEST_F(AgentReleaseTest, EndsOnceWhereOnlyANewProcessCanUseTheDriver) {
+  auto cards = std::make_unique<test::ScriptedCards>(test::found_cards(1));
+  test::ScriptedCards& source = *cards;
+  std::mutex mutex;
+  std::vector<std::string> problems;
+  auto started =
+      Agent::start(settings(), std::move(cards), api_.transport(), [&](const std::string& problem) {
+        const std::lock_guard lock(mutex);
+        problems.push_back(problem);
+      });
+  ASSERT_TRUE(started) << started.error().message;
+  source.say_restart("the driver was replaced");
+  source.say(error("no cards"));
+  const int reads = source.reads();
+  EXPECT_TRUE(eventually([&] {
+    source.interrupt();
+    return source.reads() > reads + 2;
+  }));
+  started->reset();
+  EXPECT_THAT(problems, testing::ElementsAre("the driver was replaced"));
 }
 
 TEST_F(AgentTest, RecordsAnEventForThePodsOfAnUnhealthyCard) {
