@@ -3,6 +3,7 @@ package cluster
 import (
 	"os"
 	"path/filepath"
+	"regexp"
 	"slices"
 	"strings"
 	"testing"
@@ -122,6 +123,9 @@ func TestSkewChartUpgradeWithReusedValuesKeepsLimits(t *testing.T) {
 	release.checkUntouched(t, limited)
 }
 
+// flagsWithoutValue finds flags of the programs that have no value.
+var flagsWithoutValue = regexp.MustCompile(`(?m)^\s*- "?--[a-z0-9-]+="?$`)
+
 // The values of --reuse-values are those that the previous chart had, also its defaults.
 func TestSkewChartRendersWithTheValuesOfThePreviousVersion(t *testing.T) {
 	previous := builtVersion(t, "previous-chart", "MGPU_PREVIOUS_CHART_FOLDER")
@@ -146,8 +150,12 @@ func TestSkewChartRendersWithTheValuesOfThePreviousVersion(t *testing.T) {
 		{"--set", "metrics.prometheusRule.enabled=true,metrics.dashboard.enabled=true"},
 		{"--set", "profiles[0].name=a,profiles[0].isolation=mps"},
 	} {
-		if _, err := renderChartAt(t, chart, flags...); err != nil {
+		text, err := renderChartAt(t, chart, flags...)
+		if err != nil {
 			t.Errorf("%v: %v", flags, err)
+		}
+		for _, flag := range flagsWithoutValue.FindAllString(text, -1) {
+			t.Errorf("%v: the chart has %s, want a value, or no flag", flags, flag)
 		}
 	}
 }

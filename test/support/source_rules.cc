@@ -173,6 +173,7 @@ const Paths kValueHeaders = {
     "extender/kubectl/limits.h",
     "common/base/text.h",
     "common/base/query_text.h",
+    "common/base/rfc3339.h",
     "common/base/executor.h",
     "common/http/address.h",
     "common/kube/objects.h",
