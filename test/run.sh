@@ -179,7 +179,7 @@ run_programs() { # preset, programs
   for program in "$@"; do
     # The tests of the tree read all files.
     [[ -z $files || $program == */tree_test ]] ||
-      inputs[$program]="$files $machine $(stat -c '%s %.9Y' "$program")"
+      inputs[$program]="$files $machine $(inputs_of_program "$preset" "$(basename "$program")")"
     has_passed "$preset/$(basename "$program")" "${inputs[$program]-}" || programs+=("$program")
   done
   [[ ${#programs[@]} -eq $# ]] || say "$(($# - ${#programs[@]})) of $# programs have passed before"
@@ -829,6 +829,7 @@ for stage in "${stages[@]}"; do
 done
 
 step "install" bash deploy/install.sh || { echo "0 passed, 1 failed" && exit 1; }
+machine=$(hash_of_machine)
 if [[ " ${stages[*]} " =~ \ (cluster|web|node|install|node-slow|old-kubelets|skew|bench|throughput|failover|web-scale|soak)\  ]]; then
   download_go_modules >/dev/null 2>&1 </dev/null &
   downloads=$!

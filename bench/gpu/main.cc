@@ -88,7 +88,6 @@ void add_flags(mgpu::Options& options, Flags& flags) {
                    trial.driver_root);
   options.add_text("mps-control", "NVIDIA's MPS control program", trial.mps_control);
   options.add_text("nvidia-smi", "NVIDIA's nvidia-smi", trial.nvidia_smi);
-  options.add_text("modprobe", "NVIDIA's nvidia-modprobe", trial.modprobe);
   options.add_text("stand-ins", "for tests without a GPU: a folder that all containers get",
                    trial.stand_ins);
   options.add_text("runc", "the runtime of the containers of runc; empty = the one in the folder",

@@ -28,7 +28,6 @@ struct Trial {
   std::string mps_control = "nvidia-cuda-mps-control";
   std::string nvidia_smi = "nvidia-smi";
   std::string runc;  // an absolute path, or a name in $PATH
-  std::string modprobe = "nvidia-modprobe";
   // A folder that every container gets, together with the variables MGPU_FAKE_*, so that stand-ins
   // for the driver work there. Empty on a machine with a GPU.
   std::string stand_ins;

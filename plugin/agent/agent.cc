@@ -183,6 +183,10 @@ std::string Agent::released() {
       log_error("mgpu-mps does not see the release of the driver", {{"problem", problem}});
     }
   }
+  if (!publisher_.labels() && is_release_marked(settings_.run_folder)) {
+    return "the driver was released before this process started, and the labels of the node have "
+           "not been read yet";
+  }
   if (!publisher_.release_requested()) return {};
   return "the node has the label " + settings_.contract.release + "=true";
 }

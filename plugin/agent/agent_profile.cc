@@ -30,7 +30,8 @@ Share least_share(IsolationMode chosen, const std::vector<CardFacts>& cards) {
   // The context of a CUDA program takes 300 to 600 MiB of it.
   constexpr MiB kMemory{1024};
   Share least;
-  const bool mps = chosen == IsolationMode::kMps;
+  // Until the node has chosen, what MPS cannot limit is not placed.
+  const bool mps = chosen == IsolationMode::kMps || chosen == IsolationMode::kAuto;
   if (mps || chosen == IsolationMode::kDriver) least.memory = kMemory;
   for (const CardFacts& card : cards) {
     if (!mps) break;

@@ -93,9 +93,12 @@ class Isolation {
   // Checks that MPS can limit a container that is about to start, and sets the compute modes of its
   // cards. Errors: it must not start; one sentence. Blocks while the driver does. Any thread.
   Result<void> before_start(const Record& record);
-  // Whether containers with parts of several cards do not start. Any thread.
+  // Whether containers with parts of several cards do not start, or may not as long as nothing is
+  // chosen. Any thread.
   bool parts_of_one_card() const {
-    return chosen_ == IsolationMode::kMps && !settings_.mps_parts_without_limits;
+    const IsolationMode mode = chosen_;
+    const bool may_be_mps = mode == IsolationMode::kMps || mode == IsolationMode::kAuto;
+    return may_be_mps && !settings_.mps_parts_without_limits;
   }
   // Corrects the compute modes of cards, again and again. `found`: as last read. Blocks while the
   // driver does. One thread.

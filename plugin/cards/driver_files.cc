@@ -79,10 +79,6 @@ constexpr std::string_view kNvml = "libnvidia-ml.so.1";
 constexpr std::string_view kLibcuda = "libcuda.so.1";
 constexpr std::string_view kUvm = "nvidia-uvm";
 
-std::string joined(const std::string& root, std::string_view path) {
-  return (root == "/" ? "" : root) + std::string(path);
-}
-
 // What this process sees as the root of the driver's file system.
 std::string seen_root(const DriverPlace& place) {
   return joined(place.node_root, place.driver_root == "/" ? "" : place.driver_root);
@@ -346,20 +342,25 @@ Result<void> link_in_dev_char(const DriverPlace& place, const std::vector<Device
   return {};
 }
 
+std::optional<unsigned> uvm_major(const std::string& node_root) {
+  std::ifstream devices(joined(node_root, "/proc/devices"));
+  for (std::string line; std::getline(devices, line);) {
+    std::istringstream words(line);
+    unsigned number = 0;
+    std::string name;
+    if (words >> number >> name && name == kUvm) return number;
+  }
+  return std::nullopt;
+}
+
 // A node may have the device of a module that was unloaded, or loaded again with another number.
 bool has_uvm(const DriverPlace& place) {
   const DeviceNode node = device_node(place, "/dev/" + std::string(kUvm));
   struct stat device {};
   if (stat(joined(place.node_root, node.host_path).c_str(), &device) != 0) return false;
-  std::ifstream devices(joined(place.node_root, "/proc/devices"));
-  if (!devices || !S_ISCHR(device.st_mode)) return true;
-  for (std::string line; std::getline(devices, line);) {
-    std::istringstream words(line);
-    unsigned number = 0;
-    std::string name;
-    if (words >> number >> name && name == kUvm) return number == major(device.st_rdev);
-  }
-  return false;
+  const bool readable = std::ifstream(joined(place.node_root, "/proc/devices")).good();
+  if (!readable || !S_ISCHR(device.st_mode)) return true;
+  return uvm_major(place.node_root) == major(device.st_rdev);
 }
 
 std::string missing_for_cuda(const DriverPlace& place, const Edits& shared) {
@@ -382,6 +383,10 @@ std::string libcuda_problem(const DriverPlace& place, const Edits& edits) {
   if (!is_of_another_driver(place, libcuda->host_path)) return {};
   return fmt::format("{} is of driver {}, the kernel module of {}", kLibcuda,
                      version_of(libcuda->host_path), place.version);
+}
+
+std::string joined(const std::string& root, std::string_view path) {
+  return (root == "/" ? "" : root) + std::string(path);
 }
 
 std::optional<std::string> path_on_node(const std::string& node_root, const std::string& path) {

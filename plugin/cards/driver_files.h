@@ -29,6 +29,8 @@ std::string driver_root_of(std::string_view nvml_library);
 
 // Whether the node has /dev/nvidia-uvm, and the kernel module that it belongs to.
 bool has_uvm(const DriverPlace& place);
+// The major number of nvidia-uvm in /proc/devices. None if the module is not loaded.
+std::optional<unsigned> uvm_major(const std::string& node_root);
 
 // The node with this path, in /dev of the node or, if it is not there, of the driver's root.
 DeviceNode device_node(const DriverPlace& place, const std::string& path);
@@ -58,6 +60,8 @@ std::string missing_for_cuda(const DriverPlace& place, const Edits& shared);
 // libcuda.so.1.
 std::string libcuda_problem(const DriverPlace& place, const Edits& edits);
 
+// The path for this process of this path of the node. Links are not followed.
+std::string joined(const std::string& node_root, std::string_view path);
 // The path for this process of a file or folder of the node. Links on the node are followed within
 // its root.
 std::optional<std::string> path_on_node(const std::string& node_root, const std::string& path);

@@ -29,6 +29,7 @@
 #include <system_error>
 #include <utility>
 
+#include "common/base/files.h"
 #include "common/base/log.h"
 #include "plugin/cards/limits.h"
 
@@ -83,13 +84,21 @@ Result<void> Session::open() {
   return {};
 }
 
+// Whether the kernel module is the one that NVML was opened with.
+bool Session::has_same_module() const {
+  constexpr std::size_t kBytesMax = std::size_t{4} << 10;
+  const auto text = read_file(joined(options_.node_root, "/proc/driver/nvidia/version"), kBytesMax,
+                              "version of the driver");
+  return text && !driver_version_.empty() && text->find(driver_version_) != text->npos;
+}
+
 // The loader may keep a library that was closed, and returns it for the same path although another
-// file has replaced it. A process that has never opened NVML has no such library.
+// file has replaced it. A process that has never opened NVML has no such library, and where only
+// the files were replaced, a new process would find the same mismatch.
 std::string Session::needs_restart() const {
-  if (!was_open_ || mismatches_ < kMismatchesMax) return {};
+  if (!was_open_ || mismatches_ < kMismatchesMax || has_same_module()) return {};
   return "the driver was replaced since NVML was opened, and this process may still have the "
-         "library "
-         "of the earlier one; it ends so that a new process loads the library again";
+         "library of the earlier one; it ends so that a new process loads the library again";
 }
 
 void Session::close() {

@@ -58,6 +58,7 @@ class Session {
   Result<void> open();
   Error failed(const char* function, int code) const;
   std::size_t cards_in_proc() const;
+  bool has_same_module() const;
   DriverPlace place() const;
   void read_files();
   std::optional<Edits> read_toolkit_spec(const DriverPlace& at, const Edits& own);

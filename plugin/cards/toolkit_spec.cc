@@ -209,10 +209,9 @@ ToolkitSpecs::OtherFile ToolkitSpecs::look(const std::string& file) const {
   return found;
 }
 
-void ToolkitSpecs::add_specs(const DriverPlace& place, const std::string& folder,
-                             std::vector<std::string>& specs,
-                             std::map<std::string, OtherFile>& others) const {
-  for (const char* const name : kToolkitNames) specs.push_back(folder + "/" + name);
+void ToolkitSpecs::add_others(const DriverPlace& place, const std::string& folder,
+                              std::vector<std::string>& specs,
+                              std::map<std::string, OtherFile>& others) {
   const auto seen = path_on_node(place.node_root, folder);
   if (!seen) return;
   std::set<std::string> names;
@@ -220,7 +219,12 @@ void ToolkitSpecs::add_specs(const DriverPlace& place, const std::string& folder
   for (std::filesystem::directory_iterator at(*seen, failed), end; !failed && at != end;
        at.increment(failed)) {
     if (is_other_name(at->path())) names.insert(at->path().filename());
-    if (names.size() > kToolkitFilesMax) return;
+    if (names.size() <= kToolkitFilesMax) continue;
+    if (!std::exchange(logged_too_many_, true)) {
+      log_warn("CDI specs of unusual names are not used: there are too many files",
+               {{"folder", folder}, {"files_max", fmt::to_string(kToolkitFilesMax)}});
+    }
+    return;
   }
   for (const std::string& name : names) {
     const auto file = file_on_node(place.node_root, folder + "/" + name);
@@ -234,7 +238,10 @@ void ToolkitSpecs::add_specs(const DriverPlace& place, const std::string& folder
 std::optional<Edits> ToolkitSpecs::find(const DriverPlace& place) {
   std::vector<std::string> paths;
   std::map<std::string, OtherFile> others;
-  for (const char* const folder : kCdiFolders) add_specs(place, folder, paths, others);
+  for (const std::string folder : kCdiFolders) {
+    for (const char* const name : kToolkitNames) paths.push_back(folder + "/" + name);
+  }
+  for (const char* const folder : kCdiFolders) add_others(place, folder, paths, others);
   others_ = std::move(others);
   std::erase_if(specs_, [&](const auto& spec) {
     return std::ranges::find(paths, spec.first) == paths.end();

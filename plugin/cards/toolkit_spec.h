@@ -29,8 +29,8 @@ std::string why_not_usable(const DriverPlace& place, const Edits& edits);
 // The specs of one node. Not thread-safe.
 class ToolkitSpecs {
  public:
-  // The edits of nvidia.yaml or nvidia.json in /var/run/cdi, or of the first other spec of that
-  // kind, by name, else in /etc/cdi, of the node. None: no spec can be used. The log says which one
+  // The edits of nvidia.yaml or nvidia.json in /var/run/cdi or /etc/cdi of the node, else of the
+  // first other spec of that kind there, by name. None: no spec can be used. The log says which one
   // is used, and why another one is not, each time that this changes.
   std::optional<Edits> find(const DriverPlace& place);
 
@@ -48,13 +48,14 @@ class ToolkitSpecs {
   };
   Spec* read(const DriverPlace& place, const std::string& path);
   OtherFile look(const std::string& file) const;
-  // Adds the paths of specs in this folder, in the order in which they are used.
-  void add_specs(const DriverPlace& place, const std::string& folder,
-                 std::vector<std::string>& specs, std::map<std::string, OtherFile>& others) const;
+  // Adds the paths of the specs of other names in this folder, in the order in which they are used.
+  void add_others(const DriverPlace& place, const std::string& folder,
+                  std::vector<std::string>& specs, std::map<std::string, OtherFile>& others);
   static void say(const std::string& path, Spec& spec, const std::string& problem);
 
   std::map<std::string, Spec> specs_;        // by path on the node
   std::map<std::string, OtherFile> others_;  // by path for this process
+  bool logged_too_many_ = false;
 };
 
 }  // namespace mgpu::plugin

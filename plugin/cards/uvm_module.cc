@@ -8,9 +8,6 @@
 #include <array>
 #include <cerrno>
 #include <cstring>
-#include <fstream>
-#include <optional>
-#include <sstream>
 #include <string_view>
 #include <utility>
 #include <vector>
@@ -30,10 +27,6 @@ constexpr std::array<std::string_view, 7> kSystemFolders = {
     "/usr/local/sbin",           "/usr/local/bin", "/usr/sbin", "/usr/bin", "/sbin", "/bin",
     "/run/current-system/sw/bin"};
 
-std::string path_on_host(const std::string& node_root, std::string_view path) {
-  return (node_root == "/" ? "" : node_root) + std::string(path);
-}
-
 Result<void> run_on_node(const std::string& node_root, const std::string& name,
                          std::vector<std::string> arguments) {
   for (const std::string_view folder : kSystemFolders) {
@@ -50,18 +43,6 @@ Result<void> run_on_node(const std::string& node_root, const std::string& name,
     return error(fmt::format("{}: {}", name, output.error().message));
   }
   return error(fmt::format("the node has no program {}", name));
-}
-
-// None if the module is not loaded.
-std::optional<unsigned> major_of_uvm(const std::string& node_root) {
-  std::ifstream devices(path_on_host(node_root, "/proc/devices"));
-  for (std::string line; std::getline(devices, line);) {
-    std::istringstream words(line);
-    unsigned number = 0;
-    std::string name;
-    if (words >> number >> name && name == kModule) return number;
-  }
-  return std::nullopt;
 }
 
 Result<void> make_device(const std::string& path, dev_t number) {
@@ -85,14 +66,14 @@ Result<void> load_uvm(const DriverPlace& place, const std::string& modprobe) {
   const auto by_nvidia = run_on_node(place.node_root, modprobe, {"-u", "-c=0"});
   if (has_uvm(place)) return {};
   std::string problem = by_nvidia ? modprobe + " made no device" : by_nvidia.error().message;
-  if (!major_of_uvm(place.node_root)) {
+  if (!uvm_major(place.node_root)) {
     const auto loaded = run_on_node(place.node_root, "modprobe", {std::string(kModule)});
     if (!loaded) problem += "; " + loaded.error().message;
   }
-  const auto number = major_of_uvm(place.node_root);
+  const auto number = uvm_major(place.node_root);
   if (!number) return error(problem);
   for (const auto& [path, minor] : kMinors) {
-    const auto made = make_device(path_on_host(place.node_root, path), makedev(*number, minor));
+    const auto made = make_device(joined(place.node_root, path), makedev(*number, minor));
     if (!made) return made;
   }
   return {};

@@ -101,7 +101,6 @@ Result<void> check_device_files(const Trial& trial, Findings& findings) {
   // As the device plugin reads the cards of a node: it loads the kernel module, and makes links.
   auto options = nvml_options(trial);
   options.prepare_node = true;
-  options.modprobe = trial.modprobe;
   if (const auto read = plugin::nvml_source(options)->read(); !read) return read.error();
   findings.fact("device files after the device plugin has read the cards", device_files(trial));
   const bool has_uvm = fs::exists(path_on_node(trial, "/dev/nvidia-uvm"));

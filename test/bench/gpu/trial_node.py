@@ -37,8 +37,6 @@ class Node:
         (self.root / "dev").mkdir()
         for name in ("nvidia0", "nvidiactl", "nvidia-uvm", "nvidia-uvm-tools"):
             os.mknod(self.root / "dev" / name, 0o020666, os.makedev(1, 3))
-        self.modprobe = self.path / "nvidia-modprobe"
-        self.set_program(self.modprobe, f"cp -a {self.root}/dev/nvidiactl {self.root}/dev/nvidia-uvm")
         (self.root / "proc/driver/nvidia/gpus/0000:01:00.0").mkdir(parents=True)
         (self.root / "proc/devices").write_text("Character devices:\n195 nvidia\n510 nvidia-uvm\n")
         (self.root / "sys/fs/cgroup").mkdir(parents=True)
@@ -69,6 +67,14 @@ class Node:
             f"card {CARD} minor=0 memory=143771 action=0 {card}\nv1_lists\n"
             f"opens {self.root}/dev/nvidiactl\n{more}\n"
         )
+
+    def unload_uvm(self):
+        (self.root / "dev/nvidia-uvm").unlink()
+        (self.root / "proc/devices").write_text("Character devices:\n195 nvidia\n")
+
+    def add_modprobe(self):
+        (self.root / "usr/sbin").mkdir()
+        shutil.copy(Node.stand_ins / "fake_modprobe", self.root / "usr/sbin/modprobe")
 
     @staticmethod
     def set_program(path, script):
@@ -113,7 +119,6 @@ class Node:
             *("--node-root", str(self.root)),
             *("--mps-control", str(Node.stand_ins / control)),
             *("--nvidia-smi", str(Node.stand_ins / "fake_nvidia_smi")),
-            *("--modprobe", str(self.modprobe)),
             *("--stand-ins", str(self.path)),
             *("--output", str(self.results)),
             *("--measure", "100ms"),

@@ -237,15 +237,16 @@ class FaultTest(TrialTest):
         self.expect(run, memory="passed")
 
     def test_a_module_that_the_device_plugin_loads(self):
-        (self.node.root / "dev/nvidia-uvm").unlink()
+        self.node.unload_uvm()
+        self.node.add_modprobe()
         run = self.node.run_only("device-files")
         self.expect(run, device_files="passed")
+        self.assertIn("511 nvidia-uvm", (self.node.root / "proc/devices").read_text())
         before = run.fact("device-files", "device files after NVML was opened")
         self.assertNotIn("nvidia-uvm", before)
 
     def test_a_module_that_cannot_be_loaded(self):
-        (self.node.root / "dev/nvidia-uvm").unlink()
-        self.node.set_program(self.node.modprobe, "exit 1")
+        self.node.unload_uvm()
         run = self.node.run_only("device-files")
         self.expect(run, device_files="FAILED")
 

@@ -263,6 +263,21 @@ TEST_F(NvmlSource, NeedsANewProcessAfterSeveralMismatchesOfAReplacedDriver) {
 }
 
 // Another process would find the same library.
+TEST_F(NvmlSource, NeedsNoNewProcessWhereOnlyTheFilesOfTheDriverWereReplaced) {
+  node_.add_file("/proc/driver/nvidia/version",
+                 "NVRM version: NVIDIA UNIX x86_64 Kernel Module  580.95.05  Tue Sep 23\n");
+  ASSERT_TRUE(source_->read());
+  source_->release();
+  set_scenario("fail nvmlInit_v2 18\n");
+  for (int i = 0; i <= kMismatchesMax; ++i) EXPECT_THAT(read(), HasSubstr("different drivers"));
+  EXPECT_EQ(source_->needs_restart(), "");
+  node_.add_file("/proc/driver/nvidia/version",
+                 "NVRM version: NVIDIA UNIX x86_64 Kernel Module  590.48.01  Tue Sep 23\n");
+  EXPECT_THAT(read(), HasSubstr("different drivers"));
+  EXPECT_NE(source_->needs_restart(), "");
+}
+
+// Another process would find the same library.
 TEST_F(NvmlSource, NeedsNoNewProcessWhereNvmlWasNeverOpen) {
   set_scenario("fail nvmlInit_v2 18\n");
   for (int i = 0; i <= kMismatchesMax; ++i) EXPECT_THAT(read(), HasSubstr("different drivers"));

@@ -257,20 +257,30 @@ TEST(ToolkitSpecs, OtherNamesAndKindsAreSkippedSilently) {
   EXPECT_EQ(specs.find(spec_place(node)), std::nullopt);
 }
 
+// A spec that somebody has made for other programs does not replace that of NVIDIA's toolkit.
+TEST(ToolkitSpecs, OfOtherNamesComeAfterThoseOfTheToolkit) {
+  FakeDriver node;
+  with_spec(node);
+  std::filesystem::rename(node.root() + kSpecFile, node.root() + "/var/run/cdi/a.yaml");
+  node.add_file("/etc/cdi/nvidia.yaml", kSmall);
+  ToolkitSpecs specs;
+  EXPECT_THAT(logged(specs, spec_place(node)), HasSubstr("spec=/etc/cdi/nvidia.yaml"));
+}
+
 TEST(ToolkitSpecs, OfOtherNamesAreBoundedInNumber) {
   FakeDriver node;
   with_spec(node);
   std::filesystem::remove(node.root() + kSpecFile);
   const std::string other = changed("nvidia.com/gpu", "a.b/c");
   for (std::size_t i = 0; i < kToolkitFilesMax; ++i) {
-    node.add_file("/etc/cdi/" + std::to_string(1000 + i) + ".yaml", other);
+    node.add_file("/etc/cdi/" + std::to_string(10'000 + i) + ".yaml", other);
   }
   ToolkitSpecs specs;
   EXPECT_EQ(specs.find(spec_place(node)), std::nullopt);
-  std::filesystem::remove(node.root() + "/etc/cdi/1000.yaml");
-  node.add_file("/etc/cdi/2000.yaml", kSmall);
+  std::filesystem::remove(node.root() + "/etc/cdi/10000.yaml");
+  node.add_file("/etc/cdi/20000.yaml", kSmall);
   EXPECT_NE(specs.find(spec_place(node)), std::nullopt);
-  node.add_file("/etc/cdi/1000.yaml", other);
+  node.add_file("/etc/cdi/10000.yaml", other);
   EXPECT_EQ(specs.find(spec_place(node)), std::nullopt) << "one more than are looked at";
 }
 
