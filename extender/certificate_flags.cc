@@ -29,7 +29,8 @@ void add_certificate_flags(Options& options, std::string& secret, std::string& n
                    names);
   options.add_flag("metrics-tls-from-secret",
                    "Serve HTTPS at --metrics-bind-address, with the certificate of the server in "
-                   "--tls-secret. Until the Secret is read, it is one that no client can verify.",
+                   "--tls-secret. Until the Secret is read, the certificate is one that no "
+                   "client can verify.",
                    metrics);
 }
 

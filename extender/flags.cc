@@ -290,8 +290,9 @@ void add_flags(Options& options, Flags& flags) {
   options.add_number("min-memory-mib", "Minimum memory of a share of one card, in MiB.",
                      flags.min_memory_mib, 1, 1'000'000);
   options.add_number("min-core",
-                     "Minimum compute of a share of one card, in percent. Use 3 where MPS enforces "
-                     "shares, because a card then has at most 48 clients (60 from CUDA 13.1 on).",
+                     "Minimum compute of a share of one card, in percent. Nodes with MPS require "
+                     "more, which their device plugin publishes, because a card then has at most "
+                     "48 clients (60 from CUDA 13.1 on).",
                      flags.min_core, 1, 100);
   options.add_text("policy",
                    "Policy that chooses nodes and cards for pods that do not choose a policy.",

@@ -97,8 +97,8 @@ std::vector<MetricFamily> families_of(const ClusterUse& use) {
 
 MetricFamily rejected_family(const RejectedPods::Counts& counts) {
   MetricFamily family{"mgpu_extender_rejected_pods",
-                      "Pods that filter rejected on all nodes at their last try, by what they wait "
-                      "for.",
+                      "Pods that filter rejected on all nodes at their last try, by what they "
+                      "wait for.",
                       MetricType::Gauge,
                       {}};
   for (std::size_t i = 0; i < counts.size(); ++i) {

@@ -60,38 +60,39 @@ mgpu::Result<void> check_flags(const Flags& flags) {
 
 void add_flags(mgpu::Options& options, Flags& flags) {
   Trial& trial = flags.trial;
-  options.add_text("folder", "the folder that bench/gpu/build.sh made", trial.folder);
-  options.add_text("output", "folder for results.json and the logs; empty = <folder>/results",
+  options.add_text("folder", "Folder that bench/gpu/build.sh made.", trial.folder);
+  options.add_text("output", "Folder for results.json and the logs. If empty, <folder>/results.",
                    flags.output);
-  options.add_texts("only", "a check to run; all when not given", flags.only);
-  options.add_flag("list", "print the checks and exit", flags.list);
-  options.add_text("card", "UUID of the card; empty = the first healthy one", trial.card);
+  options.add_texts("only", "Check to run. If not given, all checks run.", flags.only);
+  options.add_flag("list", "Print the checks and exit.", flags.list);
+  options.add_text("card", "UUID of the card. If empty, the first healthy one.", trial.card);
   options.add_duration("time-limit",
-                       "time for all checks together; checks that do not fit are not run",
+                       "Time for all checks together. Checks that do not fit are not run.",
                        flags.time_limit, mgpu::Duration(1'000), mgpu::Duration(3'600'000));
-  options.add_duration("check-limit", "time for one check, if shorter than the check's own limit",
+  options.add_duration("check-limit", "Time for one check, if shorter than the check's own limit.",
                        flags.check_limit, mgpu::Duration(100), mgpu::Duration(600'000));
-  options.add_duration("measure", "how long one measurement of throughput takes", flags.measure,
+  options.add_duration("measure", "Duration of one measurement of throughput.", flags.measure,
                        mgpu::Duration(10), mgpu::Duration(60'000));
-  options.add_number("kills", "MPS clients that are killed while they compute", trial.kills, 1,
-                     10'000);
-  options.add_flag("exclusive",
-                   "also set the compute mode EXCLUSIVE_PROCESS for a moment; it is put back",
-                   trial.exclusive);
-  options.add_flag("reset", "also reset the card, which ends all programs on it", trial.reset);
-  options.add_text("nvml", "the NVML library; empty = where the device plugin looks", trial.nvml);
-  options.add_text("node-root", "where this process sees the root directory of the node",
+  options.add_number("kills", "Number of MPS clients that are killed while they compute.",
+                     trial.kills, 1, 10'000);
+  options.add_flag(
+      "exclusive",
+      "Also set the compute mode EXCLUSIVE_PROCESS for a moment. It is restored afterwards.",
+      trial.exclusive);
+  options.add_flag("reset", "Also reset the card, which ends all programs on it.", trial.reset);
+  options.add_text("nvml", "NVML library. If empty, the one that the device plugin finds.",
+                   trial.nvml);
+  options.add_text("node-root", "Path at which this process sees the root directory of the node.",
                    trial.node_root);
   options.add_text("driver-root",
-                   "where on the node the driver is installed; empty = where the device plugin "
-                   "finds it",
+                   "Path at which the driver is installed on the node. If empty, the one that the "
+                   "device plugin finds.",
                    trial.driver_root);
-  options.add_text("mps-control", "NVIDIA's MPS control program", trial.mps_control);
-  options.add_text("nvidia-smi", "NVIDIA's nvidia-smi", trial.nvidia_smi);
-  options.add_text("stand-ins", "for tests without a GPU: a folder that all containers get",
+  options.add_text("mps-control", "NVIDIA's MPS control program.", trial.mps_control);
+  options.add_text("nvidia-smi", "NVIDIA's nvidia-smi.", trial.nvidia_smi);
+  options.add_text("stand-ins", "Folder that all containers get, for tests without a GPU.",
                    trial.stand_ins);
-  options.add_text("runc", "the runtime of the containers of runc; empty = the one in the folder",
-                   trial.runc);
+  options.add_text("runc", "Path or name of runc. If empty, the one in the folder.", trial.runc);
   options.check([&flags] { return check_flags(flags); });
 }
 

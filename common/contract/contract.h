@@ -9,12 +9,11 @@
 //              <domain>/mgpu-policy                      policy | policy "/" policy
 //              <domain>/gpu-model[-exclude]              name-list
 //              <domain>/gpu-uuid[-exclude]               name-list
-//              condition <domain>/mgpu-bind-checked      message: a value that was never used
-//              before
+//              condition <domain>/mgpu-bind-checked      message: a value never used before
 //   node       <domain>/mgpu-cards                       node-cards
 //              <domain>/mgpu-cordoned-cards              index-list of cards that get no pods
-//              label <domain>/profile                    the name of its profile
-//              label <domain>/release                    its device plugin does not use the driver
+//              label <domain>/mgpu-profile               the name of its profile
+//              label <domain>/mgpu-release-driver        its device plugin does not use the driver
 //              taint <domain>/mgpu-needs-cpu             PreferNoSchedule, see cpu_taint.h
 //
 //   index-list := index ("," index)*        ascending, no index twice: "3", "0,2"
@@ -125,8 +124,8 @@ struct CardFacts {
   bool operator==(const CardFacts&) const = default;
 };
 
-// What the profile of a node (plugin/cards/profile.h) determines beside its cards. Empty where the
-// node has none.
+// What a node requires of pods beside its cards: by its profile (plugin/cards/profile.h) and by its
+// isolation.
 struct NodeProfile {
   std::string name;
   std::string problem;    // why another profile than `name` was expected, one sentence

@@ -86,8 +86,7 @@ void examine_authority(const CertificateBundle& bundle, sys_seconds now, Examina
   } else if (end < now + kAuthorityWarning) {
     to.problem = fmt::format(
         "the authority in ca.crt expires on {}: before, remove the data of the secret, so that a "
-        "new "
-        "authority is made, and give the new ca.crt, client.crt and client.key to each "
+        "new authority is made, and give the new ca.crt, client.crt and client.key to each "
         "kube-scheduler and restart it",
         date_text(end));
   }

@@ -19,9 +19,14 @@
 //   cluster := {"totals": {"nodes", "cards", "core": amount, "memoryMiB": amount, "podsBound",
 //                          "podsAssumed", "podsDrifting", "cardsOverfull", "expectedPlacements",
 //                          "podsNominated"},
-//               "nodes": [{"name", "problem"?, "pods", "cards": [card*]}*], "next"?,
+//               "nodes": [{"name", "problem"?, "partsOfOneCard"?, "profile"?: profile, "pods",
+//                          "cards": [card*]}*], "next"?,
 //               "drift": [held*]}                at most kInspectDriftMax
-//   node    := {"name", "problem"?, "cards": [card*], "pods": [held*]}
+//   node    := {"name", "problem"?, "partsOfOneCard"?, "profile"?: profile, "cards": [card*],
+//               "pods": [held*]}                 partsOfOneCard: true if it runs no containers with
+//                                                parts of several cards
+//   profile := {"name", "problem"?, "isolation"?, "policy"?,   the name is empty without a profile
+//               "minimum": {"core", "memoryMiB"}}   the least share of a card that pods may request
 //   card    := {"index", "uuid", "model", "healthy", "uncertain", "cordoned",
 //               "core": amount, "memoryMiB": amount,
 //               "pods"?}                         how many hold a share of it; in cluster only

@@ -47,8 +47,7 @@ class ExplainVerb final : public Verb {
   std::string name() const override { return "explain"; }
   std::string description() const override {
     return "explains why a pod waits, on each node and card, and what would help; or why it is "
-           "where "
-           "it is";
+           "where it is";
   }
   void add_flags(Options& options) override {
     options.add_words("POD", names_, 1, 1);

@@ -51,8 +51,8 @@ class WasteVerb final : public Verb {
     options.add_choice("by", "What the rows are.", by_, kWasteGroups);
     promql::add_prometheus_flags(
         options, prometheus_,
-        "URL of a Prometheus that scrapes the device plugins; if empty, the accounts of the "
-        "plugins are read; $MGPU_PROMETHEUS_URL sets the default");
+        "URL of a Prometheus that scrapes the device plugins. If empty, the accounts of the "
+        "plugins are read. $MGPU_PROMETHEUS_URL sets the default.");
     options.add_duration("since",
                          "Length of the time that ends at --until. It needs --prometheus-url.",
                          since_, kSinceMin, kSinceMax);

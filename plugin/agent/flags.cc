@@ -201,8 +201,8 @@ void add_isolation_flags(Options& options, Flags& flags) {
                    "so that programs that do not use MPS cannot use them.",
                    flags.mps_exclusive);
   options.add_flag("mps-parts-without-limits",
-                   "Let containers with parts of several cards start where MPS enforces shares, "
-                   "which cannot limit them.",
+                   "Let containers with parts of several cards start without limits where MPS "
+                   "enforces shares. Cannot be combined with --mps-exclusive.",
                    flags.mps_parts_without_limits);
   options.add_duration("mps-end-clients",
                        "How long before the end of a pod's grace period its processes that are "

@@ -71,7 +71,7 @@ func TestPoliciesOfEventsAreNotEvaluatedForThoseOfKubeScheduler(t *testing.T) {
 	}
 }
 
-// The policies know Events of the core group only, so the rights must end there.
+// The policies apply to Events of the core group only, so the rights must end there.
 func TestNoProgramOfOursWritesEventsThroughAnotherGroup(t *testing.T) {
 	ctx := context.Background()
 	plugin := newPluginWorld(t)

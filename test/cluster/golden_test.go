@@ -3,6 +3,7 @@ package cluster
 import (
 	"context"
 	"flag"
+	"fmt"
 	"os"
 	"path/filepath"
 	"testing"
@@ -97,4 +98,11 @@ func createPriorityClass(ctx context.Context, t *testing.T, name string, value i
 		t.Fatal(err)
 	}
 	t.Cleanup(func() { _ = classes.Delete(context.Background(), name, metav1.DeleteOptions{}) })
+	// The API server admits pods by a cache, in which the class appears later.
+	dryRun := metav1.CreateOptions{DryRun: []string{metav1.DryRunAll}}
+	pod := newPod("default", "probe").priorityClass(name).share(10, 1024).build()
+	waitFor(t, time.Minute, "pods of the class "+name+" to be admitted", func() (bool, string) {
+		_, err := plane.admin.CoreV1().Pods(pod.Namespace).Create(ctx, pod, dryRun)
+		return err == nil, fmt.Sprint(err)
+	})
 }

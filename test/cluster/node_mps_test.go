@@ -85,7 +85,7 @@ func TestNodeEndsClientsOfMPSBeforeTheirContainerIsKilled(t *testing.T) {
 	world.checkSame(t, []*corev1.Pod{stays})
 }
 
-// The extender has what MPS cannot limit from the annotation of the node.
+// The extender reads what MPS cannot limit from the annotation of the node.
 func TestNodeWithMPSGetsOnlyPodsThatMPSCanLimit(t *testing.T) {
 	extender := plane.startExtender(t)
 	plane.startScheduler(t, SchedulerSetup{configuration: "kube-scheduler.yaml", extenderURL: extender.url()})

@@ -19,6 +19,7 @@ struct Direction {
   std::string_view never;
   std::string_view instead;
 };
+constexpr std::string_view kListenerOnly = "the CLI reaches the extender through its listener only";
 constexpr Direction kDirections[] = {
     {"common/", "extender/", "common does not depend on programs"},
     {"common/", "plugin/", "common does not depend on programs"},
@@ -54,12 +55,9 @@ constexpr Direction kDirections[] = {
     {"extender/election/", "common/http/", "verbs do not depend on HTTP; routes are in extender/"},
     {"extender/bind/", "extender/election/", "the election takes the Lease for bind"},
     {"extender/requeue/", "common/http/", "verbs do not depend on HTTP; routes are in extender/"},
-    {"extender/kubectl/", "extender/ledger/",
-     "the CLI reaches the extender through its listener only"},
-    {"extender/kubectl/", "extender/verbs/",
-     "the CLI reaches the extender through its listener only"},
-    {"extender/kubectl/", "extender/bind/",
-     "the CLI reaches the extender through its listener only"},
+    {"extender/kubectl/", "extender/ledger/", kListenerOnly},
+    {"extender/kubectl/", "extender/verbs/", kListenerOnly},
+    {"extender/kubectl/", "extender/bind/", kListenerOnly},
     {"extender/kubectl/", "common/http/", "the CLI is a client; use kube::Transport"},
 };
 

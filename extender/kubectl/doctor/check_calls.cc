@@ -16,8 +16,7 @@ constexpr double kSecondsMax = 1e11;  // the year 5138; a time beyond is no time
 
 constexpr const char* kConfigure =
     "start kube-scheduler with --config and the extenders of deploy/scheduler/kube-scheduler.yaml, "
-    "or "
-    "kube-scheduler-tls.yaml where it reaches the extender over the network";
+    "or kube-scheduler-tls.yaml where it reaches the extender over the network";
 
 bool any_metrics(const Facts& facts) {
   return std::ranges::any_of(facts.replicas,

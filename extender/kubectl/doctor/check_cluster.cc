@@ -52,8 +52,8 @@ void check_policy(const Facts& facts, const ExpectedPolicy& expected, Findings& 
   add_grouped(findings,
               {expected.level,
                "a ValidatingAdmissionPolicy of mgpu has no ValidatingAdmissionPolicyBinding "
-               "with validationActions: [Deny], so that the API server does not enforce "
-               "it",
+               "with validationActions: [Deny], so that the API server does not "
+               "enforce it",
                apply(expected.file),
                {expected.name}});
 }

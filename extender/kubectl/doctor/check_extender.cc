@@ -139,8 +139,8 @@ Findings check_versions(const Facts& facts) {
       findings.push_back(
           {Level::kWarning,
            fmt::format("replicas of the extender have different versions, these have {}", version),
-           "wait for the end of the rollout; kubectl rollout status shows what it waits "
-           "for",
+           "wait for the end of the rollout; kubectl rollout status shows what it "
+           "waits for",
            names});
     }
   }

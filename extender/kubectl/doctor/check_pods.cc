@@ -13,8 +13,7 @@ namespace {
 
 constexpr const char* kDelete =
     "delete the pod, so that its controller creates it again, and see that "
-    "deploy/rbac/policies.yaml "
-    "is applied";
+    "deploy/rbac/policies.yaml is applied";
 constexpr const char* kBoundByOther =
     "delete the pod; kube-scheduler must have bindVerb in the extenders of its configuration, and "
     "ignorable: false (deploy/scheduler/kube-scheduler.yaml)";

@@ -104,7 +104,7 @@ TEST(RunForOutput, ReplacesAndRemovesVariables) {
   EXPECT_THAT(result->out, Not(HasSubstr("REMOVED_TEST")));
 }
 
-// nvml_source_test.cc runs programs in another root.
+// uvm_module_test.cc and flags_test.cc run programs in another root.
 TEST(RunForOutput, DoesNotSearchAProgramOutsideOfItsRoot) {
   if (::geteuid() != 0) GTEST_SKIP() << "chroot needs root";
   const std::atomic<bool> cancelled = false;

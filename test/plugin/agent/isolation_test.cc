@@ -260,7 +260,6 @@ TEST_F(IsolationTest, AutoIsTheDriverWhereItCanLimitACard) {
       << "the other card is not offered";
 }
 
-// The hook's place is taken.
 TEST_F(IsolationTest, NoContainerWithAPartOfACardStartsWithoutTheDaemonOfItsCard) {
   choose(IsolationMode::kMps);
   const Record record = test::started(test::allocated(test::device_ids(30), "a"), "a", 0);
@@ -280,6 +279,7 @@ TEST_F(IsolationTest, AContainerWithAWholeCardStartsWithoutMps) {
   EXPECT_TRUE(isolation_->before_start(record));
 }
 
+// The hook's place is taken.
 TEST_F(IsolationTest, AutoIsMpsWhereTheHookCannotBeInstalled) {
   settings_.hook_folder = folder_.path("hook");
   std::filesystem::create_directories(folder_.path("hook/mgpu-set-limits/x"));
