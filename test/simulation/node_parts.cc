@@ -128,7 +128,7 @@ InventoryState Inventory::state() const {
 }
 
 std::optional<std::vector<DeviceNode>> Inventory::nodes_of(const CardUuid&) const {
-  return std::vector<DeviceNode>();
+  return std::vector<DeviceNode>{{.path = "/dev/nvidia0", .host_path = "/dev/nvidia0"}};
 }
 
 std::vector<CardUse> Inventory::use() const {
