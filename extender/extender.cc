@@ -301,6 +301,7 @@ void Extender::acquire_lease(HolderLease::Done done) {
 // The next leader need not wait until the Lease expires.
 void Extender::release_lease() {
   if (!election_ || lease_.lost()) return;
+  lease_given_up_ = true;
   const auto released = std::make_shared<std::promise<void>>();
   election_->release([released] { released->set_value(); });
   if (released->get_future().wait_for(kReleaseTimeout) != std::future_status::ready) {
@@ -321,6 +322,7 @@ bool Extender::follows() const {
 }
 
 void Extender::on_lease_lost(const std::string& sentence) {
+  if (lease_given_up_) return;
   log_error("lease lost", {{"problem", sentence}});
   if (settings_.on_lease_lost) settings_.on_lease_lost(sentence);
 }

@@ -147,8 +147,9 @@ class Extender {
   SchedulerRequeue requeue_;
   PriceRefresher price_refresher_;
   std::atomic<bool> draining_ = false;
-  bool logged_ready_ = false;     // on the executor
-  std::uint16_t port_ = 0;        // of the verbs; the server ends before the watches
+  std::atomic<bool> lease_given_up_ = false;  // another process may take it, which is no loss
+  bool logged_ready_ = false;                 // on the executor
+  std::uint16_t port_ = 0;                    // of the verbs; the server ends before the watches
   StartSequence start_sequence_;  // stopped before the watches, which it starts, are destroyed
   Watched watched_nodes_;
   Watched watched_pods_;

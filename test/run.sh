@@ -714,6 +714,16 @@ run_cluster_test() { # name, flags that select tests
   passed=$((passed + $(grep -c '^--- PASS:' "$log" || true)))
   failed=$((failed + $(grep -c '^--- FAIL:' "$log" || true)))
   count_unexplained "$status" "$before"
+  [[ $failed -eq $before ]] || failures_of_go "$log" >>"$scratch/failures"
+}
+
+# Prints what each failed test has written first. Tests that run side by side mix their lines.
+failures_of_go() { # log with the lines of -test.v
+  awk '/^=== (RUN|NAME|CONT) /{test = $3; next}
+    /^ *--- FAIL: /{names[++count] = $3}
+    /^ *--- |^=== /{next}
+    ++lines[test] <= 20 {text[test] = text[test] substr($0, 1, 300) "\n"}
+    END {for (i = 1; i <= count; i++) if (names[i] in text) printf "failed: %s\n%s", names[i], text[names[i]]}' "$1"
 }
 
 # A stage with a kubelet or a whole cluster has its own namespaces. Without them its tests with containers are skipped.
@@ -861,5 +871,6 @@ done
 background=()
 say "done; seconds by stage:$times"
 [[ $reused -eq 0 ]] || say "$reused of the tests passed before, with the same inputs; --again repeats them"
+[[ ! -s $scratch/failures ]] || cat "$scratch/failures"
 echo "$passed passed, $failed failed"
 [[ $failed -eq 0 ]]

@@ -19,12 +19,28 @@ namespace {
 constexpr int kFailed = 1;
 constexpr int kUsage = 2;
 
-sigset_t shutdown_signals() {
+// Of request_shutdown(). Unlike SIGTERM, it stays blocked, so that a request that comes during the
+// shutdown changes nothing.
+constexpr int kRequestSignal = SIGUSR1;
+
+// Those of the user, of which a second one terminates the process.
+sigset_t user_signals() {
   sigset_t signals;
   sigemptyset(&signals);
   sigaddset(&signals, SIGTERM);
   sigaddset(&signals, SIGINT);
   return signals;
+}
+
+sigset_t shutdown_signals() {
+  sigset_t signals = user_signals();
+  sigaddset(&signals, kRequestSignal);
+  return signals;
+}
+
+const char* name_of(int signal) {
+  if (signal == kRequestSignal) return "none";
+  return signal == SIGTERM ? "SIGTERM" : "SIGINT";
 }
 
 struct Connection {
@@ -98,7 +114,7 @@ int run_local_program(int argc, const char* const* argv, const std::string& name
 
 void request_shutdown() {
   // To the process: wait_for_shutdown() receives it.
-  kill(getpid(), SIGTERM);
+  kill(getpid(), kRequestSignal);
 }
 
 void wait_for_shutdown() {
@@ -107,8 +123,9 @@ void wait_for_shutdown() {
   sigwait(&signals, &received);
   std::signal(SIGTERM, SIG_DFL);
   std::signal(SIGINT, SIG_DFL);
-  pthread_sigmask(SIG_UNBLOCK, &signals, nullptr);
-  log_info("shutting down", {{"signal", received == SIGTERM ? "SIGTERM" : "SIGINT"}});
+  const sigset_t second = user_signals();
+  pthread_sigmask(SIG_UNBLOCK, &second, nullptr);
+  log_info("shutting down", {{"signal", name_of(received)}});
 }
 
 }  // namespace mgpu

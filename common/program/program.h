@@ -49,11 +49,11 @@ int run_program(int argc, const char* const* argv, const std::string& name, Opti
 int run_local_program(int argc, const char* const* argv, const std::string& name, Options& options,
                       const ProgramFlags& flags, const std::function<Result<void>()>& serve);
 
-// Makes wait_for_shutdown() return. Any thread.
+// Makes wait_for_shutdown() return. Changes nothing when it has returned. Any thread.
 void request_shutdown();
 
-// Waits for SIGTERM or SIGINT. A second signal terminates the process at once. REQUIRES: called
-// from serve().
+// Waits for SIGTERM, SIGINT or request_shutdown(). A second signal terminates the process at once.
+// REQUIRES: called from serve().
 void wait_for_shutdown();
 
 }  // namespace mgpu

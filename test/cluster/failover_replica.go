@@ -147,7 +147,8 @@ func (r *Replica) end() {
 	r.mutex.Lock()
 	r.ending = true
 	process := r.process
-	expected := r.killed
+	// A program that has just been started receives no signals yet: SIGTERM kills it.
+	expected := r.killed || !process.logs("using API server")
 	r.killed = true
 	r.mutex.Unlock()
 	_ = process.command.Process.Signal(syscall.SIGCONT)

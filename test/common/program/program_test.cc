@@ -3,8 +3,11 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 #include <signal.h>
+#include <unistd.h>
 
+#include <cstdlib>
 #include <fstream>
+#include <functional>
 #include <string>
 #include <vector>
 
@@ -52,6 +55,15 @@ class Program : public testing::Test {
     return code;
   }
 
+  // Without an API server, and without capturing what is printed.
+  static int run_local(const std::function<Result<void>()>& serve) {
+    ProgramFlags flags;
+    flags.log_level = "error";
+    Options options("mgpu-test", "Tests.", "");
+    const char* const arguments[] = {"mgpu-test"};
+    return run_local_program(1, arguments, "mgpu-test", options, flags, serve);
+  }
+
   int run_with_kubeconfig(Result<void> served) {
     return run({"--kubeconfig", kubeconfig_.c_str()}, std::move(served));
   }
@@ -72,6 +84,27 @@ TEST_F(Program, ServesAndReturnsZero) {
 TEST_F(Program, PrintsTheErrorOfServe) {
   EXPECT_EQ(run_with_kubeconfig(error("the port is in use")), 1);
   EXPECT_EQ(err_, "mgpu-test: the port is in use\n");
+}
+
+// Such as that of a lease which is lost while the program drains.
+TEST_F(Program, ARequestDuringTheShutdownChangesNothing) {
+  const auto serve = []() -> Result<void> {
+    request_shutdown();
+    wait_for_shutdown();
+    request_shutdown();
+    return {};
+  };
+  EXPECT_EXIT(std::exit(run_local(serve)), testing::ExitedWithCode(0), "");
+}
+
+TEST_F(Program, ASecondSignalTerminatesTheProcess) {
+  const auto serve = []() -> Result<void> {
+    ::kill(::getpid(), SIGTERM);
+    wait_for_shutdown();
+    ::kill(::getpid(), SIGTERM);
+    return {};
+  };
+  EXPECT_EXIT(std::exit(run_local(serve)), testing::KilledBySignal(SIGTERM), "");
 }
 
 TEST_F(Program, NeedsAnApiServer) {
