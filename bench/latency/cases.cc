@@ -31,6 +31,9 @@ struct Case {
 std::vector<Case> cases_of(const Plan& plan) {
   std::vector<Case> cases;
   for (const bool changing : {false, true}) {
+    cases.push_back({"filter", Form::kSampled, PodKind::kOneContainer, changing});
+  }
+  for (const bool changing : {false, true}) {
     for (const PodKind pod : {PodKind::kOneContainer, PodKind::kTwoContainers}) {
       cases.push_back({"filter", Form::kNames, pod, changing});
       cases.push_back({"prioritize", Form::kNames, pod, changing});

@@ -7,6 +7,7 @@
 #include "bench/latency/limits.h"
 #include "bench/latency/recorded.h"
 #include "bench/scale/cluster_objects.h"
+#include "bench/trace/node_sample.h"
 #include "common/base/check.h"
 
 namespace mgpu::bench {
@@ -30,13 +31,16 @@ void set_kind_number(OrderedJson& pod, std::size_t kind_number) {
   }
 }
 
-std::vector<std::size_t> order_of_nodes(std::size_t nodes, std::size_t kind_number) {
+// The first `count` nodes of the order of one kind of pods.
+std::vector<std::size_t> order_of_nodes(std::size_t nodes, std::size_t kind_number,
+                                        std::size_t count) {
   std::mt19937 random(static_cast<std::uint32_t>(kind_number));
   std::vector<std::size_t> order(nodes);
   const std::size_t first = random() % nodes;
   for (std::size_t i = 0; i < nodes; ++i) order[i] = (first + i) % nodes;
   for (std::size_t i = 0; i + 1 < nodes; ++i)
     if (random() % 4 == 0) std::swap(order[i], order[i + 1]);
+  order.resize(count);
   return order;
 }
 
@@ -66,7 +70,8 @@ std::string replaced(std::string text, std::string_view part, std::string_view w
 }  // namespace
 
 std::string_view name(Form form) {
-  return form == Form::kNames ? "names" : "nodes";
+  if (form == Form::kNodes) return "nodes";
+  return form == Form::kNames ? "names" : "sampled names";
 }
 
 Requests::Requests(std::size_t nodes, Form form, PodKind kind) {
@@ -74,16 +79,19 @@ Requests::Requests(std::size_t nodes, Form form, PodKind kind) {
                       {"Nodes", OrderedJson(nullptr)},
                       {"NodeNames", OrderedJson(nullptr)}};
   const std::string uid = message["Pod"]["metadata"]["uid"];
+  const auto sampling =
+      form == Form::kSampled ? trace::Sampling::kKubeScheduler : trace::Sampling::kAll;
+  const std::size_t count = trace::nodes_to_find(sampling, nodes);
   for (std::size_t kind_number = 0; kind_number < limits::kPodKinds; ++kind_number) {
     set_kind_number(message["Pod"], kind_number);
     OrderedJson list = OrderedJson::array();
-    for (const std::size_t node : order_of_nodes(nodes, kind_number))
-      list.push_back(form == Form::kNames ? OrderedJson(node_name(node))
-                                          : OrderedJson::parse(node_object(node)));
-    if (form == Form::kNames)
-      message["NodeNames"] = std::move(list);
-    else
+    for (const std::size_t node : order_of_nodes(nodes, kind_number, count))
+      list.push_back(form == Form::kNodes ? OrderedJson::parse(node_object(node))
+                                          : OrderedJson(node_name(node)));
+    if (form == Form::kNodes)
       message["Nodes"] = {{"metadata", OrderedJson::object()}, {"items", std::move(list)}};
+    else
+      message["NodeNames"] = std::move(list);
     std::string text = message.dump();
     const std::size_t uid_at = text.find(uid);
     MGPU_CHECK(uid_at != std::string::npos, "the recorded pod has a uid");

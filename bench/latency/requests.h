@@ -11,7 +11,11 @@
 
 namespace mgpu::bench {
 
-enum class Form { kNames, kNodes };
+enum class Form {
+  kNames,    // of all nodes
+  kSampled,  // the names of so many nodes as kube-scheduler examines by default
+  kNodes,    // complete Node objects
+};
 enum class PodKind { kOneContainer, kTwoContainers };
 
 std::string_view name(Form form);
