@@ -52,6 +52,12 @@ func (r *Release) set(part, name string, value any) { r.values[part].(map[string
 // runLimited creates a pod with a share, and waits until it runs with the limits of MPS.
 func (w *NodeWorld) runLimited(t testing.TB, name string) *corev1.Pod {
 	t.Helper()
+	return w.runLimitedWith(t, name, "ro", "nosuid", "nodev", "noexec")
+}
+
+// runLimitedWith is for a device plugin that mounts the pipe directory with other options.
+func (w *NodeWorld) runLimitedWith(t testing.TB, name string, mountOptions ...string) *corev1.Pod {
+	t.Helper()
 	create(w.ctx, t, w.pod(name).share(30, 1024).runs())
 	pod := w.waitRunning(t, name)
 	view := w.node.viewOf(t, pod, "c0")
@@ -62,7 +68,7 @@ func (w *NodeWorld) runLimited(t testing.TB, name string) *corev1.Pod {
 			t.Errorf("%s is %q, want %q", variable, got, want)
 		}
 	}
-	for _, option := range []string{"ro", "nosuid", "nodev", "noexec"} {
+	for _, option := range mountOptions {
 		if options := view.mounts["/run/mgpu/mps"]; !slices.Contains(strings.Split(options, ","), option) {
 			t.Errorf("the pipe directory is mounted with %q, want %s", options, option)
 		}

@@ -140,6 +140,13 @@ func (w *SkewWorld) runEveryKind(t testing.TB) []*corev1.Pod {
 	return pods
 }
 
+// runLimitedBefore is runLimited for a device plugin of the previous version, which mounts the pipe directory without
+// noexec.
+func (w *NodeWorld) runLimitedBefore(t testing.TB, name string) *corev1.Pod {
+	t.Helper()
+	return w.runLimitedWith(t, name, "ro", "nosuid", "nodev")
+}
+
 // checkKept checks that the pods run as before, and that a container that crashes gets the same cards and limits
 // again.
 func (w *NodeWorld) checkKept(t testing.TB, pods []*corev1.Pod) {

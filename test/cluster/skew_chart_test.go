@@ -118,7 +118,7 @@ func TestSkewChartUpgradeLeavesRunningPodsUntouched(t *testing.T) {
 // With --reuse-values the release has no value that is new in this version.
 func TestSkewChartUpgradeWithReusedValuesKeepsLimits(t *testing.T) {
 	release, digests := installedBefore(t, func(release *Release) { release.useMPS(t) })
-	limited := release.runLimited(t, "limited")
+	limited := release.runLimitedBefore(t, "limited")
 	release.checkUpgrade(t, withNewImages("--reuse-values", digests), withNewImages("--reset-then-reuse-values", digests))
 	release.checkUntouched(t, limited)
 }

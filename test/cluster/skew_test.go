@@ -97,7 +97,7 @@ func TestSkewDaemonsOfMPSAreOfThePreviousVersion(t *testing.T) {
 	}
 	t.Cleanup(func() { mustEnd(t, daemons) })
 	world.startPlugin(t, previous)
-	before := world.runLimited(t, "before")
+	before := world.runLimitedBefore(t, "before")
 	world.replacePlugin(t, this)
 	world.runLimited(t, "after")
 	world.checkSame(t, []*corev1.Pod{before})
