@@ -8,6 +8,8 @@
 #include <array>
 #include <cerrno>
 #include <cstring>
+#include <fstream>
+#include <sstream>
 #include <string_view>
 #include <utility>
 #include <vector>
@@ -22,6 +24,8 @@ constexpr std::string_view kModule = "nvidia-uvm";
 // Of nvidia-uvm and nvidia-uvm-tools (NVIDIA/nvidia-modprobe nvidia-modprobe-utils.h).
 constexpr std::array<std::pair<std::string_view, unsigned>, 2> kMinors = {
     {{"/dev/nvidia-uvm", 0}, {"/dev/nvidia-uvm-tools", 1}}};
+constexpr std::string_view kParameters = "/proc/driver/nvidia/params";
+constexpr unsigned kPermissions = 0777;
 // The last one is NixOS's.
 constexpr std::array<std::string_view, 7> kSystemFolders = {
     "/usr/local/sbin",           "/usr/local/bin", "/usr/sbin", "/usr/bin", "/sbin", "/bin",
@@ -45,16 +49,47 @@ Result<void> run_on_node(const std::string& node_root, const std::string& name,
   return error(fmt::format("the node has no program {}", name));
 }
 
-Result<void> make_device(const std::string& path, dev_t number) {
-  struct stat found {};
-  if (::lstat(path.c_str(), &found) == 0) {
-    if (S_ISCHR(found.st_mode) && found.st_rdev == number) return {};
-    ::unlink(path.c_str());
+// How device files are made (NVIDIA/nvidia-modprobe nvidia-modprobe-utils.c:
+// init_device_file_parameters). The administrator sets it with parameters of the kernel module.
+struct DeviceFiles {
+  uid_t owner = 0;
+  gid_t group = 0;
+  mode_t mode = 0666;
+  bool permitted = true;
+};
+
+DeviceFiles device_files_of(const std::string& node_root) {
+  DeviceFiles files;
+  std::ifstream parameters(joined(node_root, kParameters));
+  std::string line;
+  for (std::size_t bytes = 0; bytes < kDriverParametersBytesMax && std::getline(parameters, line);
+       bytes += line.size()) {
+    std::istringstream words(line);
+    std::string name;
+    unsigned value = 0;
+    if (!(words >> name >> value)) continue;
+    if (name == "DeviceFileUID:") files.owner = value;
+    if (name == "DeviceFileGID:") files.group = value;
+    if (name == "DeviceFileMode:") files.mode = value & kPermissions;
+    if (name == "ModifyDeviceFiles:") files.permitted = value != 0;
   }
-  // As NVIDIA's own programs make it, unless the module's parameters are changed.
-  constexpr mode_t kEverybody = 0666;
-  if (::mknod(path.c_str(), S_IFCHR | kEverybody, number) == 0 &&
-      ::chmod(path.c_str(), kEverybody) == 0) {
+  return files;
+}
+
+Result<void> make_device(const std::string& node_root, std::string_view device, dev_t number) {
+  const std::string path = joined(node_root, device);
+  struct stat found {};
+  const bool exists = ::lstat(path.c_str(), &found) == 0;
+  if (exists && S_ISCHR(found.st_mode) && found.st_rdev == number) return {};
+  const DeviceFiles files = device_files_of(node_root);
+  if (!files.permitted) {
+    return error(fmt::format("{} is {}, and is not created because ModifyDeviceFiles of {} is 0",
+                             device, exists ? "of another module" : "missing", kParameters));
+  }
+  if (exists) ::unlink(path.c_str());
+  if (::mknod(path.c_str(), S_IFCHR | files.mode, number) == 0 &&
+      ::chown(path.c_str(), files.owner, files.group) == 0 &&
+      ::chmod(path.c_str(), files.mode) == 0) {
     return {};
   }
   return error(fmt::format("cannot create {}: {}", path, std::strerror(errno)));
@@ -73,7 +108,7 @@ Result<void> load_uvm(const DriverPlace& place, const std::string& modprobe) {
   const auto number = uvm_major(place.node_root);
   if (!number) return error(problem);
   for (const auto& [path, minor] : kMinors) {
-    const auto made = make_device(joined(place.node_root, path), makedev(*number, minor));
+    const auto made = make_device(place.node_root, path, makedev(*number, minor));
     if (!made) return made;
   }
   return {};

@@ -83,6 +83,31 @@ TEST_F(UvmModule, ADeviceOfAnEarlierMajorNumberIsReplaced) {
   EXPECT_EQ(device("/dev/nvidia-uvm").st_rdev, makedev(240, 0));
 }
 
+// As nvidia-modprobe does.
+TEST_F(UvmModule, ItsDevicesHaveOwnerGroupAndModeOfTheDriversParameters) {
+  node_.add_file("/proc/devices", "Character devices:\n240 nvidia-uvm\n");
+  node_.add_file("/proc/driver/nvidia/params",
+                 "ResmanDebugLevel: 4294967295\nDeviceFileUID: 12\nDeviceFileGID: 44\n"
+                 "DeviceFileMode: 432\nModifyDeviceFiles: 1\n");
+  const auto loaded = load_uvm(place(), kNvidiaModprobe);
+  ASSERT_TRUE(loaded) << loaded.error().message;
+  const struct stat made = device("/dev/nvidia-uvm");
+  EXPECT_EQ(made.st_uid, 12U);
+  EXPECT_EQ(made.st_gid, 44U);
+  EXPECT_EQ(made.st_mode, static_cast<mode_t>(S_IFCHR | 0660));
+}
+
+TEST_F(UvmModule, GetsNoDeviceWhereTheDriversParametersForbidIt) {
+  node_.add_file("/proc/devices", "Character devices:\n240 nvidia-uvm\n");
+  node_.add_file("/proc/driver/nvidia/params", "ModifyDeviceFiles: 0\n");
+  const auto loaded = load_uvm(place(), kNvidiaModprobe);
+  ASSERT_FALSE(loaded);
+  EXPECT_EQ(loaded.error().message,
+            "/dev/nvidia-uvm is missing, and is not created because ModifyDeviceFiles of "
+            "/proc/driver/nvidia/params is 0");
+  EXPECT_FALSE(std::filesystem::exists(node_.root() + "/dev/nvidia-uvm"));
+}
+
 TEST_F(UvmModule, SaysWhichProgramsTheNodeDoesNotHave) {
   const auto loaded = load_uvm(place(), kNvidiaModprobe);
   ASSERT_FALSE(loaded);
