@@ -17,7 +17,8 @@
 //     environment: {NAME: value}
 //     mounts: [{hostPath: /usr/lib/x, containerPath: /usr/lib/x, readOnly: true}]
 //
-// Fields without "optional" are required; lists may be empty.
+// Fields without "optional" are required. Lists may be empty, but a card without devices is not
+// offered.
 #pragma once
 
 #include <memory>

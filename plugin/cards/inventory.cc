@@ -86,6 +86,8 @@ std::vector<FoundCard> Inventory::offered_cards(const FoundCards& found) const {
   std::vector<FoundCard> offered = found.cards;
   if (hooks_.apply_profile) apply_profile(offered);
   for (FoundCard& card : offered) {
+    // No container could start on it.
+    if (card.health == kHealthy && card.nodes.empty()) card.health = "no device node";
     if (card.health == kHealthy && hooks_.problem_of) {
       const std::string problem = hooks_.problem_of(card);
       if (!problem.empty()) card.health = cut_text(problem, kCardTextMax);

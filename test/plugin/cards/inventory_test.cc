@@ -136,6 +136,13 @@ TEST_F(InventoryTest, AnUnhealthyCardStaysWithItsReason) {
   EXPECT_EQ(inventory_.state().cards[1].since, "2026-01-02T00:00:00Z");
 }
 
+TEST_F(InventoryTest, ACardWithoutADeviceNodeIsNotOffered) {
+  start();
+  FoundCards found = found_cards(2);
+  found.cards[1].nodes.clear();
+  set_cards_and_wait(found, [this] { return !inventory_.state().cards[1].healthy(); });
+  EXPECT_THAT(lines(), ElementsAre("0 GPU-0 Healthy", "1 GPU-1 no device node"));
+}
 TEST_F(InventoryTest, ALostCardIsListedAsLostAndKeepsItsIndex) {
   start();
   const auto health_of_first = [this] { return inventory_.state().cards[0].health; };
