@@ -34,11 +34,7 @@ std::int64_t unix_ms() {
 Result<std::unique_ptr<Extender>> Extender::start(ExtenderSettings settings,
                                                   kube::Transport& transport,
                                                   kube::Transport* for_election) {
-  const auto prices = std::make_shared<CurrentPrices>();
-  settings.verbs.price_snapshots = prices;
-  settings.verbs.window = std::make_shared<WorkloadWindow>();
-  std::unique_ptr<Extender> extender(
-      new Extender(std::move(settings), transport, for_election, *prices));
+  std::unique_ptr<Extender> extender(new Extender(std::move(settings), transport, for_election));
   if (auto started = extender->start_servers(); !started) return started.error();
   if (extender->certificates_) extender->certificates_->start();
   extender->watched_nodes_.start();
@@ -53,7 +49,7 @@ Result<std::unique_ptr<Extender>> Extender::start(ExtenderSettings settings,
 }
 
 Extender::Extender(ExtenderSettings settings, kube::Transport& transport,
-                   kube::Transport* for_election, CurrentPrices& prices)
+                   kube::Transport* for_election)
     : settings_(std::move(settings)),
       transport_(transport),
       lease_(
@@ -65,9 +61,9 @@ Extender::Extender(ExtenderSettings settings, kube::Transport& transport,
       election_(make_election(for_election)),
       touch_(client_, settings_.verbs.contract, lease_.identity(),
              [this](TouchResult result) { probe_.pod_touched(result); }),
-      binder_(client_, ledger_, settings_.verbs, {lease_, touch_, preconditions_},
-              settings_.binds_in_flight, binder_events()),
-      use_metrics_(metrics_, ledger_, rejected_pods_, prices, transport_.executor()),
+      binder_(client_, verb_context_, {lease_, touch_, preconditions_}, settings_.binds_in_flight,
+              binder_events()),
+      use_metrics_(metrics_, ledger_, rejected_pods_, prices_, transport_.executor()),
       requeue_(client_, ledger_, settings_.requeue_namespace,
                {.on_outcome = [this](RequeueOutcome outcome) { probe_.requeue_ended(outcome); },
                 .on_problem =
@@ -77,7 +73,7 @@ Extender::Extender(ExtenderSettings settings, kube::Transport& transport,
                           "that is free",
                           {{"problem", problem}});
                     }}),
-      price_refresher_(ledger_, prices, *settings_.verbs.window, transport_.executor(),
+      price_refresher_(ledger_, prices_, window_, transport_.executor(),
                        [this](Duration took) { probe_.prices_refreshed(took); }),
       start_sequence_(transport_, client_, settings_.verbs.contract,
                       {lease_, touch_, preconditions_}, start_events()),
@@ -97,8 +93,8 @@ Extender::Extender(ExtenderSettings settings, kube::Transport& transport,
                    },
                .on_running =
                    [this](const PodRef& pod, const NonGpuPod& facts, const GpuRequest& request) {
-                     settings_.verbs.window->seen(tie_break_seed_of(facts.uid), pod.name_space,
-                                                  request, facts.resources);
+                     window_.seen(tie_break_seed_of(facts.uid), pod.name_space, request,
+                                  facts.resources);
                    },
                .on_drift = [this](const DriftChange& change) { on_drift(change); }}),
           {.on_change = [this] { on_cluster_change(); }, .on_listed = [this] { on_listed(); }}),
@@ -131,9 +127,7 @@ Extender::~Extender() {
 
 void Extender::add_routes() {
   add_scheduler_routes(verb_router_, settings_.url_prefix,
-                       {.ledger = ledger_,
-                        .budgets = budgets_,
-                        .settings = settings_.verbs,
+                       {.context = verb_context_,
                         .binder = binder_,
                         .rejection_delay = rejection_delay_,
                         .requeue = requeue_,
@@ -142,8 +136,7 @@ void Extender::add_routes() {
                         .clock = transport_.executor(),
                         .ready = [this] { return may_decide(); },
                         .refuse = [this](const http::Respond& respond) { refuse_verb(respond); }});
-  extender::add_routes(service_router_, "/inspect", ledger_, settings_.verbs, client_,
-                       inspections_);
+  extender::add_routes(service_router_, "/inspect", verb_context_, client_, inspections_);
   add_service_routes(service_router_, metrics_, [this] { return readiness(); });
 }
 

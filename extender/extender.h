@@ -59,9 +59,9 @@
 namespace mgpu::extender {
 
 struct ExtenderSettings {
-  Settings verbs;            // the price snapshots and the window are set by Extender::start
-  http::ServerOptions http;  // of the verbs
-  ServiceSettings service;   // probes, metrics and inspection
+  Settings verbs;
+  http::ServerOptions http;          // of the verbs
+  ServiceSettings service;           // probes, metrics and inspection
   std::string url_prefix = "/mgpu";  // of the verbs; starts with "/", and does not end with it
   std::size_t binds_in_flight = kBindsInFlight;
   std::string requeue_namespace;  // of the object that SchedulerRequeue writes; empty: none
@@ -98,8 +98,7 @@ class Extender {
   void drain();
 
  private:
-  Extender(ExtenderSettings settings, kube::Transport& transport, kube::Transport* for_election,
-           CurrentPrices& prices);
+  Extender(ExtenderSettings settings, kube::Transport& transport, kube::Transport* for_election);
 
   Result<void> start_servers();
   Result<void> add_web();
@@ -131,6 +130,9 @@ class Extender {
   Metrics metrics_;
   Ledger ledger_;
   DisruptionBudgets budgets_;
+  CurrentPrices prices_;
+  WorkloadWindow window_;
+  const VerbContext verb_context_{settings_.verbs, ledger_, budgets_, prices_, &window_};
   Probe probe_{metrics_, ledger_};
   kube::Client client_{transport_};
   HolderLease lease_;

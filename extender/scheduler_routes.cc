@@ -67,8 +67,8 @@ void filter_now(const Call& call, const std::shared_ptr<const ExtenderArgs>& arg
   call.to->requeue.on_filter(uid);
   const auto decide = [call, args, uid](bool last) {
     const SchedulerVerbs& to = *call.to;
-    const std::uint64_t releases = to.ledger.releases();
-    const auto reply = filter(*args, to.ledger, to.settings, to.clock.now());
+    const std::uint64_t releases = to.context.ledger.releases();
+    const auto reply = filter(*args, to.context, to.clock.now());
     if (!note_result(to.requeue, *args, reply, releases, last)) return false;
     answer_filter(call, *args, reply);
     return true;
@@ -92,7 +92,7 @@ template <auto kVerb>
 void prioritize(const Call& call, Request request) {
   auto args = ExtenderArgs::parse(std::move(request.body));
   if (!args) return call.refuse(args.error());
-  const auto scores = kVerb(*args, call.to->ledger, call.to->settings, call.to->clock.now());
+  const auto scores = kVerb(*args, call.to->context, call.to->clock.now());
   call.answer(write_prioritize_reply(scores, *args));
 }
 
@@ -103,7 +103,7 @@ void preempt(const Call& call, Request request) {
   // kube-scheduler then evicts no pod, and tries the pod again after the requeue.
   const auto nodes = to.requeue.take_wait(args->pod.uid())
                          ? std::vector<NodeVictims>()
-                         : preempt(*args, to.ledger, to.budgets, to.settings, to.clock.now());
+                         : preempt(*args, to.context, to.clock.now());
   log_info("preempt answered", {{"pod", to_string(args->pod.ref())},
                                 {"nodes", std::to_string(nodes.size())},
                                 {"proposed", std::to_string(args->nodes.size())}});
@@ -130,7 +130,7 @@ void bind(const Call& call, Request request) {
     if (error.empty()) {
       log_info("pod bound", {{"pod", pod},
                              {"node", args.node.str()},
-                             {"cards", cards_text(call.to->ledger.claim(args.pod))}});
+                             {"cards", cards_text(call.to->context.ledger.claim(args.pod))}});
     } else {
       log_info("pod not bound", {{"pod", pod}, {"node", args.node.str()}, {"error", error}});
     }

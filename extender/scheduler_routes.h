@@ -17,8 +17,6 @@
 #include "common/base/executor.h"
 #include "common/http/router.h"
 #include "extender/bind/binder.h"
-#include "extender/ledger/disruption_budgets.h"
-#include "extender/ledger/ledger.h"
 #include "extender/probe.h"
 #include "extender/requeue/rejected_pods.h"
 #include "extender/requeue/rejection_delay.h"
@@ -29,9 +27,7 @@ namespace mgpu::extender {
 
 // What the verbs work on. All references outlive the router's use.
 struct SchedulerVerbs {
-  Ledger& ledger;
-  const DisruptionBudgets& budgets;
-  const Settings& settings;
+  const VerbContext& context;
   Binder& binder;
   RejectionDelay& rejection_delay;
   SchedulerRequeue& requeue;

@@ -31,17 +31,17 @@ std::string renamed(const std::string& name, std::size_t number) {
 }  // namespace
 
 Cycle::Cycle(const Objects& objects, extender::PolicyChoice policy,
-             std::shared_ptr<const extender::CurrentPrices> price_snapshots, SchedulerRules rules,
+             std::shared_ptr<const extender::CurrentPrices> prices, SchedulerRules rules,
              std::uint64_t seed)
     : objects_(objects),
       rules_(rules),
       tie_draws_(seed, kTieDraws),
       bookkeeping_(objects),
+      prices_(std::move(prices)),
       sampler_(rules.sampling, objects.trace().nodes.size()) {
   settings_.contract = objects.contract();
   settings_.min_memory = MiB(1);
   settings_.policy = policy;
-  settings_.price_snapshots = std::move(price_snapshots);
   const auto& nodes = objects.trace().nodes;
   const std::vector<std::size_t> numbers = node_numbers(objects.trace(), seed);
   for (std::size_t node = 0; node < nodes.size(); ++node)
@@ -109,12 +109,12 @@ std::string_view Cycle::choose(const kube::Pod& pod, const extender::PodRequest&
 // Returns an empty name if none of the nodes fits.
 std::string_view Cycle::choose_among(const kube::Pod& pod, std::vector<std::string_view> names) {
   const auto requested = extender::ExtenderArgs::of(pod, std::move(names));
-  extender::FilterReply reply = extender::filter(requested, ledger_, settings_, now_);
+  extender::FilterReply reply = extender::filter(requested, context_, now_);
   MGPU_CHECK(!reply.pod_refusal, "pods of a trace are valid requests");
   if (reply.fitting.empty()) return {};
   if (reply.fitting.size() == 1) return reply.fitting.front();
   const auto fitting = extender::ExtenderArgs::of(pod, std::move(reply.fitting));
-  return highest(extender::prioritize(fitting, ledger_, settings_, now_));
+  return highest(extender::prioritize(fitting, context_, now_));
 }
 
 // REQUIRES: names is not empty.
@@ -148,7 +148,7 @@ std::string_view Cycle::highest(const std::vector<extender::HostScore>& scores) 
 
 Placement Cycle::assume(const extender::PodRequest& request, const extender::Claim& claim) {
   if (request.request.empty()) return {};
-  const auto price_snapshot = settings_.price_snapshot();
+  const auto price_snapshot = prices_->current();
   auto answer = ledger_.assume(claim, *request.policy.card, now_, price_snapshot.get());
   auto* assumed = std::get_if<extender::Assumed>(&answer);
   MGPU_CHECK(assumed != nullptr, "a node that passed filter fits, because nothing else binds");

@@ -21,6 +21,7 @@
 #include "bench/trace/objects.h"
 #include "bench/trace/price_source.h"
 #include "extender/learning/current_prices.h"
+#include "extender/ledger/disruption_budgets.h"
 #include "extender/ledger/ledger.h"
 #include "extender/verbs/pod_request.h"
 #include "extender/verbs/verbs.h"
@@ -54,10 +55,10 @@ struct Outcome {
 // A cluster, empty at first, and its ledger. Each run has its own. Not thread-safe.
 class Cycle {
  public:
-  // REQUIRES: `objects` outlives the cycle. Nodes are named "<4 digits>-<name in the trace>"; the
-  // digits depend on the seed (node_numbers).
+  // REQUIRES: `objects` outlives the cycle; `prices` is not null. Nodes are named "<4 digits>-<name
+  // in the trace>"; the digits depend on the seed (node_numbers).
   Cycle(const Objects& objects, extender::PolicyChoice policy,
-        std::shared_ptr<const extender::CurrentPrices> price_snapshots, SchedulerRules rules,
+        std::shared_ptr<const extender::CurrentPrices> prices, SchedulerRules rules,
         std::uint64_t seed);
 
   // Schedules pod number `pod` of the trace under the unique name `uid`. `price_source` observes
@@ -69,7 +70,6 @@ class Cycle {
   extender::Ledger& ledger() { return ledger_; }
   const Bookkeeping& bookkeeping() const { return bookkeeping_; }
   const NodeName& node_name(std::size_t node) const { return names_[node]; }
-  const extender::Settings& settings() const { return settings_; }
   Instant now() const { return now_; }
 
  private:
@@ -88,6 +88,9 @@ class Cycle {
   Draws tie_draws_;
   Bookkeeping bookkeeping_;
   extender::Ledger ledger_;
+  extender::DisruptionBudgets budgets_;
+  std::shared_ptr<const extender::CurrentPrices> prices_;
+  const extender::VerbContext context_{settings_, ledger_, budgets_, *prices_};
   NodeSampler sampler_;
   std::vector<NodeName> names_;                                 // by index in the trace
   std::vector<std::size_t> by_name_;                            // indices, sorted by name

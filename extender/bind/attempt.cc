@@ -118,7 +118,7 @@ void BindAttempt::assume(BindablePod pod) {
     return end({BindOutcome::kUnavailable,
                 fmt::format("{}: the outcome of an earlier binding is not known yet", subject())});
   }
-  const auto price_snapshot = context_.settings.price_snapshot();
+  const auto price_snapshot = context_.prices.current();
   const auto answer =
       context_.ledger.assume(claim_of(*pod_, args_.node), *request.policy.card,
                              context_.client.executor().now(), price_snapshot.get());

@@ -67,7 +67,8 @@ struct PostedBinding {
 struct BinderContext {
   kube::Client& client;
   Ledger& ledger;
-  const Settings settings;
+  const Settings& settings;
+  const CurrentPrices& prices;
   const BindGuards guards;
   const BinderEvents events;
   PodCache pods{

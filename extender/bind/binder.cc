@@ -6,10 +6,10 @@
 
 namespace mgpu::extender {
 
-Binder::Binder(kube::Client& client, Ledger& ledger, const Settings& settings,
-               const BindGuards& guards, std::size_t binds_in_flight, BinderEvents events)
+Binder::Binder(kube::Client& client, const VerbContext& verbs, const BindGuards& guards,
+               std::size_t binds_in_flight, BinderEvents events)
     : running_max_(binds_in_flight),
-      context_{client, ledger, settings, guards, std::move(events)},
+      context_{client, verbs.ledger, verbs.settings, verbs.prices, guards, std::move(events)},
       in_flight_(client.executor(), context_.events.on_filter_delayed) {}
 
 Binder::~Binder() {

@@ -51,8 +51,8 @@ class Binder {
  public:
   using Done = std::function<void(const std::string& error)>;
 
-  // `client`, `ledger` and what `guards` refers to outlive the binder.
-  Binder(kube::Client& client, Ledger& ledger, const Settings& settings, const BindGuards& guards,
+  // `client` and what `verbs` and `guards` refer to outlive the binder.
+  Binder(kube::Client& client, const VerbContext& verbs, const BindGuards& guards,
          std::size_t binds_in_flight, BinderEvents events);
   // No callback runs after the destructor returns: it waits for one that is running, unless `done`
   // calls it. Binds in progress are left to the next process, which touches their pods.

@@ -212,15 +212,17 @@ std::optional<ClaimView> own_claim(const Ledger& ledger, const kube::Pod& pod) {
   return claim;
 }
 
-void explain_all(Json& out, const Ledger& ledger, const Settings& settings, const PodRequest& pod,
+void explain_all(Json& out, const VerbContext& context, const PodRequest& pod,
                  const kube::Pod& object, const Page& page, const ExplainBounds& bounds) {
+  const Ledger& ledger = context.ledger;
+  const Settings& settings = context.settings;
   Explanation explanation(ledger, pod, own_claim(ledger, object), bounds);
   NearestNodes nearest(ledger, pod, {settings.min_core, settings.min_memory}, bounds.steps);
   const std::vector<NodeName> names = ledger.node_names();
   const PageOfNodes cut = cut_page(names, page);
   Json nodes = Json::array();
   // The page comes first, so that each page explains a node, however much all others take.
-  const auto price_snapshot = settings.price_snapshot();
+  const auto price_snapshot = context.prices.current();
   const auto last = explanation.explain_nodes(cut.names, price_snapshot.get(), nodes);
   set_outcomes(out, explanation.outcomes_of(names, nearest), names.size());
   if (object.node_name.empty()) {
@@ -236,11 +238,11 @@ void explain_all(Json& out, const Ledger& ledger, const Settings& settings, cons
 
 }  // namespace
 
-http::Response explain_view(Ledger& ledger, const Settings& settings, const kube::Pod& pod,
-                            const Page& page, const ExplainBounds& bounds) {
+http::Response explain_view(const VerbContext& context, const kube::Pod& pod, const Page& page,
+                            const ExplainBounds& bounds) {
   Json out = {{"namespace", pod.metadata.name_space}, {"name", pod.metadata.name}};
   if (!pod.node_name.empty()) out["node"] = pod.node_name;
-  auto read = read_pod_request(pod, settings);
+  auto read = read_pod_request(pod, context.settings);
   out["request"] = request_json(read ? read->request : GpuRequest());
   if (!read || read->request.empty()) {
     out["message"] = read ? "the pod requests no cards" : read.error().message;
@@ -251,7 +253,7 @@ http::Response explain_view(Ledger& ledger, const Settings& settings, const kube
   out["policy"] = std::string(read->policy.node->name) + "/" + std::string(read->policy.card->name);
   // A pod that does not exist yet: nothing is reserved for it, and it may take no card of others.
   if (read->pod.uid.empty()) read->pod.uid = PodUid("none");
-  explain_all(out, ledger, settings, *read, pod, page, bounds);
+  explain_all(out, context, *read, pod, page, bounds);
   return json_response(out);
 }
 

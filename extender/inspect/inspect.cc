@@ -25,8 +25,7 @@ using http::Response;
 
 // What the handlers read. The router's handlers own it.
 struct Sources {
-  Ledger& ledger;
-  const Settings& settings;
+  const VerbContext context;
   kube::Client& client;
   Inspections inspections;
   CallbackGuard answers{};  // of the API server; ends first
@@ -44,8 +43,8 @@ ExplainBounds explain_bounds(const Sources& from) {
 }
 
 Response explain_now(const Sources& from, const kube::Pod& pod, const Page& page) {
-  from.ledger.read(from.now(), [](const View&) {});  // removes what is no longer kept
-  return explain_view(from.ledger, from.settings, pod, page, explain_bounds(from));
+  from.context.ledger.read(from.now(), [](const View&) {});  // removes what is no longer kept
+  return explain_view(from.context, pod, page, explain_bounds(from));
 }
 
 Response busy() {
@@ -90,8 +89,8 @@ Response simulate_manifest(const Sources& from, const Request& request) {
   if (!query) return error_response(400, query.error().message);
   const auto pod = read_manifest(request);
   if (!pod) return error_response(400, pod.error().message);
-  from.ledger.read(from.now(), [](const View&) {});  // removes what is no longer kept
-  return simulate_view(from.ledger, from.settings, *pod, *query, explain_bounds(from));
+  from.context.ledger.read(from.now(), [](const View&) {});  // removes what is no longer kept
+  return simulate_view(from.context, *pod, *query, explain_bounds(from));
 }
 
 // Called on the executor of the API server, where nothing may take long.
@@ -123,32 +122,32 @@ void explain_pod(Sources& from, const Request& request, const Respond& respond) 
 Response make_cluster(const Sources& from, const Request& request) {
   const auto page = read_page(request.query, kInspectNodesDefault, kInspectNodesMax);
   if (!page) return error_response(400, page.error().message);
-  return cluster_view(from.ledger, *page, from.now());
+  return cluster_view(from.context.ledger, *page, from.now());
 }
 
 Response make_node(const Sources& from, const Request& request) {
   const auto name = required(request, "name");
   if (!name) return error_response(400, name.error().message);
-  return node_view(from.ledger, NodeName(*name));
+  return node_view(from.context.ledger, NodeName(*name));
 }
 
 Response make_pod(const Sources& from, const Request& request) {
   const auto ref = read_pod_ref(request);
   if (!ref) return error_response(400, ref.error().message);
-  return pod_view(from.ledger, *ref);
+  return pod_view(from.context.ledger, *ref);
 }
 
 Response make_policy(const Sources& from, const Request&) {
-  return policy_view(from.settings, from.now());
+  return policy_view(from.context, from.now());
 }
 
 using MakeView = Response (*)(const Sources& from, const Request& request);
 
 }  // namespace
 
-void add_routes(http::Router& router, const std::string& prefix, Ledger& ledger,
-                const Settings& settings, kube::Client& client, Executor& executor) {
-  const std::shared_ptr<Sources> from(new Sources{ledger, settings, client, Inspections(executor)});
+void add_routes(http::Router& router, const std::string& prefix, const VerbContext& context,
+                kube::Client& client, Executor& executor) {
+  const std::shared_ptr<Sources> from(new Sources{context, client, Inspections(executor)});
   const auto add = [&](const char* method, const char* path, MakeView make) {
     router.add(method, prefix + path, [from, make](Request request, const Respond& respond) {
       Inspections::Slot slot = from->inspections.reserve();

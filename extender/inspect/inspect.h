@@ -86,7 +86,6 @@
 #include <string>
 
 #include "common/http/router.h"
-#include "extender/ledger/ledger.h"
 #include "extender/verbs/verbs.h"
 
 namespace mgpu {
@@ -99,10 +98,10 @@ class Client;
 namespace mgpu::extender {
 
 // Adds the handlers under `prefix` ("/inspect"). They only read requests; the views are made on
-// `executor`, which is neither that of the API server nor a thread of the HTTP server. All
-// references outlive the router, and are not used after its end, which waits for a view that is
-// being made.
-void add_routes(http::Router& router, const std::string& prefix, Ledger& ledger,
-                const Settings& settings, kube::Client& client, Executor& executor);
+// `executor`, which is neither that of the API server nor a thread of the HTTP server. What
+// is referred to outlives the router, and is not used after its end, which waits for a view that
+// is being made.
+void add_routes(http::Router& router, const std::string& prefix, const VerbContext& context,
+                kube::Client& client, Executor& executor);
 
 }  // namespace mgpu::extender

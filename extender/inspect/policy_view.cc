@@ -52,13 +52,13 @@ Json kinds_json(const Kinds& kinds) {
 
 }  // namespace
 
-http::Response policy_view(const Settings& settings, Instant now) {
-  Json out = {{"default", name_of(settings.policy)}, {"policies", Json::array()}};
+http::Response policy_view(const VerbContext& context, Instant now) {
+  Json out = {{"default", name_of(context.settings.policy)}, {"policies", Json::array()}};
   for (const auto name : policy_names()) out["policies"].push_back(name);
-  out["podsSeen"] = settings.window ? settings.window->pods_seen() : 0;
-  const auto price_snapshot = settings.price_snapshot();
+  out["podsSeen"] = context.window != nullptr ? context.window->pods_seen() : 0;
+  const auto price_snapshot = context.prices.current();
   if (!price_snapshot) return json_response(out);
-  const std::chrono::duration<double> age = now - settings.price_snapshots->since();
+  const std::chrono::duration<double> age = now - context.prices.since();
   out["prices"] = {{"version", price_snapshot->version},
                    {"ageSeconds", age.count()},
                    {"kinds", kinds_json(price_snapshot->tables.kinds())},

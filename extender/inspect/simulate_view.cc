@@ -106,18 +106,18 @@ Result<SimulateQuery> read_simulate_query(const std::string& query) {
   return read;
 }
 
-http::Response simulate_view(const Ledger& ledger, const Settings& settings, const kube::Pod& pod,
+http::Response simulate_view(const VerbContext& context, const kube::Pod& pod,
                              const SimulateQuery& query, const ExplainBounds& bounds) {
-  auto read = read_pod_request(pod, settings);
+  auto read = read_pod_request(pod, context.settings);
   if (!read) return http::error_response(400, "the Pod manifest: " + read.error().message);
   if (read->request.empty())
     return http::error_response(400, "the Pod manifest: the pod requests no cards");
   if (query.policy) read->policy = *query.policy;
   // A pod that does not exist: nothing is reserved for it, and it may take no card of others.
   read->pod.uid = PodUid("none");
-  const auto price_snapshot = settings.price_snapshot();
-  Simulation simulation(nodes_for(ledger, read->pod), read->request, read->resources, read->policy,
-                        read->tie_break_seed, price_snapshot.get());
+  const auto price_snapshot = context.prices.current();
+  Simulation simulation(nodes_for(context.ledger, read->pod), read->request, read->resources,
+                        read->policy, read->tie_break_seed, price_snapshot.get());
   Run run(simulation, bounds);
   run.place_all(query.replicas);
   Json out = {{"namespace", pod.metadata.name_space}, {"name", pod.metadata.name}};

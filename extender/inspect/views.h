@@ -59,7 +59,7 @@ struct ExplainBounds {
 http::Response cluster_view(Ledger& ledger, const Page& page, Instant now);
 http::Response node_view(const Ledger& ledger, const NodeName& name);
 http::Response pod_view(const Ledger& ledger, const PodRef& pod);
-http::Response policy_view(const Settings& settings, Instant now);
+http::Response policy_view(const VerbContext& context, Instant now);
 // The parameters of POST <prefix>/simulate.
 struct SimulateQuery {
   std::size_t replicas = 1;
@@ -71,9 +71,9 @@ Result<SimulateQuery> read_simulate_query(const std::string& query);
 // [{"container", "cards": [index*]}*]
 Json placement_json(const GpuRequest& request, const Placement& placement);
 
-http::Response simulate_view(const Ledger& ledger, const Settings& settings, const kube::Pod& pod,
+http::Response simulate_view(const VerbContext& context, const kube::Pod& pod,
                              const SimulateQuery& query, const ExplainBounds& bounds);
-http::Response explain_view(Ledger& ledger, const Settings& settings, const kube::Pod& pod,
-                            const Page& page, const ExplainBounds& bounds);
+http::Response explain_view(const VerbContext& context, const kube::Pod& pod, const Page& page,
+                            const ExplainBounds& bounds);
 
 }  // namespace mgpu::extender

@@ -41,12 +41,12 @@ constexpr std::size_t kLeastExaminedNodes = 100;
 constexpr std::size_t kNodesElsewhereMax = 256;
 
 // The best nodes. kube-scheduler reads reasons only where no node fits, so there are none.
-FilterReply best_nodes(Ledger& ledger, const ExtenderArgs& args, const PodRequest& pod,
-                       const Settings& settings, Instant now) {
-  const auto price_snapshot = settings.price_snapshot();
-  const Ranking ranking(ledger, args.node_names(), pod, price_snapshot.get(), now);
+FilterReply best_nodes(const VerbContext& context, const ExtenderArgs& args, const PodRequest& pod,
+                       Instant now) {
+  const auto price_snapshot = context.prices.current();
+  const Ranking ranking(context.ledger, args.node_names(), pod, price_snapshot.get(), now);
   FilterReply reply;
-  for (const std::size_t node : ranking.best(settings.candidate_nodes))
+  for (const std::size_t node : ranking.best(context.settings.candidate_nodes))
     add_fitting(reply, args, node);
   reply.nodes_fitting = ranking.fitting();
   return reply;
@@ -81,10 +81,11 @@ FilterReply every_node(Ledger& ledger, const ExtenderArgs& args, const PodReques
   return reply;
 }
 
-FilterReply filter_nodes(Ledger& ledger, const ExtenderArgs& args, const PodRequest& pod,
-                         const Settings& settings, Instant now) {
-  if (settings.candidate_nodes > 0) {
-    FilterReply best = best_nodes(ledger, args, pod, settings, now);
+FilterReply filter_nodes(const VerbContext& context, const ExtenderArgs& args,
+                         const PodRequest& pod, Instant now) {
+  Ledger& ledger = context.ledger;
+  if (context.settings.candidate_nodes > 0) {
+    FilterReply best = best_nodes(context, args, pod, now);
     if (!best.fitting.empty()) return best;
   }
   FilterReply reply = every_node(ledger, args, pod, now);
@@ -96,32 +97,30 @@ FilterReply filter_nodes(Ledger& ledger, const ExtenderArgs& args, const PodRequ
   return reply;
 }
 
-void expect_on(std::string_view node, Ledger& ledger, const PodRequest& pod,
-               const Settings& settings, Instant now) {
-  const auto price_snapshot = settings.price_snapshot();
-  const auto expected = place_on(ledger, node, pod, price_snapshot.get());
+void expect_on(std::string_view node, const VerbContext& context, const PodRequest& pod,
+               Instant now) {
+  const auto price_snapshot = context.prices.current();
+  const auto expected = place_on(context.ledger, node, pod, price_snapshot.get());
   if (!expected) return;
-  ledger.expect(pod.pod.uid, NodeName(node), pod.request, *expected, now,
-                now + settings.expectation_life);
+  context.ledger.expect(pod.pod.uid, NodeName(node), pod.request, *expected, now,
+                        now + context.settings.expectation_life);
 }
 
 }  // namespace
 
-FilterReply filter(const ExtenderArgs& args, Ledger& ledger, const Settings& settings,
-                   Instant now) {
-  const PodUid uid = args.pod().uid();
-  ledger.end_expectation(uid);
-  const auto pod = read_pod_request(args.pod(), settings);
+FilterReply filter(const ExtenderArgs& args, const VerbContext& context, Instant now) {
+  context.ledger.end_expectation(args.pod().uid());
+  const auto pod = read_pod_request(args.pod(), context.settings);
   if (!pod) return refuse_everywhere(args, pod.error().message);
-  if (settings.window) {
-    settings.window->seen(pod->tie_break_seed, args.pod().metadata.name_space, pod->request,
-                          pod->resources);
+  if (context.window != nullptr) {
+    context.window->seen(pod->tie_break_seed, args.pod().metadata.name_space, pod->request,
+                         pod->resources);
   }
   if (pod->request.empty()) return pass_everywhere(args);
-  FilterReply reply = filter_nodes(ledger, args, *pod, settings, now);
+  FilterReply reply = filter_nodes(context, args, *pod, now);
   // With one node left kube-scheduler calls bind next, without prioritize.
-  if (reply.fitting.size() == 1 && settings.expected_placements)
-    expect_on(reply.fitting.front(), ledger, *pod, settings, now);
+  if (reply.fitting.size() == 1 && context.settings.expected_placements)
+    expect_on(reply.fitting.front(), context, *pod, now);
   return reply;
 }
 

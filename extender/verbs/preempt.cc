@@ -2,7 +2,6 @@
 #include <optional>
 #include <utility>
 
-#include "extender/ledger/disruption_budgets.h"
 #include "extender/placement/holds.h"
 #include "extender/verbs/pod_request.h"
 #include "extender/verbs/verbs.h"
@@ -111,29 +110,30 @@ std::optional<NominatedPlacement> placement_after(const NodeVictims& victims, No
 
 }  // namespace
 
-std::vector<NodeVictims> preempt(const PreemptionArgs& args, Ledger& ledger,
-                                 const DisruptionBudgets& budgets, const Settings& settings,
+std::vector<NodeVictims> preempt(const PreemptionArgs& args, const VerbContext& context,
                                  Instant now) {
+  const Settings& settings = context.settings;
   const auto pod = read_pod_request(args.pod, settings);
   if (!pod) return {};
   if (pod->request.empty()) return args.nodes;
   const Preemptor preemptor{pod->request, pod->resources,
                             asks_only_for_resources(args.pod, settings.contract)};
-  const auto price_snapshot = settings.price_snapshot();
-  auto states = read_nodes(args, pod->pod, ledger, now);
+  const auto price_snapshot = context.prices.current();
+  auto states = read_nodes(args, pod->pod, context.ledger, now);
   std::vector<NodeVictims> answer;
   std::vector<NominatedPlacement> placements;
   for (std::size_t i = 0; i < args.nodes.size(); ++i) {
     if (!states[i]) continue;
-    set_violations(*states[i], budgets);
-    auto victims = choose_on_node(args.nodes[i], *states[i], preemptor, budgets);
+    set_violations(*states[i], context.budgets);
+    auto victims = choose_on_node(args.nodes[i], *states[i], preemptor, context.budgets);
     if (!victims) continue;
     auto placement = placement_after(*victims, *std::move(states[i]), *pod, price_snapshot.get());
     if (placement) placements.push_back(*std::move(placement));
     answer.push_back(*std::move(victims));
   }
-  ledger.offer_nomination(pod->pod, std::move(placements), NodeName(args.pod.nominated_node),
-                          now + settings.nomination_life);
+  context.ledger.offer_nomination(pod->pod, std::move(placements),
+                                  NodeName(args.pod.nominated_node),
+                                  now + settings.nomination_life);
   return answer;
 }
 

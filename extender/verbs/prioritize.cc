@@ -84,35 +84,36 @@ void set_scores(const std::vector<Scored>& nodes, const Choice& choice,
 
 }  // namespace
 
-std::vector<HostScore> prioritize(const ExtenderArgs& args, Ledger& ledger,
-                                  const Settings& settings, Instant now) {
+std::vector<HostScore> prioritize(const ExtenderArgs& args, const VerbContext& context,
+                                  Instant now) {
+  Ledger& ledger = context.ledger;
   const PodUid uid = args.pod().uid();
   // The pod's own expected placement must not count against it.
   ledger.end_expectation(uid);
   std::vector<HostScore> scores;
   scores.reserve(args.node_names().size());
   for (const auto name : args.node_names()) scores.push_back({name, 0});
-  const auto pod = read_pod_request(args.pod(), settings);
-  const auto price_snapshot = settings.price_snapshot();
+  const auto pod = read_pod_request(args.pod(), context.settings);
+  const auto price_snapshot = context.prices.current();
   if (!pod || !is_ranked(*pod, price_snapshot.get())) return scores;
   const auto names = args.node_names();
   const Ranking ranking(ledger, names, *pod, price_snapshot.get(), now);
   const Choice choice = choose(ledger, ranking, names, *pod, price_snapshot.get(), now);
   if (choice.best.empty()) return scores;
   set_scores(ranking.nodes(), choice, scores);
-  if (settings.expected_placements && choice.placement) {
+  if (context.settings.expected_placements && choice.placement) {
     ledger.expect(uid, NodeName(names[choice.best.front()]), pod->request, *choice.placement, now,
-                  now + settings.expectation_life);
+                  now + context.settings.expectation_life);
   }
   return scores;
 }
 
-std::vector<HostScore> prioritize_non_gpu(const ExtenderArgs& args, Ledger& ledger,
-                                          const Settings& settings, Instant now) {
-  const auto pod = read_pod_request(args.pod(), settings);
+std::vector<HostScore> prioritize_non_gpu(const ExtenderArgs& args, const VerbContext& context,
+                                          Instant now) {
+  const auto pod = read_pod_request(args.pod(), context.settings);
   if (!pod || !pod->request.empty()) return {};
-  if (!is_ranked(*pod, settings.price_snapshot().get())) return {};
-  return prioritize(args, ledger, settings, now);
+  if (!is_ranked(*pod, context.prices.current().get())) return {};
+  return prioritize(args, context, now);
 }
 
 }  // namespace mgpu::extender

@@ -3,7 +3,7 @@
 // extender/bind/binder.h.
 #pragma once
 
-#include <memory>
+#include <cstddef>
 #include <string>
 
 #include "common/base/executor.h"
@@ -11,6 +11,7 @@
 #include "common/contract/contract.h"
 #include "extender/learning/current_prices.h"
 #include "extender/learning/workload_window.h"
+#include "extender/ledger/disruption_budgets.h"
 #include "extender/ledger/ledger.h"
 #include "extender/ledger/limits.h"
 #include "extender/placement/policy.h"
@@ -18,14 +19,12 @@
 
 namespace mgpu::extender {
 
-class DisruptionBudgets;
-
 // Constant after construction.
 struct Settings {
   Contract contract;
   MiB min_memory{256};
-  // The least compute of a share. With MPS it limits the containers of a card: each is a client,
-  // and a card has at most 48, or 60 from CUDA 13.1 on.
+  // The least compute of a share on every node. A node with MPS publishes a least share of its own
+  // (NodeProfile::minimum), so that the containers of a card are no more than its MPS clients.
   Percent min_core{1};
   PolicyChoice policy;  // of pods that do not choose one
   // With how many of the nodes that fit filter answers: the best ones. 0: with all of them. With 1
@@ -34,13 +33,15 @@ struct Settings {
   bool expected_placements = true;  // false only to measure what they are worth
   Duration expectation_life = kExpectedPlacementLife;
   Duration nomination_life = kNominationLife;
-  std::shared_ptr<const CurrentPrices> price_snapshots{};  // null: policies have no prices
-  std::shared_ptr<WorkloadWindow> window{};  // records every filtered pod; may be null
+};
 
-  // The snapshot for one decision, which holds it until it ends. May be null.
-  PriceSnapshotPtr price_snapshot() const {
-    return price_snapshots ? price_snapshots->current() : nullptr;
-  }
+// What decisions read and record. It refers to objects that outlive it.
+struct VerbContext {
+  const Settings& settings;
+  Ledger& ledger;
+  const DisruptionBudgets& budgets;
+  const CurrentPrices& prices;       // policies have no prices before the first are published
+  WorkloadWindow* window = nullptr;  // records every filtered pod; may be null
 };
 
 // Answers with the best Settings::candidate_nodes of the nodes that fit, without reasons, which
@@ -49,7 +50,7 @@ struct Settings {
 // sentence of read_pod_request, where the pod is invalid. A non-GPU pod fits everywhere. With one
 // node left filter records the expected placement, because kube-scheduler does not call prioritize
 // then. The pod is added to the learned workload.
-FilterReply filter(const ExtenderArgs& args, Ledger& ledger, const Settings& settings, Instant now);
+FilterReply filter(const ExtenderArgs& args, const VerbContext& context, Instant now);
 
 // Scores are 0 to 10. The policy's best node gets 10 and is recorded as the pod's expected
 // placement. Other feasible nodes get 1 to 9 in policy order. Infeasible nodes, and nodes that are
@@ -57,13 +58,13 @@ FilterReply filter(const ExtenderArgs& args, Ledger& ledger, const Settings& set
 //
 // For a non-GPU pod every node gets 0, unless the policy ranks such pods. Then all nodes without
 // cards that are as good as the best get 10, and nothing is recorded.
-std::vector<HostScore> prioritize(const ExtenderArgs& args, Ledger& ledger,
-                                  const Settings& settings, Instant now);
+std::vector<HostScore> prioritize(const ExtenderArgs& args, const VerbContext& context,
+                                  Instant now);
 
 // prioritize for non-GPU pods that the policy ranks. For all other pods the list is empty, which
 // kube-scheduler reads as zeros: GPU pods are scored by another call.
-std::vector<HostScore> prioritize_non_gpu(const ExtenderArgs& args, Ledger& ledger,
-                                          const Settings& settings, Instant now);
+std::vector<HostScore> prioritize_non_gpu(const ExtenderArgs& args, const VerbContext& context,
+                                          Instant now);
 
 // For each node the proposed victims stand where they free the cards. Otherwise the victims are the
 // cheapest set of bound lower-priority pods (placement/preemption/preemption.h) that contains or
@@ -73,8 +74,7 @@ std::vector<HostScore> prioritize_non_gpu(const ExtenderArgs& args, Ledger& ledg
 //
 // The cards that the pod is to get on the node for which it is nominated then are reserved for it
 // (ledger/nominations.h).
-std::vector<NodeVictims> preempt(const PreemptionArgs& args, Ledger& ledger,
-                                 const DisruptionBudgets& budgets, const Settings& settings,
+std::vector<NodeVictims> preempt(const PreemptionArgs& args, const VerbContext& context,
                                  Instant now);
 
 }  // namespace mgpu::extender

@@ -22,7 +22,6 @@ extender::Settings settings_of(const Contract& contract) {
   extender::Settings settings;
   settings.contract = contract;
   settings.policy = *extender::find_policy("binpack");
-  settings.window = std::make_shared<extender::WorkloadWindow>();
   return settings;
 }
 
@@ -44,8 +43,8 @@ ExtenderProcess::ExtenderProcess(kube::MemoryApiServer& server, FaultQueue& faul
       election_(make_election()),
       endpoints_(client_, lease_, {kExtenderService, "10.0.0.1"}, [](const std::string&) {}),
       touch_(client_, settings_.contract, lease_.identity(), {}),
-      binder_(client_, ledger_, settings_, {lease_, touch_, preconditions_},
-              extender::kBindsInFlight, {}),
+      binder_(client_, verb_context_, {lease_, touch_, preconditions_}, extender::kBindsInFlight,
+              {}),
       requeue_(client_, ledger_, "default", {[](auto) {}, [](const auto&) {}}),
       start_sequence_(link_, client_, settings_.contract, {lease_, touch_, preconditions_},
                       {.on_done = [this] { on_started(); },
@@ -68,9 +67,7 @@ ExtenderProcess::ExtenderProcess(kube::MemoryApiServer& server, FaultQueue& faul
                    {.on_change = [this] { on_change(); }, .on_listed = [] {}}) {
   extender::add_scheduler_routes(
       router_, "/mgpu",
-      {.ledger = ledger_,
-       .budgets = budgets_,
-       .settings = settings_,
+      {.context = verb_context_,
        .binder = binder_,
        .rejection_delay = rejection_delay_,
        .requeue = requeue_,

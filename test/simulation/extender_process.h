@@ -109,6 +109,9 @@ class ExtenderProcess {
   Metrics metrics_;
   extender::Ledger ledger_;
   extender::DisruptionBudgets budgets_;
+  extender::CurrentPrices prices_;
+  extender::WorkloadWindow window_;
+  const extender::VerbContext verb_context_{settings_, ledger_, budgets_, prices_, &window_};
   extender::Probe probe_{metrics_, ledger_};
   kube::Client client_{link_};
   extender::HolderLease lease_;

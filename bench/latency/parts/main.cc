@@ -54,6 +54,9 @@ struct World {
   const bench::ClusterSize size;
   const extender::Settings settings = ::settings();
   extender::Ledger ledger;
+  extender::DisruptionBudgets budgets;
+  extender::CurrentPrices prices;
+  const extender::VerbContext context{settings, ledger, budgets, prices};
   kube::ObjectEvents<extender::NodeFacts> node_events{
       extender::node_consumer(ledger, settings.contract, [](const std::string&) {})};
   kube::ObjectEvents<extender::PodFacts> pod_events{
@@ -87,15 +90,14 @@ void verb(benchmark::State& state) {
   const auto args = args_of(requests, 8);
   std::size_t next = 0;
   for (auto _ : state)
-    benchmark::DoNotOptimize(
-        kVerb(args[next++ % args.size()], world.ledger, world.settings, Instant()));
+    benchmark::DoNotOptimize(kVerb(args[next++ % args.size()], world.context, Instant()));
 }
 
 void write_filter(benchmark::State& state) {
   World& world = World::of(state.range(0));
   Requests requests(world.size.nodes, Form::kNames, PodKind::kOneContainer);
   const auto args = args_of(requests, 1);
-  const auto reply = extender::filter(args[0], world.ledger, world.settings, Instant());
+  const auto reply = extender::filter(args[0], world.context, Instant());
   for (auto _ : state) benchmark::DoNotOptimize(extender::write_filter_reply(reply, args[0]));
 }
 
@@ -103,7 +105,7 @@ void write_prioritize(benchmark::State& state) {
   World& world = World::of(state.range(0));
   Requests requests(world.size.nodes, Form::kNames, PodKind::kOneContainer);
   const auto args = args_of(requests, 1);
-  const auto scores = extender::prioritize(args[0], world.ledger, world.settings, Instant());
+  const auto scores = extender::prioritize(args[0], world.context, Instant());
   for (auto _ : state) benchmark::DoNotOptimize(extender::write_prioritize_reply(scores, args[0]));
 }
 

@@ -122,8 +122,8 @@ TEST(FragmentationSum, IsTheSumOverNodesHoweverTheyChange) {
   const auto workload = target_workload(objects);
   const extender::TargetWorkload target(workload);
   FragmentationSum sum(target, trace.nodes.size());
-  Cycle cycle(objects, *extender::find_policy("random"), nullptr, {}, 1);
   const auto price_source = known_workload(objects)();
+  Cycle cycle(objects, *extender::find_policy("random"), price_source->prices(), {}, 1);
   const auto update = [&](std::size_t node) {
     cycle.ledger().read({}, [&](const extender::View& view) {
       sum.update(node, *view.find(cycle.node_name(node).str()));

@@ -17,7 +17,7 @@ namespace mgpu::extender::test {
 using kube::Fault;
 using mgpu::test::ManualExecutor;
 
-struct BinderTest : testing::Test {
+struct BinderTest : testing::Test, VerbsWorld {
   BinderTest() {
     test::add_node(ledger, "n1: 0[100/8000] 1[100/8000]");
     process.lease.take([](const kube::ApiResult<void>& taken) { EXPECT_TRUE(taken); });
@@ -27,7 +27,7 @@ struct BinderTest : testing::Test {
 
   void make_binder(std::size_t in_flight = 8) {
     binder = std::make_unique<Binder>(
-        client, ledger, settings, process.guards(), in_flight,
+        client, context, process.guards(), in_flight,
         BinderEvents{[this](BindOutcome outcome) { outcomes.push_back(outcome); },
                      [this](const std::string& problem) { problems.push_back(problem); },
                      [this] { ++conflicts; }});
@@ -95,8 +95,6 @@ struct BinderTest : testing::Test {
   ManualExecutor executor;
   kube::MemoryApiServer server{executor, {}};
   kube::Client client{server};
-  Ledger ledger;
-  Settings settings = test::settings_of();
   test::Process process{client, settings.contract};
   int conflicts = 0;
   std::vector<BindOutcome> outcomes;

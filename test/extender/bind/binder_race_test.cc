@@ -30,9 +30,10 @@ void add_nodes(Ledger& ledger) {
 // One run of the extender: its start sequence, then its ledger, fed by a watch, and its binder.
 struct Extender {
   Extender(kube::MemoryApiServer& server, const Settings& settings, std::size_t in_flight)
-      : client(server),
+      : context{settings, ledger, budgets, prices},
+        client(server),
         process(client, settings.contract),
-        binder(client, ledger, settings, process.guards(), in_flight, {}),
+        binder(client, context, process.guards(), in_flight, {}),
         start(server, client, settings.contract, process.guards(),
               {.on_done = [&] { watch.emplace(server, ledger, settings.contract); },
                .on_problem = [](const std::string&) {},
@@ -44,6 +45,9 @@ struct Extender {
   bool ready() const { return start.done() && watch->synced(); }
 
   Ledger ledger;
+  DisruptionBudgets budgets;
+  CurrentPrices prices;
+  const VerbContext context;
   kube::Client client;
   test::Process process;
   Binder binder;
@@ -191,7 +195,7 @@ TEST(BinderRace, ConcurrentThreads) {
         for (const BindingArgs& args : batch) {
           const ExtenderArgs seen =
               test::args_of({.name = args.pod.name, .requests = {"20/2000"}}, {args.node.str()});
-          filter(seen, extender.ledger, settings, executor.now());
+          filter(seen, extender.context, executor.now());
           extender.binder.remember(test::pod_at(server, args.pod.name));
           extender.binder.bind(args, [&](const std::string&) { ++answered; });
           static_cast<void>(extender.binder.in_flight());

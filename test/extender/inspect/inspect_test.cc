@@ -40,7 +40,7 @@ class Inspect : public testing::Test {
   Inspect() {
     ledger.apply_node(test::facts_of("n1: 0[100/1000 model=A10 uuid=GPU-1] 1[100/2000]"));
     ledger.apply_node(test::facts_of("n2: 0[100/1000 unhealthy]"));
-    add_routes(*router, "/inspect", ledger, settings, client, inspections);
+    add_routes(*router, "/inspect", context, client, inspections);
   }
 
   // Nothing where the request has not been answered yet.
@@ -84,6 +84,9 @@ class Inspect : public testing::Test {
   kube::Client client{api_server};
   Ledger ledger;
   Settings settings = binpack();
+  DisruptionBudgets budgets;
+  CurrentPrices current;
+  const VerbContext context{settings, ledger, budgets, current};
   std::optional<http::Router> router{std::in_place};
 };
 
@@ -356,12 +359,10 @@ TEST_F(Inspect, ShowsThePoliciesBeforeAnyPodIsSeen) {
 }
 
 TEST_F(Inspect, ShowsTheLearnedWorkload) {
-  const auto current = std::make_shared<CurrentPrices>();
   const auto node = test::node_of("n1: 0[100/1000 model=A10]");
   auto learned = test::price_snapshot_of("3 x 30/300@2 on A10, 1 x wholex2@8", {node});
   learned.workload.classes[1].assumed = true;
-  current->publish(std::make_shared<const PriceSnapshot>(std::move(learned)), executor.now());
-  settings.price_snapshots = current;
+  current.publish(std::make_shared<const PriceSnapshot>(std::move(learned)), executor.now());
   executor.advance(std::chrono::milliseconds(1'500));
   const Json prices = view("policy")["prices"];
   EXPECT_EQ(prices["version"], 1);
@@ -459,7 +460,7 @@ struct ExplainBoundsTest : Inspect {
   }
   Json explain_within(const ExplainBounds& bounds, std::size_t limit = kNodes) {
     const auto pod = kube::read_pod(hostile_pod());
-    return read(explain_view(ledger, settings, *pod, {.after = "", .limit = limit}, bounds));
+    return read(explain_view(context, *pod, {.after = "", .limit = limit}, bounds));
   }
 
   static constexpr int kNodes = 9;

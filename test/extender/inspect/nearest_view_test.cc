@@ -43,7 +43,7 @@ class NearestView : public testing::Test {
     ledger.apply_pod(test::bound_claim(pod, node, request, cards));
   }
   Parsed explain(const kube::Pod& pod, const ExplainBounds& bounds = kAmple) {
-    const auto answer = explain_view(ledger, settings, pod, {.after = "", .limit = 100}, bounds);
+    const auto answer = explain_view(context, pod, {.after = "", .limit = 100}, bounds);
     EXPECT_EQ(answer.status, 200) << answer.body;
     return Parsed::parse(answer.body);
   }
@@ -51,7 +51,7 @@ class NearestView : public testing::Test {
                           const ExplainBounds& bounds = kAmple) {
     const auto read = read_simulate_query(query);
     if (!read) return http::error_response(400, read.error().message);
-    return simulate_view(ledger, settings, pod, *read, bounds);
+    return simulate_view(context, pod, *read, bounds);
   }
   Parsed simulated(const kube::Pod& pod, const std::string& query) {
     const auto answer = simulate(pod, query);
@@ -66,6 +66,9 @@ class NearestView : public testing::Test {
 
   Ledger ledger;
   Settings settings;
+  DisruptionBudgets budgets;
+  CurrentPrices prices;
+  const VerbContext context{settings, ledger, budgets, prices};
 };
 
 TEST_F(NearestView, NamesTheNodeThatLacksTheLeastFirst) {

@@ -13,22 +13,19 @@ using mgpu::test::expected_text;
 using test::add_node;
 using test::args_of;
 using test::PodText;
-using test::settings_of;
 using testing::ElementsAre;
 using testing::HasSubstr;
 using testing::IsEmpty;
 
-struct FilterTest : testing::Test {
+struct FilterTest : testing::Test, test::VerbsWorld {
   FilterReply run_filter(const PodText& pod, const std::vector<std::string>& names) {
     args = std::make_unique<ExtenderArgs>(args_of(pod, names));
-    return filter(*args, ledger, settings, at_ms(0));
+    return filter(*args, context, at_ms(0));
   }
 
   // Answers with all nodes that fit.
   FilterTest() { settings.candidate_nodes = 0; }
 
-  Ledger ledger;
-  Settings settings = settings_of();
   std::unique_ptr<ExtenderArgs> args;  // replies point into it
 };
 
@@ -151,7 +148,7 @@ TEST_F(FilterTest, FullNodesAreReturnedByIndex) {
       R"({"Pod":)" + test::pod_json({}) +
       R"(,"Nodes":{"items":[{"metadata":{"name":"n1"}},{"metadata":{"name":"n2"}}]}})");
   ASSERT_TRUE(full);
-  const auto reply = filter(*full, ledger, settings, at_ms(0));
+  const auto reply = filter(*full, context, at_ms(0));
   EXPECT_THAT(reply.fitting_full_nodes, ElementsAre(1));
   EXPECT_THAT(write_filter_reply(reply, *full),
               HasSubstr(R"("items":[{"metadata":{"name":"n2"}}])"));
@@ -227,7 +224,7 @@ TEST_F(BestNodeTest, TheAnswerIsTheNodeThatPrioritizePrefers) {
   const auto reply = run_filter({}, {"a", "b", "c"});
   EXPECT_THAT(reply.fitting, ElementsAre("b")) << "binpack prefers it";
   EXPECT_EQ(reply.nodes_fitting, 3u);
-  EXPECT_EQ(prioritize(args_of({}, {"a", "b", "c"}), ledger, settings, at_ms(0))[1].score, 10);
+  EXPECT_EQ(prioritize(args_of({}, {"a", "b", "c"}), context, at_ms(0))[1].score, 10);
 }
 
 TEST_F(BestNodeTest, OfEqualNodesTheFirstByNameIsTheAnswer) {
@@ -339,7 +336,7 @@ TEST_F(BestNodeTest, AFullNodeIsReturnedByIndex) {
   const auto full = ExtenderArgs::parse(
       R"({"Pod":)" + test::pod_json({}) +
       R"(,"Nodes":{"items":[{"metadata":{"name":"n1"}},{"metadata":{"name":"n2"}}]}})");
-  EXPECT_THAT(filter(*full, ledger, settings, at_ms(0)).fitting_full_nodes, ElementsAre(1));
+  EXPECT_THAT(filter(*full, context, at_ms(0)).fitting_full_nodes, ElementsAre(1));
 }
 
 TEST_F(FilterTest, ChangesNothingButExpectedPlacements) {

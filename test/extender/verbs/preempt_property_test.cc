@@ -223,7 +223,7 @@ class PreemptWorld {
                         .priority = kPreemptorPriority,
                         .spec = resources}) +
         "}");
-    const auto answer = preempt({args->pod, {victims}}, ledger_, budgets_, settings_, at_ms(0));
+    const auto answer = preempt({args->pod, {victims}}, context_, at_ms(0));
     if (answer.empty()) return std::nullopt;
     Gone gone = 0;
     for (const PodUid& uid : answer.front().victims)
@@ -255,6 +255,8 @@ class PreemptWorld {
     settings.min_memory = MiB(1);
     return settings;
   }();
+  CurrentPrices prices_;
+  const VerbContext context_{settings_, ledger_, budgets_, prices_};
 };
 
 void expect_sufficient_and_minimal(const NodeWorld& world, Gone answer) {

@@ -12,7 +12,6 @@ using mgpu::test::at_ms;
 using mgpu::test::bound_claim;
 using test::add_node;
 using test::PodText;
-using test::settings_of;
 using testing::ElementsAre;
 using testing::IsEmpty;
 
@@ -21,7 +20,7 @@ std::string budget_json(const std::string& name, const std::string& selector, in
          selector + R"(},"status":{"disruptionsAllowed":)" + std::to_string(allowed) + "}}";
 }
 
-struct PreemptTest : testing::Test {
+struct PreemptTest : testing::Test, test::VerbsWorld {
   // A node with 32 CPUs and 64 GiB for 110 pods.
   void add_whole_node(std::string_view text, std::int64_t pods_allowed = 110) {
     NodeFacts facts = mgpu::test::facts_of(text);
@@ -66,7 +65,7 @@ struct PreemptTest : testing::Test {
   std::vector<std::string> run_preempt(const PodText& pod, const std::vector<NodeVictims>& nodes) {
     const auto args = read_preemption_args(R"({"Pod":)" + test::pod_json(pod) + "}");
     std::vector<std::string> lines;
-    for (const auto& node : preempt({args->pod, nodes}, ledger, budgets, settings, at_ms(0))) {
+    for (const auto& node : preempt({args->pod, nodes}, context, at_ms(0))) {
       lines.push_back(node.node.str() + ":");
       for (const auto& victim : node.victims) lines.back() += " " + victim.str();
       lines.back() += " (" + std::to_string(node.pdb_violations) + ")";
@@ -74,10 +73,7 @@ struct PreemptTest : testing::Test {
     return lines;
   }
 
-  Ledger ledger;
-  DisruptionBudgets budgets;
   kube::ObjectEvents<kube::PodDisruptionBudget> budget_events{budgets.consumer()};
-  Settings settings = settings_of();
 };
 
 // A node with two cards, each with two halves of equal cost.
@@ -280,7 +276,7 @@ TEST_F(PreemptTest, TheFreedCardIsKeptForTheNominatedPod) {
   ledger.remove_pod(PodUid("a"));
   ledger.nominate(PodUid("uid-p"), NodeName("n1"));
   const auto fits = [this](const PodText& pod) {
-    return !filter(test::args_of(pod, {"n1"}), ledger, settings, at_ms(0)).fitting.empty();
+    return !filter(test::args_of(pod, {"n1"}), context, at_ms(0)).fitting.empty();
   };
   EXPECT_FALSE(fits({.name = "too-large", .requests = {"60/1000"}, .priority = 9}));
   EXPECT_TRUE(fits({.name = "more-important", .requests = {"60/1000"}, .priority = 10}));

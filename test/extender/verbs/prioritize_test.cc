@@ -23,19 +23,16 @@ using test::settings_of;
 using testing::ElementsAre;
 using testing::Pair;
 
-struct PrioritizeTest : testing::Test {
+struct PrioritizeTest : testing::Test, test::VerbsWorld {
   std::map<std::string, std::int64_t> run_prioritize(const PodText& pod,
                                                      const std::vector<std::string>& names) {
     const ExtenderArgs args = args_of(pod, names);
     std::map<std::string, std::int64_t> scores;
-    const auto answer = prioritize(args, ledger, settings, at_ms(0));
+    const auto answer = prioritize(args, context, at_ms(0));
     EXPECT_EQ(answer.size(), names.size());
     for (const auto& score : answer) scores.emplace(score.node, score.score);
     return scores;
   }
-
-  Ledger ledger;
-  Settings settings = settings_of();
 };
 
 TEST_F(PrioritizeTest, TheBestGetsTenAndTheOthersKeepTheirOrder) {
@@ -172,12 +169,8 @@ bool in_order(const HostScore& a, const HostScore& b, const PolicyScores& policy
 }
 
 // Prices for `workload` on `nodes`.
-std::shared_ptr<CurrentPrices> prices_of(const std::string& workload,
-                                         const std::vector<Node>& nodes) {
-  auto prices = std::make_shared<CurrentPrices>();
-  prices->publish(
-      std::make_shared<const PriceSnapshot>(mgpu::test::price_snapshot_of(workload, nodes)));
-  return prices;
+PriceSnapshotPtr prices_of(const std::string& workload, const std::vector<Node>& nodes) {
+  return std::make_shared<const PriceSnapshot>(mgpu::test::price_snapshot_of(workload, nodes));
 }
 
 TEST_F(PrioritizeTest, NonGpuPodsAreNotRankedWhereThePolicyDoesNotRankThem) {
@@ -193,7 +186,7 @@ TEST_F(PrioritizeTest, ANonGpuPodIsRankedOnceThereArePrices) {
   settings = settings_of("equilibrium");
   EXPECT_THAT(run_prioritize({.requests = {""}}, {"a", "b"}),
               ElementsAre(Pair("a", 0), Pair("b", 0)));
-  settings.price_snapshots = prices_of("1 x whole@8", {mgpu::test::node_of("a: 0[100/8000]")});
+  prices.publish(prices_of("1 x whole@8", {mgpu::test::node_of("a: 0[100/8000]")}));
   EXPECT_THAT(run_prioritize({.requests = {""}}, {"b", "a"}),
               ElementsAre(Pair("a", 10), Pair("b", 9)));
 }
@@ -201,7 +194,7 @@ TEST_F(PrioritizeTest, ANonGpuPodIsRankedOnceThereArePrices) {
 TEST_F(PrioritizeTest, NodesWithoutCardsGetTheSameScoreForANonGpuPod) {
   for (const char* node : {"a: 0[100/8000]", "no-cards-1:", "no-cards-2:"}) add_node(ledger, node);
   settings = settings_of("equilibrium");
-  settings.price_snapshots = prices_of("1 x whole@8", {mgpu::test::node_of("a: 0[100/8000]")});
+  prices.publish(prices_of("1 x whole@8", {mgpu::test::node_of("a: 0[100/8000]")}));
   EXPECT_THAT(run_prioritize({.requests = {""}}, {"a", "no-cards-1", "no-cards-2"}),
               ElementsAre(Pair("a", 9), Pair("no-cards-1", 10), Pair("no-cards-2", 10)));
 }
@@ -212,12 +205,12 @@ TEST_F(PrioritizeTest, PrioritizeNonGpuScoresNonGpuPodsOnly) {
   const auto run = [&](const PodText& pod) {
     const ExtenderArgs args = args_of(pod, {"a", "no-cards"});
     std::map<std::string, std::int64_t> scores;
-    for (const auto& score : prioritize_non_gpu(args, ledger, settings, at_ms(0)))
+    for (const auto& score : prioritize_non_gpu(args, context, at_ms(0)))
       scores.emplace(score.node, score.score);
     return scores;
   };
   EXPECT_TRUE(run({.requests = {""}}).empty()) << "there are no prices";
-  settings.price_snapshots = prices_of("1 x whole@8", {mgpu::test::node_of("a: 0[100/8000]")});
+  prices.publish(prices_of("1 x whole@8", {mgpu::test::node_of("a: 0[100/8000]")}));
   EXPECT_THAT(run({.requests = {""}}), ElementsAre(Pair("a", 9), Pair("no-cards", 10)));
   EXPECT_TRUE(run({.requests = {"30/1024"}}).empty()) << "with cards";
   EXPECT_TRUE(run({.requests = {"30/1"}}).empty()) << "a bad request";
@@ -234,19 +227,17 @@ TEST_F(PrioritizeTest, PricesDecideWhereThereAreAny) {
   EXPECT_EQ(run_prioritize({.requests = {"30/1024"}}, {"a", "b"}).at("b"), 10)
       << "the same as binpack";
   // 85 - 30 leaves room for a 55; 80 - 30 does not.
-  settings.price_snapshots =
-      prices_of("1 x 55/0, 1 x 30/0", {mgpu::test::node_of("n: 0[85/8000 of 8000] 1[80/8000]")});
+  prices.publish(
+      prices_of("1 x 55/0, 1 x 30/0", {mgpu::test::node_of("n: 0[85/8000 of 8000] 1[80/8000]")}));
   EXPECT_EQ(run_prioritize({.requests = {"30/1024"}}, {"a", "b"}).at("a"), 10);
 }
 
 TEST_F(PrioritizeTest, AFilteredPodIsLearned) {
   add_node(ledger, "a: 0[100/8000]");
-  settings.window = std::make_shared<WorkloadWindow>();
-  for (int again = 0; again < 3; ++again)
-    filter(args_of({.name = "p"}, {"a"}), ledger, settings, at_ms(0));
-  filter(args_of({.name = "q", .requests = {""}}, {"a"}), ledger, settings, at_ms(0));
-  filter(args_of({.name = "refused", .requests = {"30/1"}}, {"a"}), ledger, settings, at_ms(0));
-  EXPECT_EQ(settings.window->pods_seen(), 2U);
+  for (int again = 0; again < 3; ++again) filter(args_of({.name = "p"}, {"a"}), context, at_ms(0));
+  filter(args_of({.name = "q", .requests = {""}}, {"a"}), context, at_ms(0));
+  filter(args_of({.name = "refused", .requests = {"30/1"}}, {"a"}), context, at_ms(0));
+  EXPECT_EQ(window.pods_seen(), 2U);
 }
 
 // In every cluster exactly one node gets 10 where any fits, the other nodes that fit get 1 to 9 in
@@ -280,7 +271,7 @@ TEST_F(PrioritizeTest, PropertiesHoldForRandomClusters) {
     settings = settings_of(round % 2 == 0 ? "binpack" : "spread");
     const ExtenderArgs args = args_of({.requests = {text(1, 100) + "/" + text(256, 4255)}}, names);
     const PolicyScores policy = policy_scores(args, fresh, settings);
-    expect_properties(prioritize(args, fresh, settings, at_ms(0)), policy);
+    expect_properties(prioritize(args, {settings, fresh, budgets, prices}, at_ms(0)), policy);
     if (HasFatalFailure()) FAIL() << "round " << round;
   }
 }

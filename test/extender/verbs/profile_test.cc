@@ -16,7 +16,7 @@ using test::PodText;
 
 constexpr char kTwoCards[] = R"("vke.volcengine.com/container-multiple-gpu":"2")";
 
-struct ProfileRankingTest : testing::Test {
+struct ProfileRankingTest : testing::Test, test::VerbsWorld {
   void add(const std::string& node, const std::string& policy, const std::string& claim = "") {
     NodeFacts facts = mgpu::test::facts_of(node + ": 0[100/8000]");
     facts.profile.policy = policy;
@@ -28,13 +28,10 @@ struct ProfileRankingTest : testing::Test {
                                              const PodText& pod = {}) {
     std::map<std::string, std::int64_t> found;
     const ExtenderArgs args = args_of(pod, names);
-    for (const auto& score : prioritize(args, ledger, settings, at_ms(0)))
+    for (const auto& score : prioritize(args, context, at_ms(0)))
       found.emplace(score.node, score.score);
     return found;
   }
-
-  Ledger ledger;
-  Settings settings = test::settings_of("binpack");
 };
 
 TEST_F(ProfileRankingTest, NodesOfOneProfileAreRankedByItsPolicy) {
@@ -80,7 +77,7 @@ TEST_F(ProfileRankingTest, FilterSaysThatTheNodeRequiresMore) {
   facts.profile.minimum = {Percent(50), MiB()};
   ledger.apply_node(std::move(facts));
   const ExtenderArgs args = args_of({}, {"n1"});
-  const FilterReply reply = filter(args, ledger, settings, at_ms(0));
+  const FilterReply reply = filter(args, context, at_ms(0));
   ASSERT_EQ(reply.failed_and_unresolvable.size(), 1U);
   EXPECT_EQ(reply.failed_and_unresolvable.front().sentence,
             "the node requires a larger share of a card");
@@ -90,9 +87,8 @@ TEST_F(ProfileRankingTest, FilterSaysThatPartsOfSeveralCardsHaveNoLimits) {
   NodeFacts facts = mgpu::test::facts_of("n1: 0[100/8000] 1[100/8000]");
   facts.profile.parts_of_one_card = true;
   ledger.apply_node(std::move(facts));
-  const FilterReply reply =
-      filter(args_of({.requests = {"60/2000"}, .annotations = kTwoCards}, {"n1"}), ledger, settings,
-             at_ms(0));
+  const FilterReply reply = filter(
+      args_of({.requests = {"60/2000"}, .annotations = kTwoCards}, {"n1"}), context, at_ms(0));
   ASSERT_EQ(reply.failed_and_unresolvable.size(), 1U);
   EXPECT_EQ(reply.failed_and_unresolvable.front().sentence,
             "the node runs no parts of several cards, which MPS cannot limit");

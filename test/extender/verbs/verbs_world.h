@@ -4,6 +4,7 @@
 #include <string>
 #include <vector>
 
+#include "extender/ledger/disruption_budgets.h"
 #include "extender/ledger/ledger.h"
 #include "extender/verbs/verbs.h"
 #include "test/support/ledger_text.h"
@@ -16,6 +17,16 @@ inline Settings settings_of(std::string_view policy = "binpack") {
   settings.policy = *find_policy(policy);
   return settings;
 }
+
+// What the verbs work on, without nodes and prices at first.
+struct VerbsWorld {
+  Settings settings = settings_of();
+  Ledger ledger;
+  DisruptionBudgets budgets;
+  CurrentPrices prices;
+  WorkloadWindow window;
+  const VerbContext context{settings, ledger, budgets, prices, &window};
+};
 
 // `amounts` is "30/1024" (core/MiB), "200" (whole cards) or "" (no cards).
 inline std::string container_json(const std::string& name, const std::string& amounts) {
