@@ -1,6 +1,5 @@
 #include "extender/bind/assumed_pods.h"
 
-#include <algorithm>
 #include <unordered_set>
 #include <utility>
 
@@ -90,8 +89,7 @@ void AssumedPodReconciler::conclude_unbound(const AssumedClaim& claim) {
 
 void AssumedPodReconciler::postpone(ClaimId claim, const std::string& problem) {
   PostedBinding& posted = context_.posted[claim];
-  posted.settle_at = context_.client.executor().now() + posted.backoff;
-  posted.backoff = std::min(2 * posted.backoff, Duration(kTouchBackoffMax));
+  posted.settle_at = context_.client.executor().now() + posted.backoff.next();
   context_.problem("the outcome of a bind is not known yet, and its cards stay in use: " + problem);
 }
 

@@ -9,6 +9,7 @@
 #include <string>
 #include <unordered_map>
 
+#include "common/base/backoff.h"
 #include "common/base/callback_guard.h"
 #include "common/kube/client.h"
 #include "extender/bind/bindable_pod.h"
@@ -60,7 +61,7 @@ struct PostedBinding {
   bool accepted = false;         // the API server has the binding
   // Once the attempt has ended: when the pod is read or touched next, and the wait after that.
   Instant settle_at{};
-  Duration backoff{kTouchBackoffFirst};
+  Backoff backoff{kTouchBackoffFirst, kTouchBackoffMax};
 };
 
 // What all attempts share. On the client's executor, except for the two thread-safe members.

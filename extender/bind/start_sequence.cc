@@ -131,7 +131,7 @@ void StartSequence::on_touched(const Pending& pending, const kube::ApiResult<kub
   --in_flight_;
   const bool gone = !touched && touched.error().kind == kube::ApiError::Kind::kNotFound;
   if (!touched && !gone) return on_failed(pending, touched.error().message);
-  backoff_ = kTouchBackoffFirst;
+  backoff_.reset();
   failures_ = 0;
   in_flight_max_ = std::min(in_flight_max_ + 1, kStartTouchesInFlight);
   report_progress();
@@ -156,7 +156,7 @@ void StartSequence::enter(Step step) {
   const MutexLock lock(mutex_);
   if (step_ == step) return;
   step_ = step;
-  backoff_ = kTouchBackoffFirst;
+  backoff_.reset();
 }
 
 void StartSequence::report_progress() {
@@ -178,9 +178,7 @@ void StartSequence::note_problem(const std::string& sentence) {
 void StartSequence::retry(const std::string& sentence, void (StartSequence::*step)()) {
   note_problem(sentence);
   waiting_ = true;
-  const Duration wait = backoff_;
-  backoff_ = std::min(2 * backoff_, Duration(kTouchBackoffMax));
-  client_.executor().after(wait, callbacks_.wrap([this, step] {
+  client_.executor().after(backoff_.next(), callbacks_.wrap([this, step] {
     waiting_ = false;
     (this->*step)();
   }));

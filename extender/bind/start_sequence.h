@@ -21,6 +21,7 @@
 #include <utility>
 #include <vector>
 
+#include "common/base/backoff.h"
 #include "common/base/callback_guard.h"
 #include "common/base/mutex.h"
 #include "common/kube/client.h"
@@ -95,7 +96,7 @@ class StartSequence {
   // Fewer after a failure: large pods in parallel may all take longer than the timeout.
   std::size_t in_flight_max_ = kStartTouchesInFlight;
   int failures_ = 0;  // in a row
-  Duration backoff_{kTouchBackoffFirst};
+  Backoff backoff_{kTouchBackoffFirst, kTouchBackoffMax};
   bool waiting_ = false;     // a backoff runs
   CallbackGuard callbacks_;  // ends first
 };

@@ -2,13 +2,11 @@
 
 #include <fmt/format.h>
 
-#include <algorithm>
 #include <utility>
 #include <vector>
 
 #include "common/base/text.h"
 #include "common/kube/request.h"
-#include "extender/certificates/limits.h"
 
 namespace mgpu::extender {
 namespace {
@@ -35,8 +33,7 @@ SecretCertificates::SecretCertificates(kube::Client& client, CertificateSettings
     : client_(client),
       settings_(std::move(settings)),
       events_(std::move(events)),
-      clock_(std::move(clock)),
-      retry_delay_(kSecretRetryFirst) {}
+      clock_(std::move(clock)) {}
 
 void SecretCertificates::read() {
   client_.get_secret(
@@ -91,7 +88,7 @@ void SecretCertificates::on_secret(const kube::Secret& secret) {
   if (!found.problem.empty()) report(fmt::format("secret {}: {}", name(), found.problem));
   if (!found.usable) return retry();
   if (found.problem.empty()) problem_.clear();
-  retry_delay_ = kSecretRetryFirst;
+  backoff_.reset();
   read_later(kSecretReadInterval);
 }
 
@@ -147,8 +144,7 @@ void SecretCertificates::read_later(Duration delay) {
 }
 
 void SecretCertificates::retry() {
-  read_later(retry_delay_);
-  retry_delay_ = std::min<Duration>(retry_delay_ * 2, kSecretReadInterval);
+  read_later(backoff_.next());
 }
 
 }  // namespace mgpu::extender

@@ -18,10 +18,12 @@
 #include <string>
 #include <vector>
 
+#include "common/base/backoff.h"
 #include "common/base/callback_guard.h"
 #include "common/base/executor.h"
 #include "common/kube/client.h"
 #include "extender/certificates/bundle.h"
+#include "extender/certificates/limits.h"
 
 namespace mgpu::extender {
 
@@ -83,7 +85,7 @@ class SecretCertificates {
   std::atomic<bool> available_ = false;
   std::optional<CertificateBundle> used_;
   int writes_ = 0;  // since the last read that required none
-  Duration retry_delay_;
+  Backoff backoff_{kSecretRetryFirst, kSecretReadInterval};
   std::string problem_;  // reported last
   Instant reported_at_{};
   CallbackGuard callbacks_;  // ends first

@@ -2,7 +2,6 @@
 
 #include <fmt/format.h>
 
-#include <algorithm>
 #include <utility>
 
 #include "common/base/log.h"
@@ -87,7 +86,7 @@ void LeaderEndpoints::write_if_different(const kube::Service& service,
                   if (!written) return fail(written.error().message);
                   log_info("kube-scheduler's requests go to this process",
                            {{"service", name}, {"address", settings_.address}});
-                  retry_ = kEndpointsRetryFirst;
+                  backoff_.reset();
                   wait(kEndpointsInterval);
                 }));
 }
@@ -106,8 +105,7 @@ kube::EndpointSlice LeaderEndpoints::wanted(const kube::Service& service) const 
 
 void LeaderEndpoints::fail(const std::string& sentence) {
   on_problem_(sentence);
-  wait(retry_);
-  retry_ = std::min(2 * retry_, Duration(kEndpointsRetryMax));
+  wait(backoff_.next());
 }
 
 void LeaderEndpoints::wait(Duration delay) {

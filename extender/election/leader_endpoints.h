@@ -14,6 +14,7 @@
 #include <functional>
 #include <string>
 
+#include "common/base/backoff.h"
 #include "common/base/callback_guard.h"
 #include "common/kube/client.h"
 #include "extender/bind/holder_lease.h"
@@ -51,7 +52,7 @@ class LeaderEndpoints {
   const EndpointSettings settings_;
   const std::function<void(const std::string&)> on_problem_;
   std::uint16_t port_ = 0;
-  Duration retry_{kEndpointsRetryFirst};
+  Backoff backoff_{kEndpointsRetryFirst, kEndpointsRetryMax};
   CallbackGuard callbacks_;  // ends first
 };
 

@@ -2,7 +2,6 @@
 
 #include <fmt/format.h>
 
-#include <algorithm>
 #include <utility>
 
 namespace mgpu::extender {
@@ -125,7 +124,7 @@ void SchedulerRequeue::finish(const kube::ApiResult<void>& written) {
       tracker_.succeeded();
       refused_ = false;
     }
-    retry_ = kRequeueRetryFirst;
+    backoff_.reset();
     logged_problem_.clear();
     return events_.on_outcome(RequeueOutcome::kRequeued);
   }
@@ -133,10 +132,9 @@ void SchedulerRequeue::finish(const kube::ApiResult<void>& written) {
   const bool refused = problem.kind == Kind::kRefused || problem.kind == Kind::kNotFound;
   {
     const MutexLock lock(mutex_);
-    tracker_.failed(client_.executor().now() + retry_);
+    tracker_.failed(client_.executor().now() + backoff_.next());
     refused_ = refused;
   }
-  retry_ = std::min(2 * retry_, Duration(kRequeueRetryMax));
   events_.on_outcome(refused ? RequeueOutcome::kRefused : RequeueOutcome::kFailed);
   std::string sentence = problem.message + (refused ? "; apply deploy/rbac/extender.yaml, with the "
                                                       "namespace that --requeue-namespace names"

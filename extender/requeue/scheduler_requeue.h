@@ -18,6 +18,7 @@
 #include <span>
 #include <string>
 
+#include "common/base/backoff.h"
 #include "common/base/callback_guard.h"
 #include "common/base/ids.h"
 #include "common/base/mutex.h"
@@ -89,7 +90,7 @@ class SchedulerRequeue {
   // Below: on the executor.
   const std::uint32_t process_;  // random: no two processes write the same values
   std::uint64_t written_ = 0;
-  Duration retry_{kRequeueRetryFirst};
+  Backoff backoff_{kRequeueRetryFirst, kRequeueRetryMax};
   std::string logged_problem_;  // empty after a success
   CallbackGuard callbacks_;     // ends first
 };
