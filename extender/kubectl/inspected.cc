@@ -4,6 +4,7 @@
 
 #include <algorithm>
 #include <set>
+#include <string_view>
 
 #include "common/base/query_text.h"
 #include "common/base/text.h"
@@ -126,6 +127,13 @@ std::string state_of(const InspectedCard& card) {
 
 Json amounts_json(const Amounts& amounts) {
   return {{"capacity", amounts.capacity}, {"used", amounts.used}, {"free", amounts.free}};
+}
+
+// "[json.exception.out_of_range.403] key 'nodes' not found"
+std::string problem_of(const nlohmann::json::exception& failure) {
+  const std::string_view text = failure.what();
+  const std::size_t end = text.find("] ");
+  return std::string(end == std::string_view::npos ? text : text.substr(end + 2));
 }
 
 std::string grouped(std::int64_t number) {

@@ -64,12 +64,15 @@ Json amounts_json(const Amounts& amounts);
 // 65130 as "65,130".
 std::string grouped(std::int64_t number);
 
+// The text of the exception, without the number that only the JSON library's pages explain.
+std::string problem_of(const nlohmann::json::exception& failure);
+
 // `read`, with an error instead of an exception of the JSON library.
 template <class T, class Read>
 Result<T> read_answer(const std::string& what, const Read& read) try {
   return read();
 } catch (const nlohmann::json::exception& failure) {
-  return error(what + ": the answer cannot be read: " + failure.what());
+  return error(what + ": the answer cannot be read: " + problem_of(failure));
 }
 
 }  // namespace mgpu::kubectl

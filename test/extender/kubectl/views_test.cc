@@ -111,6 +111,18 @@ Time noon() {
   return *read_rfc3339("2026-01-01T12:00:00Z");
 }
 
+TEST(InspectedNodes, SayWhichMemberOfTheAnswerCannotBeRead) {
+  const auto without = read_inspected_nodes(Json::object());
+  ASSERT_FALSE(without);
+  EXPECT_EQ(without.error().message,
+            "/inspect/cluster of the extender: the answer cannot be read: key 'nodes' not found");
+  const auto with_text = read_inspected_nodes({{"nodes", {{{"name", 3}, {"cards", {}}}}}});
+  ASSERT_FALSE(with_text);
+  EXPECT_EQ(with_text.error().message,
+            "/inspect/cluster of the extender: the answer cannot be read: type must be string, but "
+            "is number");
+}
+
 TEST(NodesView, IsPrintedInEveryFormat) {
   expect_golden(nodes_view(some_nodes()), kGolden + "nodes");
 }
