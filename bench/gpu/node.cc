@@ -153,14 +153,14 @@ Command program_on_node(const Trial& trial, const NodeUnderTest& node,
 // --- MPS -----------------------------------------------------------------------------------------
 
 MpsOfCard::MpsOfCard(const Trial& trial, const NodeUnderTest& node, plugin::MpsTimes times,
-                     plugin::MpsClientEnder* ender)
+                     plugin::MpsClientTerminator* terminator)
     : trial_(trial),
       node_(node),
       options_([&] {
         plugin::MpsOptions options;
         options.control = trial.mps_control;
         options.run_dir = trial.scratch;
-        options.ender = ender;
+        options.terminator = terminator;
         options.times = times;
         return options;
       }()),
@@ -172,8 +172,8 @@ MpsOfCard::~MpsOfCard() {
 
 Result<std::unique_ptr<MpsOfCard>> MpsOfCard::start(const Trial& trial, const NodeUnderTest& node,
                                                     plugin::MpsTimes times,
-                                                    plugin::MpsClientEnder* ender) {
-  std::unique_ptr<MpsOfCard> started(new MpsOfCard(trial, node, times, ender));
+                                                    plugin::MpsClientTerminator* terminator) {
+  std::unique_ptr<MpsOfCard> started(new MpsOfCard(trial, node, times, terminator));
   const auto begin = steady_clock::now();
   started->mps_.set_cards({node.card.uuid});
   auto ready = started->mps_.ready(node.card.uuid);
@@ -239,12 +239,12 @@ std::string MpsOfCard::server_status() const {
 }
 
 Result<std::unique_ptr<CardWithMps>> start_card_with_mps(const Trial& trial, plugin::MpsTimes times,
-                                                         plugin::MpsClientEnder* ender) {
+                                                         plugin::MpsClientTerminator* terminator) {
   auto node = inspect_node(trial);
   if (!node) return node.error();
   // The daemon has a reference to the node, so the node must not move.
   auto card = std::make_unique<CardWithMps>(CardWithMps{*std::move(node), nullptr});
-  auto mps = MpsOfCard::start(trial, card->node, times, ender);
+  auto mps = MpsOfCard::start(trial, card->node, times, terminator);
   if (!mps) return mps.error();
   card->mps = *std::move(mps);
   return card;

@@ -55,14 +55,14 @@ Command program_on_node(const Trial& trial, const NodeUnderTest& node,
 // --- MPS -----------------------------------------------------------------------------------------
 
 // The MPS daemon of the card, which the device plugin's code starts in the scratch folder. The
-// destructor stops the daemon and its servers. REQUIRES: `trial`, `node` and `ender`
+// destructor stops the daemon and its servers. REQUIRES: `trial`, `node` and `terminator`
 // outlive it. Not thread-safe.
 class MpsOfCard {
  public:
   // Error: the daemon does not respond in time.
-  static Result<std::unique_ptr<MpsOfCard>> start(const Trial& trial, const NodeUnderTest& node,
-                                                  plugin::MpsTimes times = {},
-                                                  plugin::MpsClientEnder* ender = nullptr);
+  static Result<std::unique_ptr<MpsOfCard>> start(
+      const Trial& trial, const NodeUnderTest& node, plugin::MpsTimes times = {},
+      plugin::MpsClientTerminator* terminator = nullptr);
   ~MpsOfCard();
 
   // A test program on the node that is a client with this share.
@@ -82,7 +82,7 @@ class MpsOfCard {
 
  private:
   MpsOfCard(const Trial& trial, const NodeUnderTest& node, plugin::MpsTimes times,
-            plugin::MpsClientEnder* ender);
+            plugin::MpsClientTerminator* terminator);
 
   const Trial& trial_;
   const NodeUnderTest& node_;
@@ -96,8 +96,8 @@ struct CardWithMps {
   NodeUnderTest node;
   std::unique_ptr<MpsOfCard> mps;
 };
-Result<std::unique_ptr<CardWithMps>> start_card_with_mps(const Trial& trial,
-                                                         plugin::MpsTimes times = {},
-                                                         plugin::MpsClientEnder* ender = nullptr);
+Result<std::unique_ptr<CardWithMps>> start_card_with_mps(
+    const Trial& trial, plugin::MpsTimes times = {},
+    plugin::MpsClientTerminator* terminator = nullptr);
 
 }  // namespace mgpu::gpu_trial

@@ -6,8 +6,8 @@
 //                       +---+ 409, no answer       +--another holder, no Lease, or not
 //                                                    renewed for the deadline--> Ended
 //
-// A candidate watches the Lease, so that it sees at once that the holder gave it up. The Lease is
-// read again before it is taken, and the write has its resourceVersion as a precondition: one of
+// A candidate watches the Lease, so that it notices at once that the holder gave it up. The Lease
+// is read again before it is taken, and the write has its resourceVersion as a precondition: one of
 // several candidates succeeds. A process that has been the leader never becomes it again.
 #pragma once
 

@@ -1,4 +1,4 @@
-// A value that was asked for, which may be missing. Values only.
+// A requested value, which may be missing. Values only.
 #pragma once
 
 #include <string>

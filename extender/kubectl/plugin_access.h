@@ -17,7 +17,7 @@ struct PluginFlags {
 // --plugin-url and --plugin-metrics-port.
 void add_plugin_flags(Options& options, PluginFlags& flags);
 
-// What is asked of which plugins.
+// A request to plugins.
 struct PluginQuery {
   std::string path;                    // "/metrics"
   std::string what;                    // begins the sentence of a problem: "read the metrics"
@@ -32,7 +32,7 @@ struct PluginAnswer {
 struct PluginAnswers {
   std::vector<PluginAnswer> answers{};
   std::string problem{};            // why the plugins were not found; empty: they were
-  std::set<std::string> running{};  // the nodes on which plugins run, asked or not
+  std::set<std::string> running{};  // the nodes on which plugins run, queried or not
   std::size_t not_asked = 0;        // plugins over kPluginsMax
 };
 

@@ -16,7 +16,8 @@ struct ServiceAddress {
   // The connection is a tunnel that the API server has made to a pod of the extender. Then its
   // certificate need not have the name 127.0.0.1, and is not verified.
   bool tunnel = false;
-  // False for programs of nodes: whoever has a node answers for them, and could ask for the token.
+  // False for programs of nodes: whoever controls a node answers for them, and could obtain the
+  // token.
   bool takes_token = true;
 };
 

@@ -160,7 +160,7 @@ class Ledger {
   // This attempt did not bind the pod. An id that no longer exists is ignored, and so is a bound
   // claim, which only the watch releases.
   void forget(ClaimId id);
-  // The pod was read from the API server, bound as `claim` says: it replaces all assumed claims of
+  // The pod was read from the API server, bound as in `claim`, which replaces all assumed claims of
   // the pod, and stays assumed until the watch shows the pod. Where the watch has shown it bound
   // before, only the assumed claims are removed.
   void assume_bound(Claim claim, Instant now);

@@ -31,7 +31,7 @@ struct Series {
 
 struct Answer {
   std::vector<Series> series{};
-  // What Prometheus says about the answer, for instance that a part of it is missing.
+  // The warnings of Prometheus about the answer, for instance that a part of it is missing.
   std::vector<std::string> warnings{};
 };
 

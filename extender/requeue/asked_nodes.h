@@ -3,8 +3,8 @@
 // For a pod, kube-scheduler examines nodes until enough of them pass its own filters, and calls the
 // extender about these. For the next pod, or when it tries this one again, it goes on with the next
 // nodes (pkg/scheduler/schedule_one.go, findNodesThatPassFilters). So where none of the nodes fits
-// that it asked about, and one does that it has not asked about for this pod, the pod is tried
-// again soon, and evicts no pod meanwhile.
+// that it has sent, and one does that it has not sent for this pod, the pod is tried again soon,
+// and evicts no pod meanwhile.
 //
 // kube-scheduler's own filters may exclude the node that fits: it may be cordoned, or belong to
 // others. So this ends when kube-scheduler sends no node that is new, and after kSearchTime.

@@ -15,7 +15,7 @@ inline constexpr int kRejectionDelayPercent = 10;
 inline constexpr std::chrono::milliseconds kRejectionDelayAllowance{500};
 inline constexpr std::size_t kDelayedRejectionsMax = 256;
 inline constexpr std::size_t kRejectionsRememberedMax = 16'384;
-// After a release that kube-scheduler sees it filters the pod again within milliseconds.
+// After a release that kube-scheduler observes, it filters the pod again within milliseconds.
 inline constexpr std::chrono::milliseconds kRequeueDelay{1'000};
 // While kube-scheduler calls filter, the pod may be the next in its queue.
 inline constexpr std::chrono::milliseconds kRequeueQuiet{500};
@@ -41,8 +41,8 @@ inline constexpr std::size_t kRejectedPodsMax = kRejectionsRememberedMax;
 // and when it may do so again.
 inline constexpr std::chrono::milliseconds kSearchTime{10'000};
 inline constexpr std::chrono::milliseconds kSearchAgainAfter{60'000};
-// Pods of which the asked names are kept, 8 bytes for each name: 20 MB at most. A pod is asked
-// about some names twice, so that the limit suffices for 20,000 nodes.
+// Pods of which the names of examined nodes are kept, 8 bytes for each name: 20 MB at most. Some
+// names are sent twice for a pod, so that the limit suffices for 20,000 nodes.
 inline constexpr std::size_t kAskedPodsMax = 64;
 inline constexpr std::size_t kAskedNamesMax = 40'000;
 

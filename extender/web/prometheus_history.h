@@ -17,7 +17,8 @@
 
 namespace mgpu::extender {
 
-// The query for the history until `now`. All replicas know the same, so that it takes the maximum.
+// The query for the history until `now`. All replicas export the same values, so that it takes
+// the maximum.
 kube::Request history_request(std::chrono::sys_seconds now);
 // The points in its answer, in the order of time. Errors: no answer, or one that is not of this
 // query; Prometheus has no such series.

@@ -20,9 +20,9 @@ struct AccessPlace {
   std::chrono::milliseconds timeout = kAccessTimeout;
 };
 
-// Asks the container runtime and the API server, and reads the settings of NVIDIA's container
-// toolkit. A question takes about `timeout` at most; what it did not answer is in `problems`.
-// `stopping` is asked before each question. REQUIRES: not on the transport's executor.
+// Queries the container runtime and the API server, and reads the settings of NVIDIA's container
+// toolkit. A query takes about `timeout` at most; what got no answer is in `problems`.
+// `stopping` is called before each query. REQUIRES: not on the transport's executor.
 AccessFacts access_facts(const AccessPlace& place, kube::Transport& transport,
                          const std::function<bool()>& stopping);
 

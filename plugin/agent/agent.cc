@@ -21,14 +21,14 @@ namespace {
 
 using Clock = std::chrono::steady_clock;
 
-IsolationSettings isolation_of(const AgentSettings& settings, ClientEnder& ender) {
+IsolationSettings isolation_of(const AgentSettings& settings, ClientTerminator& terminator) {
   IsolationSettings isolation;
   isolation.mode = settings.isolation;
   isolation.mps.control = settings.mps_control;
   isolation.mps.run_dir = settings.run_folder;
   isolation.mps.read_only_pipe = settings.mps_read_only_pipe;
   isolation.mps.watch_only = settings.mps_service;
-  isolation.mps.ender = &ender;
+  isolation.mps.terminator = &terminator;
   isolation.mps_exclusive = settings.mps_exclusive;
   isolation.mps_parts_without_limits = settings.mps_parts_without_limits;
   isolation.nvml = settings.nvml_calls;
@@ -66,13 +66,13 @@ Agent::Agent(AgentSettings settings, std::unique_ptr<CardSource> cards, kube::Tr
       pods_(settings_.node, transport),
       use_(settings_.node, settings_.contract, settings_.state_folder + "/use.json", metrics_,
            pods_, use_moment_now),
-      ender_({.deleted_pods = [this] { return pods_.deleted(); },
-              .bound = [this] { return records_.bound(); },
-              .use = [this] { return inventory_.use(); },
-              .read_soon = [this] { inventory_.read_soon(); },
-              .now = [this] { return transport_.executor().now(); }},
-             settings_.proc_folder, settings_.mps_end_clients),
-      isolation_(isolation_of(settings_, ender_), records_,
+      terminator_({.deleted_pods = [this] { return pods_.deleted(); },
+                   .bound = [this] { return records_.bound(); },
+                   .use = [this] { return inventory_.use(); },
+                   .read_soon = [this] { inventory_.read_soon(); },
+                   .now = [this] { return transport_.executor().now(); }},
+                  settings_.proc_folder, settings_.mps_end_clients),
+      isolation_(isolation_of(settings_, terminator_), records_,
                  [this] { return inventory_.state().cards; }),
       profiles_(settings_.profiles, settings_.contract.profile,
                 settings_.state_folder + "/profile"),
@@ -129,7 +129,7 @@ Agent::~Agent() {
   }
   core.reset();
   memory.reset();
-  ender_.stop();
+  terminator_.stop();
   isolation_.stop();
   inventory_.stop();
   service_.reset();

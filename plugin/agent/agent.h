@@ -26,7 +26,7 @@
 #include "common/program/service_routes.h"
 #include "common/program/service_server.h"
 #include "plugin/agent/agent_metrics.h"
-#include "plugin/agent/client_ender.h"
+#include "plugin/agent/client_terminator.h"
 #include "plugin/agent/drift_detector.h"
 #include "plugin/agent/isolation.h"
 #include "plugin/agent/monitoring.h"
@@ -80,7 +80,7 @@ struct AgentSettings {
   bool mps_service = false;               // mgpu-mps runs the daemons
   bool mps_exclusive = false;             // see ExclusiveCards
   bool mps_parts_without_limits = false;  // see IsolationSettings
-  Duration mps_end_clients{0};            // the margin of ClientEnder
+  Duration mps_end_clients{0};            // the margin of ClientTerminator
   Enforcement enforcement = Enforcement::kNone;
   MiB context{0};                                           // of Watchdog
   std::chrono::milliseconds access_period = kAccessPeriod;  // see check_other_access()
@@ -202,7 +202,7 @@ class Agent {
   NodePublisher publisher_;
   Pods pods_;
   UseRecorder use_;
-  ClientEnder ender_;
+  ClientTerminator terminator_;
   Isolation isolation_;
   NodeProfiles profiles_;
   PodResources pod_resources_;

@@ -72,7 +72,7 @@ class Isolation {
   void switch_to(IsolationMode mode);
   // Serves no more containers. Containers that run keep their limits.
   void stop();
-  // What was asked for; kAuto stays kAuto. Any thread.
+  // The requested mode; kAuto stays kAuto. Any thread.
   IsolationMode mode() const { return mode_; }
 
   // Any thread. kAuto: it is not chosen yet.

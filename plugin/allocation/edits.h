@@ -54,7 +54,7 @@ struct AllocateResponse {
   std::vector<std::string> cdi_devices;  // qualified names
 };
 
-// The variables that Allocate sets. It knows the devices, but not the pod.
+// The variables that Allocate sets. It is called with the devices, but without the pod.
 //   MGPU_ALLOCATION, MGPU_DEVICES_HASH, MGPU_CORE_PERCENT (the container's total),
 //   NVIDIA_VISIBLE_DEVICES=void, so that no other runtime adds cards
 Environment environment_of(const Record& record);

@@ -44,7 +44,7 @@ class Inventory {
     // Called after the first read and after each change.
     std::function<void(const InventoryState& before, const InventoryState& now)> on_change;
     std::function<std::string()> now;  // RFC 3339
-    // Applies the node's profile to the cards, which know their indices here. Not set: nothing.
+    // Applies the node's profile to the cards, which have their indices here. Not set: nothing.
     std::function<void(std::vector<FoundCard>& cards)> apply_profile{};
     // What pods hold of the card. The capacity of a card does not become less than that, since
     // kubelet does not start pods again that exceed the node's capacity. Not set: none.

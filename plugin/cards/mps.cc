@@ -24,12 +24,12 @@ constexpr ComputeCapability kMpsLimitsFrom{7, 0};
 }  // namespace
 
 Mps::Mps(MpsOptions options) : options_(std::move(options)) {
-  if (options_.ender == nullptr) return;
+  if (options_.terminator == nullptr) return;
   const auto command = [this](const CardUuid& card, const std::string& text,
                               std::chrono::milliseconds timeout) {
     return mps_command(options_.control, mps_folders(options_.run_dir, card), text, timeout);
   };
-  clients_.emplace(*options_.ender,
+  clients_.emplace(*options_.terminator,
                    MpsClients::Daemons{.running = [this] { return running(); },
                                        .command = command,
                                        .now = [] { return steady_clock::now(); }},

@@ -70,9 +70,10 @@ class Mps {
   std::set<CardUuid> running() const;
 
   const MpsOptions options_;
-  // Used by the thread alone. `states_` is a copy of what others may know of them.
+  // Used by the thread alone. `states_` is a copy that other threads read.
   std::map<CardUuid, MpsDaemon> daemons_;
-  std::optional<MpsClients> clients_;  // used by its thread alone; none without MpsOptions::ender
+  // Used by its thread alone; none without MpsOptions::terminator.
+  std::optional<MpsClients> clients_;
 
   mutable Mutex mutex_;
   ConditionVariable changed_;

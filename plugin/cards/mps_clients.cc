@@ -16,7 +16,7 @@ using std::chrono::milliseconds;
 }  // namespace
 
 milliseconds MpsClients::step(milliseconds longest) {
-  const MpsClientEnder::Due due = ender_.due();
+  const MpsClientTerminator::Due due = terminator_.due();
   std::erase_if(tries_, [&due](const auto& tries) { return !due.cards.contains(tries.first); });
   for (const CardUuid& card : due.cards) {
     if (daemons_.running().contains(card)) end_clients(card);
@@ -56,7 +56,8 @@ std::optional<MpsClients::Clients> MpsClients::clients_to_end(const CardUuid& ca
     const auto pids = command(card, fmt::format("get_client_list {}", server), deadline);
     if (!pids) return std::nullopt;
     for (const std::int64_t pid : parse_pids(*pids)) {
-      if (const auto pod = ender_.pod_of(card, pid)) clients.emplace(Client{server, pid}, *pod);
+      if (const auto pod = terminator_.pod_of(card, pid))
+        clients.emplace(Client{server, pid}, *pod);
     }
   }
   return clients;
@@ -65,7 +66,7 @@ std::optional<MpsClients::Clients> MpsClients::clients_to_end(const CardUuid& ca
 void MpsClients::end_client(const CardUuid& card, const Client& client, const PodUid& pod,
                             Time deadline) {
   // Its process may have ended since, and its number may belong to another one.
-  if (ender_.pod_of(card, client.pid) != pod) return;
+  if (terminator_.pod_of(card, client.pid) != pod) return;
   const auto response =
       command(card, fmt::format("terminate_client {} {}", client.server, client.pid), deadline);
   if (!response) {

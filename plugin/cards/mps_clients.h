@@ -21,7 +21,7 @@
 namespace mgpu::plugin {
 
 // Chooses the clients that are to be ended. Called on the thread of MpsClients.
-class MpsClientEnder {
+class MpsClientTerminator {
  public:
   struct Due {
     std::set<CardUuid> cards;  // that may have such clients now
@@ -29,7 +29,7 @@ class MpsClientEnder {
     std::optional<std::chrono::milliseconds> next{};
   };
 
-  virtual ~MpsClientEnder() = default;
+  virtual ~MpsClientTerminator() = default;
   // Called at each step.
   virtual Due due() = 0;
   // The pod of this client of the daemon of the card. None: the client is not to be ended.
@@ -51,10 +51,10 @@ class MpsClients {
     std::function<Time()> now;
   };
 
-  // `ender` outlives it. A step takes up to `timeout` for each card that is due, and leaves the
-  // other clients of the card to the next step.
-  MpsClients(MpsClientEnder& ender, Daemons daemons, std::chrono::milliseconds timeout)
-      : ender_(ender), daemons_(std::move(daemons)), timeout_(timeout) {}
+  // `terminator` outlives it. A step takes up to `timeout` for each card that is due, and leaves
+  // the other clients of the card to the next step.
+  MpsClients(MpsClientTerminator& terminator, Daemons daemons, std::chrono::milliseconds timeout)
+      : terminator_(terminator), daemons_(std::move(daemons)), timeout_(timeout) {}
 
   // Returns the time to the next step, at most `longest`.
   std::chrono::milliseconds step(std::chrono::milliseconds longest);
@@ -78,7 +78,7 @@ class MpsClients {
   void end_client(const CardUuid& card, const Client& client, const PodUid& pod, Time deadline);
   Result<std::string> command(const CardUuid& card, const std::string& text, Time deadline);
 
-  MpsClientEnder& ender_;
+  MpsClientTerminator& terminator_;
   const Daemons daemons_;
   const std::chrono::milliseconds timeout_;
   std::map<CardUuid, Tries> tries_;  // of the cards that are due

@@ -16,7 +16,7 @@
 
 namespace mgpu::plugin {
 
-class MpsClientEnder;
+class MpsClientTerminator;
 
 // Intervals and timeouts, which tests shorten.
 struct MpsTimes {
@@ -48,7 +48,7 @@ struct MpsOptions {
   // Restores the compute mode of a card whose daemon it has ended for good. Null: the end of a
   // daemon changes no mode. Outlives what uses these options.
   ComputeModes* modes = nullptr;
-  MpsClientEnder* ender = nullptr;  // null: no client is ended; outlives it as well
+  MpsClientTerminator* terminator = nullptr;  // null: no client is ended; outlives it as well
   MpsTimes times;
 };
 

@@ -45,7 +45,7 @@ std::string_view label(DriftKind kind);
 
 struct Drift {
   DriftKind kind = DriftKind::kPodWithoutDevices;
-  PodRef pod{};             // empty: of no pod, or of one that the API server does not know
+  PodRef pod{};             // empty: of no pod, or of one that the API server does not have
   PodUid uid{};             // empty: of no pod
   std::string container{};  // empty: not known
   CardUuid card{};          // empty: it is not about one card

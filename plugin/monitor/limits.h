@@ -12,8 +12,8 @@ inline constexpr std::chrono::milliseconds kMonitorPeriod{5'000};
 inline constexpr std::size_t kProcessesPerCardMax = 4'096;
 inline constexpr std::size_t kProcFileBytesMax = 64 * 1024;
 
-// Two samples of the driver that are further apart say nothing about the time between them. One
-// sample in a row may be missing.
+// Two samples of the driver that are further apart give no measurement of the time between them.
+// One sample in a row may be missing.
 inline constexpr std::chrono::milliseconds kMeasuredGapMax{15'000};
 // A share that ended within a longer gap between two samples is not granted in the gap.
 inline constexpr std::chrono::milliseconds kEndGapMax{15'000};

@@ -34,7 +34,7 @@ class ProcessSampler {
   // processes of a container do not leave its cgroup.
   std::vector<ProcessSample> sample(const std::vector<CardProcess>& processes);
   // The cards with a process that the last sample() has skipped and no earlier one has found, so
-  // that nobody knows whose it is.
+  // that its container is not known.
   const std::set<CardUuid>& incomplete() const { return incomplete_; }
 
  private:

@@ -3,8 +3,8 @@
 //
 //   Watched --no process of the container on the card for `after`--> Unused --a process--> Watched
 //
-// A share is watched from the moment at which its container is first seen running, since nobody
-// knows whether it was used before. A container that is started again is a new one.
+// A share is watched from the moment at which its container is first seen running, since it
+// is not known whether it was used before. A container that is started again is a new one.
 #pragma once
 
 #include <map>

@@ -1,7 +1,7 @@
 // The account of what each container was granted and used of each card: for charge-back, and to
 // find shares that nobody uses. Pure.
 //
-// How the numbers come about. Each sample of the monitor, every kMonitorPeriod, says which
+// How the numbers are computed. Each sample of the monitor, every kMonitorPeriod, contains which
 // container holds which share, and what the driver measured of it.
 //
 //   granted    A share counts from the first sample that has it until the first that does not,
@@ -108,9 +108,9 @@ class UseAccount {
   // between as well, if that was at most kUnwatchedMax and the clock did not go back.
   UseAccount(SavedUse saved, const UseMoment& now);
 
-  // Adds a sample. `fresh`: the driver was read since the last sample. Otherwise the sample says
-  // only which shares are held. Of several shares of one container and card the first counts, and
-  // of all the first kSharesMax.
+  // Adds a sample. `fresh`: the driver was read since the last sample. Otherwise the sample has
+  // only the shares that are held. Of several shares of one container and card the first counts,
+  // and of all the first kSharesMax.
   void add(const UseMoment& now, const std::vector<HeldShare>& held, bool fresh);
 
   // Since when the account counts.

@@ -107,7 +107,7 @@ Kills kill_many(const Trial& trial, const CardWithMps& card, RunningProgram& nei
 // --- clients that the daemon ends ----------------------------------------------------------------
 
 // Chooses one client, as the device plugin does before the container of a deleted pod is killed.
-class OneClientEnder : public plugin::MpsClientEnder {
+class OneClientTerminator : public plugin::MpsClientTerminator {
  public:
   void end(const CardUuid& card, pid_t pid) {
     card_ = card;
@@ -222,8 +222,8 @@ Result<void> check_mps_kill_clients(const Trial& trial, Findings& findings) {
 
 Result<void> check_mps_end_client(const Trial& trial, Findings& findings) {
   if (!has_mps(trial, findings)) return {};
-  OneClientEnder ender;
-  const auto card = start_card_with_mps(trial, {}, &ender);
+  OneClientTerminator terminator;
+  const auto card = start_card_with_mps(trial, {}, &terminator);
   if (!card) return card.error();
   auto neighbour = start_and_wait(client(**card, 40, {"busy"}));
   expect_client(findings, "the neighbour runs", neighbour);
@@ -232,7 +232,7 @@ Result<void> check_mps_end_client(const Trial& trial, Findings& findings) {
   if (!neighbour || !ended) return {};
   const pid_t pid = ended->pid();
   findings.expect("the daemon lists the client", is_listed(**card, pid), "it does not");
-  ender.end((*card)->node.card.uuid, pid);
+  terminator.end((*card)->node.card.uuid, pid);
   const auto failure = wait_for_failure(*ended);
   findings.expect("the client that is ended gets an error", failure.has_value(),
                   failure ? "" : failure.error().message);

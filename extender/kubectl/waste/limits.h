@@ -17,7 +17,7 @@ inline constexpr std::int64_t kSuggestSamplesMin = 60;
 inline constexpr std::int64_t kSuggestCoreStep = 5;      // percent of a card
 inline constexpr std::int64_t kSuggestMemoryStep = 256;  // MiB
 
-// --- what is asked of Prometheus -----------------------------------------------------------------
+// --- queries to Prometheus ----------------------------------------------------------------------
 
 // The step of a query about at most a day, and of one about more. Most Prometheus scrape every 15
 // to 60 seconds, and a program's use changes more slowly than the hours that are summed.
@@ -28,7 +28,7 @@ inline constexpr std::chrono::hours kShortSince{24};
 // since it was measured to hold up to 2.5 samples of each share and step.
 inline constexpr std::int64_t kStepsOfQuery = 1'440;
 // Steps of a percentile, which cannot be put together from parts, and for which it holds 4 samples:
-// 2,100 shares. Where Prometheus refuses that it is asked for fewer: 8,600 shares.
+// 2,100 shares. Where Prometheus refuses that, the query is for fewer: 8,600 shares.
 inline constexpr std::int64_t kStepsOfPercentile = 5'760;
 inline constexpr std::int64_t kStepsOfPercentileLeast = 1'440;
 inline constexpr std::chrono::minutes kSinceMin{10};

@@ -29,7 +29,7 @@
 
 namespace mgpu::kubectl {
 
-// The time and the shares that are asked about.
+// The time and the shares of a query.
 struct UseScope {
   Time from{};
   Time until{};

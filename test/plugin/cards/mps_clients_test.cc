@@ -31,7 +31,7 @@ constexpr milliseconds kCardTimeout{1'000};
 constexpr milliseconds kLongestWait{300};
 
 // Daemons with one server each, and the clients that are to be ended. Time passes only in commands.
-class MpsClientsTest : public testing::Test, public MpsClientEnder {
+class MpsClientsTest : public testing::Test, public MpsClientTerminator {
  public:
   MpsClientsTest() {
     EXPECT_TRUE(set_log_level("off"));

@@ -427,7 +427,7 @@ TEST_F(MpsTest, LeaksNoFileDescriptors) {
 // --- clients of containers that are about to be killed ------------------------------------------
 
 // Chooses these clients of card GPU-a. Both cards are due.
-class EndsClients : public MpsClientEnder {
+class EndsClients : public MpsClientTerminator {
  public:
   Due due() override {
     ++steps;
@@ -444,15 +444,15 @@ class EndsClients : public MpsClientEnder {
 };
 
 TEST_F(MpsTest, EndsTheClientsThatAreChosen) {
-  EndsClients ender;
-  options_.ender = &ender;
+  EndsClients terminator;
+  options_.terminator = &terminator;
   for (const CardUuid& card : {kCard, kOther}) behave("clients 11 12 13", card);
   Mps mps(options_);
   mps.set_cards({kCard, kOther});
   until_ready(mps, kOther);
   until([this] { return calls().find("terminate_client 4242 12") != std::string::npos; });
   // Both cards have had steps since then in which other clients could have been ended.
-  until([&, at = ender.steps.load()] { return ender.steps > at + 3; });
+  until([&, at = terminator.steps.load()] { return terminator.steps > at + 3; });
   EXPECT_EQ(calls(), "start GPU-a, terminate_client 4242 11, terminate_client 4242 12");
   EXPECT_EQ(calls(kOther), "start GPU-b");
   for (const CardUuid& card : {kCard, kOther}) behave("", card);
@@ -460,9 +460,9 @@ TEST_F(MpsTest, EndsTheClientsThatAreChosen) {
 }
 
 TEST_F(MpsTest, EndsClientsWhileTheDaemonOfAnotherCardDoesNotRespond) {
-  EndsClients ender;
-  ender.is_due = false;
-  options_.ender = &ender;
+  EndsClients terminator;
+  terminator.is_due = false;
+  options_.terminator = &terminator;
   options_.times.command = std::chrono::hours(1);
   behave("clients 11");
   behave("no-response", kOther);
@@ -471,7 +471,7 @@ TEST_F(MpsTest, EndsClientsWhileTheDaemonOfAnotherCardDoesNotRespond) {
   until_ready(mps);
   mps.set_cards({kCard, kOther});
   until([this] { return calls(kOther).find("no response to") != std::string::npos; });
-  ender.is_due = true;
+  terminator.is_due = true;
   until([this] { return calls().find("terminate_client 4242 11") != std::string::npos; });
   // Ends the command, which waits.
   for (const CardUuid& card : {kCard, kOther}) behave("", card);

@@ -1,5 +1,5 @@
 // Which clients of MPS are ended before their containers are killed, and when.
-#include "plugin/agent/client_ender.h"
+#include "plugin/agent/client_terminator.h"
 
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
@@ -19,15 +19,15 @@ using test::device_ids;
 using testing::ElementsAre;
 using testing::IsEmpty;
 
-const CardUuid kEndersCard("GPU-0");
+const CardUuid kTerminatorsCard("GPU-0");
 constexpr int kClient = 11;
 
-class ClientEnderTest : public testing::Test {
+class ClientTerminatorTest : public testing::Test {
  public:
-  ClientEnderTest() {
+  ClientTerminatorTest() {
     EXPECT_TRUE(set_log_level("off"));
     bound_ = {record("a", 30)};
-    use_ = {CardUse{.uuid = kEndersCard,
+    use_ = {CardUse{.uuid = kTerminatorsCard,
                     .memory_used = {},
                     .sm_percent = {},
                     .processes = {ProcessUse{.pid = kClient}}}};
@@ -46,12 +46,12 @@ class ClientEnderTest : public testing::Test {
     return record;
   }
   void make(Duration margin) {
-    ender_ = std::make_unique<ClientEnder>(
-        ClientEnder::Facts{.deleted_pods = [this] { return deleted_; },
-                           .bound = [this] { return bound_; },
-                           .use = [this] { return use_; },
-                           .read_soon = [this] { ++reads_; },
-                           .now = [this] { return now_; }},
+    terminator_ = std::make_unique<ClientTerminator>(
+        ClientTerminator::Facts{.deleted_pods = [this] { return deleted_; },
+                                .bound = [this] { return bound_; },
+                                .use = [this] { return use_; },
+                                .read_soon = [this] { ++reads_; },
+                                .now = [this] { return now_; }},
         folder_.path("proc"), margin);
   }
   void run_process(int pid, const PodUid& pod, int start_time = 500) {
@@ -67,11 +67,11 @@ class ClientEnderTest : public testing::Test {
   }
   std::set<CardUuid> due_after(Duration time) {
     now_ += time;
-    return ender_->due().cards;
+    return terminator_->due().cards;
   }
   // Whether the client is to be ended.
-  bool ends(const CardUuid& card = kEndersCard, int pid = kClient) {
-    return ender_->pod_of(card, pid).has_value();
+  bool ends(const CardUuid& card = kTerminatorsCard, int pid = kClient) {
+    return terminator_->pod_of(card, pid).has_value();
   }
 
   test::ScratchFolder folder_;
@@ -80,68 +80,68 @@ class ClientEnderTest : public testing::Test {
   std::vector<CardUse> use_;
   Instant now_{seconds(1'000)};
   int reads_ = 0;
-  std::unique_ptr<ClientEnder> ender_;
+  std::unique_ptr<ClientTerminator> terminator_;
 };
 
 // --- when ----------------------------------------------------------------------------------------
 
-TEST_F(ClientEnderTest, NothingIsDueWhileNoPodIsDeleted) {
+TEST_F(ClientTerminatorTest, NothingIsDueWhileNoPodIsDeleted) {
   EXPECT_THAT(due_after(seconds(100)), IsEmpty());
   EXPECT_FALSE(ends());
 }
 
-TEST_F(ClientEnderTest, ClientsAreDueShortlyBeforeTheGracePeriodEnds) {
+TEST_F(ClientTerminatorTest, ClientsAreDueShortlyBeforeTheGracePeriodEnds) {
   delete_pod(30);
   EXPECT_THAT(due_after(seconds(0)), IsEmpty());
   EXPECT_THAT(due_after(seconds(27)), IsEmpty());
   EXPECT_FALSE(ends());
-  EXPECT_THAT(due_after(seconds(1)), ElementsAre(kEndersCard));
-  EXPECT_EQ(ender_->pod_of(kEndersCard, kClient), uid("a"));
+  EXPECT_THAT(due_after(seconds(1)), ElementsAre(kTerminatorsCard));
+  EXPECT_EQ(terminator_->pod_of(kTerminatorsCard, kClient), uid("a"));
 }
 
 // The plugin may have seen the deletion late, or may have started since.
-TEST_F(ClientEnderTest, TheEndOfTheGracePeriodCountsAndNotWhenItIsFirstSeen) {
+TEST_F(ClientTerminatorTest, TheEndOfTheGracePeriodCountsAndNotWhenItIsFirstSeen) {
   deleted_ = {{uid("a"), 30, now_ + seconds(1)}};
-  EXPECT_THAT(due_after(seconds(0)), ElementsAre(kEndersCard));
+  EXPECT_THAT(due_after(seconds(0)), ElementsAre(kTerminatorsCard));
 }
 
-TEST_F(ClientEnderTest, TheTimeToTheNextDueMomentIsExact) {
-  EXPECT_EQ(ender_->due().next, std::nullopt);
+TEST_F(ClientTerminatorTest, TheTimeToTheNextDueMomentIsExact) {
+  EXPECT_EQ(terminator_->due().next, std::nullopt);
   delete_pod(30);
   bound_.push_back(record("b", 30));
   deleted_.push_back({uid("b"), 60, now_ + seconds(60)});
-  EXPECT_EQ(ender_->due().next, seconds(28));
+  EXPECT_EQ(terminator_->due().next, seconds(28));
   now_ += seconds(28) - Duration(1);
-  EXPECT_EQ(ender_->due().next, Duration(1));
+  EXPECT_EQ(terminator_->due().next, Duration(1));
   now_ += Duration(1);
-  const auto due = ender_->due();
-  EXPECT_THAT(due.cards, ElementsAre(kEndersCard));
+  const auto due = terminator_->due();
+  EXPECT_THAT(due.cards, ElementsAre(kTerminatorsCard));
   EXPECT_EQ(due.next, seconds(30));
 }
 
-TEST_F(ClientEnderTest, AProgramHasHalfOfAShortGracePeriod) {
+TEST_F(ClientTerminatorTest, AProgramHasHalfOfAShortGracePeriod) {
   make(seconds(10));
   delete_pod(6);
   EXPECT_THAT(due_after(seconds(2)), IsEmpty());
-  EXPECT_THAT(due_after(seconds(1)), ElementsAre(kEndersCard));
+  EXPECT_THAT(due_after(seconds(1)), ElementsAre(kTerminatorsCard));
 }
 
-TEST_F(ClientEnderTest, NoGracePeriodIsDueAtOnce) {
+TEST_F(ClientTerminatorTest, NoGracePeriodIsDueAtOnce) {
   delete_pod(0);
-  EXPECT_THAT(due_after(seconds(0)), ElementsAre(kEndersCard));
+  EXPECT_THAT(due_after(seconds(0)), ElementsAre(kTerminatorsCard));
 }
 
-TEST_F(ClientEnderTest, AMarginOfZeroEndsNoClient) {
+TEST_F(ClientTerminatorTest, AMarginOfZeroEndsNoClient) {
   make(seconds(0));
   delete_pod(0);
   EXPECT_THAT(due_after(seconds(100)), IsEmpty());
   EXPECT_FALSE(ends());
 }
 
-TEST_F(ClientEnderTest, AfterStopNothingIsDue) {
+TEST_F(ClientTerminatorTest, AfterStopNothingIsDue) {
   delete_pod(0);
-  EXPECT_THAT(due_after(seconds(0)), ElementsAre(kEndersCard));
-  ender_->stop();
+  EXPECT_THAT(due_after(seconds(0)), ElementsAre(kTerminatorsCard));
+  terminator_->stop();
   EXPECT_FALSE(ends());
   EXPECT_THAT(due_after(seconds(0)), IsEmpty());
 }
@@ -149,7 +149,7 @@ TEST_F(ClientEnderTest, AfterStopNothingIsDue) {
 // --- whose ---------------------------------------------------------------------------------------
 
 // A process that has started since the last read is not in the list of the driver.
-TEST_F(ClientEnderTest, TheListOfTheDriverIsReadAgainWhenAPodBecomesDue) {
+TEST_F(ClientTerminatorTest, TheListOfTheDriverIsReadAgainWhenAPodBecomesDue) {
   bound_.push_back(record("b", 30));
   delete_pod(30);
   deleted_.push_back({uid("b"), 60, now_ + seconds(60)});
@@ -163,62 +163,62 @@ TEST_F(ClientEnderTest, TheListOfTheDriverIsReadAgainWhenAPodBecomesDue) {
   EXPECT_EQ(reads_, 2) << "for pod b";
 }
 
-TEST_F(ClientEnderTest, AProcessIsFoundOnceTheDriverListsIt) {
+TEST_F(ClientTerminatorTest, AProcessIsFoundOnceTheDriverListsIt) {
   run_process(12, uid("a"));
   delete_pod(0);
   due_after(seconds(0));
-  EXPECT_FALSE(ends(kEndersCard, 12));
+  EXPECT_FALSE(ends(kTerminatorsCard, 12));
   use_[0].processes.push_back(ProcessUse{.pid = 12});
-  EXPECT_TRUE(ends(kEndersCard, 12));
+  EXPECT_TRUE(ends(kTerminatorsCard, 12));
 }
 
-TEST_F(ClientEnderTest, AWholeCardIsNotUsedByMps) {
+TEST_F(ClientTerminatorTest, AWholeCardIsNotUsedByMps) {
   bound_ = {record("a", 100)};
   delete_pod(0);
   EXPECT_THAT(due_after(seconds(0)), IsEmpty());
 }
 
-TEST_F(ClientEnderTest, APodWithoutARecordHasNoClients) {
+TEST_F(ClientTerminatorTest, APodWithoutARecordHasNoClients) {
   delete_pod(0, "b");
   EXPECT_THAT(due_after(seconds(0)), IsEmpty());
 }
 
-TEST_F(ClientEnderTest, TheClientsOfOtherPodsOfTheCardGoOn) {
+TEST_F(ClientTerminatorTest, TheClientsOfOtherPodsOfTheCardGoOn) {
   run_process(12, uid("b"));
   use_[0].processes.push_back(ProcessUse{.pid = 12});
   bound_.push_back(record("b", 30));
   delete_pod(0, "a");
   due_after(seconds(0));
-  EXPECT_FALSE(ends(kEndersCard, 12));
+  EXPECT_FALSE(ends(kTerminatorsCard, 12));
   EXPECT_TRUE(ends());
 }
 
 // The daemon is in another process namespace, so that its number is that of another process here.
-TEST_F(ClientEnderTest, AProcessThatTheDriverDoesNotListIsNoClient) {
+TEST_F(ClientTerminatorTest, AProcessThatTheDriverDoesNotListIsNoClient) {
   run_process(12, uid("a"));
   delete_pod(0);
   due_after(seconds(0));
-  EXPECT_FALSE(ends(kEndersCard, 12));
+  EXPECT_FALSE(ends(kTerminatorsCard, 12));
   use_.clear();
   EXPECT_FALSE(ends()) << "the driver does not respond";
 }
 
-TEST_F(ClientEnderTest, AProcessThatIsNotThereIsNoClient) {
+TEST_F(ClientTerminatorTest, AProcessThatIsNotThereIsNoClient) {
   std::filesystem::remove_all(folder_.path("proc/11"));
   delete_pod(0);
   due_after(seconds(0));
   EXPECT_FALSE(ends());
 }
 
-TEST_F(ClientEnderTest, InvalidNumbersAndOtherCardsAreNotTaken) {
+TEST_F(ClientTerminatorTest, InvalidNumbersAndOtherCardsAreNotTaken) {
   delete_pod(0);
   due_after(seconds(0));
-  for (const int pid : {0, -1, 1}) EXPECT_FALSE(ends(kEndersCard, pid)) << pid;
+  for (const int pid : {0, -1, 1}) EXPECT_FALSE(ends(kTerminatorsCard, pid)) << pid;
   EXPECT_FALSE(ends(CardUuid("GPU-1")));
 }
 
 // The number of the process belongs to a process of another pod by now.
-TEST_F(ClientEnderTest, ANumberThatIsUsedAgainIsNotTaken) {
+TEST_F(ClientTerminatorTest, ANumberThatIsUsedAgainIsNotTaken) {
   delete_pod(0);
   due_after(seconds(0));
   run_process(kClient, uid("b"), 900);

@@ -1,8 +1,8 @@
 // Ends the MPS clients of a pod shortly before kubelet kills its containers. A client that is
 // killed while its work is on the card can leave the server of MPS, which all containers of the
-// card share, in a state in which it serves nobody.
+// card share, in a state in which it serves no client.
 //
-// kubelet sends SIGTERM when it sees that a pod is to be deleted, and SIGKILL after the grace
+// kubelet sends SIGTERM when it observes that a pod is to be deleted, and SIGKILL after the grace
 // period. Processes that are still clients `margin` before that are ended. A program has at least
 // half of its grace period to end by itself.
 //
@@ -31,7 +31,7 @@
 namespace mgpu::plugin {
 
 // due() and pod_of() are of one thread, that of MpsClients.
-class ClientEnder : public MpsClientEnder {
+class ClientTerminator : public MpsClientTerminator {
  public:
   // All are called on that thread, and may lock.
   struct Facts {
@@ -42,7 +42,7 @@ class ClientEnder : public MpsClientEnder {
     std::function<Instant()> now;               // the clock of DeletedPod::ends
   };
   // `proc_folder` is the node's /proc. With a `margin` of 0 no client is ended.
-  ClientEnder(Facts facts, std::string proc_folder, Duration margin)
+  ClientTerminator(Facts facts, std::string proc_folder, Duration margin)
       : facts_(std::move(facts)), proc_folder_(std::move(proc_folder)), margin_(margin) {}
 
   Due due() override;

@@ -1,4 +1,4 @@
-#include "plugin/agent/client_ender.h"
+#include "plugin/agent/client_terminator.h"
 
 #include <algorithm>
 #include <utility>
@@ -7,12 +7,12 @@
 
 namespace mgpu::plugin {
 
-void ClientEnder::stop() {
+void ClientTerminator::stop() {
   const MutexLock lock(mutex_);
   stopped_ = true;
 }
 
-std::set<PodUid> ClientEnder::due_pods(Due& due) const {
+std::set<PodUid> ClientTerminator::due_pods(Due& due) const {
   std::set<PodUid> pods;
   const Instant now = facts_.now();
   for (const DeletedPod& pod : facts_.deleted_pods()) {
@@ -27,7 +27,7 @@ std::set<PodUid> ClientEnder::due_pods(Due& due) const {
   return pods;
 }
 
-MpsClientEnder::Due ClientEnder::due() {
+MpsClientTerminator::Due ClientTerminator::due() {
   const MutexLock lock(mutex_);
   const auto before = std::exchange(due_, {});
   Due due;
@@ -50,7 +50,7 @@ MpsClientEnder::Due ClientEnder::due() {
   return due;
 }
 
-std::optional<PodUid> ClientEnder::pod_of(const CardUuid& card, std::int64_t pid) {
+std::optional<PodUid> ClientTerminator::pod_of(const CardUuid& card, std::int64_t pid) {
   const MutexLock lock(mutex_);
   const auto pods = due_.find(card);
   if (stopped_ || pods == due_.end() || pid <= 1) return std::nullopt;
