@@ -83,7 +83,7 @@ Extender::Extender(ExtenderSettings settings, kube::Transport& transport,
                         [this](const std::string& why) { watched_nodes_.note_unreadable(why); }),
           {.on_change = [this] { on_cluster_change(); }, .on_listed = [this] { on_listed(); }}),
       watched_pods_(
-          "pods", kube::bound_pods(), transport_, probe_,
+          "pods", kube::in_protobuf(kube::bound_pods()), transport_, probe_,
           pod_consumer(
               ledger_, settings_.verbs.contract,
               {.on_settled =
@@ -100,8 +100,8 @@ Extender::Extender(ExtenderSettings settings, kube::Transport& transport,
           {.on_change = [this] { on_cluster_change(); }, .on_listed = [this] { on_listed(); }}),
       watched_budgets_("poddisruptionbudgets", kube::all_pod_disruption_budgets(), transport_,
                        probe_, budgets_.consumer(), {.on_change = [] {}, .on_listed = [] {}}),
-      watched_nominations_("nominatedpods", kube::nominated_pods(), transport_, probe_,
-                           nomination_consumer(ledger_),
+      watched_nominations_("nominatedpods", kube::in_protobuf(kube::nominated_pods()), transport_,
+                           probe_, nomination_consumer(ledger_),
                            {.on_change = [this] { on_cluster_change(); }, .on_listed = [] {}}) {
   if (settings_.endpoints) {
     endpoints_.emplace(client_, lease_, *settings_.endpoints, [](const std::string& problem) {

@@ -288,7 +288,7 @@ python_tests() { # log, tests
 # The build folder says how each source is compiled, and has the headers that are generated.
 stage_tidy() {
   step "configure asan" configure asan || return 1
-  step "generate sources" nice ninja -C build/asan mgpu_proto || return 1
+  step "generate sources" nice ninja -C build/asan mgpu_proto mgpu_kube_proto || return 1
   step "clang-tidy" python3 -B test/tidy.py build/asan && passed=$((passed + 1))
 }
 

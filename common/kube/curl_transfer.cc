@@ -13,6 +13,9 @@ namespace mgpu::kube {
 namespace {
 
 constexpr long kOk = 200;
+constexpr const char* kAcceptJson = "Accept: application/json";
+constexpr const char* kAcceptProtobuf =
+    "Accept: application/vnd.kubernetes.protobuf, application/json";
 
 constexpr const char* kMethodNames[] = {"GET", "POST", "PUT", "PATCH", "DELETE"};  // by Method
 
@@ -79,6 +82,7 @@ void CurlTransfer::prepare(const Config& config, const Endpoint& endpoint, const
   MGPU_CHECK(easy_ != nullptr, "out of memory");
   body_.clear();
   lines_ = LineBuffer();
+  events_.reset();
   curl_error_[0] = '\0';
   credential_ = std::move(credential);
   token_ = credential_ ? credential_->token : token;
@@ -110,7 +114,7 @@ void CurlTransfer::set_headers(const Endpoint& endpoint) {
   const auto add_header = [&](const std::string& header) {
     headers_ = curl_slist_append(headers_, header.c_str());
   };
-  add_header("Accept: application/json");
+  add_header(request_.protobuf ? kAcceptProtobuf : kAcceptJson);
   // An empty value keeps libcurl from sending its own.
   add_header("Content-Type:" + (request_.content_type.empty() ? "" : " " + request_.content_type));
   add_header("Expect:");
@@ -171,6 +175,12 @@ long CurlTransfer::status() const {
   return status;
 }
 
+bool CurlTransfer::is_protobuf_answer() const {
+  const char* type = nullptr;
+  curl_easy_getinfo(easy_, CURLINFO_CONTENT_TYPE, &type);
+  return type != nullptr && lower_case(type).starts_with(kProtobufType);
+}
+
 std::optional<std::chrono::sys_seconds> CurlTransfer::date() const {
   curl_header* header = nullptr;
   if (curl_easy_header(easy_, "Date", 0, CURLH_HEADER, -1, &header) != CURLHE_OK) return {};
@@ -182,7 +192,7 @@ std::optional<std::chrono::sys_seconds> CurlTransfer::date() const {
 std::size_t CurlTransfer::on_header(char* text, std::size_t, std::size_t size, void* self) {
   auto& transfer = *static_cast<CurlTransfer*>(self);
   const bool last = size > 0 && (text[0] == '\r' || text[0] == '\n');
-  if (last && transfer.is_stream() && transfer.status() == kOk) transfer.opened_ = true;
+  if (last && transfer.is_stream() && transfer.status() == kOk) transfer.open();
   // The connection was authenticated with a certificate that has expired or was replaced. Other
   // requests would get the same answer on it.
   if (last && transfer.has_certificate_ && transfer.status() == kUnauthorized) {
@@ -191,9 +201,18 @@ std::size_t CurlTransfer::on_header(char* text, std::size_t, std::size_t size, v
   return size;
 }
 
+void CurlTransfer::open() {
+  opened_ = true;
+  if (is_protobuf_answer()) events_.emplace();
+}
+
 // Another result than `size` ends the transfer.
 std::size_t CurlTransfer::on_body(char* text, std::size_t, std::size_t size, void* self) {
   auto& transfer = *static_cast<CurlTransfer*>(self);
+  if (transfer.events_) {
+    transfer.events_->append({text, size});
+    return size;
+  }
   if (transfer.opened_) {
     transfer.lines_.append({text, size});
     return size;
@@ -232,6 +251,12 @@ bool CurlTransfer::deliver_lines(bool ended) {
   const auto closed = closed_;
   const auto handlers = handlers_;
   if (!std::exchange(open_delivered_, true)) handlers->on_open();
+  if (events_) {
+    for (const std::string& event : events_->take()) {
+      if (!closed->load()) handlers->on_line(event);
+    }
+    return !closed->load();
+  }
   const std::string text = lines_.take(ended);
   std::string_view rest = text;
   while (!rest.empty() && !closed->load()) {

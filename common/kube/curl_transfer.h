@@ -12,6 +12,7 @@
 #include <utility>
 
 #include "common/kube/config.h"
+#include "common/kube/event_buffer.h"
 #include "common/kube/exec_credential.h"
 #include "common/kube/line_buffer.h"
 #include "common/kube/transport.h"
@@ -69,7 +70,7 @@ class CurlTransfer {
 
   // The result of the attempt.
   Response response(CURLcode code);
-  // Calls the handlers of a watch with the complete lines; with `ended` also with the last line.
+  // Calls the handlers of a watch with the complete events; with `ended` also with a last line.
   // False: no handler may be called any more, and the transfer may be destroyed.
   bool deliver_lines(bool ended);
   // Calls `done`, or the watch's on_end.
@@ -82,7 +83,9 @@ class CurlTransfer {
   void set_headers(const Endpoint& endpoint);
   void set_security(const Config& config);
   void set_limits();
+  void open();
   long status() const;
+  bool is_protobuf_answer() const;
   std::optional<std::chrono::sys_seconds> date() const;
 
   Request request_;
@@ -99,10 +102,11 @@ class CurlTransfer {
   bool new_connection_ = false;
   std::shared_ptr<const ExecCredential> credential_;  // of the attempt; null: that of the config
   bool new_credential_ = false;
-  std::string body_;       // not of a watch with status 200
-  LineBuffer lines_;       // of a watch with status 200
-  std::string too_large_;  // why the answer was not read to its end
-  bool opened_ = false;    // the server has answered a watch with 200
+  std::string body_;                   // not of a watch with status 200
+  LineBuffer lines_;                   // of a watch with status 200
+  std::optional<EventBuffer> events_;  // the same, where it is in protobuf
+  std::string too_large_;              // why the answer was not read to its end
+  bool opened_ = false;                // the server has answered a watch with 200
   bool open_delivered_ = false;
 };
 

@@ -12,6 +12,7 @@
 #include "common/kube/json_value.h"
 #include "common/kube/limits.h"
 #include "common/kube/object_fields.h"
+#include "common/kube/object_protobuf.h"
 
 namespace mgpu::kube {
 namespace {
@@ -175,17 +176,6 @@ std::optional<LabelSelector> read_selector(JsonValue& from) {
   return selector;
 }
 
-Result<WatchLine::Kind> read_kind(std::string_view type) {
-  using Kind = WatchLine::Kind;
-  if (type == "ADDED") return Kind::kAdded;
-  if (type == "MODIFIED") return Kind::kModified;
-  if (type == "DELETED") return Kind::kDeleted;
-  if (type == "BOOKMARK") return Kind::kBookmark;
-  if (type == "ERROR") return Kind::kError;
-  return error(fmt::format("type must be ADDED, MODIFIED, DELETED, BOOKMARK or ERROR, is {}",
-                           in_quotes(type)));
-}
-
 // The text after the first `"<name>":"`, up to the next quote; empty where there is none. Names and
 // versions have no escapes.
 std::string first_text(std::string_view text, std::string_view name) {
@@ -211,6 +201,7 @@ bool is_number(std::string_view text) {
 }  // namespace
 
 Result<Pod> read_pod(std::string_view json) {
+  if (is_protobuf(json)) return read_pod_protobuf(json);
   Pod pod;
   pod.json_bytes = json.size();
   const auto read = read_object(json, [&](JsonValue& root) {
@@ -279,6 +270,7 @@ Result<Secret> read_secret(std::string_view json) {
 }
 
 Result<ListPage> read_list_page(std::string_view json) {
+  if (is_protobuf(json)) return read_list_page_protobuf(json);
   ListPage page;
   bool has_items = false;
   const auto read_metadata = [&](JsonValue& metadata) {
@@ -302,7 +294,19 @@ Result<ListPage> read_list_page(std::string_view json) {
   return page;
 }
 
+Result<WatchLine::Kind> kind_of_event(std::string_view type) {
+  using Kind = WatchLine::Kind;
+  if (type == "ADDED") return Kind::kAdded;
+  if (type == "MODIFIED") return Kind::kModified;
+  if (type == "DELETED") return Kind::kDeleted;
+  if (type == "BOOKMARK") return Kind::kBookmark;
+  if (type == "ERROR") return Kind::kError;
+  return error(fmt::format("type must be ADDED, MODIFIED, DELETED, BOOKMARK or ERROR, is {}",
+                           in_quotes(type)));
+}
+
 Result<WatchLine> read_watch_line(std::string_view json) {
+  if (is_protobuf_event(json)) return read_watch_event_protobuf(json);
   std::string type;
   WatchLine line;
   const auto read_metadata = [&](JsonValue& metadata) {
@@ -317,7 +321,7 @@ Result<WatchLine> read_watch_line(std::string_view json) {
     root.read({{"type", type}, {"object", read_watched}});
   });
   if (!read) return read.error();
-  const auto kind = read_kind(type);
+  const auto kind = kind_of_event(type);
   if (!kind) return kind.error();
   if (line.object.empty()) return error("object must be an object, is absent");
   line.kind = *kind;
@@ -333,6 +337,7 @@ std::optional<LineBeginning> read_line_beginning(std::string_view line) {
 }
 
 std::string name_of_object(std::string_view json) {
+  if (is_protobuf(json)) return name_in_protobuf(json);
   const std::string_view fields = metadata_at_beginning(json);
   const std::string name = first_text(fields, "name");
   const std::string name_space = first_text(fields, "namespace");
@@ -340,6 +345,7 @@ std::string name_of_object(std::string_view json) {
 }
 
 Status read_status(std::string_view json) {
+  if (is_protobuf(json)) return read_status_protobuf(json);
   Status status;
   const auto read = read_json(json, [&](JsonValue& root) {
     root.read({{"kind", status.kind},

@@ -1,5 +1,8 @@
 // Reads the JSON of the API server into objects.h. Absent members are empty; a member of a wrong
 // type is an error. Members that are not read never make an object unreadable. Pure; any thread.
+//
+// Pods, their lists and events, and Status are also read in Kubernetes' protobuf encoding
+// (object_protobuf.h), which the beginning of a text tells from JSON.
 #pragma once
 
 #include <cstdint>
@@ -37,10 +40,12 @@ Result<ListPage> read_list_page(std::string_view json);
 struct WatchLine {
   enum class Kind { kAdded, kModified, kDeleted, kBookmark, kError };
   Kind kind = Kind::kAdded;
-  std::string object;            // JSON text
+  std::string object;            // JSON text, or protobuf
   std::string resource_version;  // metadata.resourceVersion of the object; may be empty
 };
 Result<WatchLine> read_watch_line(std::string_view json);
+// Errors: Kubernetes has no events of this type.
+Result<WatchLine::Kind> kind_of_event(std::string_view type);
 
 // The object of a watch line that cannot be read as a whole, from the beginning of the line:
 // kube-apiserver writes kind, apiVersion and metadata first, and in metadata name, namespace and

@@ -7,6 +7,7 @@
 #include <nlohmann/json.hpp>
 
 #include "common/kube/base64.h"
+#include "common/kube/object_protobuf.h"
 
 namespace mgpu::kube {
 namespace {
@@ -150,6 +151,11 @@ Json annotation_patch(std::string_view key, std::string_view value) {
 
 }  // namespace
 
+Resource in_protobuf(Resource pods) {
+  pods.protobuf = true;
+  return pods;
+}
+
 Resource all_nodes() {
   return {"/api/v1/nodes", {}};
 }
@@ -190,14 +196,18 @@ Resource resource_slices(std::string_view version, std::string_view driver, cons
 Request list(const Resource& resource, std::uint32_t limit, std::string_view continue_token) {
   std::string target = fmt::format("{}?limit={}{}", resource.path, limit, selector_query(resource));
   if (!continue_token.empty()) target += "&continue=" + percent_encoded(continue_token);
-  return get(std::move(target));
+  Request request = get(std::move(target));
+  request.protobuf = resource.protobuf;
+  return request;
 }
 
 Request watch(const Resource& resource, std::string_view resource_version,
               std::chrono::seconds timeout) {
-  return get(fmt::format(
+  Request request = get(fmt::format(
       "{}?watch=1&allowWatchBookmarks=true&resourceVersion={}&timeoutSeconds={}{}", resource.path,
       percent_encoded(resource_version), timeout.count(), selector_query(resource)));
+  request.protobuf = resource.protobuf;
+  return request;
 }
 
 Request get_pod(const PodRef& pod) {
@@ -209,17 +219,13 @@ Request get_node(const NodeName& node) {
 }
 
 Request bind(const Binding& binding) {
-  Json metadata = {{"name", binding.pod.name},
-                   {"namespace", binding.pod.name_space},
-                   {"uid", binding.uid.str()}};
-  if (!binding.resource_version.empty()) metadata["resourceVersion"] = binding.resource_version;
-  metadata["annotations"] = binding.annotations;
-  return with_body(
-      Method::kPost, pod_path(binding.pod) + "/binding", kJson,
-      {{"apiVersion", "v1"},
-       {"kind", "Binding"},
-       {"metadata", std::move(metadata)},
-       {"target", {{"apiVersion", "v1"}, {"kind", "Node"}, {"name", binding.node.str()}}}});
+  Request request;
+  request.method = Method::kPost;
+  request.target = pod_path(binding.pod) + "/binding";
+  request.content_type = kProtobufType;
+  request.body = binding_protobuf(binding);
+  request.protobuf = true;
+  return request;
 }
 
 Request dry_run_bind(const Binding& binding) {

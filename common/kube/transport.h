@@ -17,6 +17,9 @@
 
 namespace mgpu::kube {
 
+// The media type of Kubernetes' protobuf encoding.
+inline constexpr const char* kProtobufType = "application/vnd.kubernetes.protobuf";
+
 enum class Method { kGet, kPost, kPut, kPatch, kDelete };
 
 struct Request {
@@ -24,7 +27,10 @@ struct Request {
   std::string target;  // path and query, percent-encoded: "/api/v1/pods?limit=500"
   std::string body;
   std::string content_type;  // of `body`; empty where there is no body
-  Duration timeout{0};       // of the whole exchange; 0: kApiRequestTimeout; watches have none
+  // The answer may be in Kubernetes' protobuf encoding. A server that does not have it, as the
+  // in-memory one, answers in JSON.
+  bool protobuf = false;
+  Duration timeout{0};  // of the whole exchange; 0: kApiRequestTimeout; watches have none
   // Of the body of the answer; at most kApiResponseBytesMax.
   std::size_t response_bytes_max = kApiResponseBytesMax;
 };
@@ -56,8 +62,8 @@ class Stream {
 struct StreamHandlers {
   // Once, when the server has answered 200.
   std::function<void()> on_open;
-  // Once for each line that is not empty, without its newline. A line over kWatchLineBytesMax is
-  // cut to kWatchLineBytesKept.
+  // Once for each event: a line of JSON that is not empty, without its newline, or a message of
+  // protobuf. One over kWatchLineBytesMax is cut to kWatchLineBytesKept.
   std::function<void(std::string_view)> on_line;
   // Once, at the end: with a status other than 200 and its body, a failure, or 200 after a regular
   // end.

@@ -43,7 +43,7 @@ namespace mgpu::kube {
 struct WatchEvent {
   enum class Kind { kRelistBegin, kRelistObject, kRelistEnd, kApply, kDelete };
   Kind kind;
-  std::string object;  // JSON text; empty for kRelistBegin and kRelistEnd
+  std::string object;  // JSON text or protobuf; empty for kRelistBegin and kRelistEnd
 };
 
 // What the reflector must do next.

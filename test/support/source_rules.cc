@@ -93,7 +93,10 @@ const Library kLibraries[] = {
      {"yaml-cpp/"},
      {"common/kube/config", "common/kube/kubeconfig", "plugin/cards/yaml_fields",
       "extender/kubectl/", "bench/sim/", "test/"}},
-    {"gRPC", {"grpc", "google/protobuf/"}, {"plugin/kubelet/", "test/plugin/kubelet/"}},
+    {"gRPC", {"grpc"}, {"plugin/kubelet/", "test/plugin/kubelet/"}},
+    {"protobuf",
+     {"google/protobuf/", "kubernetes.pb.h"},
+     {"common/kube/object_protobuf.cc", "plugin/kubelet/", "test/plugin/kubelet/"}},
     {"GoogleTest", {"gtest/", "gmock/"}, {"test/"}},
     {"Google Benchmark", {"benchmark/"}, {"bench/latency/parts/"}},
 };
@@ -180,6 +183,7 @@ const Paths kValueHeaders = {
     "common/kube/watcher.h",
     "common/kube/transport.h",
     "common/kube/object_json.h",
+    "common/kube/object_protobuf.h",
     "extender/election/limits.h",
 };
 const Paths kImpureStandardHeaders = {

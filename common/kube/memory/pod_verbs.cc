@@ -11,12 +11,25 @@
 #include "common/kube/memory/object.h"
 #include "common/kube/memory/verbs.h"
 #include "common/kube/object_json.h"
+#include "common/kube/object_protobuf.h"
 
 namespace mgpu::kube {
 namespace {
 
 constexpr const char* kSuccess =
     R"({"kind":"Status","apiVersion":"v1","metadata":{},"status":"Success","code":201})";
+
+Json binding_json(const Binding& binding) {
+  Json metadata = {{"name", binding.pod.name},
+                   {"namespace", binding.pod.name_space},
+                   {"uid", binding.uid.str()},
+                   {"annotations", binding.annotations}};
+  if (!binding.resource_version.empty()) metadata["resourceVersion"] = binding.resource_version;
+  return {{"apiVersion", "v1"},
+          {"kind", "Binding"},
+          {"metadata", std::move(metadata)},
+          {"target", {{"apiVersion", "v1"}, {"kind", "Node"}, {"name", binding.node.str()}}}};
+}
 
 // The body of a subresource, which must name the pod of the path.
 Json read_subresource(std::string_view kind, const ApiPath& path, const Request& request) {
@@ -28,6 +41,16 @@ Json read_subresource(std::string_view kind, const ApiPath& path, const Request&
   }
   if (text_at(body, "metadata.name") == path.name) return body;
   throw bad_request(fmt::format("name in URL does not match name in {} object", kind));
+}
+
+Json read_binding(const ApiPath& path, Request request) {
+  if (request.content_type == kProtobufType) {
+    const auto read = read_binding_protobuf(request.body);
+    if (!read) throw bad_request(read.error().message);
+    request.body = binding_json(*read).dump();
+    request.content_type = "application/json";
+  }
+  return read_subresource("Binding", path, request);
 }
 
 // Why the pod cannot be bound; empty: it can.
@@ -101,7 +124,7 @@ void take_from_budget(MemoryCluster& cluster, const Pod& pod, bool dry_run) {
 }  // namespace
 
 Response serve_binding(MemoryCluster& cluster, const ApiPath& path, const Request& request) {
-  const Json binding = read_subresource("Binding", path, request);
+  const Json binding = read_binding(path, request);
   // Kubernetes gives these two no status of their own, so that they become 500.
   const std::string kind = text_at(binding, "target.kind");
   if (!kind.empty() && kind != "Node") {

@@ -5,6 +5,7 @@
 
 #include <optional>
 
+#include "common/kube/object_protobuf.h"
 #include "test/support/manual_executor.h"
 
 namespace mgpu::kube {
@@ -157,7 +158,7 @@ TEST_F(ClientTest, Binds) {
   EXPECT_TRUE(bind());
   EXPECT_EQ(transport_.last_request.method, Method::kPost);
   EXPECT_EQ(transport_.last_request.timeout, Duration(70));
-  EXPECT_THAT(transport_.last_request.body, HasSubstr(R"("uid":"u")"));
+  EXPECT_EQ(read_binding_protobuf(transport_.last_request.body)->uid, PodUid("u"));
 }
 
 TEST_F(ClientTest, GivesThePodAsThePatchOfItsStatusHasLeftIt) {

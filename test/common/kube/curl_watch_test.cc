@@ -61,6 +61,41 @@ TEST(CurlWatch, DeliversLinesWhateverTheirPackets) {
   }
 }
 
+TEST(CurlWatch, DeliversEventsInProtobufWhateverTheirPackets) {
+  const std::string events("\0\0\0\3a\nb\0\0\0\0\0\0\0\1c", 16);
+  std::string head = chunked_head();
+  head.insert(head.find("\r\n") + 2,
+              "Content-Type: application/vnd.kubernetes.protobuf;stream=watch\r\n");
+  for (const std::size_t step : {std::size_t{1}, std::size_t{7}, std::size_t{1'000}}) {
+    const ScriptedServer server([&](Peer& peer) {
+      peer.read_request();
+      send_in_steps(peer, head + chunk(events) + std::string(kLastChunk), step);
+      peer.wait_for_end();
+    });
+    CurlWorld world(config_for(server.port()));
+    WatchLog watch(world.transport(), get_of("/"));
+    EXPECT_EQ(watch.next(), "a\nb");
+    EXPECT_EQ(watch.next(), "c");
+    EXPECT_EQ(watch.end().status, 200);
+  }
+}
+
+TEST(CurlWatch, AcceptsProtobufWhereTheRequestDoes) {
+  for (const bool protobuf : {false, true}) {
+    const ScriptedServer server([](Peer& peer) {
+      const std::string request = peer.read_request();
+      peer.send(chunked_head() + chunk(header_of(request, "accept") + "\n"));
+      peer.wait_for_end();
+    });
+    CurlWorld world(config_for(server.port()));
+    Request request = get_of("/");
+    request.protobuf = protobuf;
+    WatchLog watch(world.transport(), request);
+    EXPECT_EQ(watch.next(), protobuf ? "application/vnd.kubernetes.protobuf, application/json"
+                                     : "application/json");
+  }
+}
+
 TEST(CurlWatch, OpensWithoutWaitingForALine) {
   const ScriptedServer server([](Peer& peer) {
     peer.read_request();

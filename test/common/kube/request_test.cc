@@ -1,11 +1,16 @@
 #include "common/kube/request.h"
 
+#include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
 #include "common/kube/object_json.h"
+#include "common/kube/object_protobuf.h"
 
 namespace mgpu::kube {
 namespace {
+
+using ::testing::ElementsAre;
+using ::testing::Pair;
 
 TEST(Request, ListsTheFirstPageFromTheNewestState) {
   const Request request = list(all_nodes(), 500, "");
@@ -44,21 +49,31 @@ TEST(Request, BindsWithUidAndAnnotationsInOneWrite) {
       bind({{"ml", "train"}, PodUid("u-1"), NodeName("n1"), {{"d/a", "0,2"}, {"d/b", "true"}}});
   EXPECT_EQ(request.method, Method::kPost);
   EXPECT_EQ(request.target, "/api/v1/namespaces/ml/pods/train/binding");
-  EXPECT_EQ(request.content_type, "application/json");
-  EXPECT_EQ(request.body,
-            R"({"apiVersion":"v1","kind":"Binding","metadata":{"name":"train","namespace":"ml",)"
-            R"("uid":"u-1","annotations":{"d/a":"0,2","d/b":"true"}},)"
-            R"("target":{"apiVersion":"v1","kind":"Node","name":"n1"}})");
+  EXPECT_EQ(request.content_type, "application/vnd.kubernetes.protobuf");
+  EXPECT_TRUE(request.protobuf);
+  const auto binding = read_binding_protobuf(request.body);
+  ASSERT_TRUE(binding) << binding.error().message;
+  EXPECT_EQ(to_string(binding->pod), "ml/train");
+  EXPECT_EQ(binding->uid, PodUid("u-1"));
+  EXPECT_EQ(binding->node, NodeName("n1"));
+  EXPECT_THAT(binding->annotations, ElementsAre(Pair("d/a", "0,2"), Pair("d/b", "true")));
+  EXPECT_EQ(binding->resource_version, "");
 }
 
 TEST(Request, BindsWithAResourceVersionAsPrecondition) {
   const Binding binding{{"ml", "train"}, PodUid("u-1"), NodeName("n1"), {}, "42"};
-  EXPECT_EQ(bind(binding).body,
-            R"({"apiVersion":"v1","kind":"Binding","metadata":{"name":"train","namespace":"ml",)"
-            R"("uid":"u-1","resourceVersion":"42","annotations":{}},)"
-            R"("target":{"apiVersion":"v1","kind":"Node","name":"n1"}})");
+  EXPECT_EQ(read_binding_protobuf(bind(binding).body)->resource_version, "42");
   EXPECT_EQ(dry_run_bind(binding).target, "/api/v1/namespaces/ml/pods/train/binding?dryRun=All");
   EXPECT_EQ(dry_run_bind(binding).body, bind(binding).body);
+}
+
+TEST(Request, ListsAndWatchesPodsInProtobufWhereTheReaderReadsIt) {
+  EXPECT_FALSE(list(bound_pods(), 1, "").protobuf);
+  EXPECT_FALSE(watch(bound_pods(), "1", std::chrono::seconds(1)).protobuf);
+  const Resource pods = in_protobuf(bound_pods());
+  EXPECT_TRUE(list(pods, 1, "").protobuf);
+  EXPECT_TRUE(watch(pods, "1", std::chrono::seconds(1)).protobuf);
+  EXPECT_EQ(list(pods, 1, "").target, list(bound_pods(), 1, "").target);
 }
 
 TEST(Request, ChangesOneConditionOfAPod) {
@@ -144,11 +159,12 @@ TEST(Request, WritesABindingThatReadsBackForAnyNames) {
   const std::string hostile = "\"},\\ \n\x01\xC3\xA9";
   const Request request =
       bind({{hostile, hostile}, PodUid(hostile), NodeName(hostile), {{hostile, hostile}}});
-  const auto read = read_pod(request.body);
+  const auto read = read_binding_protobuf(request.body);
   ASSERT_TRUE(read) << read.error().message;
-  EXPECT_EQ(read->metadata.name, hostile);
-  EXPECT_EQ(read->metadata.uid, hostile);
-  EXPECT_EQ(read->metadata.annotations.at(hostile), hostile);
+  EXPECT_EQ(read->pod.name, hostile);
+  EXPECT_EQ(read->uid, PodUid(hostile));
+  EXPECT_EQ(read->node, NodeName(hostile));
+  EXPECT_EQ(read->annotations.at(hostile), hostile);
 }
 
 }  // namespace

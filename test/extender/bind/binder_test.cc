@@ -3,6 +3,7 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
+#include "common/kube/object_protobuf.h"
 #include "extender/bind/limits.h"
 #include "extender/placement/reason.h"
 #include "test/extender/bind/binder_fixture.h"
@@ -306,8 +307,10 @@ TEST_F(BinderTest, ABindingCarriesUidAndVersionOfTheCopyThatWasDecidedOn) {
     return std::nullopt;
   });
   EXPECT_EQ(bind(args), "");
-  EXPECT_THAT(body, HasSubstr("\"uid\":\"" + args.uid.str() + "\""));
-  EXPECT_THAT(body, HasSubstr("\"resourceVersion\":\"" + version + "\""));
+  const auto binding = kube::read_binding_protobuf(body);
+  ASSERT_TRUE(binding) << binding.error().message;
+  EXPECT_EQ(binding->uid, args.uid);
+  EXPECT_EQ(binding->resource_version, version);
 }
 
 TEST_F(BinderTest, TheLeaseIsReadAfterThePodAndBeforeThePost) {

@@ -153,7 +153,15 @@ Conformance::Answer Conformance::remove(const std::string& target) {
 std::unique_ptr<WatchLog> Conformance::watch(const std::string& target) {
   kube::Request request;
   request.target = target;
+  return watch(std::move(request));
+}
+
+std::unique_ptr<WatchLog> Conformance::watch(kube::Request request) {
   return std::make_unique<WatchLog>(server_->transport(), std::move(request));
+}
+
+kube::Response Conformance::send(kube::Request request) {
+  return call_and_wait(server_->transport(), std::move(request));
 }
 
 bool Conformance::compact() {

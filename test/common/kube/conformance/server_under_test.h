@@ -55,6 +55,8 @@ class Conformance : public testing::TestWithParam<std::string> {
   // With gracePeriodSeconds 0, since no kubelet will delete the pod.
   Answer remove(const std::string& target);
   std::unique_ptr<WatchLog> watch(const std::string& target);
+  std::unique_ptr<WatchLog> watch(kube::Request request);
+  kube::Response send(kube::Request request);
   bool compact();
 
   std::string name(std::string_view prefix);
