@@ -1,5 +1,6 @@
 #include "extender/bind/binds_in_flight.h"
 
+#include <algorithm>
 #include <utility>
 
 #include "extender/bind/limits.h"
@@ -7,11 +8,10 @@
 namespace mgpu::extender {
 
 BindsInFlight::BindsInFlight(Executor& executor, std::function<void()> on_delayed)
-    : executor_(executor), on_delayed_(std::move(on_delayed)) {}
-
-bool BindsInFlight::few() const {
-  return count_ < kBindsBeforeDelay;
-}
+    : executor_(executor),
+      on_delayed_(std::move(on_delayed)),
+      allowed_(kBindsBeforeDelay),
+      period_begin_(executor.now()) {}
 
 void BindsInFlight::when_few(Task filter) {
   if (few()) return filter();
@@ -30,7 +30,20 @@ void BindsInFlight::delay(Task filter) {
 
 void BindsInFlight::end() {
   --count_;
+  note_end();
   if (few() && !delayed_.empty()) executor_.post(callbacks_.wrap([this] { run_delayed(); }));
+}
+
+void BindsInFlight::note_end() {
+  const Duration passed = executor_.now() - period_begin_;
+  if (passed >= kBindsDelayed) {
+    // After more than one period, none ended in the last.
+    const std::size_t last = passed < 2 * Duration(kBindsDelayed) ? ended_ : 0;
+    allowed_ = std::clamp(last, kBindsBeforeDelay, kBindsBeforeDelayMax);
+    period_begin_ = executor_.now();
+    ended_ = 0;
+  }
+  ++ended_;
 }
 
 // A filter may cause no bind, whose end would run the next one. The next one has a task of its own,

@@ -6,7 +6,11 @@
 // their pods again, which loads the API server even more. With the delay it schedules as many pods
 // as are bound.
 //
-//   filter ---> fewer than kBindsBeforeDelay binds ----------------------> runs
+// There are many if they are kBindsBeforeDelay or more, and would take longer than kBindsDelayed at
+// the rate of the last ones: an API server that binds many pods a second does so with many in
+// flight.
+//
+//   filter ---> few binds -----------------------------------------------> runs
 //          ---> delayed ---a bind ended, and there are fewer------------> runs
 //                   |------kFilterDelayMax has passed--------------------> runs
 #pragma once
@@ -39,7 +43,8 @@ class BindsInFlight {
   void when_few(Task filter);
 
  private:
-  bool few() const;
+  bool few() const { return count_ < allowed_; }
+  void note_end();
   void delay(Task filter);
   void run_delayed();
   void run(std::uint64_t id);
@@ -47,7 +52,10 @@ class BindsInFlight {
   Executor& executor_;
   const std::function<void()> on_delayed_;
   std::atomic<std::size_t> count_ = 0;
+  std::atomic<std::size_t> allowed_;  // from so many on, there are many
   // On the executor.
+  Instant period_begin_;
+  std::size_t ended_ = 0;  // in the period
   std::uint64_t next_id_ = 0;
   std::map<std::uint64_t, Task> delayed_;  // the one that came first is in front
   CallbackGuard callbacks_;                // ends first

@@ -20,9 +20,13 @@ inline constexpr std::size_t kBindsInFlight = 128;
 // What a server that binds 1,000 a second serves within kBindTimeout. Others would be answered
 // late.
 inline constexpr std::size_t kBindsQueuedMax = 4096;
-// With so many binds in flight filter is delayed. They are more than an API server needs to be busy
-// that binds 1,000 pods a second, and few enough for one that binds 20 to answer them in time.
+// With so many binds in flight filter is delayed, unless as many have ended within the time below.
+// They are few enough for an API server that binds 20 pods a second to answer them in time. Those
+// who bind hundreds use fewer CPU cycles for each the more there are at once (bench/README.md).
 inline constexpr std::size_t kBindsBeforeDelay = 64;
+inline constexpr std::chrono::milliseconds kBindsDelayed{250};
+// In any case: if a fast API server becomes slow, they wait for their answers together.
+inline constexpr std::size_t kBindsBeforeDelayMax = 256;
 // After this time filter runs although no bind has ended, so that pods that fit nowhere, and those
 // without cards, do not wait for an API server that binds nothing.
 inline constexpr std::chrono::milliseconds kFilterDelayMax{1'000};
@@ -30,8 +34,9 @@ inline constexpr std::chrono::milliseconds kFilterDelayMax{1'000};
 inline constexpr std::size_t kDelayedFiltersMax = 64;
 // While binds overlap, the Lease is read this often, and a bind waits half as long for the next
 // read in the mean. kube-scheduler does not wait meanwhile: it schedules the next pods. A read for
-// each bind costs a tenth to a sixth of the pods per second (bench/throughput.sh).
-inline constexpr std::chrono::milliseconds kLeaseReadInterval{25};
+// each bind costs a tenth to a sixth of the pods per second, and half of this interval some 3 %,
+// because bindings that are sent together cost the API server less (bench/throughput.sh).
+inline constexpr std::chrono::milliseconds kLeaseReadInterval{50};
 // Binds overlap for so long after one of them came while another waited for the Lease: at 100 binds
 // a second some come alone.
 inline constexpr std::chrono::milliseconds kLeaseOverlapTime{250};

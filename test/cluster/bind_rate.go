@@ -1,18 +1,20 @@
 package cluster
 
 import (
+	"bytes"
 	"context"
 	"encoding/json"
 	"fmt"
 	"net/http"
 	"slices"
-	"strings"
 	"sync"
 	"testing"
 	"time"
 
 	corev1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	utilnet "k8s.io/apimachinery/pkg/util/net"
+	"k8s.io/client-go/rest"
 )
 
 // A kube-scheduler begins a bind each bindCycle, which is faster than it schedules here, and does not wait for
@@ -20,6 +22,7 @@ import (
 const (
 	bindCycle     = 2 * time.Millisecond
 	bindsInFlight = 64
+	verbTimeout   = 5 * time.Second // kube-scheduler's default
 )
 
 // target is a pod with the node and the card that it is bound to.
@@ -47,13 +50,13 @@ func bindPlain(ctx context.Context, one target) error {
 }
 
 // bindByExtender calls the verb as kube-scheduler does.
-func bindByExtender(extender *Extender, one target) error {
+func bindByExtender(extender *Extender, client *http.Client, one target) error {
 	body, err := json.Marshal(map[string]string{"PodName": one.pod.Name, "PodNamespace": one.pod.Namespace,
 		"PodUID": string(one.pod.UID), "Node": one.node})
 	if err != nil {
 		return err
 	}
-	status, answer, err := extender.post("/mgpu/bind", strings.NewReader(string(body)))
+	status, answer, err := read(client.Post(extender.address("/mgpu/bind"), "application/json", bytes.NewReader(body)))
 	if err != nil {
 		return err
 	}
@@ -63,8 +66,9 @@ func bindByExtender(extender *Extender, one target) error {
 	return nil
 }
 
-// bindAtPace binds as this number of kube-schedulers do, and returns the times of the answers.
-func bindAtPace(t *testing.T, schedulers int, targets []target, bind func(target) error) []time.Time {
+// bindAtPace binds as this number of kube-schedulers do, and returns the times of the answers. `bind` gets the number
+// of the kube-scheduler.
+func bindAtPace(t *testing.T, schedulers int, targets []target, bind func(int, target) error) []time.Time {
 	t.Helper()
 	var group sync.WaitGroup
 	var mutex sync.Mutex
@@ -79,7 +83,7 @@ func bindAtPace(t *testing.T, schedulers int, targets []target, bind func(target
 				slots <- struct{}{}
 				group.Go(func() {
 					defer func() { <-slots }()
-					if err := bind(targets[i]); err != nil {
+					if err := bind(first, targets[i]); err != nil {
 						t.Error(err)
 					}
 					mutex.Lock()
@@ -100,16 +104,18 @@ func (b *Throughput) measureBinds(ctx context.Context, t *testing.T, one through
 	used usedTimes) float64 {
 	t.Helper()
 	processes := map[string]*Process{"etcd": plane.etcd, "kube-apiserver": plane.apiServer}
-	bind := func(one target) error { return bindPlain(ctx, one) }
+	bind := func(_ int, one target) error { return bindPlain(ctx, one) }
 	var extender *Extender
 	if !stock {
-		extender = plane.extenderOn(t, "http", http.DefaultClient)
+		var setup SchedulerSetup
+		extender, setup = plane.extenderWithCertificates(t)
 		extender.start(t)
 		defer extender.end(t)
 		extender.waitReady(t)
 		extender.waitNodes(t, len(nodes))
 		processes["mgpu-extender"] = extender.process
-		bind = func(one target) error { return bindByExtender(extender, one) }
+		clients := schedulerClients(t, setup, one.binders)
+		bind = func(scheduler int, one target) error { return bindByExtender(extender, clients[scheduler], one) }
 	}
 	createAll(ctx, t, one.pods(stock))
 	pods, err := list(ctx, b.namespace)
@@ -127,4 +133,22 @@ func (b *Throughput) measureBinds(ctx context.Context, t *testing.T, one through
 	used.add(before, processorTimesOf(t, processes), len(times))
 	b.removeAll(ctx, t)
 	return rateOf(times)
+}
+
+// schedulerClients returns a client of the verbs for each of some kube-schedulers, which makes it as kube-scheduler
+// does (makeTransport in pkg/scheduler/extender.go).
+func schedulerClients(t *testing.T, setup SchedulerSetup, count int) []*http.Client {
+	t.Helper()
+	configuration, err := rest.TLSConfigFor(&rest.Config{TLSClientConfig: rest.TLSClientConfig{
+		CAFile: setup.tls["caFile"], CertFile: setup.tls["certFile"], KeyFile: setup.tls["keyFile"]}})
+	if err != nil {
+		t.Fatal(err)
+	}
+	clients := make([]*http.Client, count)
+	for i := range clients {
+		transport := utilnet.SetTransportDefaults(&http.Transport{TLSClientConfig: configuration.Clone()})
+		clients[i] = &http.Client{Transport: transport, Timeout: verbTimeout}
+		t.Cleanup(transport.CloseIdleConnections)
+	}
+	return clients
 }

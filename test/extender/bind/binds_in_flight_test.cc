@@ -66,6 +66,51 @@ TEST_F(BindsInFlightTest, FilterWaitsUntilThereAreFewAgain) {
   EXPECT_EQ(ran_, std::vector{1});
 }
 
+class BindsPerPeriod : public BindsInFlightTest {
+ protected:
+  // As many binds as this end in the period, and one in the next, which shows its rate.
+  void end_in_a_period(std::size_t binds) {
+    executor_.advance(Duration(kBindsDelayed));
+    begin(binds + 1);
+    for (std::size_t i = 0; i < binds; ++i) binds_->end();
+    executor_.advance(Duration(kBindsDelayed));
+    end_one();
+  }
+  bool is_delayed_with(std::size_t binds) {
+    begin(binds);
+    const int before = delayed_;
+    filter(1);
+    for (std::size_t i = 0; i < binds; ++i) end_one();
+    return delayed_ > before;
+  }
+};
+
+TEST_F(BindsPerPeriod, ManyThatEndAllowAsManyInFlight) {
+  constexpr std::size_t kMany = kBindsBeforeDelay + 50;
+  end_in_a_period(kMany);
+  EXPECT_FALSE(is_delayed_with(kMany - 1));
+  EXPECT_TRUE(is_delayed_with(kMany));
+}
+
+TEST_F(BindsPerPeriod, ThereIsAMostThatIsAllowed) {
+  end_in_a_period(4 * kBindsBeforeDelayMax);
+  EXPECT_FALSE(is_delayed_with(kBindsBeforeDelayMax - 1));
+  EXPECT_TRUE(is_delayed_with(kBindsBeforeDelayMax));
+}
+
+TEST_F(BindsPerPeriod, FewThatEndAllowNoFewerThanAtTheBeginning) {
+  end_in_a_period(3);
+  EXPECT_FALSE(is_delayed_with(kBindsBeforeDelay - 1));
+}
+
+TEST_F(BindsPerPeriod, AfterAPeriodWithoutAnEndTheRateCountsNoMore) {
+  end_in_a_period(kBindsBeforeDelayMax);
+  begin(1);
+  executor_.advance(2 * Duration(kBindsDelayed));
+  end_one();
+  EXPECT_TRUE(is_delayed_with(kBindsBeforeDelay));
+}
+
 TEST_F(BindsInFlightTest, FilterRunsWithoutTheEndOfABindAfterItsLimit) {
   begin(kBindsBeforeDelay);
   filter(1);
