@@ -1,0 +1,92 @@
+// A watch in protobuf, in any parts, and each event, list, pod, Status and binding that it has.
+#include <string>
+#include <vector>
+
+#include "common/base/text.h"
+#include "common/kube/event_buffer.h"
+#include "common/kube/object_json.h"
+#include "common/kube/object_protobuf.h"
+#include "common/kube/reflector.h"
+#include "test/fuzz/fuzz.h"
+
+namespace mgpu::fuzz {
+namespace {
+
+// Short, so that the inputs of a fuzzer have events over it.
+constexpr std::size_t kEventMax = 512;
+constexpr std::size_t kEventKept = 128;
+
+std::vector<std::string> events_of(const std::vector<std::string_view>& parts) {
+  kube::EventBuffer buffer(kEventMax, kEventKept);
+  std::vector<std::string> events;
+  for (const std::string_view part : parts) {
+    buffer.append(part);
+    for (std::string& event : buffer.take()) {
+      expect(!event.empty() && event.size() <= kEventMax, "an event has a length up to the limit");
+      events.push_back(std::move(event));
+    }
+  }
+  return events;
+}
+
+// Everything that is shown or logged of a pod is UTF-8.
+void expect_texts(const kube::Pod& pod) {
+  std::string texts = pod.metadata.name + pod.metadata.name_space + pod.metadata.uid +
+                      pod.node_name + pod.phase + pod.scheduler_name + pod.nominated_node;
+  for (const auto& [key, value] : pod.metadata.annotations) texts += key + value;
+  for (const auto& [key, value] : pod.metadata.labels) texts += key + value;
+  for (const kube::Container& container : pod.containers) {
+    texts += container.name;
+    for (const auto& [resource, amount] : container.limits) texts += resource + amount;
+  }
+  for (std::size_t at = 0; at < texts.size();) {
+    const std::size_t length = utf8_sequence_at(texts, at);
+    expect(length > 0, "texts are UTF-8");
+    at += length;
+  }
+}
+
+void read_object(std::string_view object) {
+  const auto pod = kube::read_pod(object);
+  if (pod) {
+    expect_texts(*pod);
+  } else {
+    expect_sentence(pod.error().message);
+    expect_sentence(kube::unreadable_object(object, pod.error()));
+  }
+  const auto page = kube::read_list_page(object);
+  if (!page) return expect_sentence(page.error().message);
+  for (const std::string& item : page->items) {
+    if (const auto read = kube::read_pod(item)) expect_texts(*read);
+  }
+}
+
+void read_binding(std::string_view text) {
+  const auto binding = kube::read_binding_protobuf(text);
+  if (!binding) return expect_sentence(binding.error().message);
+  const auto again = kube::read_binding_protobuf(kube::binding_protobuf(*binding));
+  expect(again && again->pod.name == binding->pod.name && again->uid == binding->uid &&
+             again->node == binding->node && again->annotations == binding->annotations &&
+             again->resource_version == binding->resource_version,
+         "a binding is read as it was written");
+}
+
+}  // namespace
+
+MGPU_FUZZER(protobuf) {
+  const auto events = events_of({input});
+  expect(events == events_of(in_parts(input)), "events do not depend on the parts of a stream");
+  read_object(input);
+  read_binding(input);
+  expect_sentence(kube::answer_text({.status = 500, .body = std::string(input)}));
+  for (const std::string& text : events) {
+    const auto event = kube::read_watch_line(text);
+    if (!event) {
+      expect_sentence(event.error().message);
+      continue;
+    }
+    read_object(event->object);
+  }
+}
+
+}  // namespace mgpu::fuzz
