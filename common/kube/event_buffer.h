@@ -1,7 +1,8 @@
 // Assembles the events of a watch in protobuf from the parts in which they arrive: each is a
 // message after its length, four bytes with the highest first (k8s.io/apimachinery
-// pkg/util/framer, NewLengthDelimitedFrameWriter). One that is too long is cut; those after it are
-// not affected. The events do not depend on where the parts begin and end. Pure.
+// pkg/util/framer, NewLengthDelimitedFrameWriter). Of one that is too long only the length is
+// delivered, at once, and it is no message: the stream is not one of Kubernetes, or has lost bytes.
+// The events do not depend on where the parts begin and end. Pure.
 #pragma once
 
 #include <cstddef>
@@ -15,9 +16,7 @@ namespace mgpu::kube {
 
 class EventBuffer {
  public:
-  // An event over `event_max` bytes is cut to `kept` bytes. REQUIRES: kept <= event_max.
-  explicit EventBuffer(std::size_t event_max = kWatchLineBytesMax,
-                       std::size_t kept = kWatchLineBytesKept);
+  explicit EventBuffer(std::size_t event_max = kWatchLineBytesMax) : event_max_(event_max) {}
 
   void append(std::string_view part);
   // Removes the events that are complete. Those of no bytes are left out.
@@ -30,12 +29,11 @@ class EventBuffer {
   std::size_t read_event(std::string_view part);
 
   std::size_t event_max_;
-  std::size_t kept_;
   std::vector<std::string> complete_;
-  std::size_t length_bytes_read_ = 0;
-  std::size_t length_ = 0;  // of the event, once kLengthBytes have been read
+  std::string length_text_;
+  std::size_t length_ = 0;  // of the event, once length_text_ is complete
   std::size_t read_ = 0;    // bytes of it
-  std::string event_;       // those that are kept
+  std::string event_;       // those, unless it is too long
 };
 
 }  // namespace mgpu::kube

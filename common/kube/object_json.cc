@@ -329,6 +329,8 @@ Result<WatchLine> read_watch_line(std::string_view json) {
 }
 
 std::optional<LineBeginning> read_line_beginning(std::string_view line) {
+  // A text in it, such as an annotation, may look like JSON.
+  if (is_protobuf_event(line)) return std::nullopt;
   const std::string_view fields = metadata_at_beginning(line);
   const std::string version = first_text(fields, "resourceVersion");
   std::string name = name_of_object(line);

@@ -54,7 +54,7 @@ struct LineBeginning {
   std::string name;  // "namespace/name", or "name"
   std::string resource_version;
 };
-// None: the beginning has no name or no version.
+// None: the beginning has no name or no version, or the line is protobuf.
 std::optional<LineBeginning> read_line_beginning(std::string_view line);
 // The same name, of an object that cannot be read; empty where its beginning does not have it.
 std::string name_of_object(std::string_view json);

@@ -86,6 +86,11 @@ StringMap quantities_of(const Map& from) {
   return to;
 }
 
+// The zero time of Go is a message without fields, and null in JSON.
+bool is_time(const proto::Time& time) {
+  return time.has_seconds();
+}
+
 Metadata metadata_of(const proto::ObjectMeta& from) {
   Metadata metadata;
   metadata.name = valid_text(from.name());
@@ -94,7 +99,7 @@ Metadata metadata_of(const proto::ObjectMeta& from) {
   metadata.resource_version = valid_text(from.resourceversion());
   metadata.annotations = texts_of(from.annotations());
   metadata.labels = texts_of(from.labels());
-  metadata.being_deleted = from.has_deletiontimestamp();
+  metadata.being_deleted = is_time(from.deletiontimestamp());
   const std::int64_t grace = from.deletiongraceperiodseconds();
   if (from.has_deletiongraceperiodseconds() && std::in_range<std::int32_t>(grace)) {
     metadata.deletion_grace_seconds = static_cast<std::int32_t>(grace);
@@ -166,7 +171,7 @@ std::string time_text(const proto::Time& time) {
 
 void read_status(const proto::PodStatus& status, Pod& pod) {
   pod.phase = valid_text(status.phase());
-  if (status.has_starttime()) pod.start_time = time_text(status.starttime());
+  if (is_time(status.starttime())) pod.start_time = time_text(status.starttime());
   pod.nominated_node = valid_text(status.nominatednodename());
   pod.container_statuses = list_of(status.initcontainerstatuses(), container_status_of);
   for (const proto::ContainerStatus& one : status.containerstatuses()) {

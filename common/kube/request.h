@@ -61,8 +61,9 @@ struct Binding {
   // Precondition: a pod that has changed since this version is a 409. Empty: no precondition.
   std::string resource_version{};
 };
-// POST pods/{name}/binding: sets spec.nodeName and the annotations in one transaction
-// (kubernetes pkg/registry/core/pod/storage/storage.go, BindingREST.Create).
+// POST pods/{name}/binding, in protobuf, which every API server reads: sets spec.nodeName and the
+// annotations in one transaction (kubernetes pkg/registry/core/pod/storage/storage.go,
+// BindingREST.Create).
 Request bind(const Binding& binding);
 // The same as a dry run: the server checks everything and writes nothing.
 Request dry_run_bind(const Binding& binding);

@@ -27,8 +27,7 @@ struct Request {
   std::string target;  // path and query, percent-encoded: "/api/v1/pods?limit=500"
   std::string body;
   std::string content_type;  // of `body`; empty where there is no body
-  // The answer may be in Kubernetes' protobuf encoding. A server that does not have it, as the
-  // in-memory one, answers in JSON.
+  // The answer may be in Kubernetes' protobuf encoding, or in JSON, as the in-memory server's is.
   bool protobuf = false;
   Duration timeout{0};  // of the whole exchange; 0: kApiRequestTimeout; watches have none
   // Of the body of the answer; at most kApiResponseBytesMax.
@@ -63,7 +62,8 @@ struct StreamHandlers {
   // Once, when the server has answered 200.
   std::function<void()> on_open;
   // Once for each event: a line of JSON that is not empty, without its newline, or a message of
-  // protobuf. One over kWatchLineBytesMax is cut to kWatchLineBytesKept.
+  // protobuf. A line over kWatchLineBytesMax is cut to kWatchLineBytesKept, and a message to its
+  // length.
   std::function<void(std::string_view)> on_line;
   // Once, at the end: with a status other than 200 and its body, a failure, or 200 after a regular
   // end.

@@ -66,7 +66,7 @@ void Binder::start_next() {
 }
 
 void Binder::report(const BindAnswer& answer, const Done& done) {
-  in_flight_.end();
+  in_flight_.end(answer.outcome == BindOutcome::kBound);
   if (context_.events.on_outcome) context_.events.on_outcome(answer.outcome);
   done(answer.error);
 }

@@ -28,22 +28,24 @@ void BindsInFlight::delay(Task filter) {
   if (on_delayed_) on_delayed_();
 }
 
-void BindsInFlight::end() {
+void BindsInFlight::end(bool bound) {
   --count_;
-  note_end();
+  note_end(bound);
   if (few() && !delayed_.empty()) executor_.post(callbacks_.wrap([this] { run_delayed(); }));
 }
 
-void BindsInFlight::note_end() {
+// Only pods that were bound count: binds that expire do so together, and say nothing about how many
+// the API server serves.
+void BindsInFlight::note_end(bool bound) {
   const Duration passed = executor_.now() - period_begin_;
   if (passed >= kBindsDelayed) {
-    // After more than one period, none ended in the last.
-    const std::size_t last = passed < 2 * Duration(kBindsDelayed) ? ended_ : 0;
+    // After more than one period, none was bound in the last.
+    const std::size_t last = passed < 2 * Duration(kBindsDelayed) ? bound_ : 0;
     allowed_ = std::clamp(last, kBindsBeforeDelay, kBindsBeforeDelayMax);
     period_begin_ = executor_.now();
-    ended_ = 0;
+    bound_ = 0;
   }
-  ++ended_;
+  if (bound) ++bound_;
 }
 
 // A filter may cause no bind, whose end would run the next one. The next one has a task of its own,

@@ -35,8 +35,8 @@ class BindsInFlight {
   ~BindsInFlight() { callbacks_.close(); }
 
   void begin() { ++count_; }
-  // On the executor.
-  void end();
+  // On the executor. `bound`: whether the pod was bound.
+  void end(bool bound);
   std::size_t count() const { return count_; }
 
   // Runs `filter` exactly once: at once on this thread, or after a delay on the executor.
@@ -44,7 +44,7 @@ class BindsInFlight {
 
  private:
   bool few() const { return count_ < allowed_; }
-  void note_end();
+  void note_end(bool bound);
   void delay(Task filter);
   void run_delayed();
   void run(std::uint64_t id);
@@ -55,7 +55,7 @@ class BindsInFlight {
   std::atomic<std::size_t> allowed_;  // from so many on, there are many
   // On the executor.
   Instant period_begin_;
-  std::size_t ended_ = 0;  // in the period
+  std::size_t bound_ = 0;  // pods in the period
   std::uint64_t next_id_ = 0;
   std::map<std::uint64_t, Task> delayed_;  // the one that came first is in front
   CallbackGuard callbacks_;                // ends first

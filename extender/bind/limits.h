@@ -14,7 +14,7 @@ inline constexpr std::chrono::milliseconds kBindPostTimeMin{1'000};
 // POSTs of one attempt. Each but the first follows a change of the pod by somebody else: once is
 // kube-scheduler, more often is a tenant, who can wait for the next scheduling cycle.
 inline constexpr int kBindPostsMax = 5;
-// A bind waits some 20 ms for the Lease and the API server (README), so that these serve thousands
+// A bind waits some 50 ms for the Lease and the API server (README), so that these serve thousands
 // a second.
 inline constexpr std::size_t kBindsInFlight = 128;
 // What a server that binds 1,000 a second serves within kBindTimeout. Others would be answered
@@ -22,7 +22,7 @@ inline constexpr std::size_t kBindsInFlight = 128;
 inline constexpr std::size_t kBindsQueuedMax = 4096;
 // With so many binds in flight filter is delayed, unless as many have ended within the time below.
 // They are few enough for an API server that binds 20 pods a second to answer them in time. Those
-// who bind hundreds use fewer CPU cycles for each the more there are at once (bench/README.md).
+// who bind hundreds use less CPU time for each the more there are at once (bench/README.md).
 inline constexpr std::size_t kBindsBeforeDelay = 64;
 inline constexpr std::chrono::milliseconds kBindsDelayed{250};
 // In any case: if a fast API server becomes slow, they wait for their answers together.

@@ -14,10 +14,9 @@ namespace {
 
 // Short, so that the inputs of a fuzzer have events over it.
 constexpr std::size_t kEventMax = 512;
-constexpr std::size_t kEventKept = 128;
 
 std::vector<std::string> events_of(const std::vector<std::string_view>& parts) {
-  kube::EventBuffer buffer(kEventMax, kEventKept);
+  kube::EventBuffer buffer(kEventMax);
   std::vector<std::string> events;
   for (const std::string_view part : parts) {
     buffer.append(part);

@@ -221,6 +221,19 @@ TEST_F(WatcherTest, ListsAgainAfterManyObjectsInARowThatCannotBeRead) {
   expect_list(said(cut_line("big", "6")), "");
 }
 
+// The second is the length of an event that is too long, see EventBuffer.
+TEST_F(WatcherTest, ListsAgainAfterAnEventInProtobufThatCannotBeRead) {
+  for (const std::string& event : {std::string("\n\x05"
+                                               "ADDED\x12"),
+                                   std::string("\xff\xff\xff\xff")}) {
+    watch_from("5");
+    const WatchStep step = said(event);
+    EXPECT_THAT(step.problem, HasSubstr("watch /api/v1/pods: "));
+    expect_list(step, "");
+    watcher_ = Watcher(all_pods());
+  }
+}
+
 TEST_F(WatcherTest, ResetsTheCountOfUnreadableObjectsAfterAReadableOne) {
   watch_from("5");
   for (std::uint32_t i = 1; i < 2 * kUnreadableLinesMax; ++i) {

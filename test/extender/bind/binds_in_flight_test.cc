@@ -19,7 +19,7 @@ class BindsInFlightTest : public ::testing::Test {
     for (std::size_t i = 0; i < binds; ++i) binds_->begin();
   }
   void end_one() {
-    binds_->end();
+    binds_->end(true);
     executor_.run_ready();
   }
   // A call of filter, which may cause a bind.
@@ -72,7 +72,7 @@ class BindsPerPeriod : public BindsInFlightTest {
   void end_in_a_period(std::size_t binds) {
     executor_.advance(Duration(kBindsDelayed));
     begin(binds + 1);
-    for (std::size_t i = 0; i < binds; ++i) binds_->end();
+    for (std::size_t i = 0; i < binds; ++i) binds_->end(true);
     executor_.advance(Duration(kBindsDelayed));
     end_one();
   }
@@ -101,6 +101,15 @@ TEST_F(BindsPerPeriod, ThereIsAMostThatIsAllowed) {
 TEST_F(BindsPerPeriod, FewThatEndAllowNoFewerThanAtTheBeginning) {
   end_in_a_period(3);
   EXPECT_FALSE(is_delayed_with(kBindsBeforeDelay - 1));
+}
+
+TEST_F(BindsPerPeriod, ThoseThatAreNotBoundAllowNone) {
+  executor_.advance(Duration(kBindsDelayed));
+  begin(kBindsBeforeDelayMax);
+  for (std::size_t i = 1; i < kBindsBeforeDelayMax; ++i) binds_->end(false);
+  executor_.advance(Duration(kBindsDelayed));
+  end_one();
+  EXPECT_TRUE(is_delayed_with(kBindsBeforeDelay));
 }
 
 TEST_F(BindsPerPeriod, AfterAPeriodWithoutAnEndTheRateCountsNoMore) {
@@ -136,7 +145,7 @@ TEST_F(BindsInFlightTest, FiltersRunInTheirOrderUntilThereAreManyBindsAgain) {
 TEST_F(BindsInFlightTest, ABindThatEndsBeforeTheDelayBeginsIsNotMissed) {
   begin(kBindsBeforeDelay);
   binds_->when_few([this] { ran_.push_back(1); });
-  binds_->end();
+  binds_->end(true);
   executor_.run_ready();
   EXPECT_EQ(ran_, std::vector{1});
 }

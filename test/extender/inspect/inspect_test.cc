@@ -308,6 +308,12 @@ TEST_F(Inspect, RefusesAnInvalidManifest) {
   }
 }
 
+TEST_F(Inspect, RefusesAManifestInProtobuf) {
+  const auto answer = explain(std::string("k8s\0\x0a\x05\x12\x03Pod", 11));
+  EXPECT_EQ(answer.status, 400);
+  EXPECT_THAT(answer.body, HasSubstr("the Pod manifest must be JSON, is protobuf"));
+}
+
 TEST_F(Inspect, ReadsThePodToExplain) {
   create(test::pod_json("q", {{kCore, "200"}}));
   const Json explained = view("explain", "name=q");

@@ -72,6 +72,18 @@ func longGrace() *corev1.Pod {
 	return pod
 }
 
+func zeroTimes() *corev1.Pod {
+	pod := &corev1.Pod{ObjectMeta: meta("zero-times")}
+	pod.DeletionTimestamp, pod.Status.StartTime = &metav1.Time{}, &metav1.Time{}
+	return pod
+}
+
+func epoch() *corev1.Pod {
+	pod := &corev1.Pod{ObjectMeta: meta("epoch")}
+	pod.DeletionTimestamp, pod.Status.StartTime = pointer(metav1.Unix(0, 0)), pointer(metav1.Unix(0, 0))
+	return pod
+}
+
 func withVolume(name string, source corev1.VolumeSource) *corev1.Pod {
 	pod := &corev1.Pod{ObjectMeta: meta(name)}
 	pod.Spec.Volumes = []corev1.Volume{{Name: "v", VolumeSource: source}}
@@ -86,7 +98,7 @@ func withSpec(name string, spec corev1.PodSpec) *corev1.Pod {
 func pods() []*corev1.Pod {
 	term := corev1.PodAffinityTerm{TopologyKey: "zone"}
 	weighted := []corev1.WeightedPodAffinityTerm{{Weight: 1, PodAffinityTerm: term}}
-	return []*corev1.Pod{everything(), longGrace(), {ObjectMeta: meta("least")},
+	return []*corev1.Pod{everything(), longGrace(), zeroTimes(), epoch(), {ObjectMeta: meta("least")},
 		withVolume("host-path", corev1.VolumeSource{HostPath: &corev1.HostPathVolumeSource{Path: "/"}}),
 		withVolume("empty-dir", corev1.VolumeSource{EmptyDir: &corev1.EmptyDirVolumeSource{}}),
 		withVolume("secret", corev1.VolumeSource{Secret: &corev1.SecretVolumeSource{SecretName: "s"}}),
