@@ -9,6 +9,7 @@
 #include "bench/latency/limits.h"
 #include "bench/latency/requests.h"
 #include "bench/scale/cluster_objects.h"
+#include "common/kube/object_protobuf.h"
 
 namespace mgpu::bench {
 namespace {
@@ -37,10 +38,9 @@ std::string page(std::string_view target, std::size_t count, std::string (*objec
   return text + "]}";
 }
 
-std::string pod_shown_bound(const Json& binding) {
-  const auto name = binding["metadata"]["name"].get<std::string>();
-  return bound_pod(number_after(name, "bound-"), binding["target"]["name"].get<std::string>(),
-                   binding["metadata"]["annotations"].dump());
+std::string pod_shown_bound(const kube::Binding& binding) {
+  return bound_pod(number_after(binding.pod.name, "bound-"), binding.node.str(),
+                   Json(binding.annotations).dump());
 }
 
 }  // namespace
@@ -129,7 +129,7 @@ void ClusterFeed::State::bind(const kube::Request& request, Clock::time_point be
   done(answer(201, R"({"kind":"Status","status":"Success"})"));
   // The event follows later, so that its creation does not delay the next bind.
   executor.after(limits::kWatchDelay, [self = shared_from_this(), body = request.body] {
-    self->show(pod_shown_bound(Json::parse(body)));
+    self->show(pod_shown_bound(kube::read_binding_protobuf(body).value()));
   });
 }
 

@@ -13,7 +13,9 @@ import (
 	"time"
 
 	coordinationv1 "k8s.io/api/coordination/v1"
+	corev1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/client-go/kubernetes/scheme"
 )
 
 // The tests of this file show that a problem of the installation is named in the place where people look.
@@ -135,11 +137,12 @@ func removePrecondition(request *http.Request) error {
 	if err != nil {
 		return err
 	}
-	var binding map[string]any
-	if err := json.Unmarshal(body, &binding); err != nil {
-		return fmt.Errorf("%s: %w", body, err)
+	var binding corev1.Binding
+	if _, _, err := scheme.Codecs.UniversalDeserializer().Decode(body, nil, &binding); err != nil {
+		return fmt.Errorf("%q: %w", body, err)
 	}
-	delete(binding["metadata"].(map[string]any), "resourceVersion")
+	binding.ResourceVersion = ""
+	request.Header.Set("Content-Type", "application/json")
 	if body, err = json.Marshal(binding); err != nil {
 		return err
 	}
