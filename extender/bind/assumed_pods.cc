@@ -18,16 +18,16 @@ void AssumedPodReconciler::reconcile() {
   waiting_ = context_.ledger.assumed_before(Instant::max());
   std::unordered_set<ClaimId> assumed;
   for (const AssumedClaim& claim : waiting_) assumed.insert(claim.id);
-  std::erase_if(context_.posted, [&](const auto& posted) {
-    return !posted.second.in_progress && !assumed.contains(posted.first);
+  context_.posted.erase_if([&](ClaimId claim, const PostedBinding& posted) {
+    return !posted.in_progress && !assumed.contains(claim);
   });
   // What was assumed as it was read from a bound pod.
-  for (const ClaimId claim : assumed) {
-    const auto [posted, is_new] = context_.posted.try_emplace(claim);
-    if (!is_new) continue;
-    posted->second.in_progress = false;
-    posted->second.accepted = true;
-    posted->second.settle_at = context_.client.executor().now() + kAcceptedReconcileAfter;
+  for (const AssumedClaim& claim : waiting_) {
+    if (context_.posted.contains(claim.id)) continue;
+    PostedBinding& posted = context_.posted.add(claim.id, claim.uid, {});
+    posted.in_progress = false;
+    posted.accepted = true;
+    posted.settle_at = context_.client.executor().now() + kAcceptedReconcileAfter;
   }
   std::erase_if(waiting_, [&](const AssumedClaim& claim) { return !due(claim); });
   while (in_flight_ < kReconciliationsInFlight && !waiting_.empty()) settle_next();
@@ -39,8 +39,7 @@ bool AssumedPodReconciler::due(const AssumedClaim& claim) const {
 }
 
 bool AssumedPodReconciler::accepted(ClaimId claim) const {
-  const auto posted = context_.posted.find(claim);
-  return posted != context_.posted.end() && posted->second.accepted;
+  return context_.posted.contains(claim) && context_.posted.at(claim).accepted;
 }
 
 void AssumedPodReconciler::settle_next() {
@@ -69,7 +68,7 @@ void AssumedPodReconciler::conclude(const AssumedClaim& claim,
   // The watch does not show a pod that was bound and finished while it was interrupted.
   if (pod->uid() != claim.uid || pod->finished()) return context_.ledger.forget(claim.id);
   if (pod->node_name.empty()) return conclude_unbound(claim);
-  PostedBinding& posted = context_.posted[claim.id];
+  PostedBinding& posted = context_.posted.at(claim.id);
   const bool as_posted =
       binding_state_of(*pod, claim.uid, claim.node, posted.annotations,
                        context_.settings.contract) == BindingState::kBoundAsPosted;
@@ -82,13 +81,13 @@ void AssumedPodReconciler::conclude(const AssumedClaim& claim,
 void AssumedPodReconciler::conclude_unbound(const AssumedClaim& claim) {
   if (!accepted(claim.id)) return context_.ledger.forget(claim.id);
   // An accepted binding is missing where etcd was restored. It was read without a touch.
-  PostedBinding& posted = context_.posted[claim.id];
+  PostedBinding& posted = context_.posted.at(claim.id);
   posted.accepted = false;
   posted.settle_at = context_.client.executor().now();
 }
 
 void AssumedPodReconciler::postpone(ClaimId claim, const std::string& problem) {
-  PostedBinding& posted = context_.posted[claim];
+  PostedBinding& posted = context_.posted.at(claim);
   posted.settle_at = context_.client.executor().now() + posted.backoff.next();
   context_.problem("the outcome of a bind is not known yet, and its cards stay in use: " + problem);
 }

@@ -53,11 +53,6 @@ std::string without_uids(const std::string& message) {
 
 }  // namespace
 
-bool BinderContext::has_unsettled(const PodUid& uid) const {
-  return std::ranges::any_of(
-      posted, [&uid](const auto& one) { return !one.second.accepted && one.second.uid == uid; });
-}
-
 void BinderContext::assume_as_read(const kube::Pod& pod) {
   auto claim = extender::claim_of(pod, settings.contract);
   if (claim) ledger.assume_bound(*std::move(claim), client.executor().now());
@@ -114,7 +109,7 @@ void BindAttempt::assume(BindablePod pod) {
   pod_ = std::move(pod);
   const PodRequest& request = pod_->request;
   if (request.request.empty()) return check_preconditions();
-  if (context_.has_unsettled(args_.uid)) {
+  if (context_.posted.has_unsettled(args_.uid)) {
     return end({BindOutcome::kUnavailable,
                 fmt::format("{}: the outcome of an earlier binding is not known yet", subject())});
   }
@@ -137,8 +132,7 @@ void BindAttempt::assume(BindablePod pod) {
                      to_string(args_.pod))});
   }
   annotations_ = *std::move(annotations);
-  context_.posted[*claim_] = {
-      .uid = args_.uid, .annotations = annotations_, .resource_version = {}};
+  context_.posted.add(*claim_, args_.uid, {.annotations = annotations_});
   check_preconditions();
 }
 
@@ -186,7 +180,7 @@ void BindAttempt::post() {
   if (const auto late = too_late()) return end_not_bound(*late);
   step_ = Step::kPosting;
   ++posts_;
-  if (claim_) context_.posted[*claim_].resource_version = pod_->resource_version;
+  if (claim_) context_.posted.at(*claim_).resource_version = pod_->resource_version;
   context_.client.bind(
       {args_.pod, args_.uid, args_.node, annotations_, pod_->resource_version}, time_left(),
       context_.callbacks.wrap([self = shared_from_this()](const kube::ApiResult<void>& posted) {
@@ -269,7 +263,7 @@ void BindAttempt::try_again(const BindAnswer& refusal, const kube::Pod& pod) {
 void BindAttempt::end_bound() {
   if (claim_) {
     context_.ledger.bound(*claim_, context_.client.executor().now());
-    PostedBinding& posted = context_.posted[*claim_];
+    PostedBinding& posted = context_.posted.at(*claim_);
     posted.accepted = true;
     posted.settle_at = context_.client.executor().now() + kAcceptedReconcileAfter;
   }
@@ -288,7 +282,7 @@ void BindAttempt::end_unknown(const std::string& error) {
   std::string sentence = fmt::format("{}: not known whether it is bound: {}", subject(), error);
   if (claim_) {
     context_.problem(sentence);
-    context_.posted[*claim_].settle_at = context_.client.executor().now() + kTouchBackoffFirst;
+    context_.posted.at(*claim_).settle_at = context_.client.executor().now() + kTouchBackoffFirst;
   }
   end({BindOutcome::kUnavailable, std::move(sentence)});
 }
@@ -297,9 +291,8 @@ void BindAttempt::end_unknown(const std::string& error) {
 void BindAttempt::end(const BindAnswer& last) {
   MGPU_CHECK(step_ != Step::kEnded, "an attempt ends once");
   step_ = Step::kEnded;
-  if (claim_) {
-    const auto posted = context_.posted.find(*claim_);
-    if (posted != context_.posted.end()) posted->second.in_progress = false;
+  if (claim_ && context_.posted.contains(*claim_)) {
+    context_.posted.at(*claim_).in_progress = false;
   }
   handlers_.on_end();
   if (!answered_) answer(last);

@@ -7,9 +7,7 @@
 #include <memory>
 #include <optional>
 #include <string>
-#include <unordered_map>
 
-#include "common/base/backoff.h"
 #include "common/base/callback_guard.h"
 #include "common/kube/client.h"
 #include "extender/bind/bindable_pod.h"
@@ -18,6 +16,7 @@
 #include "extender/bind/limits.h"
 #include "extender/bind/pod_cache.h"
 #include "extender/bind/pod_touch.h"
+#include "extender/bind/posted_bindings.h"
 #include "extender/bind/precondition_check.h"
 #include "extender/ledger/ledger.h"
 #include "extender/wire/wire.h"
@@ -52,18 +51,6 @@ struct BindGuards {
   PreconditionCheck& preconditions;
 };
 
-// The POST of an assumed claim.
-struct PostedBinding {
-  PodUid uid;
-  Annotations annotations;
-  std::string resource_version;  // of the last POST
-  bool in_progress = true;       // the attempt has not ended
-  bool accepted = false;         // the API server has the binding
-  // Once the attempt has ended: when the pod is read or touched next, and the wait after that.
-  Instant settle_at{};
-  Backoff backoff{kTouchBackoffFirst, kTouchBackoffMax};
-};
-
 // What all attempts share. On the client's executor, except for the two thread-safe members.
 struct BinderContext {
   kube::Client& client;
@@ -74,12 +61,8 @@ struct BinderContext {
   const BinderEvents events;
   PodCache pods{
       {.pods = kCachedPodsMax, .bytes = kCachedPodsBytesMax, .pod_bytes = kCachedPodBytesMax}};
-  std::unordered_map<ClaimId, PostedBinding> posted{};
+  PostedBindings posted{};
   CallbackGuard callbacks{};  // the cache and this are thread-safe
-
-  // An earlier binding of the pod has been sent, and its outcome is not known. Such a pod is not
-  // bound again before: each attempt would hold another share for it.
-  bool has_unsettled(const PodUid& uid) const;
 
   void problem(const std::string& sentence) const {
     if (events.on_problem) events.on_problem(sentence);

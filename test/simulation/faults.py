@@ -49,8 +49,8 @@ FAULTS = [
     Fault("a bind has no resourceVersion", "extender/bind/attempt.cc",
           "annotations_, pod_->resource_version}", "annotations_, \"\"}"),
     Fault("a bind counts nothing until the watch shows it", "extender/bind/attempt.cc",
-          ".resource_version = {}};\n  check_preconditions();",
-          ".resource_version = {}};\n  context_.ledger.forget(*claim_);\n  check_preconditions();"),
+          "{.annotations = annotations_});\n  check_preconditions();",
+          "{.annotations = annotations_});\n  context_.ledger.forget(*claim_);\n  check_preconditions();"),
     Fault("a pod that is being deleted holds nothing", "extender/ledger/consumers.cc",
           "  if (pod->finished()) facts.phase = PodPhase::kFinished;\n  if (pod->finished() ||",
           "  if (pod->finished() || pod->metadata.being_deleted) facts.phase = PodPhase::kFinished;\n"
