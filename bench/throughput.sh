@@ -6,7 +6,9 @@
 #   bench/throughput.sh --nodes 1000 --pairs 3
 #   bench/throughput.sh --cases cards,none     only these rows: cards, none, cards-tls, cards-all, none-all, full,
 #                                              unplaceable, preempting, binds-1, binds-2, binds-16
-#   bench/throughput.sh --profiles FOLDER      also writes CPU profiles of kube-scheduler, three seconds of each run
+#   bench/throughput.sh --profiles FOLDER      also writes CPU profiles of kube-scheduler and kube-apiserver, three
+#                                              seconds of each run
+#   bench/throughput.sh --against PROGRAM      compares with this mgpu-extender instead of none
 #
 # Each row prints the medians without and with the extender, in pods per second, the median of the ratios of the
 # pairs, and their least and greatest. The last line is "N passed, N failed".
@@ -22,6 +24,7 @@ nodes=100,1000,5000
 pairs=7
 cases=
 profiles=
+against=
 while [[ $# -gt 0 ]]; do
   case $1 in
     --nodes)
@@ -37,13 +40,17 @@ while [[ $# -gt 0 ]]; do
       [[ -d ${2-} ]] || fail_usage "--profiles: \"${2-}\" is not a folder"
       profiles=$(realpath "$2")
       ;;
+    --against)
+      [[ -f ${2-} && -x $2 ]] || fail_usage "--against: \"${2-}\" is not a program"
+      against=$(realpath "$2")
+      ;;
     --cases)
       [[ ${2-} =~ ^[a-z0-9,-]+$ ]] || fail_usage "--cases: \"${2-}\" is not a list of rows"
       cases=$2
       ;;
-    *) fail_usage "\"$1\" is not a flag; want --nodes, --pairs, --cases or --profiles" ;;
+    *) fail_usage "\"$1\" is not a flag; want --nodes, --pairs, --cases, --profiles or --against" ;;
   esac
   shift 2
 done
 MGPU_THROUGHPUT_NODES=$nodes MGPU_THROUGHPUT_PAIRS=$pairs MGPU_THROUGHPUT_CASES=$cases MGPU_THROUGHPUT_PROFILES=$profiles \
-  exec bash test/run.sh throughput
+  MGPU_THROUGHPUT_AGAINST=$against exec bash test/run.sh throughput

@@ -106,9 +106,10 @@ func (b *Throughput) measureBinds(ctx context.Context, t *testing.T, one through
 	processes := map[string]*Process{"etcd": plane.etcd, "kube-apiserver": plane.apiServer}
 	bind := func(_ int, one target) error { return bindPlain(ctx, one) }
 	var extender *Extender
-	if !stock {
+	if !stock || b.against != "" {
 		var setup SchedulerSetup
 		extender, setup = plane.extenderWithCertificates(t)
+		extender.binary = b.binaryOf(extender, stock)
 		extender.start(t)
 		defer extender.end(t)
 		extender.waitReady(t)

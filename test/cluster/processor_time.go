@@ -80,10 +80,17 @@ func (u usedTimes) over(t testing.TB, processes map[string]*Process, count int) 
 }
 
 // String returns the medians.
-func (u usedTimes) String() string {
+func (u usedTimes) String() string { return u.text(median) }
+
+// last returns the times of the last measurement.
+func (u usedTimes) last() string {
+	return u.text(func(values []float64) float64 { return values[len(values)-1] })
+}
+
+func (u usedTimes) text(of func(values []float64) float64) string {
 	var texts []string
 	for _, name := range slices.Sorted(maps.Keys(u)) {
-		texts = append(texts, fmt.Sprintf("%s %.2f", name, median(u[name])))
+		texts = append(texts, fmt.Sprintf("%s %.2f", name, of(u[name])))
 	}
 	return strings.Join(texts, ", ")
 }

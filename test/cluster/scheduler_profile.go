@@ -2,6 +2,7 @@ package cluster
 
 import (
 	"crypto/tls"
+	"errors"
 	"fmt"
 	"io"
 	"net/http"
@@ -19,13 +20,24 @@ func (s SchedulerCommand) withProfiles(c *ControlPlane) SchedulerCommand {
 	return s
 }
 
-// writeProfile writes a CPU profile of the running kube-scheduler to a new file of the folder.
-func (s SchedulerCommand) writeProfile(folder, name string) error {
+// writeProfiles writes CPU profiles of the running kube-scheduler and of kube-apiserver, of the same time, to new files
+// of the folder.
+func (s SchedulerCommand) writeProfiles(folder, name string) error {
+	errs := make(chan error)
+	go func() {
+		errs <- writeProfile(plane.apiServerPort, filepath.Join(folder, filepath.Base(name)+"-kube-apiserver"))
+	}()
+	err := writeProfile(s.port, filepath.Join(folder, filepath.Base(name)+"-kube-scheduler"))
+	return errors.Join(err, <-errs)
+}
+
+// writeProfile writes a CPU profile of the component that listens on the port to a new file that begins with the prefix.
+func writeProfile(port int, prefix string) error {
 	client := &http.Client{Timeout: time.Minute, Transport: &http.Transport{TLSClientConfig: &tls.Config{InsecureSkipVerify: true}}}
 	var answer *http.Response
-	err := poll(time.Minute, "kube-scheduler to be profiled", func() (bool, string) {
+	err := poll(time.Minute, filepath.Base(prefix)+" to be profiled", func() (bool, string) {
 		request, err := http.NewRequest(http.MethodGet,
-			fmt.Sprintf("https://127.0.0.1:%d/debug/pprof/profile?seconds=%.0f", s.port, profileTime.Seconds()), nil)
+			fmt.Sprintf("https://127.0.0.1:%d/debug/pprof/profile?seconds=%.0f", port, profileTime.Seconds()), nil)
 		if err != nil {
 			return false, err.Error()
 		}
@@ -44,7 +56,7 @@ func (s SchedulerCommand) writeProfile(folder, name string) error {
 		return err
 	}
 	defer answer.Body.Close()
-	file, err := os.CreateTemp(folder, filepath.Base(name)+"-*.pb.gz")
+	file, err := os.CreateTemp(filepath.Dir(prefix), filepath.Base(prefix)+"-*.pb.gz")
 	if err != nil {
 		return err
 	}

@@ -23,6 +23,7 @@ import (
 type Throughput struct {
 	nodes     int
 	pairs     int
+	against   string // an mgpu-extender that is measured instead of running without any, or ""
 	namespace string
 }
 
@@ -79,7 +80,8 @@ func throughputsOf(t *testing.T) []Throughput {
 		if err != nil || nodes < 10 || nodes > 5000 {
 			t.Fatalf("MGPU_THROUGHPUT_NODES has %q, want numbers from 10 to 5000", text)
 		}
-		throughputs = append(throughputs, Throughput{nodes: nodes, pairs: pairs})
+		throughputs = append(throughputs,
+			Throughput{nodes: nodes, pairs: pairs, against: os.Getenv("MGPU_THROUGHPUT_AGAINST")})
 	}
 	return throughputs
 }
@@ -225,6 +227,8 @@ func (b *Throughput) compare(ctx context.Context, t *testing.T, one throughputCa
 		without = append(without, measure(ctx, t, one, nodes, true, usedWithout))
 		with = append(with, measure(ctx, t, one, nodes, false, usedWith))
 		ratios = append(ratios, with[len(with)-1]/without[len(without)-1])
+		t.Logf("  a pair: without %.0f (%s), with %.0f (%s)", without[len(without)-1], usedWithout.last(),
+			with[len(with)-1], usedWith.last())
 	}
 	slices.Sort(ratios)
 	t.Logf("%-40s %8.0f %8.0f %7.2f %.2f .. %.2f", one.name, median(without), median(with), median(ratios), ratios[0],
@@ -246,10 +250,11 @@ func (b *Throughput) measure(ctx context.Context, t *testing.T, one throughputCa
 	if one.before != nil {
 		place(ctx, t, b.namespace, one.before(nodes))
 	}
-	setup := one.stock
-	if !stock {
+	setup, plain := one.stock, stock && b.against == ""
+	if !plain {
 		setup = one.ours
 		extender := b.extender(t, one, &setup)
+		extender.binary = b.binaryOf(extender, stock)
 		extender.start(t)
 		defer extender.end(t)
 		extender.waitReady(t)
@@ -257,7 +262,7 @@ func (b *Throughput) measure(ctx context.Context, t *testing.T, one throughputCa
 		setup.extenderURL = extender.url()
 		processes["mgpu-extender"] = extender.process
 	}
-	createAll(ctx, t, one.pods(stock))
+	createAll(ctx, t, one.pods(plain))
 	binds := b.watchBinds(ctx, t)
 	command := plane.schedulerCommand(t, setup)
 	profiles := os.Getenv("MGPU_THROUGHPUT_PROFILES")
@@ -275,7 +280,7 @@ func (b *Throughput) measure(ctx context.Context, t *testing.T, one throughputCa
 			profiled <- nil
 			return
 		}
-		profiled <- command.writeProfile(profiles, fmt.Sprintf("%d-%s-%s", b.nodes, one.key, setup.kind()))
+		profiled <- command.writeProfiles(profiles, fmt.Sprintf("%d-%s-%s", b.nodes, one.key, setup.kind()))
 	}()
 	processes["kube-scheduler"] = scheduler
 	times := binds.take(ctx, t, one.bound, used.over(t, processes, one.bound))
@@ -288,6 +293,14 @@ func (b *Throughput) measure(ctx context.Context, t *testing.T, one throughputCa
 		return float64(len(times)) / times[len(times)-1].Sub(binds.evicted).Seconds()
 	}
 	return rateOf(times)
+}
+
+// binaryOf returns the program of one side of a pair.
+func (b *Throughput) binaryOf(extender *Extender, stock bool) string {
+	if stock {
+		return b.against
+	}
+	return extender.binary
 }
 
 // extender returns an extender that has not been started. With certificates kube-scheduler gets one, too.
