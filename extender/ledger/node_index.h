@@ -7,7 +7,6 @@
 #include <cstddef>
 #include <cstdint>
 #include <cstring>
-#include <functional>
 #include <optional>
 #include <string>
 #include <string_view>
@@ -19,6 +18,49 @@ struct NodeRecord;
 
 // Less than the largest number of records that there have been at one time.
 using NodeSlot = std::uint32_t;
+
+// What reads a name for the map of names: eight characters at a time, of which the last eight
+// overlap the ones before. filter searches for thousands of names, and would spend half of that
+// time in calls of memcmp.
+struct NodeNameWords {
+  using is_transparent = void;
+  static constexpr std::size_t kWord = sizeof(std::uint64_t);
+
+  static std::uint64_t word_at(std::string_view name, std::size_t at) {
+    std::uint64_t word = 0;
+    std::memcpy(&word, name.data() + at, kWord);
+    return word;
+  }
+};
+
+// Hashes a name without making a string of it, with the step of FxHash; the map mixes the result.
+struct NodeNameHash : NodeNameWords {
+  std::size_t operator()(std::string_view name) const {
+    std::uint64_t hash = name.size();
+    const auto add = [&hash](std::uint64_t word) {
+      hash = (std::rotl(hash, 5) ^ word) * 0x517CC1B727220A95;
+    };
+    if (name.size() < kWord) {
+      for (const char c : name) add(static_cast<unsigned char>(c));
+      return hash;
+    }
+    const std::size_t last = name.size() - kWord;
+    for (std::size_t at = 0; at < last; at += kWord) add(word_at(name, at));
+    add(word_at(name, last));
+    return hash;
+  }
+};
+
+struct NodeNameEqual : NodeNameWords {
+  bool operator()(std::string_view a, std::string_view b) const {
+    if (a.size() != b.size()) return false;
+    if (a.size() < kWord) return a == b;
+    const std::size_t last = a.size() - kWord;
+    for (std::size_t at = 0; at < last; at += kWord)
+      if (word_at(a, at) != word_at(b, at)) return false;
+    return word_at(a, last) == word_at(b, last);
+  }
+};
 
 class NodeIndex {
  public:
@@ -59,33 +101,7 @@ class NodeIndex {
   std::size_t size() const { return records_.size(); }
 
  private:
-  // Hashes a name without making a string of it. The step of FxHash, eight characters at a time, of
-  // which the last eight overlap the ones before; the map mixes the result.
-  struct Hash {
-    using is_transparent = void;
-    std::size_t operator()(std::string_view text) const {
-      constexpr std::size_t kWord = sizeof(std::uint64_t);
-      std::uint64_t hash = text.size();
-      const auto add = [&hash](std::uint64_t word) {
-        hash = (std::rotl(hash, 5) ^ word) * 0x517CC1B727220A95;
-      };
-      const auto word_at = [&text](std::size_t at) {
-        std::uint64_t word = 0;
-        std::memcpy(&word, text.data() + at, kWord);
-        return word;
-      };
-      if (text.size() < kWord) {
-        for (const char c : text) add(static_cast<unsigned char>(c));
-        return hash;
-      }
-      const std::size_t last = text.size() - kWord;
-      for (std::size_t at = 0; at < last; at += kWord) add(word_at(at));
-      add(word_at(last));
-      return hash;
-    }
-  };
-
-  boost::unordered_flat_map<std::string, NodeSlot, Hash, std::equal_to<>> slots_;
+  boost::unordered_flat_map<std::string, NodeSlot, NodeNameHash, NodeNameEqual> slots_;
   std::vector<std::uint64_t> versions_;
   std::vector<NodeRecord*> records_;
   std::vector<NodeSlot> free_;

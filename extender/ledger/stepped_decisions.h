@@ -15,9 +15,11 @@
 #pragma once
 
 #include <algorithm>
+#include <array>
 #include <cstddef>
 #include <cstdint>
 #include <functional>
+#include <optional>
 #include <span>
 #include <string_view>
 #include <utility>
@@ -65,21 +67,27 @@ class SteppedDecisions {
 
   bool done() const { return next_ == names_.size() && copied_ == 0; }
 
-  // Null cells: decisions are not cached.
+  // Null cells: decisions are not cached. Afterwards there is a cell for each slot of the index.
   void store(Cells<Decision>* cells, const NodeIndex& index) {
+    if (cells != nullptr && cells->size() < index.size()) cells->resize(index.size());
     for (const Copy& copy : std::span(copies_).first(copied_)) {
-      if (cells != nullptr && copy.keep)
-        cell_of(*cells, index, copy.slot) = {copy.version, decisions_[copy.at]};
+      if (cells != nullptr && copy.keep) (*cells)[copy.slot] = {copy.version, decisions_[copy.at]};
     }
     copied_ = 0;
   }
 
-  // Returns the steps taken. REQUIRES: store() has been called since search().
+  // Returns the steps taken. REQUIRES: store() has been called since search(), with the same lock.
   std::uint64_t read(Cells<Decision>* cells, const NodeIndex& index,
                      const Nominations& nominations) {
     std::uint64_t steps = 0;
+    NextSlots slots;
+    std::size_t used = slots.size();
     while (next_ < names_.size() && copied_ < copies_.size() && steps < kHoldStepsMax) {
-      const auto slot = index.find(names_[next_]);
+      if (used == slots.size()) {
+        slots = find_next(index);
+        used = 0;
+      }
+      const auto slot = slots[used++];
       steps += slot ? read_node(cells, index, *slot, nominations) : 1;
       ++next_;
     }
@@ -107,9 +115,14 @@ class SteppedDecisions {
     Node available;
   };
 
-  static Cell<Decision>& cell_of(Cells<Decision>& cells, const NodeIndex& index, NodeSlot slot) {
-    if (cells.size() < index.size()) cells.resize(index.size());
-    return cells[slot];
+  using NextSlots = std::array<std::optional<NodeSlot>, 32>;
+
+  // Of the next names. In a loop of its own the processor waits for several of them at a time.
+  NextSlots find_next(const NodeIndex& index) const {
+    NextSlots slots;
+    const auto names = names_.subspan(next_).first(std::min(slots.size(), names_.size() - next_));
+    std::ranges::transform(names, slots.begin(), [&](auto name) { return index.find(name); });
+    return slots;
   }
 
   // Decides on node `next_`, or copies it. Returns the steps taken.
@@ -118,7 +131,7 @@ class SteppedDecisions {
     if (nominations.has_reservations_on(pod_, names_[next_]))
       return copy_with_reservations(index, slot, nominations);
     const std::uint64_t version = index.version(slot);
-    Cell<Decision>* cell = cells == nullptr ? nullptr : &cell_of(*cells, index, slot);
+    Cell<Decision>* cell = cells == nullptr ? nullptr : &(*cells)[slot];
     if (cell != nullptr && cell->version == version) {
       decisions_[next_] = cell->decision;
       return 1;

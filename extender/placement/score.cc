@@ -62,9 +62,4 @@ void make_comparable(std::vector<Scored>& nodes) {
   }
 }
 
-bool better(const Scored& a, const Scored& b) {
-  if (a.beside_expected != b.beside_expected) return a.beside_expected;
-  return a.score > b.score;
-}
-
 }  // namespace mgpu::extender

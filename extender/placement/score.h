@@ -37,6 +37,9 @@ void make_comparable(std::vector<Scored>& nodes);
 
 // A node that fits beside the expected placements of other pods is better than one that does not,
 // then the score decides. REQUIRES: both fit, and their scores can be compared.
-bool better(const Scored& a, const Scored& b);
+inline bool better(const Scored& a, const Scored& b) {
+  if (a.beside_expected != b.beside_expected) return a.beside_expected;
+  return a.score > b.score;
+}
 
 }  // namespace mgpu::extender

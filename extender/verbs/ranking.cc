@@ -16,8 +16,8 @@ std::size_t Ranking::fitting() const {
 }
 
 bool Ranking::before(std::size_t a, std::size_t b) const {
-  if (better(nodes_[a], nodes_[b])) return true;
-  return !better(nodes_[b], nodes_[a]) && names_[a] < names_[b];
+  if (better(nodes_[b], nodes_[a])) return false;
+  return better(nodes_[a], nodes_[b]) || names_[a] < names_[b];
 }
 
 std::optional<std::size_t> Ranking::best() const {

@@ -1,3 +1,4 @@
+#include <cstring>
 #include <optional>
 #include <utility>
 
@@ -14,6 +15,9 @@ namespace mgpu::extender {
 namespace {
 
 namespace ondemand = simdjson::ondemand;
+
+// Few names of nodes are longer, with their quotes and comma.
+constexpr std::size_t kLongNameBytes = 40;
 
 // A parser's buffers take some six times the size of the message. Each thread keeps one parser,
 // and drops it after an unusually large message.
@@ -96,9 +100,12 @@ class ExtenderArgs::Reader {
   std::string_view pod_;  // JSON text; empty where the request has no Pod
   bool has_names_ = false;
   bool skipped_ = false;  // something was not checked
+  // The last backslash of the message, or null. Names have none as a rule, and come after the Pod.
+  const char* last_escape_ = nullptr;
 };
 
 Result<void> ExtenderArgs::Reader::read(std::string_view body) {
+  last_escape_ = static_cast<const char*>(memrchr(body.data(), '\\', body.size()));
   ThreadParser thread;
   ondemand::document document;
   const simdjson::padded_string_view padded(body, args_.body_.size());
@@ -155,10 +162,12 @@ Result<void> ExtenderArgs::Reader::read_names(ondemand::value value) {
   if (!has_names_) return {};
   auto array = read_as<ondemand::array>(value, "NodeNames", "a list of names");
   if (!array) return array.error();
+  args_.names_.reserve(args_.body_.size() / kLongNameBytes);
   return for_each_element(*array, [this](ondemand::value& element) -> Result<void> {
     const auto name = text(element);
     if (!name) return no_text(element_name("NodeNames", args_.names_.size()), element);
-    args_.names_.push_back(*name);
+    // Not push_back: the copy of 16 bytes would wait until both halves have been written.
+    args_.names_.emplace_back(name->data(), name->size());
     return {};
   });
 }
@@ -210,9 +219,10 @@ Result<FullNode> ExtenderArgs::Reader::read_node(std::size_t index, ondemand::va
 std::optional<std::string_view> ExtenderArgs::Reader::text(ondemand::value& value) {
   const std::string_view token = value.raw_json_token();
   if (!token.starts_with('"')) return std::nullopt;
-  if (token.find('\\') == std::string_view::npos) {
+  const bool may_have_escapes = last_escape_ != nullptr && last_escape_ >= token.data();
+  if (!may_have_escapes || token.find('\\') == std::string_view::npos) {
     // The token includes the white space up to the next one.
-    const std::size_t end = token.rfind('"');
+    const std::size_t end = token.ends_with('"') ? token.size() - 1 : token.rfind('"');
     return end > 0 ? std::optional(token.substr(1, end - 1)) : std::nullopt;
   }
   std::string_view unescaped;

@@ -48,6 +48,28 @@ TEST(ExtenderArgs, NamesStayValidWhenTheArgsMove) {
   EXPECT_THAT(moved.node_names(), ElementsAre("n1", "n2"));
 }
 
+TEST(ExtenderArgs, EscapesMayBeAnywhere) {
+  struct Case {
+    const char* names;
+    std::vector<std::string> read;
+  };
+  const std::vector<Case> cases = {
+      {R"(["n1","n2"])", {"n1", "n2"}},
+      {R"([ "n1" , "n2" ])", {"n1", "n2"}},
+      {R"(["n\u0031","n2"])", {"n1", "n2"}},
+      {R"(["n1","n\u0032"])", {"n1", "n2"}},
+      {R"(["n1", "n\"2" ,"n3"])", {"n1", "n\"2", "n3"}},
+      {R"(["","\\"])", {"", "\\"}},
+  };
+  const std::string escaped = R"(,"Other":"\n")";
+  for (const Case& one : cases) {
+    const std::string names = std::string(R"(,"NodeNames":)") + one.names;
+    EXPECT_EQ(names_of(with(names)), one.read) << one.names;
+    EXPECT_EQ(names_of(with(names + escaped)), one.read) << one.names << ", an escape behind";
+    EXPECT_EQ(names_of(with(escaped + names)), one.read) << one.names << ", an escape before";
+  }
+}
+
 TEST(ExtenderArgs, MemberNamesMatchWithoutRegardToCase) {
   const std::vector<std::string> spellings = {"NodeNames", "nodenames", "nodeNames", "NODENAMES"};
   for (const auto& spelling : spellings) {
