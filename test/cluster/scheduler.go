@@ -25,6 +25,7 @@ type SchedulerSetup struct {
 	tls               map[string]string // members of tlsConfig
 	wholeNodes        bool              // nodeCacheCapable: false
 	stock             bool              // without extenders
+	filterOnly        bool              // without the verbs prioritize, preempt and bind
 	ranksNonGPU       bool              // with an entry that ranks nodes for pods without cards
 	percentage        int               // percentageOfNodesToScore; 0: the file's
 	elects            bool              // it elects a leader, with the default settings
@@ -133,6 +134,11 @@ func (c *ControlPlane) renderScheduler(t testing.TB, setup SchedulerSetup) []byt
 		}
 		if setup.wholeNodes {
 			extender["nodeCacheCapable"] = false
+		}
+		if setup.filterOnly {
+			for _, verb := range []string{"prioritizeVerb", "preemptVerb", "bindVerb", "weight"} {
+				delete(extender, verb)
+			}
 		}
 	}
 	rendered, err := yaml.Marshal(configuration)

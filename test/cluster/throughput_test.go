@@ -43,6 +43,8 @@ type throughputCase struct {
 	evicts bool
 	// Whether kube-scheduler and the extender have certificates, as the chart installs them.
 	certificates bool
+	// Whether an extender that decides nothing is compared, instead of mgpu-extender.
+	null bool
 	// Where it is not zero, no kube-scheduler runs: as many binds as this number of them sends are compared with
 	// those of a plain client.
 	binders int
@@ -132,6 +134,9 @@ func (b *Throughput) cases() []throughputCase {
 		{key: "none", name: "pods without cards", stock: stock, ours: ours, pods: b.withoutCards(count), bound: count},
 		{key: "cards-tls", name: "pods with cards, with certificates", stock: stock, ours: ours, pods: b.shares(count),
 			bound: count, certificates: true},
+		{key: "null", name: "an extender that decides nothing", stock: stock, pods: b.shares(count), bound: count, null: true},
+		{key: "null-tls", name: "the same, with certificates", stock: stock, pods: b.shares(count), bound: count, null: true,
+			certificates: true},
 		{key: "cards-all", name: "pods with cards, all nodes examined", stock: all(stock), ours: all(ours), pods: b.shares(fewer),
 			bound: fewer},
 		{key: "none-all", name: "pods without cards, all nodes examined", stock: all(stock), ours: all(ours),
@@ -251,7 +256,11 @@ func (b *Throughput) measure(ctx context.Context, t *testing.T, one throughputCa
 		place(ctx, t, b.namespace, one.before(nodes))
 	}
 	setup, plain := one.stock, stock && b.against == ""
-	if !plain {
+	switch {
+	case plain:
+	case one.null:
+		setup = startNullExtender(t, one.certificates)
+	default:
 		setup = one.ours
 		extender := b.extender(t, one, &setup)
 		extender.binary = b.binaryOf(extender, stock)
