@@ -1,7 +1,6 @@
 #include "extender/bind/posted_bindings.h"
 
 #include <algorithm>
-#include <ranges>
 #include <utility>
 
 #include "common/base/check.h"

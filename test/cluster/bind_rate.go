@@ -118,7 +118,7 @@ func (b *Throughput) measureBinds(ctx context.Context, t *testing.T, one through
 		clients := schedulerClients(t, setup, one.binders)
 		bind = func(scheduler int, one target) error { return bindByExtender(extender, clients[scheduler], one) }
 	}
-	createAll(ctx, t, one.pods(stock))
+	createAll(ctx, t, one.pods(extender == nil))
 	pods, err := list(ctx, b.namespace)
 	if err != nil {
 		t.Fatal(err)

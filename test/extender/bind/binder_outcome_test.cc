@@ -152,5 +152,40 @@ TEST_F(BinderTest, AnAcceptedBindingThatTheWatchDoesNotShowIsReadAndNotTouched) 
   EXPECT_EQ(used_text(ledger, "n1"), "0=0/0 1=0/0");
 }
 
+// etcd was restored to a state before the bindings: here the API server answers 201 to the one that
+// is not there, or shows a bound pod as unbound later.
+TEST_F(BinderTest, APodWhoseBindingIsGoneIsNotBoundAgainUntilATouchShowsIt) {
+  for (const bool bound_before : {false, true}) {
+    SCOPED_TRACE(bound_before);
+    const BindingArgs args = create(server, {}, "n1");
+    const std::string unbound = server.call(kube::get_pod(args.pod)).body;
+    if (bound_before) {
+      const Annotations cards = {{settings.contract.assumed, "true"},
+                                 {settings.contract.index_key("c0"), "0"}};
+      ASSERT_TRUE(server.call(kube::bind({args.pod, args.uid, args.node, cards})).ok());
+    } else {
+      fail(is_bind, {.kind = Fault::Kind::kAnswer, .status = 201});
+    }
+    binder->start_reconciling();
+    EXPECT_EQ(bind(args), "");
+    server.set_faults([&](const kube::Request& request) -> std::optional<Fault> {
+      if (is_touch(request)) return Fault{.kind = Fault::Kind::kRefuse};
+      if (!test::is_get(request)) return std::nullopt;
+      return Fault{.kind = Fault::Kind::kAnswer, .status = 200, .body = unbound};
+    });
+    executor.advance(kAcceptedReconcileAfter + 3 * kReconcileInterval);
+    EXPECT_THAT(bind(args), HasSubstr("the outcome of an earlier binding is not known yet"));
+    EXPECT_EQ(used_text(ledger, "n1"), "0=30/1024 1=0/0");
+    clear_faults();
+    executor.advance(kTouchBackoffMax + kReconcileInterval);
+    EXPECT_EQ(bind(args), "");
+    EXPECT_EQ(used_text(ledger, "n1"), "0=30/1024 1=0/0");
+    server.call(delete_pod("p"));
+    executor.advance(kAcceptedReconcileAfter + kReconcileInterval);
+    EXPECT_EQ(used_text(ledger, "n1"), "0=0/0 1=0/0");
+    make_binder();
+  }
+}
+
 }  // namespace
 }  // namespace mgpu::extender
