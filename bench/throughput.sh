@@ -8,7 +8,8 @@
 #                                              none-all, full, unplaceable, preempting, binds-1, binds-2, binds-16
 #   bench/throughput.sh --profiles FOLDER      also writes CPU profiles of kube-scheduler and kube-apiserver, three
 #                                              seconds of each run
-#   bench/throughput.sh --against PROGRAM      compares with this mgpu-extender instead of none
+#   bench/throughput.sh --against PROGRAM      compares with this mgpu-extender, in the column "without", instead of
+#                                              none; the rows null and null-tls do not change
 #
 # Each row prints the medians without and with the extender, in pods per second, the median of the ratios of the
 # pairs, and their least and greatest. The last line is "N passed, N failed".

@@ -19,9 +19,8 @@ struct NodeRecord;
 // Less than the largest number of records that there have been at one time.
 using NodeSlot = std::uint32_t;
 
-// What reads a name for the map of names: eight characters at a time, of which the last eight
-// overlap the ones before. filter searches for thousands of names, and would spend half of that
-// time in calls of memcmp.
+// Reads a name eight characters at a time, of which the last eight overlap the ones before. filter
+// searches for thousands of names, so that these functions are inline and call no others.
 struct NodeNameWords {
   using is_transparent = void;
   static constexpr std::size_t kWord = sizeof(std::uint64_t);

@@ -16,8 +16,9 @@ namespace {
 
 namespace ondemand = simdjson::ondemand;
 
-// Few names of nodes are longer, with their quotes and comma.
-constexpr std::size_t kLongNameBytes = 40;
+// The room for names is reserved as if each had this many bytes with its quotes and comma. Few
+// names have more, and a list of shorter names only grows once or twice.
+constexpr std::size_t kReservedNameBytes = 40;
 
 // A parser's buffers take some six times the size of the message. Each thread keeps one parser,
 // and drops it after an unusually large message.
@@ -162,7 +163,7 @@ Result<void> ExtenderArgs::Reader::read_names(ondemand::value value) {
   if (!has_names_) return {};
   auto array = read_as<ondemand::array>(value, "NodeNames", "a list of names");
   if (!array) return array.error();
-  args_.names_.reserve(args_.body_.size() / kLongNameBytes);
+  args_.names_.reserve(args_.body_.size() / kReservedNameBytes);
   return for_each_element(*array, [this](ondemand::value& element) -> Result<void> {
     const auto name = text(element);
     if (!name) return no_text(element_name("NodeNames", args_.names_.size()), element);

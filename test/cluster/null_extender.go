@@ -11,10 +11,11 @@ import (
 	"testing"
 )
 
+// maxFilterBytes has room for the names of 5,000 nodes many times.
 const maxFilterBytes = 8 << 20
 
-// startNullExtender starts an extender that answers filter with one of the nodes that it is asked about, in turn, and
-// decides nothing. kube-scheduler binds. No extender costs less. Its setup needs no client certificate.
+// startNullExtender starts an extender in this process that answers filter with one of the nodes that it is asked about,
+// in turn, and decides nothing. kube-scheduler binds the pods. It returns the setup of a kube-scheduler that uses it.
 func startNullExtender(t *testing.T, certificates bool) SchedulerSetup {
 	t.Helper()
 	var next atomic.Uint64

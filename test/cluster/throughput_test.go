@@ -135,7 +135,7 @@ func (b *Throughput) cases() []throughputCase {
 		{key: "cards-tls", name: "pods with cards, with certificates", stock: stock, ours: ours, pods: b.shares(count),
 			bound: count, certificates: true},
 		{key: "null", name: "an extender that decides nothing", stock: stock, pods: b.shares(count), bound: count, null: true},
-		{key: "null-tls", name: "the same, with certificates", stock: stock, pods: b.shares(count), bound: count, null: true,
+		{key: "null-tls", name: "decides nothing, with certificates", stock: stock, pods: b.shares(count), bound: count, null: true,
 			certificates: true},
 		{key: "cards-all", name: "pods with cards, all nodes examined", stock: all(stock), ours: all(ours), pods: b.shares(fewer),
 			bound: fewer},
@@ -255,7 +255,7 @@ func (b *Throughput) measure(ctx context.Context, t *testing.T, one throughputCa
 	if one.before != nil {
 		place(ctx, t, b.namespace, one.before(nodes))
 	}
-	setup, plain := one.stock, stock && b.against == ""
+	setup, plain := one.stock, stock && (b.against == "" || one.null)
 	switch {
 	case plain:
 	case one.null:
