@@ -137,7 +137,7 @@ void Extender::add_routes() {
                         .ready = [this] { return may_decide(); },
                         .refuse = [this](const http::Respond& respond) { refuse_verb(respond); }});
   extender::add_routes(service_router_, "/inspect", verb_context_, client_, inspections_);
-  add_service_routes(service_router_, metrics_, [this] { return readiness(); });
+  add_service_routes(service_router_, metrics_, work_, [this] { return readiness(); });
 }
 
 Result<void> Extender::add_web() {
@@ -264,25 +264,23 @@ std::unique_ptr<LeaderElection> Extender::make_election(kube::Transport* transpo
     transport_.executor().post(callbacks_.wrap(std::move(task)));
   };
   return std::make_unique<LeaderElection>(
-      *transport, settings_.lease, lease_.identity(), *settings_.election,
-      LeaderElection::Events{.on_taken =
-                                 [this, on_executor] {
-                                   on_executor([this] { std::exchange(lease_acquired_, {})({}); });
-                                 },
-                             .on_lost =
-                                 [this, on_executor](const std::string& why) {
-                                   on_executor([this, why] { lease_.lose_because(why); });
-                                 },
-                             .on_problem =
-                                 [](const std::string& problem) {
-                                   log_warn("the lease could not be read or written, trying again",
-                                            {{"problem", problem}});
-                                 },
-                             .on_other_holder =
-                                 [this](const std::string& holder) {
-                                   log_info("another process holds the lease",
-                                            {{"lease", lease_.name()}, {"holder", holder}});
-                                 }});
+      *transport, settings_.lease, lease_.identity(), *settings_.election, work_,
+      LeaderElection::Events{
+          .on_taken =
+              [this, on_executor] {
+                on_executor([this] { std::exchange(lease_acquired_, {})({}); });
+              },
+          .on_lost = [this](const std::string& why) { lease_.lose_because(why); },
+          .on_problem =
+              [](const std::string& problem) {
+                log_warn("the lease could not be read or written, trying again",
+                         {{"problem", problem}});
+              },
+          .on_other_holder =
+              [this](const std::string& holder) {
+                log_info("another process holds the lease",
+                         {{"lease", lease_.name()}, {"holder", holder}});
+              }});
 }
 
 void Extender::acquire_lease(HolderLease::Done done) {

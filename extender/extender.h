@@ -73,7 +73,8 @@ struct ExtenderSettings {
   std::optional<EndpointSettings> endpoints{};
   std::optional<CertificateSettings> certificates{};  // with http.tls.from_texts; none: files
   std::optional<kube::Config> prometheus{};           // that the web page reads
-  // Called once, on the executor, when another process holds the Lease; may be empty.
+  // Called once, on the executor of either transport, when another process holds the Lease or will
+  // take it; may be empty. Parts of this process may hang, so that its end may take for ever.
   std::function<void(const std::string& sentence)> on_lease_lost{};
 };
 
@@ -128,6 +129,7 @@ class Extender {
   const ExtenderSettings settings_;
   kube::Transport& transport_;
   Metrics metrics_;
+  Heartbeat work_{transport_.executor()};
   Ledger ledger_;
   DisruptionBudgets budgets_;
   CurrentPrices prices_;

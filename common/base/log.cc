@@ -1,12 +1,15 @@
 #include "common/base/log.h"
 
 #include <fmt/format.h>
+#include <spdlog/async.h>
 #include <spdlog/logger.h>
 #include <spdlog/sinks/stdout_sinks.h>
 
 #include <algorithm>
 #include <atomic>
+#include <chrono>
 #include <memory>
+#include <thread>
 
 #include "common/base/limits.h"
 #include "common/base/text.h"
@@ -30,7 +33,7 @@ constexpr const char* kJsonPattern = R"({"time":"%Y-%m-%dT%H:%M:%S.%eZ",%v})";
 
 std::atomic<bool> g_json = false;
 
-// Never destroyed, since threads may log while the process exits.
+// Never destroyed, like the one below, since threads may log while the process exits.
 spdlog::logger& logger() {
   static spdlog::logger* const kLogger = [] {
     auto* made = new spdlog::logger("mgpu", std::make_shared<spdlog::sinks::stderr_sink_mt>());
@@ -40,6 +43,50 @@ spdlog::logger& logger() {
     return made;
   }();
   return *kLogger;
+}
+
+// Passes lines to logger(), and counts them.
+class WrittenSink final : public spdlog::sinks::sink {
+ public:
+  void log(const spdlog::details::log_msg& line) override {
+    logger().sinks().front()->log(line);
+    ++written_;
+  }
+  void flush() override {}
+  void set_pattern(const std::string&) override {}
+  void set_formatter(std::unique_ptr<spdlog::formatter>) override {}
+  std::uint64_t written() const { return written_; }
+
+ private:
+  std::atomic<std::uint64_t> written_ = 0;
+};
+
+// A queue of lines, and a thread that writes them.
+class Background {
+ public:
+  // Lines have passed the level of logger().
+  Background() { logger_->set_level(spdlog::level::trace); }
+  void log(spdlog::level::level_enum level, spdlog::string_view_t line) {
+    ++logged_;
+    logger_->log(level, line);
+  }
+  bool empty() const { return sink_->written() + dropped() >= logged_; }
+  std::size_t dropped() const { return pool_->overrun_counter(); }
+
+ private:
+  const std::shared_ptr<WrittenSink> sink_ = std::make_shared<WrittenSink>();
+  const std::shared_ptr<spdlog::details::thread_pool> pool_ =
+      std::make_shared<spdlog::details::thread_pool>(kLogLinesMax, 1);
+  const std::shared_ptr<spdlog::async_logger> logger_ = std::make_shared<spdlog::async_logger>(
+      "mgpu", sink_, pool_, spdlog::async_overflow_policy::overrun_oldest);
+  std::atomic<std::uint64_t> logged_ = 0;
+};
+
+std::atomic<bool> g_in_background = false;
+
+Background& background() {
+  static auto* const kBackground = new Background;
+  return *kBackground;
 }
 
 std::string escaped(std::string_view value) {
@@ -70,7 +117,8 @@ void write(const Level& level, std::string_view message, Fields fields) {
       line += fmt::format(" {}={}{}{}", field.key, quote, escaped(field.value), quote);
     }
   }
-  logger().log(level.value, spdlog::string_view_t(line.data(), line.size()));
+  const spdlog::string_view_t text(line.data(), line.size());
+  g_in_background ? background().log(level.value, text) : logger().log(level.value, text);
 }
 
 }  // namespace
@@ -89,6 +137,24 @@ void log_warn(std::string_view message, Fields fields) {
 
 void log_error(std::string_view message, Fields fields) {
   write(kError, message, fields);
+}
+
+void write_log_in_background() {
+  background();
+  g_in_background = true;
+}
+
+void end_log_in_background() {
+  if (!g_in_background) return;
+  const auto end = std::chrono::steady_clock::now() + kLogEndTimeout;
+  while (!background().empty() && std::chrono::steady_clock::now() < end) {
+    std::this_thread::sleep_for(kLogEndPoll);
+  }
+  g_in_background = false;
+}
+
+std::size_t log_lines_dropped() {
+  return g_in_background ? background().dropped() : 0;
 }
 
 Result<void> set_log_level(std::string_view name) {

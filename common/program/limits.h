@@ -1,10 +1,14 @@
-// Limits of the service listener and of bearer tokens.
+// Limits of programs, of the service listener and of bearer tokens.
 #pragma once
 
 #include <chrono>
 #include <cstddef>
 
 namespace mgpu {
+
+// A shutdown takes 10 s for calls in progress, and some seconds for the rest. kubelet kills a
+// container after 30 s, but only where it was the one that ended it.
+inline constexpr std::chrono::seconds kShutdownMax{25};
 
 // A token of a service account has about 1 KiB.
 inline constexpr std::size_t kBearerTokenBytesMax = 8 * 1024;

@@ -2,6 +2,7 @@
 
 #include <unistd.h>
 
+#include <chrono>
 #include <csignal>
 #include <cstdio>
 #include <deque>
@@ -12,6 +13,7 @@
 #include "common/base/log.h"
 #include "common/kube/config.h"
 #include "common/kube/curl_transport.h"
+#include "common/program/limits.h"
 
 namespace mgpu {
 namespace {
@@ -41,6 +43,12 @@ sigset_t shutdown_signals() {
 const char* name_of(int signal) {
   if (signal == kRequestSignal) return "none";
   return signal == SIGTERM ? "SIGTERM" : "SIGINT";
+}
+
+// Of a process with the number 1 the kernel ignores signals without a handler.
+void end_after(std::chrono::seconds time) {
+  std::signal(SIGALRM, [](int) { ::_exit(kFailed); });
+  ::alarm(static_cast<unsigned>(time.count()));
 }
 
 struct Connection {
@@ -104,12 +112,12 @@ int run_local_program(int argc, const char* const* argv, const std::string& name
   std::fputs(parsed.print.c_str(), parsed.exit_code == 0 ? stdout : stderr);
   if (!parsed.run) return parsed.exit_code;
   if (!set_log_level(flags.log_level) || !set_log_format(flags.log_format)) return kUsage;
-  if (auto ran = serve(); !ran) {
-    std::fprintf(stderr, "%s: %s\n", name.c_str(), ran.error().message.c_str());
-    return kFailed;
-  }
-  log_info("stopped");
-  return 0;
+  write_log_in_background();
+  const auto ran = serve();
+  if (ran) log_info("stopped");
+  end_log_in_background();
+  if (!ran) std::fprintf(stderr, "%s: %s\n", name.c_str(), ran.error().message.c_str());
+  return ran ? 0 : kFailed;
 }
 
 void request_shutdown() {
@@ -126,6 +134,7 @@ void wait_for_shutdown() {
   const sigset_t second = user_signals();
   pthread_sigmask(SIG_UNBLOCK, &second, nullptr);
   log_info("shutting down", {{"signal", name_of(received)}});
+  end_after(kShutdownMax);
 }
 
 }  // namespace mgpu

@@ -52,8 +52,8 @@ int run_local_program(int argc, const char* const* argv, const std::string& name
 // Makes wait_for_shutdown() return. Changes nothing when it has returned. Any thread.
 void request_shutdown();
 
-// Waits for SIGTERM, SIGINT or request_shutdown(). A second signal terminates the process at once.
-// REQUIRES: called from serve().
+// Waits for SIGTERM, SIGINT or request_shutdown(). A second signal terminates the process at once,
+// and so does the end of kShutdownMax: a part of it may hang. REQUIRES: called from serve().
 void wait_for_shutdown();
 
 }  // namespace mgpu

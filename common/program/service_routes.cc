@@ -7,6 +7,7 @@
 #include <utility>
 
 #include "common/base/files.h"
+#include "common/base/log.h"
 #include "common/base/text.h"
 #include "common/base/version.h"
 
@@ -37,6 +38,14 @@ std::string list_member(const char* name, const std::vector<std::string>& texts)
   return fmt::format(", \"{}\": [{}]", name, fmt::join(elements, ", "));
 }
 
+http::Response liveness_response(const Heartbeat& work) {
+  if (!work.is_missed()) return {.content_type = "text/plain", .body = "ok\n"};
+  const auto silence = std::chrono::floor<std::chrono::seconds>(work.silence());
+  return {.status = 500,
+          .content_type = "text/plain",
+          .body = fmt::format("nothing has been done for {} s\n", silence.count())};
+}
+
 }  // namespace
 
 http::Response readiness_response(const Readiness& readiness) {
@@ -61,7 +70,7 @@ http::Response readiness_response(const Readiness& readiness) {
   return {.status = ready ? 200 : 503, .body = body + "}\n"};
 }
 
-void add_service_routes(http::Router& router, Metrics& metrics,
+void add_service_routes(http::Router& router, Metrics& metrics, const Heartbeat& work,
                         std::function<Readiness()> readiness) {
   const auto add = [&](const char* path, std::function<http::Response()> answer) {
     router.add("GET", path,
@@ -70,7 +79,7 @@ void add_service_routes(http::Router& router, Metrics& metrics,
                });
   };
   for (const char* path : {"/healthz", "/livez"}) {
-    add(path, [] { return http::Response{.content_type = "text/plain", .body = "ok\n"}; });
+    add(path, [&work] { return liveness_response(work); });
   }
   add("/readyz", [readiness = std::move(readiness)] { return readiness_response(readiness()); });
   add("/metrics", [&metrics] {
@@ -89,7 +98,13 @@ void add_process_metrics(Metrics& metrics, const std::string& prefix) {
       .Set(1);
   Gauge& resident =
       metrics.gauge("process_resident_memory_bytes", "Resident memory of this process.");
-  metrics.on_collect([&resident] { resident.Set(resident_bytes()); });
+  Counter& dropped =
+      metrics.counter(prefix + "_log_lines_dropped_total",
+                      "Log lines that were dropped, because nobody read standard error.");
+  metrics.on_collect([&resident, &dropped] {
+    resident.Set(resident_bytes());
+    dropped.Increment(static_cast<double>(log_lines_dropped()) - dropped.Value());
+  });
 }
 
 }  // namespace mgpu

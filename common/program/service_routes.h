@@ -1,6 +1,7 @@
 // The HTTP routes that both programs have.
 //
-//   GET /healthz   200 "ok"
+//   GET /healthz   200 "ok", or 500 where the executor of the program has run no task for
+//                  kHeartbeatMissed
 //   GET /livez     the same
 //   GET /readyz    200 or 503, see Readiness
 //   GET /metrics   the Prometheus text format
@@ -14,6 +15,7 @@
 #include <string>
 #include <vector>
 
+#include "common/base/heartbeat.h"
 #include "common/base/metrics.h"
 #include "common/http/router.h"
 
@@ -45,11 +47,12 @@ struct Readiness {
 
 http::Response readiness_response(const Readiness& readiness);
 
-// `readiness` is called on the threads of the server. It and `metrics` outlive the router.
-void add_service_routes(http::Router& router, Metrics& metrics,
+// `readiness` is called on the threads of the server. All outlive the router. `work` is of the
+// executor without which the program does nothing.
+void add_service_routes(http::Router& router, Metrics& metrics, const Heartbeat& work,
                         std::function<Readiness()> readiness);
 
-// <prefix>_build_info{version} and process_resident_memory_bytes.
+// <prefix>_build_info{version}, <prefix>_log_lines_dropped_total and process_resident_memory_bytes.
 void add_process_metrics(Metrics& metrics, const std::string& prefix);
 
 }  // namespace mgpu

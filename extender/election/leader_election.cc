@@ -22,11 +22,13 @@ constexpr Duration kRenewalRetryMax{1'000};
 
 LeaderElection::LeaderElection(kube::Transport& transport, kube::LeaseRef lease,
                                std::string identity, const ElectionSettings& settings,
-                               Events events, std::function<std::string()> time)
+                               const Heartbeat& work, Events events,
+                               std::function<std::string()> time)
     : transport_(transport),
       lease_(std::move(lease)),
       identity_(std::move(identity)),
       settings_(settings),
+      work_(work),
       events_(std::move(events)),
       time_(std::move(time)),
       candidate_(identity_, settings_) {}
@@ -153,6 +155,8 @@ void LeaderElection::become_leader(const kube::Lease& lease) {
 
 void LeaderElection::renew() {
   if (role_ != Role::kLeader || in_flight_) return;
+  if (work_.is_missed()) return wait_for_work();
+  waits_for_work_ = false;
   kube::Lease next = held_;
   next.renew_time = time_();
   in_flight_ = true;
@@ -161,6 +165,15 @@ void LeaderElection::renew() {
       callbacks_.wrap([this, sent = client_.executor().now()](const LeaseResult& renewed) {
         on_renewed(renewed, sent);
       }));
+}
+
+// After the process or its machine was stopped, the work goes on before it is found missing twice.
+void LeaderElection::wait_for_work() {
+  const Duration silence = work_.silence();
+  if (std::exchange(waits_for_work_, true) && silence >= settings_.renew_deadline) {
+    return lose(fmt::format("this process has done nothing for {} ms", silence.count()));
+  }
+  wait(settings_.retry, &LeaderElection::renew);
 }
 
 void LeaderElection::on_renewed(const LeaseResult& renewed, Instant sent) {

@@ -6,6 +6,9 @@
 //                       +---+ 409, no answer       +--another holder, no Lease, or not
 //                                                    renewed for the deadline--> Ended
 //
+// A leader whose work hangs does not renew the Lease, although this class has an executor of its
+// own, and ends like one that cannot renew it.
+//
 // A candidate watches the Lease, so that it notices at once that the holder gave it up. The Lease
 // is read again before it is taken, and the write has its resourceVersion as a precondition: one of
 // several candidates succeeds. A process that has been the leader never becomes it again.
@@ -16,6 +19,7 @@
 #include <string>
 
 #include "common/base/callback_guard.h"
+#include "common/base/heartbeat.h"
 #include "common/base/utc_text.h"
 #include "common/kube/client.h"
 #include "common/kube/reflector.h"
@@ -35,10 +39,11 @@ class LeaderElection {
   };
 
   // `transport` outlives it. It should have a connection and a thread of its own, so that nothing
-  // else delays a renewal. `identity` differs from that of every other process. `time` returns the
-  // wall clock's time as metav1.MicroTime, for the Lease alone.
+  // else delays a renewal. `identity` differs from that of every other process. `work` is of the
+  // executor that binds pods, and outlives it. `time` returns the wall clock's time as
+  // metav1.MicroTime, for the Lease alone.
   LeaderElection(kube::Transport& transport, kube::LeaseRef lease, std::string identity,
-                 const ElectionSettings& settings, Events events,
+                 const ElectionSettings& settings, const Heartbeat& work, Events events,
                  std::function<std::string()> time = utc_micro_now);
   // No callback runs after it returns.
   ~LeaderElection();
@@ -66,6 +71,7 @@ class LeaderElection {
   void become_leader(const kube::Lease& lease);
 
   void renew();
+  void wait_for_work();
   void on_renewed(const LeaseResult& renewed, Instant sent);
   void on_renewal_failed(const kube::ApiError& error);
   void examine(const LeaseResult& read);
@@ -82,6 +88,7 @@ class LeaderElection {
   const kube::LeaseRef lease_;
   const std::string identity_;
   const ElectionSettings settings_;
+  const Heartbeat& work_;
   const Events events_;
   const std::function<std::string()> time_;
   // On the executor.
@@ -93,6 +100,7 @@ class LeaderElection {
   bool in_flight_ = false;  // a request
   kube::Lease held_;        // as this process last wrote or read it
   Instant renewed_at_{};
+  bool waits_for_work_ = false;
   std::function<void()> released_;
   CallbackGuard callbacks_;  // ends first
 };

@@ -98,7 +98,7 @@ Agent::Agent(AgentSettings settings, std::unique_ptr<CardSource> cards, kube::Tr
                .unused_after = settings_.unused_after,
                .kubelet_period = settings_.drift_kubelet_period}) {
   metrics_.on_collect([this] { update_metrics(); });
-  add_service_routes(router_, metrics_, [this] { return readiness(); });
+  add_service_routes(router_, metrics_, work_, [this] { return readiness(); });
   router_.add("GET", "/allocations", [this](const http::Request&, const http::Respond& respond) {
     respond({.body = records_json(records_.all())});
   });

@@ -196,6 +196,7 @@ class Agent {
   kube::Transport& transport_;
   const std::function<void(const std::string&)> on_fatal_;
   Metrics metrics_;
+  Heartbeat work_{transport_.executor()};
   AgentMetrics agent_metrics_{metrics_};
   Records records_;
   kube::EventRecorder events_;

@@ -22,6 +22,7 @@ var failoverFaults = []struct {
 	{"a stopped API server has a bind", stopAPIServerWithABind},
 	{"the leader is cut off from the API server", withReplicas(cutLeaderFromAPIServer)},
 	{"both replicas are killed", withReplicas(killBoth)},
+	{"the work of the leader hangs", withReplicas(hangLeader)},
 	{"the leader is killed", withReplicas(killLeader)},
 	{"the leader with learned prices is killed", killLeaderWithPrices},
 	{"the leader is cut off from kube-scheduler", withReplicas(cutLeaderFromScheduler)},

@@ -120,13 +120,10 @@ std::optional<extender::LeaderElection> ExtenderProcess::make_election() {
     link_.executor().post(callbacks_.wrap(std::move(task)));
   };
   return std::optional<extender::LeaderElection>(
-      std::in_place, election_link_, kExtenderLease, setup_.identity, *setup_.election,
+      std::in_place, election_link_, kExtenderLease, setup_.identity, *setup_.election, work_,
       extender::LeaderElection::Events{
           .on_taken = [this, on_executor] { on_executor([this] { on_lease_taken(); }); },
-          .on_lost =
-              [this, on_executor](const std::string& why) {
-                on_executor([this, why] { lease_.lose_because(why); });
-              },
+          .on_lost = [this](const std::string& why) { lease_.lose_because(why); },
           .on_problem = [](const std::string&) {}},
       [this] { return wall_clock(); });
 }
@@ -159,6 +156,7 @@ void ExtenderProcess::on_listed() {
 
 void ExtenderProcess::stop(Stop stop, Duration time) {
   stopped_until_ = std::max(stopped_until_, world_.now() + time);
+  if (stop == Stop::kHung) return link_.executor().freeze(time);
   for (Link* link : {&link_, &election_link_}) {
     stop == Stop::kPaused ? link->executor().pause(time) : link->executor().freeze(time);
   }

@@ -74,8 +74,9 @@ class ExtenderProcess {
   void call(const std::string& verb, std::string body,
             std::function<void(int status, const std::string& body)> done);
 
-  // The process, or its machine with its clock, does not run for `time`.
-  enum class Stop : std::uint8_t { kFrozen, kPaused };
+  // The process, or its machine with its clock, does not run for `time`. One that hangs answers no
+  // verb and does nothing else, but what renews the Lease runs.
+  enum class Stop : std::uint8_t { kFrozen, kPaused, kHung };
   void stop(Stop stop, Duration time);
   // It stops when it sends the next bind, which it then sends at the end.
   void stop_at_next_bind(Stop stop, Duration time);
@@ -107,6 +108,7 @@ class ExtenderProcess {
   Link election_link_;
   extender::Settings settings_;
   Metrics metrics_;
+  Heartbeat work_{link_.executor()};
   extender::Ledger ledger_;
   extender::DisruptionBudgets budgets_;
   extender::CurrentPrices prices_;

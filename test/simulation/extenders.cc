@@ -7,6 +7,7 @@
 #include <iterator>
 #include <utility>
 
+#include "common/base/limits.h"
 #include "common/kube/object_json.h"
 #include "common/kube/request.h"
 #include "extender/election/limits.h"
@@ -160,13 +161,14 @@ bool Extenders::decides_without(int number) {
   });
 }
 
-Duration Extenders::failover_after(bool shutdown) const {
+Duration Extenders::failover_after(End end) const {
   const auto election = election_of(setting_);
   // kube-scheduler may ask nobody in this time.
   const Duration unasked =
       election->when_asked ? Duration(extender::kTakenUnaskedAfter) : Duration(0);
-  if (shutdown) return kShutdownFailover + unasked;
-  return election->duration + election->retry + kTakeover + unasked;
+  if (end == End::kShutDown) return kShutdownFailover + unasked;
+  const Duration renewed = end == End::kHung ? Duration(kHeartbeatMissed) : Duration(0);
+  return renewed + election->duration + election->retry + kTakeover + unasked;
 }
 
 // --- kube-scheduler's calls ----------------------------------------------------------------------

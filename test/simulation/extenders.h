@@ -36,9 +36,10 @@ class Extenders {
 
   // Another process than `number` decides.
   bool decides_without(int number);
-  // How long it takes at most until the follower decides, once the leader is shut down or killed
-  // and nothing else happens.
-  Duration failover_after(bool shutdown) const;
+  enum class End : std::uint8_t { kShutDown, kKilled, kHung };
+  // How long it takes at most until the follower decides, once the leader has ended so and nothing
+  // else happens.
+  Duration failover_after(End end) const;
   int leader() { return newest(replica(Which::kLeader)); }
 
   // Calls a verb, as kube-scheduler does: `done` gets the status and the body, or status 0 where no

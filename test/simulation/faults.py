@@ -110,6 +110,8 @@ FAULTS = [
     Fault("a leader that cannot renew the Lease goes on", "extender/election/leader_election.cc",
           "  if (since >= settings_.renew_deadline) {", "  if (since >= 100 * settings_.renew_deadline) {",
           seeds=TWO_REPLICAS),
+    Fault("a leader whose work hangs renews the Lease", "extender/election/leader_election.cc",
+          "  if (work_.is_missed()) return wait_for_work();\n", "", 10, seeds=TWO_REPLICAS),
     Fault("a leader renews the Lease of another one", "extender/election/leader_election.cc",
           "  if (read->holder != identity_) return lose(\"its holder is \" + in_quotes(read->holder));\n", "",
           seeds=TWO_REPLICAS),

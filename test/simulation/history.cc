@@ -383,6 +383,10 @@ class World {
         if (ExtenderProcess* leader = extender_of(0))
           leader->stop_at_next_bind(kind_of(event), time);
         return create_pod(event);
+      case Action::kHangLeader:
+        if (ExtenderProcess* leader = extender_of(0))
+          leader->stop(ExtenderProcess::Stop::kHung, time);
+        return;
       case Action::kHoldBind:
         extenders_.hold_next_bind(time, kill_after(event));
         return create_pod(event);
@@ -452,23 +456,37 @@ class World {
     }
     if (!invariants_.violation()) check_bound(has_policies_ ? fresh : extender());
     if (setting_.replicas == 1) return;
-    check_failover(true);
-    advance_to(executor_.now() + kSettledAfter);
-    check_failover(false);
+    for (const auto end :
+         {Extenders::End::kShutDown, Extenders::End::kKilled, Extenders::End::kHung}) {
+      check_failover(end);
+      advance_to(executor_.now() + kSettledAfter);
+    }
   }
 
   // The other replica decides soon.
-  void check_failover(bool shutdown) {
+  void check_failover(Extenders::End end) {
     if (invariants_.violation()) return;
     const int leader = extenders_.leader();
-    const Duration limit = extenders_.failover_after(shutdown);
-    shutdown ? extenders_.shut_down(Extenders::Which::kLeader)
-             : extenders_.kill(Extenders::Which::kLeader);
+    const Duration limit = extenders_.failover_after(end);
+    switch (end) {
+      case Extenders::End::kShutDown:
+        extenders_.shut_down(Extenders::Which::kLeader);
+        break;
+      case Extenders::End::kKilled:
+        extenders_.kill(Extenders::Which::kLeader);
+        break;
+      case Extenders::End::kHung:
+        extender().stop(ExtenderProcess::Stop::kHung, 2 * limit);
+    }
     advance_to(executor_.now() + limit);
     if (extenders_.decides_without(leader)) return;
-    invariants_.violate(fmt::format("no replica decides {} s after the leader was {}",
-                                    std::chrono::duration<double>(limit).count(),
-                                    shutdown ? "shut down" : "killed"));
+    invariants_.violate(fmt::format("no replica decides {} s after the leader {}",
+                                    std::chrono::duration<double>(limit).count(), name_of(end)));
+  }
+
+  static const char* name_of(Extenders::End end) {
+    if (end == Extenders::End::kShutDown) return "was shut down";
+    return end == Extenders::End::kKilled ? "was killed" : "hangs";
   }
 
   ExtenderProcess& extender() { return *extenders_.find(Extenders::Which::kLeader); }

@@ -43,6 +43,7 @@ constexpr std::array kReplicaWeights = {
     Weight{Action::kStopLeaderInBind, 10}, Weight{Action::kHoldBind, 8},
     Weight{Action::kCutFromApi, 10},       Weight{Action::kCutFromScheduler, 4},
     Weight{Action::kMoveClock, 3},         Weight{Action::kMisroute, 3},
+    Weight{Action::kHangLeader, 4},
 };
 
 static_assert(kWeights.size() + kReplicaWeights.size() == kActions, "every action has a weight");
@@ -141,6 +142,8 @@ std::string what_happens_to_replicas(const Event& event) {
       return fmt::format("{} is {}", replica, how_it_stops(event));
     case Action::kStopLeaderInBind:
       return fmt::format("the leader is {} before it sends the next bind", how_it_stops(event));
+    case Action::kHangLeader:
+      return fmt::format("the work of the leader hangs for {} s", time);
     case Action::kHoldBind:
       return fmt::format("the next bind waits for {} s in an API server, and the leader is killed",
                          time);

@@ -51,6 +51,7 @@ enum class Action : std::uint8_t {
   kStopReplica,       // like kFreeze or kPauseVm by `what`, and for longer
   kStopLeaderInBind,  // the same, when the leader sends the next bind, which it then sends at the
                       // end
+  kHangLeader,        // all of it but what renews the Lease; for longer
   kHoldBind,          // the next bind waits in an API server that is stopped; the leader is killed
   kCutFromApi,        // `what` selects what happens to its requests
   kCutFromScheduler,
@@ -97,8 +98,8 @@ Fault fault_of(const Event& event);
 // How long a process is stopped in kFreeze, kPauseVm and kReplaceExtender.
 Duration stop_of(const Event& event);
 
-// Shorter and longer than a Lease lasts: for kStopReplica, kStopLeaderInBind, kHoldBind, and the
-// two that cut a replica off.
+// Shorter and longer than a Lease lasts: for kStopReplica, kStopLeaderInBind, kHangLeader,
+// kHoldBind, and the two that cut a replica off.
 Duration long_stop_of(const Event& event);
 
 // Whether the event is about the follower.

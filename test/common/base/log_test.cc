@@ -2,11 +2,15 @@
 
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
+#include <unistd.h>
 
+#include <csignal>
 #include <nlohmann/json.hpp>
 #include <string>
 #include <thread>
 #include <vector>
+
+#include "common/base/limits.h"
 
 namespace mgpu {
 namespace {
@@ -38,6 +42,41 @@ TEST_F(Log, TextLinesHaveTimeLevelMessageAndFields) {
       MatchesRegex("20..-..-..T..:..:..\\....Z info \"pod bound\" pod=default/a node=n1\n"));
   EXPECT_THAT(written([] { log_warn("x"); }),
               MatchesRegex("20..-..-..T..:..:..\\....Z warn \"x\"\n"));
+}
+
+TEST_F(Log, InTheBackgroundLinesKeepTheirOrder) {
+  const std::string lines = written([] {
+    write_log_in_background();
+    for (int i = 0; i < 100; ++i) log_info("line", {{"number", std::to_string(i)}});
+    end_log_in_background();
+    log_info("after the end");
+  });
+  std::size_t at = 0;
+  for (int i = 0; i < 100; ++i) {
+    at = lines.find(" number=" + std::to_string(i) + "\n", at);
+    ASSERT_NE(at, std::string::npos) << i;
+  }
+  EXPECT_NE(lines.find("after the end", at), std::string::npos);
+}
+
+// Standard error is a pipe that nobody reads.
+TEST_F(Log, InTheBackgroundNobodyWaitsForAReader) {
+  std::signal(SIGPIPE, SIG_IGN);  // as programs do
+  int pipe[2];
+  ASSERT_EQ(::pipe(pipe), 0);
+  const int before = ::dup(STDERR_FILENO);
+  ASSERT_GE(::dup2(pipe[1], STDERR_FILENO), 0);
+  write_log_in_background();
+  for (int i = 0; i < 10'000; ++i) log_info("line", {{"text", std::string(100, 'x')}});
+  const std::size_t dropped = log_lines_dropped();
+  end_log_in_background();
+  ::dup2(before, STDERR_FILENO);
+  // What has been written since ends when its reader does.
+  ::close(pipe[0]);
+  ::close(pipe[1]);
+  ::close(before);
+  EXPECT_GT(dropped, 10'000 - kLogLinesMax - 1'000);
+  EXPECT_LT(dropped, 10'000 - kLogLinesMax);
 }
 
 TEST_F(Log, QuotesValuesThatAreNotOneWord) {

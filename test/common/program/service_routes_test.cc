@@ -3,6 +3,9 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
+#include "test/support/hanging_executor.h"
+#include "test/support/manual_executor.h"
+
 namespace mgpu {
 namespace {
 
@@ -12,7 +15,7 @@ using testing::Not;
 class ServiceRoutes : public testing::Test {
  protected:
   ServiceRoutes() {
-    add_service_routes(router_, metrics_, [this] { return readiness_; });
+    add_service_routes(router_, metrics_, work_, [this] { return readiness_; });
     add_process_metrics(metrics_, "mgpu_test");
   }
 
@@ -23,6 +26,9 @@ class ServiceRoutes : public testing::Test {
     return answer;
   }
 
+  test::ManualExecutor executor_;
+  test::HangingExecutor working_{executor_};
+  Heartbeat work_{working_};
   Metrics metrics_;
   Readiness readiness_;
   http::Router router_;
@@ -33,6 +39,18 @@ TEST_F(ServiceRoutes, HaveHealthzAndLivez) {
     EXPECT_EQ(get(path).status, 200);
     EXPECT_EQ(get(path).body, "ok\n");
   }
+}
+
+TEST_F(ServiceRoutes, LivezFailsWhileTheWorkHangs) {
+  executor_.advance(std::chrono::seconds(60));
+  EXPECT_EQ(get("/livez").status, 200);
+  working_.hang();
+  executor_.advance(std::chrono::seconds(7));
+  EXPECT_EQ(get("/livez").status, 500);
+  EXPECT_EQ(get("/livez").body, "nothing has been done for 7 s\n");
+  working_.go_on();
+  executor_.advance(std::chrono::seconds(1));
+  EXPECT_EQ(get("/livez").status, 200);
 }
 
 TEST_F(ServiceRoutes, HaveReadyz) {

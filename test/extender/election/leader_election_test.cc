@@ -8,6 +8,7 @@
 #include "common/kube/memory/api_server.h"
 #include "common/kube/object_json.h"
 #include "common/kube/request.h"
+#include "test/support/hanging_executor.h"
 #include "test/support/manual_executor.h"
 
 namespace mgpu::extender {
@@ -35,7 +36,7 @@ class LeaderElectionTest : public testing::Test {
   };
   void add(Process& process, const std::string& identity, const ElectionSettings& settings = {}) {
     process.election = std::make_unique<LeaderElection>(
-        server, kLease, identity, settings,
+        server, kLease, identity, settings, work,
         LeaderElection::Events{
             .on_taken = [&process] { ++process.taken; },
             .on_lost = [&process](const std::string& why) { process.lost.push_back(why); },
@@ -55,6 +56,8 @@ class LeaderElectionTest : public testing::Test {
 
   mgpu::test::ManualExecutor executor;
   kube::MemoryApiServer server{executor, {}};
+  mgpu::test::HangingExecutor working{executor};
+  Heartbeat work{working};
   int writes = 0;
   Process a;
   Process b;
@@ -172,6 +175,35 @@ TEST_F(LeaderElectionTest, ALeaderThatCannotRenewForTheDeadlineEnds) {
   executor.advance(seconds(4));
   EXPECT_THAT(a.lost, ElementsAre(HasSubstr("could not be renewed")));
   EXPECT_THAT(a.problems, testing::Not(IsEmpty()));
+}
+
+TEST_F(LeaderElectionTest, ALeaderWhoseWorkHangsIsReplaced) {
+  add(a, "a");
+  executor.advance(seconds(30));
+  working.hang();
+  executor.advance(seconds(5));
+  const std::string renewed = lease()->renew_time;
+  executor.advance(seconds(5));
+  EXPECT_EQ(lease()->renew_time, renewed);
+  executor.advance(seconds(4));
+  EXPECT_THAT(a.lost, ElementsAre(HasSubstr("this process has done nothing for 1")));
+  working.go_on();
+  add(b, "b");
+  executor.advance(seconds(16));
+  EXPECT_EQ(holder(), "b");
+}
+
+TEST_F(LeaderElectionTest, WorkThatHangsForAMomentLosesNothing) {
+  add(a, "a");
+  add(b, "b");
+  for (int i = 0; i < 5; ++i) {
+    executor.advance(seconds(10));
+    working.hang();
+    executor.advance(seconds(8));
+    working.go_on();
+  }
+  EXPECT_THAT(a.lost, IsEmpty());
+  EXPECT_EQ(holder(), "a");
 }
 
 TEST_F(LeaderElectionTest, AShortOutageLosesNothing) {
