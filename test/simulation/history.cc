@@ -481,10 +481,10 @@ class World {
     advance_to(executor_.now() + limit);
     if (extenders_.decides_without(leader)) return;
     invariants_.violate(fmt::format("no replica decides {} s after the leader {}",
-                                    std::chrono::duration<double>(limit).count(), name_of(end)));
+                                    std::chrono::duration<double>(limit).count(), end_text(end)));
   }
 
-  static const char* name_of(Extenders::End end) {
+  static const char* end_text(Extenders::End end) {
     if (end == Extenders::End::kShutDown) return "was shut down";
     return end == Extenders::End::kKilled ? "was killed" : "hangs";
   }
