@@ -104,7 +104,11 @@ func TestAnExtenderWhoseLogNobodyReadsGoesOn(t *testing.T) {
 	defer pipe.Close()
 	extender.start(t)
 	extender.process.logPath = os.DevNull
-	extender.waitReady(t)
+	// A replica that follows is ready, too, and the Lease of an earlier test may not have expired.
+	waitFor(t, 60*time.Second, "mgpu-extender to lead", func() (bool, string) {
+		status, text, err := extender.get("/metrics")
+		return err == nil && readMetrics(text).with("mgpu_extender_leader") == 1, fmt.Sprint(status, " ", err)
+	})
 	// The pipe has 64 KiB, and 1,024 lines wait. Each bind that fails is a line of 300 bytes.
 	for i := range 1500 {
 		body := fmt.Sprintf(`{"PodName":"no-such-pod-%0150d","PodNamespace":"default","PodUID":"u%d","Node":"gpu-00"}`, i, i)
