@@ -52,6 +52,9 @@ struct Check {
   std::chrono::seconds limit;
   // Runs in its own process. Error: the check could not be made.
   Result<void> (*run)(const Trial& trial, Findings& findings);
+  // Whether the trial has the device file of the card open meanwhile, so that not every program
+  // initializes the card, which takes seconds without persistence mode.
+  bool card_is_open = true;
 };
 
 // All checks in the order in which they run.

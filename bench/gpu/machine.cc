@@ -3,12 +3,15 @@
 #include <fmt/format.h>
 #include <sys/utsname.h>
 
+#include <chrono>
 #include <cstdlib>
 #include <filesystem>
 #include <fstream>
+#include <memory>
 #include <set>
 #include <string>
 #include <utility>
+#include <vector>
 
 #include "bench/gpu/node.h"
 #include "bench/gpu/nvml_more.h"
@@ -18,6 +21,7 @@ namespace mgpu::gpu_trial {
 namespace {
 
 constexpr char kCard[] = "card";
+constexpr char kDeviceFile[] = "device file of the card";
 constexpr char kComputeMode[] = "compute mode";
 constexpr char kPersistenceMode[] = "persistence mode";
 constexpr char kMigMode[] = "MIG mode";
@@ -65,6 +69,36 @@ std::string cgroup_version() {
   return std::filesystem::exists("/sys/fs/cgroup/cgroup.controllers", failed) ? "2" : "1 or none";
 }
 
+// The programs of the driver in the folder of nvidia-smi, and where GKE has them. Without the
+// control program of MPS half of the checks are skipped.
+Json programs_of_driver(const Trial& trial) {
+  std::set<std::string> names;
+  for (const std::string& folder :
+       {std::filesystem::path(find_program(trial.nvidia_smi)).parent_path().string(),
+        std::string("/usr/local/nvidia/bin")}) {
+    std::error_code failed;
+    std::filesystem::directory_iterator at(folder, failed);
+    for (; !failed && at != std::filesystem::directory_iterator(); at.increment(failed)) {
+      const std::string name = at->path().filename();
+      if (name.starts_with("nvidia-")) names.insert(at->path().string());
+    }
+  }
+  return names;
+}
+
+// Opens NVML twice. The first time initializes a card that nothing has open, unless it is
+// persistent.
+void report_times_to_open(const Trial& trial, const CardUuid& uuid, Findings& findings) {
+  std::vector<std::unique_ptr<NvmlCard>> open;
+  for (const char* const when : {"", ", while it is open"}) {
+    const auto begin = std::chrono::steady_clock::now();
+    if (auto card = NvmlCard::open(trial, uuid)) open.push_back(*std::move(card));
+    const auto time = std::chrono::duration_cast<std::chrono::milliseconds>(
+        std::chrono::steady_clock::now() - begin);
+    findings.fact(std::string("time to open NVML") + when, time.count(), "ms");
+  }
+}
+
 // Facts that can explain why a check cannot be made.
 void describe_system(const Trial& trial, Findings& findings) {
   utsname system{};
@@ -78,6 +112,7 @@ void describe_system(const Trial& trial, Findings& findings) {
     findings.fact(std::filesystem::path(program).filename().string(),
                   or_none(find_program(program)));
   }
+  findings.fact("NVIDIA's programs", programs_of_driver(trial));
   findings.fact("LD_LIBRARY_PATH", variable("LD_LIBRARY_PATH"));
   findings.fact("device files before NVML was opened", device_files(trial));
 }
@@ -86,8 +121,10 @@ Result<void> describe(const Trial& trial, Findings& findings) {
   describe_system(trial, findings);
   const auto node = inspect_node(trial);
   if (!node) return node.error();
+  report_times_to_open(trial, node->card.uuid, findings);
   const auto card = NvmlCard::open(trial, node->card.uuid);
   if (!card) return card.error();
+  if (!node->card.nodes.empty()) findings.fact(kDeviceFile, node->card.nodes.front().host_path);
   findings.fact(kCard, node->card.uuid.str());
   findings.fact("model", node->card.model);
   findings.fact("memory", node->card.memory.value(), "MiB");
@@ -152,11 +189,23 @@ Settings settings_in(const std::vector<Json>& findings) {
   return settings;
 }
 
-std::string card_in(const std::vector<Json>& findings) {
+namespace {
+
+std::string text_in(const std::vector<Json>& findings, const char* fact) {
   for (const Json& finding : findings) {
-    if (finding.value("fact", "") == kCard) return finding["value"];
+    if (finding.value("fact", "") == fact) return finding["value"];
   }
   return "";
+}
+
+}  // namespace
+
+std::string card_in(const std::vector<Json>& findings) {
+  return text_in(findings, kCard);
+}
+
+std::string device_file_in(const std::vector<Json>& findings) {
+  return text_in(findings, kDeviceFile);
 }
 
 Check put_settings_back() {

@@ -15,6 +15,8 @@ Json device_files(const Trial& trial);
 Settings settings_in(const std::vector<Json>& findings);
 // The UUID of the card in these findings; empty if there is none.
 std::string card_in(const std::vector<Json>& findings);
+// The path on the node of its device file; empty if there is none.
+std::string device_file_in(const std::vector<Json>& findings);
 // Checks that the settings of trial.card are trial.settings. With trial.exclusive it first restores
 // the compute mode.
 Check put_settings_back();

@@ -49,12 +49,13 @@ std::string library_path(const Trial& trial, const NodeUnderTest& node) {
   return path;
 }
 
-// Adds what stand-ins for the driver need in a container. It is read-only, because their process
-// IDs there mean others on the node.
+// Adds what stand-ins for the driver need in a container. They find their process IDs on the node
+// in its /proc.
 void add_stand_ins(const Trial& trial, plugin::Edits& edits) {
   constexpr std::string_view kPrefix = "MGPU_FAKE_";
   if (trial.stand_ins.empty()) return;
-  edits.mounts.push_back({trial.stand_ins, trial.stand_ins, true});
+  edits.mounts.push_back({trial.stand_ins, trial.stand_ins, false});
+  edits.mounts.push_back({"/proc", trial.stand_ins + "/proc", true});
   for (char** at = environ; at != nullptr && *at != nullptr; ++at) {
     const std::string_view variable = *at;
     const std::size_t equals = variable.find('=');

@@ -66,6 +66,15 @@ std::optional<unsigned> NvmlCard::number(const std::string& function) const {
   return value;
 }
 
+std::optional<unsigned> NvmlCard::multiprocessor_clock() const {
+  using Get = int(Device, int type, unsigned*);
+  constexpr int kMultiprocessors = 1;  // NVML_CLOCK_SM
+  auto* const get = reinterpret_cast<Get*>(::dlsym(more_, "nvmlDeviceGetClockInfo"));
+  unsigned mhz = 0;
+  if (get == nullptr || get(device_, kMultiprocessors, &mhz) != kOk) return std::nullopt;
+  return mhz;
+}
+
 std::optional<std::string> NvmlCard::compute_capability() const {
   using Get = int(Device, int*, int*);
   auto* const get = reinterpret_cast<Get*>(::dlsym(more_, "nvmlDeviceGetCudaComputeCapability"));

@@ -23,6 +23,7 @@
 
 #include "bench/gpu/check.h"
 #include "bench/gpu/machine.h"
+#include "bench/gpu/node.h"
 #include "bench/gpu/report.h"
 #include "bench/gpu/runc.h"
 #include "bench/gpu/runner.h"
@@ -174,6 +175,7 @@ class TrialRun {
     // All checks use the same card, even if it becomes unhealthy.
     trial_.card = card_in(report_.machine.findings);
     trial_.settings = settings_in(report_.machine.findings);
+    device_file_ = device_file_in(report_.machine.findings);
     for (const Check& check : all_checks()) {
       if (is_wanted(check) && !Runner::interrupted()) add(run_in_time(check));
     }
@@ -211,6 +213,16 @@ class TrialRun {
     return options_.time_limit - spent - kTimeForTheEnd;
   }
 
+  // An error is ignored, because it only makes the checks slower.
+  void keep_card_open(bool open) {
+    if (!open || device_file_.empty()) {
+      card_ = UniqueFd();
+    } else if (!card_.is_open()) {
+      const std::string path = path_on_node(trial_, device_file_);
+      card_ = UniqueFd(::open(path.c_str(), O_RDWR | O_CLOEXEC | O_NOFOLLOW));
+    }
+  }
+
   Outcome run_in_time(const Check& check) {
     const milliseconds limit =
         std::min({milliseconds(check.limit), options_.check_limit, time_left()});
@@ -222,6 +234,7 @@ class TrialRun {
               .duration = milliseconds(0),
               .findings = {}};
     }
+    keep_card_open(check.card_is_open);
     Outcome outcome = run_one(check, limit);
     // A check may have been ended before it restored the setting.
     const bool ended_early =
@@ -263,6 +276,8 @@ class TrialRun {
   Runner runner_;
   const steady_clock::time_point start_ = steady_clock::now();
   Report report_;
+  std::string device_file_;
+  UniqueFd card_;
 };
 
 int refuse(const std::string& why) {

@@ -3,8 +3,10 @@
 #include <algorithm>
 #include <array>
 #include <cmath>
+#include <fstream>
 
 #include "bench/gpu/checks/checks.h"
+#include "plugin/cards/mps_process.h"
 
 namespace mgpu::gpu_trial {
 namespace {
@@ -15,13 +17,15 @@ using std::chrono::seconds;
 // module. mps-kill-clients is the last one, because it may leave the card unusable.
 constexpr std::array kChecks = {
     Check{"device-files", "Which device files exist before a CUDA program has run, and after?",
-          seconds(60), check_device_files},
+          seconds(60), check_device_files, false},
     Check{"nvml-fields", "Does the device plugin's reading of NVML agree with nvidia-smi?",
           seconds(60), check_nvml_fields},
     Check{"process-lists", "Do NVML's process lists have the programs that run, and their memory?",
           seconds(60), check_process_lists},
     Check{"utilization", "Does NVML report how busy a program keeps the card?", seconds(45),
           check_utilization},
+    Check{"slices", "How fast are two and three programs that share a card without MPS?",
+          seconds(60), check_slices},
     Check{"memory", "How much of a card is reserved, and how much does one context take?",
           seconds(90), check_memory},
     Check{"driver-libraries",
@@ -31,7 +35,7 @@ constexpr std::array kChecks = {
           check_symbols},
     Check{"release",
           "Which device files are open before and after the device plugin releases the driver?",
-          seconds(90), check_release},
+          seconds(90), check_release, false},
     Check{"container-root",
           "Does CUDA run in an empty root with the device plugin's devices and libraries?",
           seconds(60), check_container_root},
@@ -49,6 +53,8 @@ constexpr std::array kChecks = {
     Check{"mps-context",
           "How much memory do the MPS server and a client take, and which lists have them?",
           seconds(60), check_mps_context},
+    Check{"mps-utilization", "Whose process has the utilization of MPS clients?", seconds(45),
+          check_mps_utilization},
     Check{"mps-memory", "Does a memory limit hold, and how much of it can a program allocate?",
           seconds(90), check_mps_memory},
     Check{"mps-shares-alone", "How fast is a program with a share of the multiprocessors, alone?",
@@ -99,6 +105,13 @@ Result<RunningProgram> start_and_wait(const Command& command) {
   return program;
 }
 
+std::optional<pid_t> pid_on_node(const RunningProgram& container) {
+  const std::string pid = std::to_string(container.pid());
+  std::ifstream children("/proc/" + pid + "/task/" + pid + "/children");
+  pid_t child = 0;
+  return children >> child ? std::optional(child) : std::nullopt;
+}
+
 void end_all(std::vector<RunningProgram>& programs) {
   for (RunningProgram& program : programs) program.end_input();
   programs.clear();
@@ -109,6 +122,15 @@ void expect_client(Findings& findings, std::string_view what,
   if (!program) return findings.expect(what, false, program.error().message);
   // Drivers before CUDA 12.2 do not report it.
   findings.expect(what, program->value("mps") != "0", "it ran outside of MPS, without a limit");
+}
+
+bool lists_client(const CardWithMps& card, pid_t pid) {
+  for (const std::int64_t server : card.mps->servers()) {
+    const auto clients =
+        plugin::parse_pids(card.mps->send_command(fmt::format("get_client_list {}", server)));
+    if (std::ranges::find(clients, pid) != clients.end()) return true;
+  }
+  return false;
 }
 
 double most_allocated(const RunningProgram& program) {
@@ -180,6 +202,20 @@ Json number_of(const RunningProgram& program, const std::string& name) {
 
 double rounded(double value) {
   return std::round(value * 1'000) / 1'000;
+}
+
+Result<double> rate_of(RunningProgram& program) {
+  const auto printed = program.next("rate", kProgramTimeout);
+  if (!printed) return printed.error();
+  const auto rate = program.number("rate");
+  return rate && *rate > 0 ? Result<double>(*rate) : error("it printed no rate: " + *printed);
+}
+
+void report_clocks(const NvmlCard& nvml, const std::string& when, Findings& findings) {
+  const auto power = nvml.number("nvmlDeviceGetPowerUsage");
+  const auto clock = nvml.multiprocessor_clock();
+  findings.fact("clock of the multiprocessors " + when, clock ? Json(*clock) : Json(), "MHz");
+  findings.fact("power " + when, power ? Json(*power / 1'000) : Json(), "W");
 }
 
 }  // namespace mgpu::gpu_trial

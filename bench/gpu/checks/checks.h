@@ -3,12 +3,14 @@
 
 #include <chrono>
 #include <cstdint>
+#include <optional>
 #include <string>
 #include <vector>
 
 #include "bench/gpu/check.h"
 #include "bench/gpu/node.h"
 #include "bench/gpu/nvidia_smi.h"
+#include "bench/gpu/nvml_more.h"
 #include "bench/gpu/trial.h"
 #include "common/base/result.h"
 #include "plugin/cards/memory_limits.h"
@@ -21,6 +23,7 @@ Result<void> check_device_files(const Trial& trial, Findings& findings);
 Result<void> check_nvml_fields(const Trial& trial, Findings& findings);
 Result<void> check_process_lists(const Trial& trial, Findings& findings);
 Result<void> check_utilization(const Trial& trial, Findings& findings);
+Result<void> check_slices(const Trial& trial, Findings& findings);
 Result<void> check_memory(const Trial& trial, Findings& findings);
 Result<void> check_driver_libraries(const Trial& trial, Findings& findings);
 Result<void> check_symbols(const Trial& trial, Findings& findings);
@@ -38,6 +41,7 @@ Result<void> check_driver_limits(const Trial& trial, Findings& findings);
 Result<void> check_driver_limits_hook(const Trial& trial, Findings& findings);
 Result<void> check_mps_start(const Trial& trial, Findings& findings);
 Result<void> check_mps_context(const Trial& trial, Findings& findings);
+Result<void> check_mps_utilization(const Trial& trial, Findings& findings);
 Result<void> check_mps_memory(const Trial& trial, Findings& findings);
 Result<void> check_mps_shares_alone(const Trial& trial, Findings& findings);
 Result<void> check_mps_shares_together(const Trial& trial, Findings& findings);
@@ -65,12 +69,18 @@ bool has_mps(const Trial& trial, Findings& findings);
 
 // Starts a program and waits until it has printed ready=1. Error: the failure of the program.
 Result<RunningProgram> start_and_wait(const Command& command);
+// The process ID on the node of the program of a container, which is a child process of the one
+// that enters the container. None: the container has ended.
+std::optional<pid_t> pid_on_node(const RunningProgram& container);
 // Ends the input of all programs, and waits until they have ended.
 void end_all(std::vector<RunningProgram>& programs);
 // Expects that a program ran as a client of MPS. Without a daemon CUDA would run outside of MPS and
 // without limits.
 void expect_client(Findings& findings, std::string_view what,
                    const Result<RunningProgram>& program);
+
+// Whether the daemon lists a process of the node as a client of one of its servers.
+bool lists_client(const CardWithMps& card, pid_t pid);
 
 // The memory in MiB that a program of the kind "largest" could allocate, in one piece or in small
 // pieces.
@@ -104,5 +114,10 @@ Json processes_json(const SmiReport& report, const CardUuid& card);
 // A number that a program has printed, or null.
 Json number_of(const RunningProgram& program, const std::string& name);
 double rounded(double value);  // to a thousandth
+// The rate that the program prints next. Error: it prints none.
+Result<double> rate_of(RunningProgram& program);
+// Facts about the clock and the power of the card, which change what programs can compute. `when`
+// is a part of their names.
+void report_clocks(const NvmlCard& nvml, const std::string& when, Findings& findings);
 
 }  // namespace mgpu::gpu_trial

@@ -4,6 +4,7 @@
 #include <algorithm>
 #include <chrono>
 #include <filesystem>
+#include <fstream>
 #include <optional>
 #include <string>
 #include <vector>
@@ -28,6 +29,27 @@ Json entries_of_folder(const std::string& folder) {
   }
   std::sort(names.begin(), names.end());
   return names;
+}
+
+// The last lines of a log; empty if there is none.
+Json last_lines(const std::string& path) {
+  constexpr std::size_t kLines = 8;
+  std::ifstream file(path);
+  std::vector<std::string> lines;
+  for (std::string line; std::getline(file, line);) {
+    lines.push_back(line);
+    if (lines.size() > kLines) lines.erase(lines.begin());
+  }
+  return lines;
+}
+
+// Facts about a server that does not start. Programs report only that they have none.
+void explain_server(const MpsOfCard& mps, Findings& findings) {
+  findings.fact("answer to start_server", mps.send_command("start_server -uid 0"));
+  findings.fact("status of the server", mps.server_status());
+  for (const std::string name : {"control.log", "server.log", "daemon.log"}) {
+    findings.fact("end of " + name, last_lines(mps.folders().log + "/" + name));
+  }
 }
 
 // --- process lists -------------------------------------------------------------------------------
@@ -84,6 +106,19 @@ void expect_bypass_is_seen(const Trial& trial, const NodeUnderTest& node,
                   "it cannot report programs that bypass MPS");
 }
 
+// The device plugin finds the container of a client by its process ID on the node.
+void expect_container_is_listed(const CardWithMps& card, const RunningProgram& container,
+                                const Json& listed, Findings& findings) {
+  const auto pid = pid_on_node(container);
+  const std::string text = pid ? std::to_string(*pid) : "(unknown)";
+  findings.fact("process of the container", text);
+  findings.expect("NVML lists the client of a container by its process ID of the node",
+                  listed.contains(text), fmt::format("process {} is not in the list", text));
+  findings.expect("the daemon lists the client of a container by its process ID of the node",
+                  pid && lists_client(card, *pid),
+                  fmt::format("process {} is not in the list", text));
+}
+
 // --- limits --------------------------------------------------------------------------------------
 
 void try_limit(const CardWithMps& card, std::int64_t mib, Findings& findings) {
@@ -118,6 +153,7 @@ Result<void> check_mps_start(const Trial& trial, Findings& findings) {
   if (program) findings.fact("this program is a client of MPS", program->value("mps"));
   findings.expect("the daemon has started a server", !mps.servers().empty(),
                   mps.send_command("get_server_list"));
+  if (!program || mps.servers().empty()) explain_server(mps, findings);
   findings.fact("files of the pipe directory", entries_of_folder(mps.folders().pipe));
   const auto begin = steady_clock::now();
   mps.mps().stop();
@@ -152,7 +188,12 @@ Result<void> check_mps_context(const Trial& trial, Findings& findings) {
                   "MiB");
     before = after;
   }
+  auto contained = start_and_wait(
+      enter_command(trial, (*card)->mps->container(whole_card((*card)->node), true,
+                                                   {kProgramInContainer, "hold", "0"})));
+  expect_client(findings, "a client in a container runs", contained);
   const Json listed = listed_processes(trial, uuid);
+  if (contained) expect_container_is_listed(**card, *contained, listed, findings);
   findings.fact("servers", (*card)->mps->servers());
   findings.fact("processes as the device plugin lists them", listed, "MiB");
   for (const RunningProgram& client : clients) {

@@ -136,19 +136,10 @@ Result<std::string> wait_for_failure(RunningProgram& program) {
   return error("it did not end in time");
 }
 
-bool is_listed(const CardWithMps& card, pid_t pid) {
-  for (const std::int64_t server : card.mps->servers()) {
-    const auto clients =
-        plugin::parse_pids(card.mps->send_command(fmt::format("get_client_list {}", server)));
-    if (std::ranges::find(clients, pid) != clients.end()) return true;
-  }
-  return false;
-}
-
 // Whether the daemon soon does not list the client any more.
 bool has_left(const CardWithMps& card, pid_t pid) {
   const auto deadline = steady_clock::now() + kProgressTimeout;
-  while (is_listed(card, pid)) {
+  while (lists_client(card, pid)) {
     if (steady_clock::now() >= deadline) return false;
     ::poll(nullptr, 0, 100);
   }
@@ -227,11 +218,14 @@ Result<void> check_mps_end_client(const Trial& trial, Findings& findings) {
   if (!card) return card.error();
   auto neighbour = start_and_wait(client(**card, 40, {"busy"}));
   expect_client(findings, "the neighbour runs", neighbour);
-  auto ended = start_and_wait(client(**card, 40, {"busy"}));
+  // Containers have process IDs of their own.
+  auto ended =
+      start_and_wait(enter_command(trial, (*card)->mps->container(share_of(40, kClientMiB), true,
+                                                                  {kProgramInContainer, "busy"})));
   expect_client(findings, "the client that is to be ended runs", ended);
   if (!neighbour || !ended) return {};
-  const pid_t pid = ended->pid();
-  findings.expect("the daemon lists the client", is_listed(**card, pid), "it does not");
+  const pid_t pid = pid_on_node(*ended).value_or(0);
+  findings.expect("the daemon lists the client", lists_client(**card, pid), "it does not");
   terminator.end((*card)->node.card.uuid, pid);
   const auto failure = wait_for_failure(*ended);
   findings.expect("the client that is ended gets an error", failure.has_value(),

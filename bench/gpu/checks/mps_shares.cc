@@ -13,18 +13,12 @@ namespace {
 constexpr std::array kPercentages = {10, 25, 30, 50, 75, 80};
 constexpr std::int64_t kShareMiB = 2'048;
 
-Result<RunningProgram> start_client(const Trial& trial, const CardWithMps& card, int percent) {
-  auto client = start_and_wait(card.mps->client(
-      share_of(percent, kShareMiB), {"measure", std::to_string(trial.measure.count())}));
+Result<RunningProgram> start_client(const Trial& trial, const CardWithMps& card, int percent,
+                                    const std::string& program = "measure") {
+  auto client = start_and_wait(card.mps->client(share_of(percent, kShareMiB),
+                                                {program, std::to_string(trial.measure.count())}));
   if (client && client->value("mps") == "0") return error("it ran outside of MPS");
   return client;
-}
-
-Result<double> rate_of(RunningProgram& program) {
-  const auto printed = program.next("rate", kProgramTimeout);
-  if (!printed) return printed.error();
-  const auto rate = program.number("rate");
-  return rate && *rate > 0 ? Result<double>(*rate) : error("it printed no rate: " + *printed);
 }
 
 // Measures one client that runs alone.
@@ -38,6 +32,29 @@ Result<double> rate_alone(const Trial& trial, const CardWithMps& card, int perce
   findings.fact(fmt::format("multiprocessors at {} %", percent),
                 number_of(*client, "multiprocessors"));
   return rate;
+}
+
+// The rate at which one client that runs alone copies memory, in 10^9 bytes per second.
+Result<double> copy_rate(const Trial& trial, const CardWithMps& card, int percent) {
+  auto client = start_client(trial, card, percent, "copy");
+  if (!client) return client.error();
+  client->send_line();
+  return rate_of(*client);
+}
+
+// MPS limits multiprocessors and not the bandwidth of the memory, of which few multiprocessors may
+// take much.
+void report_bandwidth(const Trial& trial, const CardWithMps& card, Findings& findings) {
+  const auto whole = copy_rate(trial, card, 100);
+  findings.fact("bandwidth of a copy at 100 %",
+                whole ? Json(rounded(*whole)) : Json(whole.error().message), "GB/s");
+  for (const int percent : {10, 30, 50}) {
+    const auto rate = copy_rate(trial, card, percent);
+    findings.fact(
+        fmt::format("bandwidth of a copy at {} %", percent),
+        rate && whole ? Json(rounded(*rate / *whole)) : Json((rate ? whole : rate).error().message),
+        "of that at 100 %");
+  }
 }
 
 // Measures two clients that run at the same time.
@@ -75,6 +92,9 @@ Result<void> check_mps_shares_alone(const Trial& trial, Findings& findings) {
   if (!has_mps(trial, findings)) return {};
   const auto measured = start_and_measure(trial, findings);
   if (!measured) return measured.error();
+  const auto nvml = NvmlCard::open(trial, measured->card->node.card.uuid);
+  if (!nvml) return nvml.error();
+  report_clocks(**nvml, "at the start", findings);
   for (const int percent : kPercentages) {
     const auto rate = rate_alone(trial, *measured->card, percent, findings);
     if (!rate) return rate.error();
@@ -83,6 +103,8 @@ Result<void> check_mps_shares_alone(const Trial& trial, Findings& findings) {
     findings.expect(fmt::format("{} % is a limit", percent), is_within_share(part, percent),
                     fmt::format("the program had {:.1f} % of the card", part * 100));
   }
+  report_clocks(**nvml, "at the end", findings);
+  report_bandwidth(trial, *measured->card, findings);
   return {};
 }
 

@@ -107,6 +107,23 @@ void compare_with_smi(const SmiReport& report, const CardUuid& card, const Json&
   }
 }
 
+// NVML runs in the node's namespaces, and a container has its own process IDs.
+void expect_container_is_listed(const Trial& trial, const NodeUnderTest& node, Findings& findings) {
+  const Container container{.edits = edits_of(trial, node, whole_card(node)),
+                            .user = 0,
+                            .more_mounts = {},
+                            .command = {kProgramInContainer, "hold", "256"}};
+  const auto program = start_and_wait(enter_command(trial, container));
+  const auto pid = program ? pid_on_node(*program) : std::nullopt;
+  const Json list = listed_processes(trial, node.card.uuid);
+  findings.fact("processes while a container runs", list, "MiB");
+  findings.expect("the program of a container has its process ID of the node",
+                  pid && list.contains(std::to_string(*pid)),
+                  program ? fmt::format("process {} of a container is not in the list",
+                                        pid ? std::to_string(*pid) : "(unknown)")
+                          : program.error().message);
+}
+
 // --- utilization ---------------------------------------------------------------------------------
 
 // The utilization of the card and of a process that keeps it busy, in percent, as reported by NVML.
@@ -164,6 +181,7 @@ Result<void> check_process_lists(const Trial& trial, Findings& findings) {
   findings.fact("processes, by nvidia-smi",
                 report ? processes_json(*report, node->card.uuid) : Json(report.error().message));
   if (report) compare_with_smi(*report, node->card.uuid, list, *holders, findings);
+  expect_container_is_listed(trial, *node, findings);
   return {};
 }
 
@@ -177,6 +195,7 @@ Result<void> check_utilization(const Trial& trial, Findings& findings) {
   const Busy busy = watch_busy(**nvml, node->card.uuid, *program, 2 * trial.measure);
   findings.fact("utilization of the card", percent_json(busy.card), "percent");
   findings.fact("utilization of the process", percent_json(busy.process), "percent");
+  report_clocks(**nvml, "of the busy card", findings);
   const auto report = query_nvidia_smi(trial);
   if (!report) return report.error();
   const auto card = report->cards.find(node->card.uuid.str());

@@ -27,6 +27,9 @@ int hold(const Driver& driver, unsigned long mib);
 // Prints multiprocessors and ready=1; then, for each line of the input, `rate` in 10^9 thread
 // iterations per second. Ends at the end of its input.
 int measure(const Driver& driver, std::chrono::milliseconds duration);
+// Prints ready=1; then, for each line of the input, `rate`: how many 10^9 bytes a second a kernel
+// copies from memory to memory of the card. Ends at the end of its input.
+int copy(const Driver& driver, std::chrono::milliseconds duration);
 // Prints ready=1 while kernels run; then, about ten times a second, progress=<completed kernels>
 // and gap_ms, the longest time between the ends of two batches of kernels since it was ready. There
 // is always work in flight. Ends at the end of its input.

@@ -32,10 +32,11 @@
 // "fault", and keeps the connection open. Without a connection it runs without MPS and its limits,
 // as CUDA does. Only the entry of device 0 in CUDA_MPS_PINNED_DEVICE_MEM_LIMIT is read.
 //
-// Two kernels are implemented: "vector_add" (a, b, c, n), and "spin" (out, iterations), which
-// computes nothing and takes longer for a smaller thread percentage. A launch of "spin" only adds
-// its duration, and cuCtxSynchronize waits for it. Allocations of more than 16 MiB have no memory:
-// data that is copied there is lost, and zeros are read.
+// Three kernels are implemented: "vector_add" (a, b, c, n), "copy" (to, from, pieces of 16 bytes),
+// which copies nothing, and "spin" (out, iterations), which computes nothing and takes longer for a
+// smaller thread percentage. A launch of "spin" or "copy" only adds its duration, and
+// cuCtxSynchronize waits for it. Allocations of more than 16 MiB have no memory: data that is
+// copied there is lost, and zeros are read.
 //
 // The library is linked with -static-libstdc++ -static-libgcc, so that it needs only a C library.
 #include <fcntl.h>
@@ -173,6 +174,14 @@ struct Allocation {
   std::unique_ptr<unsigned char, FreeMemory> memory;
 };
 
+// The process ID on the node. In a container of the trial the node's /proc is beside the folder.
+pid_t node_pid() {
+  std::error_code none;
+  const auto self = std::filesystem::read_symlink(state_folder() + "/../proc/self", none);
+  const auto pid = static_cast<pid_t>(std::strtol(self.c_str(), nullptr, 10));
+  return pid > 0 ? pid : ::getpid();
+}
+
 // The state of the driver in this process.
 struct Process {
   Process() = default;
@@ -247,7 +256,7 @@ void join_mps(Process& p) {
   if (behaviour("no-mps")) return;
   const int connection = connect_to_server();
   if (connection < 0) return;
-  const std::string hello = "client " + std::to_string(::getpid()) + "\n";
+  const std::string hello = "client " + std::to_string(node_pid()) + "\n";
   // If this fails, there is no answer either.
   static_cast<void>(::send(connection, hello.data(), hello.size(), MSG_NOSIGNAL));
   const std::string answer = read_line(connection);
@@ -338,7 +347,7 @@ std::uint64_t used_by_others(const std::set<pid_t>* pids = nullptr) {
     char* rest = nullptr;
     const auto pid = static_cast<pid_t>(std::strtol(name.c_str() + prefix.size(), &rest, 10));
     const bool other =
-        *rest == '\0' && pid > 0 && pid != ::getpid() && (pids == nullptr || pids->contains(pid));
+        *rest == '\0' && pid > 0 && pid != node_pid() && (pids == nullptr || pids->contains(pid));
     if (!other || (::kill(pid, 0) != 0 && errno == ESRCH)) continue;
     std::uint64_t bytes = 0;
     if (std::ifstream(at->path()) >> bytes) sum += bytes;
@@ -375,7 +384,7 @@ std::optional<std::uint64_t> memory_limit(const Process& p) {
 
 void write_use(Process& p) {
   if (state_folder().empty()) return;
-  const std::string path = state_folder() + "/process." + std::to_string(::getpid());
+  const std::string path = state_folder() + "/process." + std::to_string(node_pid());
   std::ofstream file(path + ".new", std::ios::trunc);
   file << p.used << " " << (p.is_client() ? "mps" : "compute") << "\n";
   file.close();
@@ -453,6 +462,12 @@ void add_vectors(Process& p, std::uint64_t threads, void** arguments) {
 void spin(Process& p, unsigned blocks, void** arguments) {
   const double iterations = argument<std::uint32_t>(arguments, 1);
   p.pending_ns += kSpinNanoseconds * blocks * iterations * 100 / percent_of_device(p);
+}
+
+// The thread percentage does not limit the bandwidth.
+void copy_pieces(Process& p, void** arguments) {
+  constexpr double kNanosecondsOfAPiece = 16 / 2'000.0;  // 2 TB a second
+  p.pending_ns += kNanosecondsOfAPiece * static_cast<double>(argument<std::uint64_t>(arguments, 2));
 }
 
 // Whether the image has an entry with exactly this name.
@@ -656,9 +671,11 @@ FAKE_CUDA int cuLaunchKernel(Function function, unsigned grid_x, unsigned grid_y
   const std::lock_guard lock(p.mutex);
   const bool adds = function->name == "vector_add";
   const bool spins = function->name == "spin";
-  if ((adds || spins) && arguments == nullptr) return kInvalidValue;
+  const bool copies = function->name == "copy";
+  if ((adds || spins || copies) && arguments == nullptr) return kInvalidValue;
   if (adds) add_vectors(p, threads, arguments);
   if (spins) spin(p, grid_x, arguments);
+  if (copies) copy_pieces(p, arguments);
   return kSuccess;
 }
 

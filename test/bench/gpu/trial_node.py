@@ -26,6 +26,8 @@ class Node:
         # Programs of other users in containers read it.
         self.path.chmod(0o755)
         self.root = self.path / "node"
+        # The trial mounts the node's /proc there in containers.
+        (self.path / "proc").mkdir()
         self.results = self.path / "results"
         self.libraries = self.root / LIBRARIES
         self.libraries.mkdir(parents=True)

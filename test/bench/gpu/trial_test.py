@@ -79,7 +79,7 @@ class WholeTrialTest(TrialTest):
 
     def test_makes_every_check_that_it_lists_once(self):
         self.assertEqual(list(self.whole.statuses()), [*listed_checks(), "settings"])
-        self.assertGreaterEqual(len(listed_checks()), 28)
+        self.assertGreaterEqual(len(listed_checks()), 30)
 
     def test_names_the_card_and_the_driver(self):
         machine = self.whole.json["machine"]
@@ -110,6 +110,38 @@ class WholeTrialTest(TrialTest):
             self.assertGreater(alone, 0)
             name = f"throughput of {percent} % beside {100 - percent} %"
             self.assertEqual(len(self.whole.fact("mps-shares-together", name)), 2)
+
+    def test_measures_programs_that_share_a_card_without_mps(self):
+        # With the stand-in each program has the whole card.
+        for count in (2, 3):
+            parts = self.whole.fact("slices", f"throughput of each of {count} programs")
+            self.assertEqual(len(parts), count)
+        pauses = "longest pause of each of 3 programs between its kernels"
+        self.assertEqual(len(self.whole.fact("slices", pauses)), 3)
+
+    def test_measures_the_bandwidth_of_each_share(self):
+        self.assertGreater(self.whole.fact("mps-shares-alone", "bandwidth of a copy at 100 %"), 0)
+        for percent in (10, 30, 50):
+            part = self.whole.fact("mps-shares-alone", f"bandwidth of a copy at {percent} %")
+            self.assertGreater(part, 0)
+
+    def test_finds_the_processes_of_containers_on_the_node(self):
+        name = "the program of a container has its process ID of the node"
+        self.assertIn(name, self.whole.expectations("process-lists"))
+        process = self.whole.fact("mps-context", "process of the container")
+        self.assertIn(
+            process, self.whole.fact("mps-context", "processes as the device plugin lists them")
+        )
+
+    def test_has_the_clock_and_the_power_of_the_card(self):
+        for when in ("at the start", "at the end"):
+            clock = self.whole.fact("mps-shares-alone", f"clock of the multiprocessors {when}")
+            self.assertEqual(clock, 1980)
+            self.assertEqual(self.whole.fact("mps-shares-alone", f"power {when}"), 650)
+
+    def test_measures_the_time_to_open_nvml(self):
+        for name in ("time to open NVML", "time to open NVML, while it is open"):
+            self.assertGreaterEqual(self.whole.json["machine"][name], 0)
 
     def test_finds_that_a_limit_of_the_driver_counts_for_a_cgroup(self):
         # The stand-in takes 500 MiB for a context.
@@ -145,7 +177,7 @@ class WholeTrialTest(TrialTest):
         for suffix in ("", "_v2", "_v3"):
             for list_name in ("Compute", "MPSCompute"):
                 function = f"nvmlDeviceGet{list_name}RunningProcesses{suffix}"
-                self.assertEqual(len(self.whole.fact("mps-context", function)), 3)
+                self.assertEqual(len(self.whole.fact("mps-context", function)), 4)
 
     def test_finds_the_device_files_that_nvml_keeps_open(self):
         fact = self.whole.fact("release", "device files that are open while NVML is")
@@ -223,6 +255,39 @@ class FaultTest(TrialTest):
         self.node.set_nvml("gpu=97", more="smi gpu_util 12 %")
         run = self.node.run_only("utilization")
         self.expect(run, utilization="FAILED")
+
+    def test_the_samples_of_each_process_beside_mps(self):
+        self.node.set_nvml("gpu=97", more=f"sample {CARD} 4711 1 55\nsample {CARD} 4712 2 0")
+        run = self.node.run_only("mps-utilization")
+        self.expect(run, mps_utilization="passed")
+        self.assertEqual(run.fact("mps-utilization", "utilization of the card"), 97)
+        self.assertEqual(
+            run.fact("mps-utilization", "samples by process"), {"4711": 55, "4712": 0}
+        )
+        self.assertEqual(len(run.fact("mps-utilization", "clients and their shares")), 2)
+
+    def test_the_reason_for_a_server_that_does_not_start(self):
+        self.node.behaves("no-mps")
+        run = self.node.run_only("mps-start")
+        self.expect(run, mps_start="FAILED")
+        for name in ("answer to start_server", "status of the server", "end of daemon.log"):
+            run.fact("mps-start", name)
+
+    # The device file of the card is open while a check runs, but not while its release is tried.
+    def test_the_card_stays_initialized_between_checks(self):
+        process = self.node.start("--only", "mps-shares-alone")
+        self.wait_for_a_program(process)
+        opened = [
+            os.readlink(link)
+            for link in pathlib.Path(f"/proc/{self.trial_of(process)}/fd").iterdir()
+        ]
+        self.assertIn(f"{self.node.root}/dev/nvidia0", opened)
+        process.communicate(timeout=TIMEOUT_S)
+
+    def trial_of(self, process):
+        """The process that runs the checks, a child of the one that forwards signals."""
+        children = pathlib.Path(f"/proc/{process.pid}/task/{process.pid}/children")
+        return children.read_text().split()[0]
 
     def test_process_lists_with_entries_of_another_size(self):
         node = Node(nvml="fake_nvml_r535.so")

@@ -336,6 +336,16 @@ FAKE_NVML int nvmlDeviceGetPersistenceMode(Device device, unsigned* mode) {
   return failure_of("nvmlDeviceGetPersistenceMode", device);
 }
 
+FAKE_NVML int nvmlDeviceGetClockInfo(Device device, int, unsigned* mhz) {
+  *mhz = 1980;
+  return failure_of("nvmlDeviceGetClockInfo", device);
+}
+
+FAKE_NVML int nvmlDeviceGetPowerUsage(Device device, unsigned* milliwatts) {
+  *milliwatts = 650'000;
+  return failure_of("nvmlDeviceGetPowerUsage", device);
+}
+
 FAKE_NVML int nvmlDeviceGetCudaComputeCapability(Device device, int* major, int* minor) {
   const auto capability = static_cast<int>(number(device, "capability", "90"));
   *major = capability / 10;
