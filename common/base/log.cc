@@ -1,6 +1,7 @@
 #include "common/base/log.h"
 
 #include <fmt/format.h>
+#include <poll.h>
 #include <spdlog/async.h>
 #include <spdlog/logger.h>
 #include <spdlog/sinks/stdout_sinks.h>
@@ -9,7 +10,6 @@
 #include <atomic>
 #include <chrono>
 #include <memory>
-#include <thread>
 
 #include "common/base/limits.h"
 #include "common/base/text.h"
@@ -148,7 +148,7 @@ void end_log_in_background() {
   if (!g_in_background) return;
   const auto end = std::chrono::steady_clock::now() + kLogEndTimeout;
   while (!background().empty() && std::chrono::steady_clock::now() < end) {
-    std::this_thread::sleep_for(kLogEndPoll);
+    ::poll(nullptr, 0, static_cast<int>(kLogEndPoll.count()));
   }
   g_in_background = false;
 }
