@@ -38,6 +38,13 @@ struct PodState {
   std::vector<std::string> details;
 };
 
+// kube-scheduler leaves a pod that is being deleted.
+constexpr const char* kBeingDeleted = "it is being deleted";
+
+bool is_waiting(const Result<kube::Pod>& pod, const PodState& state) {
+  return pod && pod->node_name.empty() && !pod->finished() && state.reason.empty();
+}
+
 std::string pod_target(const PodRef& pod) {
   return kube::get_pod(pod).target;
 }
@@ -55,12 +62,16 @@ class Demo {
     for (const std::string& node : settings_.manifests.nodes)
       if (auto made = create("/api/v1/nodes", node); !made) return made.error();
     for (const std::string& pod : settings_.manifests.pods) {
-      const std::string name_space = Json::parse(pod)["metadata"].value("namespace", "default");
+      const Json manifest = Json::parse(pod);
+      const std::string name_space = manifest["metadata"].value("namespace", "default");
       auto made = create("/api/v1/namespaces/" + name_space + "/pods", pod);
       if (!made) return made.error();
       auto read = kube::read_pod(*made);
       if (!read) return read.error();
       pods_.push_back({read->ref(), *made, "", {}});
+      if (auto set = set_status(pods_.back(), manifest); !set) return set;
+      if (read->node_name.empty() && manifest["metadata"].contains("deletionTimestamp"))
+        pods_.back().reason = kBeingDeleted;
     }
     return {};
   }
@@ -102,12 +113,26 @@ class Demo {
     return std::move(response.body);
   }
 
+  // Gives a pod of a dump its status, which the API server ignores when it creates a pod. One that
+  // has finished holds nothing.
+  Result<void> set_status(PodState& pod, const Json& manifest) {
+    if (!manifest.contains("status") || !manifest["status"].is_object()) return {};
+    kube::Request patch =
+        post_json(pod_target(pod.ref) + "/status", Json{{"status", manifest["status"]}}.dump());
+    patch.method = kube::Method::kPatch;
+    patch.content_type = "application/merge-patch+json";
+    kube::Response response = call(cluster_.api_server(), patch);
+    if (!response.ok()) return error(kube::api_error(response).message);
+    pod.json = std::move(response.body);
+    return {};
+  }
+
   // Indices of the pending pods, highest priority first and then in the order of the file, like
   // kube-scheduler's queue.
   std::vector<std::size_t> queue() const {
     std::vector<std::pair<std::int64_t, std::size_t>> order;
     for (std::size_t i = 0; i < pods_.size(); ++i)
-      if (const auto pod = kube::read_pod(pods_[i].json); pod && pod->node_name.empty())
+      if (const auto pod = kube::read_pod(pods_[i].json); is_waiting(pod, pods_[i]))
         order.emplace_back(-std::int64_t{pod->priority}, i);
     std::sort(order.begin(), order.end());
     std::vector<std::size_t> indices;
@@ -189,6 +214,7 @@ class Demo {
       all.push_back({{"name", pod.ref.name},
                      {"namespace", pod.ref.name_space},
                      {"node", read->node_name},
+                     {"finished", read->finished()},
                      {"annotations", Json::object()},
                      {"reason", pod.reason}});
       for (const auto& [key, value] : read->metadata.annotations)

@@ -121,13 +121,32 @@ class Collector {
     return {};
   }
 
-  static std::optional<std::int64_t> copies(const Json& object, const std::string& kind) {
-    const char* field = kind == "Job" ? "/spec/parallelism" : "/spec/replicas";
-    const Json::json_pointer where(field);
-    if (!object.contains(where)) return 1;
+  static std::optional<std::int64_t> count_at(const Json& object, const char* pointer,
+                                              std::int64_t absent) {
+    const Json::json_pointer where(pointer);
+    if (!object.contains(where) || object[where].is_null()) return absent;
     if (!object[where].is_number_integer()) return std::nullopt;
     return std::clamp<std::int64_t>(object[where].get<std::int64_t>(), 0,
                                     static_cast<std::int64_t>(kSimObjectsMax));
+  }
+
+  static std::optional<std::int64_t> copies(const Json& object, const std::string& kind) {
+    if (kind != "Job") return count_at(object, "/spec/replicas", 1);
+    // The Job of a dump may have ended, or need fewer pods than at first.
+    if (!text_at(object, "/status/completionTime").empty() || has_failed(object)) return 0;
+    const auto parallelism = count_at(object, "/spec/parallelism", 1);
+    const auto completions = count_at(object, "/spec/completions", kSimObjectsMax);
+    const auto succeeded = count_at(object, "/status/succeeded", 0);
+    if (!parallelism || !completions || !succeeded) return std::nullopt;
+    return std::min(*parallelism, std::max<std::int64_t>(*completions - *succeeded, 0));
+  }
+
+  static bool has_failed(const Json& job) {
+    const Json::json_pointer where("/status/conditions");
+    if (!job.contains(where) || !job[where].is_array()) return false;
+    return std::ranges::any_of(job[where], [](const Json& condition) {
+      return text_at(condition, "/type") == "Failed" && text_at(condition, "/status") == "True";
+    });
   }
 
   Result<void> add_template(const Json& object, const std::string& kind, const Location& location) {

@@ -142,6 +142,7 @@ std::string draw_pod(const PodPicture& pod, std::size_t number, bool color) {
   const std::string key = tinted(" " + std::string(1, letter_of(number)) + " ", number, color);
   std::string text = key;
   text += " " + padded(to_string(pod.ref), 28) + " " + padded(pod.request, 32) + " ";
+  if (!pod.finished.empty()) return text + dim(pod.finished + ", holds nothing", color) + "\n";
   if (!pod.node.empty())
     return text + "-> " + padded(pod.node, 10) + " " + dim(annotation_line(pod), color) + "\n";
   if (pod.reason.empty()) return text + dim("in the queue", color) + "\n";
@@ -167,6 +168,7 @@ Picture read_picture(const std::vector<kube::Node>& nodes, const std::vector<kub
     picture.pods.push_back({pod.ref(),
                             request_text(pod, contract),
                             pod.node_name,
+                            pod.finished() ? pod.phase : "",
                             domain_annotations(pod, contract),
                             "",
                             {}});

@@ -35,6 +35,7 @@ struct PodPicture {
   PodRef ref;
   std::string request;               // "30 % 1024 MiB", "2 cards"; containers joined by " + "
   std::string node;                  // empty if the pod is pending
+  std::string finished;              // its phase, if it has finished
   kube::StringMap annotations;       // those of the resource domain
   std::string reason;                // why the pod is pending
   std::vector<std::string> details;  // the reason for each card

@@ -170,6 +170,7 @@ std::string draw_pod(const PodPicture& pod, std::size_t number, int& y) {
                       text_at(33, y, "b c small", {letter_of(number)}) +
                       text_at(kPodX, y, "b", shortened(pod.ref.name, kPodLength)) +
                       text_at(kRequestX, y, "", shortened(pod.request, kRequestLength));
+  if (!pod.finished.empty()) return drawn + text_at(kNodeX, y, "dim", pod.finished);
   if (!pod.node.empty())
     return drawn + text_at(kNodeX, y, "", shortened(pod.node, kNodeLength)) +
            text_at(kCardsX, y, "", shortened(cards_of(pod), kCardsLength));

@@ -244,8 +244,10 @@ http::Response explain_view(const VerbContext& context, const kube::Pod& pod, co
   if (!pod.node_name.empty()) out["node"] = pod.node_name;
   auto read = read_pod_request(pod, context.settings);
   out["request"] = request_json(read ? read->request : GpuRequest());
-  if (!read || read->request.empty()) {
-    out["message"] = read ? "the pod requests no cards" : read.error().message;
+  if (pod.finished() || !read || read->request.empty()) {
+    out["message"] = pod.finished() ? "the pod has finished and holds no cards"
+                     : read         ? "the pod requests no cards"
+                                    : read.error().message;
     set_outcomes(out, {}, 0);
     out["nodes"] = Json::array();
     return json_response(out);

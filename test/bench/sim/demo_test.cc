@@ -11,6 +11,14 @@
 namespace mgpu::sim {
 namespace {
 
+std::string output_of(const DemoSettings& settings) {
+  testing::internal::CaptureStdout();
+  const auto ran = run_demo(settings);
+  const std::string printed = testing::internal::GetCapturedStdout();
+  EXPECT_TRUE(ran) << ran.error().message;
+  return printed;
+}
+
 // The standard output of the demo of deploy/examples.
 std::string output_of_demo(DemoOutput output) {
   DemoSettings settings{.manifests = *embedded_nodes(),
@@ -18,11 +26,7 @@ std::string output_of_demo(DemoOutput output) {
                         .resource_domain = std::string(kDefaultResourceDomain),
                         .output = output};
   settings.manifests.pods = embedded_pods()->pods;
-  testing::internal::CaptureStdout();
-  const auto ran = run_demo(settings);
-  const std::string printed = testing::internal::GetCapturedStdout();
-  EXPECT_TRUE(ran) << ran.error().message;
-  return printed;
+  return output_of(settings);
 }
 
 TEST(Demo, PrintsEveryPodAsJson) {
@@ -35,6 +39,61 @@ TEST(Demo, PrintsEveryPodAsJson) {
   EXPECT_EQ(pods[4]["reason"], "");
   EXPECT_EQ(pods[7]["node"], "");
   EXPECT_THAT(pods[7]["reason"], testing::StartsWith("0/3 nodes are available: "));
+}
+
+constexpr const char* kDumpedNode = R"(
+kind: Node
+metadata:
+  name: n1
+  annotations: {vke.volcengine.com/mgpu-cards: '{"version": 1, "cards": [{"index": 0,
+    "uuid": "GPU-0", "model": "A100", "memoryMiB": 80000, "health": "Healthy"}]}'}
+status:
+  capacity: {vke.volcengine.com/mgpu-core: "100", vke.volcengine.com/mgpu-memory: "80000"}
+)";
+
+// A pod of `kubectl get -o yaml` that requests 60 %; `spec` and `status` are in flow style.
+std::string dumped_pod(const std::string& name, const std::string& metadata,
+                       const std::string& spec, const std::string& status) {
+  return "---\nkind: Pod\nmetadata:\n  name: " + name + "\n  annotations: {" +
+         R"(vke.volcengine.com/assumed: "true", vke.volcengine.com/gpu-index-container-c: "0"})" +
+         metadata + "\nspec:\n  containers:\n  - {name: c, image: x, resources: {limits: {" +
+         R"(vke.volcengine.com/mgpu-core: "60", vke.volcengine.com/mgpu-memory: "20000"}}})" +
+         spec + "\nstatus: " + status + "\n";
+}
+
+TEST(Demo, PodsOfADumpThatHaveFinishedHoldNothing) {
+  const std::string bound = "\n  nodeName: n1";
+  const std::string deleted = "\n  deletionTimestamp: '2026-01-02T03:04:05Z'";
+  const std::string dump = kDumpedNode + dumped_pod("done", "", bound, "{phase: Succeeded}") +
+                           dumped_pod("failed", deleted, bound, "{phase: Failed}") +
+                           dumped_pod("never-bound", "", "", "{phase: Failed}") +
+                           dumped_pod("deleted", deleted, "", "{phase: Pending}") +
+                           dumped_pod("next", "", "", "{phase: Pending}");
+  DemoSettings settings{.manifests = *read_manifests(dump, "dump"),
+                        .policy = std::string(extender::kDefaultPolicy),
+                        .resource_domain = std::string(kDefaultResourceDomain),
+                        .output = DemoOutput::kScreen};
+  const std::string text = output_of(settings);
+  EXPECT_THAT(text, testing::ContainsRegex("core \\[e+\\.+\\] +60 %"));
+  EXPECT_THAT(text, testing::ContainsRegex("default/done .* Succeeded, holds nothing"));
+  EXPECT_THAT(text, testing::ContainsRegex("default/failed .* Failed, holds nothing"));
+  EXPECT_THAT(text, testing::ContainsRegex("default/never-bound .* Failed, holds nothing"));
+  EXPECT_THAT(text, testing::ContainsRegex("default/deleted .* pending\n *it is being deleted"));
+  EXPECT_THAT(text, testing::ContainsRegex("default/next .* -> n1"));
+}
+
+TEST(Demo, APodOfADumpThatIsBeingDeletedHoldsItsCardsUntilItHasFinished) {
+  const std::string dump = kDumpedNode +
+                           dumped_pod("ends", "\n  deletionTimestamp: '2026-01-02T03:04:05Z'",
+                                      "\n  nodeName: n1", "{phase: Running}") +
+                           dumped_pod("next", "", "", "{}");
+  DemoSettings settings{.manifests = *read_manifests(dump, "dump"),
+                        .policy = std::string(extender::kDefaultPolicy),
+                        .resource_domain = std::string(kDefaultResourceDomain),
+                        .output = DemoOutput::kJson};
+  const auto pods = nlohmann::json::parse(output_of(settings));
+  EXPECT_EQ(pods.at(0)["node"], "n1");
+  EXPECT_EQ(pods.at(1)["node"], "");
 }
 
 TEST(Demo, PrintsNodesAndPodsAsText) {

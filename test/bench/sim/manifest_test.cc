@@ -77,6 +77,15 @@ TEST(Manifest, MakesPodsOfWorkloads) {
       {"kind: StatefulSet\nmetadata: {name: s}\nspec: {template: {spec: {}}}", {"s-0"}},
       {"kind: Job\nmetadata: {name: j}\nspec: {parallelism: 3, template: {spec: {}}}",
        {"j-0", "j-1", "j-2"}},
+      {"kind: Job\nmetadata: {name: j}\nspec: {parallelism: 3, completions: 5, template: {}}\n"
+       "status: {succeeded: 4}",
+       {"j-0"}},
+      {"kind: Job\nmetadata: {name: j}\nspec: {template: {}}\n"
+       "status: {completionTime: '2026-01-02T03:04:05Z'}",
+       {}},
+      {"kind: Job\nmetadata: {name: j}\nspec: {template: {}}\n"
+       "status: {conditions: [{type: Failed, status: 'True'}]}",
+       {}},
       {"kind: ReplicaSet\nmetadata: {name: r}\nspec: {replicas: 0, template: {spec: {}}}", {}},
   };
   for (const auto& example : cases) {

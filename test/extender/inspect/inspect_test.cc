@@ -294,6 +294,14 @@ TEST_F(Inspect, ExplainsWhyAPodIsRefusedEverywhere) {
   EXPECT_EQ(explained["nodes"], Json::array());
 }
 
+TEST_F(Inspect, SaysThatAPodHasFinished) {
+  Json pod = Json::parse(test::pod_json("q", {{kCore, "100"}}));
+  pod["status"]["phase"] = "Succeeded";
+  const Json explained = read(explain(pod.dump()));
+  EXPECT_EQ(explained["message"], "the pod has finished and holds no cards");
+  EXPECT_EQ(explained["nodes"], Json::array());
+}
+
 TEST_F(Inspect, SaysThatAPodRequestsNoCards) {
   EXPECT_EQ(read(explain(test::pod_json("q")))["message"], "the pod requests no cards");
 }
