@@ -302,10 +302,14 @@ void Extender::release_lease() {
 
 void Extender::refuse_verb(const http::Respond& respond) {
   if (election_) election_->note_asked();
-  respond(http::error_response(
+  probe_.verb_refused();
+  auto refusal = http::error_response(
       503, follows() ? fmt::format("this replica does not hold the lease {}, and does not decide",
                                    lease_.name())
-                     : "the extender is not ready: see /readyz"));
+                     : "the extender is not ready: see /readyz");
+  // kube-proxy moves new connections to the leader, and none that exist.
+  refusal.last = true;
+  respond(std::move(refusal));
 }
 
 bool Extender::follows() const {

@@ -74,6 +74,9 @@ Probe::Probe(Metrics& metrics, Ledger& ledger)
       bind_conflicts_(counter("bind_conflicts_total", "Bindings that were answered 409.")),
       filters_delayed_(counter("filters_delayed_total",
                                "Calls of filter that waited because many binds were in flight.")),
+      verbs_refused_(counter("verbs_refused_total",
+                             "Calls of kube-scheduler that were refused, because this replica does "
+                             "not lead or is not ready.")),
       price_refreshes_(counter("price_refreshes_total", "Refreshes of the prices.")),
       price_refresh_seconds_(metrics.gauge("mgpu_extender_price_refresh_duration_seconds",
                                            "Duration of the last refresh of the prices.")) {
@@ -180,6 +183,10 @@ void Probe::answered(const char* verb, std::chrono::nanoseconds took) {
 
 void Probe::bad_request(const char* verb) {
   bad_requests(verb).Increment();
+}
+
+void Probe::verb_refused() {
+  verbs_refused_.Increment();
 }
 
 void Probe::filtered(std::size_t fitting, std::size_t refused) {

@@ -2,6 +2,7 @@
 //
 //   mgpu_extender_verb_duration_seconds{verb}      from the end of the request to the answer
 //   mgpu_extender_bad_requests_total{verb}         requests answered 400
+//   mgpu_extender_verbs_refused_total              requests answered 503
 //   mgpu_extender_filter_nodes_total{result}       "fits", "refused"
 //   mgpu_extender_binds_total{outcome}             "bound", "unfit", "bad_request", "conflict",
 //                                                  "unavailable"
@@ -50,6 +51,7 @@ class Probe {
   // `verb` is "filter", "prioritize", "prioritize-non-gpu", "preempt" or "bind".
   void answered(const char* verb, std::chrono::nanoseconds took);
   void bad_request(const char* verb);
+  void verb_refused();
   void filtered(std::size_t fitting, std::size_t refused);
   void bind_ended(BindOutcome outcome);
   void bind_conflict();
@@ -88,6 +90,7 @@ class Probe {
   Counter& nodes_refused_;
   Counter& bind_conflicts_;
   Counter& filters_delayed_;
+  Counter& verbs_refused_;
   Counter& price_refreshes_;
   Gauge& price_refresh_seconds_;
 };

@@ -5,7 +5,7 @@
 //     200  the reply of the protocol, with an error of its own where there is one
 //     400  {"error": sentence}: the message is malformed
 //     503  {"error": sentence}: the extender is not ready, or another replica decides;
-//          kube-scheduler tries the pod again
+//          kube-scheduler tries the pod again, on another connection
 //
 // prioritize-non-gpu is for a second entry in kube-scheduler's configuration, which is sent every
 // pod and may be ignored when it fails: non-GPU pods then never depend on the extender.

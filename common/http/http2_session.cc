@@ -154,6 +154,7 @@ void Http2Session::collect_response(Http2StreamId stream, Open& open) {
   if (!response) return;
   open.responded = true;
   frames_.respond(stream, *response);
+  if (response->last) drain();
   open.next_part = std::move(response->next_part);
 }
 

@@ -2,10 +2,11 @@
 // of its own, until one of them ends the connection.
 //
 // A request or a response takes at most transfer_timeout, and the connection is closed when it had
-// no request for idle_timeout. After connection_age_max, and when the server is draining, the
-// server sends GOAWAY, so that the client sends its next requests on another connection, and this
-// one ends with its last response. Pings of the client keep nothing open. Times are checked four
-// times in the shortest of them, so that each may be exceeded by a quarter of that.
+// no request for idle_timeout. After connection_age_max, with a response that is the last, and when
+// the server is draining, the server sends GOAWAY, so that the client sends its next requests on
+// another connection, and this one ends with its last response. Pings of the client keep nothing
+// open. Times are checked four times in the shortest of them, so that each may be exceeded by a
+// quarter of that.
 #pragma once
 
 #include <boost/asio/awaitable.hpp>

@@ -32,6 +32,9 @@ struct Response {
   // Besides Content-Length and Content-Type.
   std::vector<std::pair<std::string, std::string>> headers{};
   NextPart next_part{};  // set: the body is what it gives, and `body` is not sent
+  // The connection ends when this and other responses that are pending have been sent, so that the
+  // client sends its next request on another one, which may lead to another server.
+  bool last = false;
 };
 
 // Sends the response to one request, from any thread. Only the first call has an effect, and none

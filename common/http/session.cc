@@ -310,7 +310,8 @@ asio::awaitable<bool> Session::answer(Exchange& exchange) {
     const bool chunked = exchange.parser.get().version() != kHttp10;
     co_return co_await send_parts(std::move(*response), chunked, with_body);
   }
-  const bool keep_alive = exchange.parser.keep_alive() && !setup_.draining && !is_too_old();
+  const bool keep_alive =
+      exchange.parser.keep_alive() && !response->last && !setup_.draining && !is_too_old();
   co_return co_await send(std::move(*response), keep_alive, with_body);
 }
 

@@ -13,7 +13,7 @@
 // count for.
 //
 // Receiving and Sending take at most transfer_timeout each, and Idle at most idle_timeout. After
-// connection_age_max the next response ends the connection.
+// connection_age_max the next response ends the connection, as does one that is the last.
 #pragma once
 
 #include <atomic>

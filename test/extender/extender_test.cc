@@ -407,8 +407,11 @@ TEST_F(ExtenderTest, IsNotReadyWhileTheApiServerDoesNotAnswer) {
   EXPECT_FALSE(extender->ready());
   EXPECT_EQ(get("/healthz").status, 200);
   for (const char* verb : kVerbs) {
-    EXPECT_EQ(send(post_text(std::string("/mgpu/") + verb, "{}")).status, 503) << verb;
+    const auto refused = send(post_text(std::string("/mgpu/") + verb, "{}"));
+    EXPECT_EQ(refused.status, 503) << verb;
+    EXPECT_EQ(refused.headers.at("connection"), "close") << verb;
   }
+  EXPECT_THAT(get("/metrics").body, HasSubstr("mgpu_extender_verbs_refused_total 5"));
   api_server.set_faults({});
   EXPECT_TRUE(becomes_true([this] { return get("/readyz").status == 200; }));
   EXPECT_TRUE(becomes_true([this] {
@@ -567,6 +570,7 @@ TEST_F(ExtenderTest, ExportsItsMetrics) {
            "mgpu_extender_binds_total{outcome=\"unfit\"} 0",
            "mgpu_extender_bind_conflicts_total 0",
            "mgpu_extender_filters_delayed_total 0",
+           "mgpu_extender_verbs_refused_total 0",
            "mgpu_extender_pod_touches_total{result=\"failed\"} 0",
            "mgpu_extender_filter_nodes_total{result=\"fits\"} 2",
            "mgpu_extender_nodes 2",

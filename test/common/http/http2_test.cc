@@ -169,6 +169,21 @@ TEST_F(ServerHttp2, DrainingEndsIdleConnectionsAndBodiesInParts) {
   EXPECT_TRUE(served.server->wait_drained(test::kRawWait));
 }
 
+TEST_F(ServerHttp2, TheLastResponseEndsTheConnectionAfterThosePending) {
+  Held held;
+  Served served(held.handler(), options());
+  auto client = connect(served);
+  const auto pending = client.ask({.path = "/pending"});
+  const Respond respond = held.next("/pending");
+  const auto last = client.ask({.path = "/last"});
+  held.next("/last")({.status = 503, .body = "another replica", .last = true});
+  EXPECT_TRUE(client.receives_goaway());
+  EXPECT_EQ(client.answer(last).body, "another replica");
+  respond({.body = "late"});
+  EXPECT_EQ(client.answer(pending).body, "late");
+  EXPECT_TRUE(client.ends());
+}
+
 TEST_F(ServerHttp2, AResponseAfterTheClientHasGoneIsDropped) {
   Held held;
   Served served(held.handler(), options());

@@ -44,6 +44,14 @@ TEST(Server, AnswersPipelinedRequestsInOrder) {
   EXPECT_EQ(client.read_response().body, "third");
 }
 
+TEST(Server, TheLastResponseEndsTheConnection) {
+  Served served([](const Request&, const Respond& respond) { respond({.last = true}); });
+  auto client = served.connect();
+  client.send(get_text("/") + get_text("/"));
+  EXPECT_EQ(client.read_response().headers.at("connection"), "close");
+  EXPECT_TRUE(client.ends()) << "the second request has no response";
+}
+
 TEST(Server, ReadsARequestThatComesByteByByte) {
   Served served(echo);
   auto client = served.connect();
