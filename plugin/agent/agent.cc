@@ -26,7 +26,6 @@ IsolationSettings isolation_of(const AgentSettings& settings, ClientTerminator& 
   isolation.mode = settings.isolation;
   isolation.mps.control = settings.mps_control;
   isolation.mps.run_dir = settings.run_folder;
-  isolation.mps.read_only_pipe = settings.mps_read_only_pipe;
   isolation.mps.watch_only = settings.mps_service;
   isolation.mps.terminator = &terminator;
   isolation.mps_exclusive = settings.mps_exclusive;

@@ -76,7 +76,6 @@ struct AgentSettings {
   std::string mps_control;
   NvmlCallOptions nvml_calls;  // that set something
   std::string hook_path;
-  bool mps_read_only_pipe = true;
   bool mps_service = false;               // mgpu-mps runs the daemons
   bool mps_exclusive = false;             // see ExclusiveCards
   bool mps_parts_without_limits = false;  // see IsolationSettings

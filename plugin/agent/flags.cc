@@ -189,10 +189,6 @@ void add_isolation_flags(Options& options, Flags& flags) {
                    "program is copied to --state-dir.",
                    flags.hook_path);
   add_mps_control_flag(options, flags);
-  options.add_flag("mps-read-only-pipe",
-                   "Mount the MPS pipe directory read-only, so that no container can replace its "
-                   "sockets or fill the disk.",
-                   flags.mps_read_only_pipe);
   options.add_flag("mps-service",
                    "mgpu-mps runs the MPS daemons, and this program only watches them.",
                    flags.mps_service);
@@ -328,7 +324,6 @@ Result<AgentSettings> settings_of(const Flags& flags) {
   settings.mps_control = flags.mps_control;
   settings.hook_path = flags.hook_path;
   settings.nvml_calls = nvml_calls_of(flags);
-  settings.mps_read_only_pipe = flags.mps_read_only_pipe;
   settings.mps_service = flags.mps_service;
   settings.mps_exclusive = flags.mps_exclusive;
   settings.mps_parts_without_limits = flags.mps_parts_without_limits;

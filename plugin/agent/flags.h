@@ -38,7 +38,6 @@ struct Flags : ProgramFlags {
   std::string profiles;
   std::string mps_control = "nvidia-cuda-mps-control";
   std::string hook_path;
-  bool mps_read_only_pipe = true;
   bool mps_service = false;
   bool mps_exclusive = false;
   bool mps_parts_without_limits = false;

@@ -15,7 +15,7 @@ namespace {
 using Target = MpsDaemon::Target;
 using std::chrono::steady_clock;
 
-// Where a container finds the pipe directory of its card.
+// Where a container finds the socket of its card's daemon.
 constexpr char kPipeInContainer[] = "/run/mgpu/mps";
 
 // Volta (docs.nvidia.com/deploy/mps, "Volta MPS").
@@ -168,8 +168,8 @@ Edits mps_edits(const MpsOptions& options, const Record& record) {
   Edits edits;
   if (record.cards.size() != 1) return edits;
   const CardGrant& card = record.cards.front();
-  edits.mounts = {
-      {mps_folders(options.run_dir, card.uuid).pipe, kPipeInContainer, options.read_only_pipe}};
+  // Writable, root in a container could replace the socket for the others, or fill `run_dir`.
+  edits.mounts = {{mps_folders(options.run_dir, card.uuid).client, kPipeInContainer, true}};
   edits.environment = {
       {"CUDA_MPS_PIPE_DIRECTORY", kPipeInContainer},
       {"CUDA_MPS_PINNED_DEVICE_MEM_LIMIT", fmt::format("0={}M", card.share.memory.value())}};

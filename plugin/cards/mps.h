@@ -87,7 +87,7 @@ class Mps {
   std::thread clients_thread_;
 };
 
-// The edits of a container with one card: the pipe directory of its card's daemon, its percentage
+// The edits of a container with one card: the socket of its card's daemon, its percentage
 // (unless it is 100), and its memory as the pinned limit of device 0. Empty for a container with
 // several cards: whole cards need no limit, and a process can use one daemon only.
 Edits mps_edits(const MpsOptions& options, const Record& record);

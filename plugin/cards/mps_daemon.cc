@@ -60,7 +60,7 @@ Result<void> probe_mps(const MpsOptions& options, const MpsFolders& folders) {
   const auto response = mps_command(options.control, folders,
                                     "get_default_active_thread_percentage", options.times.command);
   if (!response) return response.error();
-  if (is_percentage(*response)) return {};
+  if (is_percentage(*response)) return link_control(folders);
   return error("expected a percentage, found " + in_quotes(*response));
 }
 

@@ -33,11 +33,7 @@ struct MpsTimes {
 
 struct MpsOptions {
   std::string control = "nvidia-cuda-mps-control";  // a path, or a name to be found in $PATH
-  std::string run_dir;  // <run_dir>/mps/<uuid>/{pipe,log,daemon} are used
-  // How containers mount the pipe directory. A program connects to sockets there and, as far as
-  // NVIDIA documents it, creates nothing. Where the mount is writable, root in a container can
-  // replace the sockets for the other clients of the card, or fill the file system of `run_dir`.
-  bool read_only_pipe = true;
+  std::string run_dir;  // <run_dir>/mps/<uuid>/{pipe,client,log,daemon} are used
   // One server for the programs of all users (Volta and newer, drivers from R555 on). Without it a
   // card serves one user at a time, and programs of others wait. An older driver is started without
   // the option, which is logged.
@@ -126,7 +122,8 @@ class MpsDaemon {
   std::chrono::milliseconds wait_{0};  // before the next start; 0: the daemon has run for long
 };
 
-// Whether the daemon of these folders responds. Errors: why not.
+// Whether the daemon of these folders responds, and containers can connect to it, see
+// link_control(). Errors: why not.
 Result<void> probe_mps(const MpsOptions& options, const MpsFolders& folders);
 
 }  // namespace mgpu::plugin

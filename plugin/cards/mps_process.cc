@@ -3,6 +3,7 @@
 #include <fcntl.h>
 #include <fmt/format.h>
 #include <sys/stat.h>
+#include <unistd.h>
 
 #include <cerrno>
 #include <cstring>
@@ -59,17 +60,17 @@ std::optional<std::uint64_t> start_time(pid_t pid) {
 
 MpsFolders mps_folders(const std::string& run_dir, const CardUuid& card) {
   const std::string base = run_dir + "/mps/" + card.str();
-  return {base + "/pipe", base + "/log", base + "/daemon"};
+  return {base + "/pipe", base + "/client", base + "/log", base + "/daemon"};
 }
 
-// Programs of any user can use a pipe directory that is mounted for them, but cannot list the
+// Programs of any user can use a folder that is mounted for them, but cannot list the
 // folders above it.
 Result<void> make_mps_folders(const MpsFolders& folders) {
   if (folders.pipe.size() > kMpsPipePathMax) {
     return error(fmt::format("the MPS pipe directory {} must have at most {} bytes",
                              in_quotes(folders.pipe), kMpsPipePathMax));
   }
-  for (const std::string& folder : {folders.pipe, folders.log}) {
+  for (const std::string& folder : {folders.pipe, folders.client, folders.log}) {
     std::error_code failed;
     fs::create_directories(folder, failed);
     if (failed) return failure("cannot create", folder, failed.value());
@@ -79,6 +80,24 @@ Result<void> make_mps_folders(const MpsFolders& folders) {
   ::chmod(card.parent_path().c_str(), 0711);
   ::chmod(card.c_str(), 0711);
   return {};
+}
+
+Result<void> link_control(const MpsFolders& folders) {
+  const std::string socket = folders.pipe + "/control";
+  const std::string link = folders.client + "/control";
+  struct stat wanted {};
+  struct stat found {};
+  if (::stat(socket.c_str(), &wanted) != 0) return failure("cannot find", socket, errno);
+  const bool is_linked = ::stat(link.c_str(), &found) == 0 && found.st_dev == wanted.st_dev &&
+                         found.st_ino == wanted.st_ino;
+  if (is_linked) return {};
+  // An earlier version has started the daemon, and made no folder.
+  if (auto made = make_mps_folders(folders); !made) return made;
+  const std::string fresh = fmt::format("{}.{}", folders.client, ::gettid());
+  ::unlink(fresh.c_str());
+  const bool linked =
+      ::link(socket.c_str(), fresh.c_str()) == 0 && ::rename(fresh.c_str(), link.c_str()) == 0;
+  return linked ? Result<void>() : failure("cannot make", link, errno);
 }
 
 Result<DaemonProcess> start_mps_daemon(const std::string& control,

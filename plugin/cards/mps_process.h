@@ -17,7 +17,8 @@ namespace mgpu::plugin {
 
 // The files of the daemon of one card, in <run_dir>/mps/<uuid>.
 struct MpsFolders {
-  std::string pipe;
+  std::string pipe;    // of the daemon, and of nobody else
+  std::string client;  // what containers get of it
   std::string log;
   std::string daemon_file;  // identifies the daemon's process
 };
@@ -31,6 +32,13 @@ struct DaemonProcess {
   std::uint64_t started = 0;  // in clock ticks since the node's start
   bool operator==(const DaemonProcess&) const = default;
 };
+
+// Makes the folder of containers, with a hard link of the socket `control` alone. The pipe
+// directory also has a FIFO that every user may write, which stops the daemon, and
+// `control_privileged`, by which root in a container can command it. A daemon that was started
+// again has a new socket, which running containers see by the new link. Any thread of any process;
+// changes nothing if it is so.
+Result<void> link_control(const MpsFolders& folders);
 
 // Starts the daemon in a session of its own, so that it outlives this process, and writes its
 // daemon file. Errors: the program does not exist, or the daemon's files cannot be written.

@@ -2,6 +2,7 @@ package cluster
 
 import (
 	"fmt"
+	"net"
 	"os"
 	"path/filepath"
 	"strings"
@@ -83,6 +84,49 @@ func TestNodeEndsClientsOfMPSBeforeTheirContainerIsKilled(t *testing.T) {
 		t.Errorf("the daemon got the command %s, want that one client is ended", got)
 	}
 	world.checkSame(t, []*corev1.Pod{stays})
+}
+
+// NVIDIA's daemon has a FIFO beside its sockets that every user may write, which stops it, and a socket for the
+// commands of root. A read-only mount prevents neither.
+func TestNodeContainersReachOnlyTheSocketForClientsOfMPS(t *testing.T) {
+	world, folder := newMPSWorld(t)
+	world.createBound(t, world.pod("app").share(30, 1024), "0")
+	pod := world.waitRunning(t, "app")
+	for _, name := range []string{"control_privileged", "log"} {
+		if _, err := os.Lstat(filepath.Join(folder, "pipe", name)); err != nil {
+			t.Fatal(err)
+		}
+	}
+	if options := world.node.viewOf(t, pod, "c0").mounts["/run/mgpu/mps"]; !strings.HasPrefix(options, "ro,") {
+		t.Errorf("the folder of MPS is mounted with %q, want that it is read-only", options)
+	}
+	inside := fmt.Sprintf("/proc/%d/root/run/mgpu/mps", world.node.pidOf(t, pod, "c0"))
+	checkSees := func() {
+		t.Helper()
+		entries, err := os.ReadDir(inside)
+		if err != nil || len(entries) != 1 || entries[0].Name() != "control" {
+			t.Errorf("the container sees %v (%v), want the socket \"control\" alone", entries, err)
+		}
+	}
+	checkSees()
+
+	text, err := os.ReadFile(filepath.Join(folder, "daemon"))
+	var daemon int
+	if _, scanned := fmt.Sscan(string(text), &daemon); err != nil || scanned != nil || daemon <= 1 {
+		t.Fatalf("the file of the daemon has %q: %v", text, err)
+	}
+	if err := syscall.Kill(daemon, syscall.SIGKILL); err != nil {
+		t.Fatal(err)
+	}
+	waitFor(t, sampledLimit, "the container that runs to see the next daemon", func() (bool, string) {
+		connection, err := net.Dial("unix", filepath.Join(inside, "control"))
+		if err != nil {
+			return false, err.Error()
+		}
+		return connection.Close() == nil, ""
+	})
+	checkSees()
+	world.checkSame(t, []*corev1.Pod{pod})
 }
 
 // The extender reads what MPS cannot limit from the annotation of the node.

@@ -27,7 +27,7 @@
 // processes with such a file share the device's memory. If there is no folder, or if it cannot be
 // written, a process has the whole device.
 //
-// A process is a client of MPS if the folder CUDA_MPS_PIPE_DIRECTORY has a socket "server" that
+// A process is a client of MPS if the folder CUDA_MPS_PIPE_DIRECTORY has a socket "control" that
 // accepts connections, see fake_mps_control.cc. It sends "client <pid>", reads "ok", "full" or
 // "fault", and keeps the connection open. Without a connection it runs without MPS and its limits,
 // as CUDA does. Only the entry of device 0 in CUDA_MPS_PINNED_DEVICE_MEM_LIMIT is read.
@@ -222,7 +222,7 @@ thread_local Context current_context = nullptr;
 
 int connect_to_server() {
   const std::string pipe = variable("CUDA_MPS_PIPE_DIRECTORY");
-  const std::string path = pipe + "/server";
+  const std::string path = pipe + "/control";
   sockaddr_un address{};
   if (pipe.empty() || path.size() >= sizeof address.sun_path) return -1;
   address.sun_family = AF_UNIX;

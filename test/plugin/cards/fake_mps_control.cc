@@ -21,11 +21,12 @@
 // Starts, "quit" and "terminate_client" are written to the file "calls" next to it, a line each. A
 // daemon that ends because another one is running writes none.
 //
-// The pipe directory has the socket "control" for commands, the socket "server" for clients
-// (fake_cuda.cc), and "control_lock", which only one daemon can lock. A client sends "client <pid>"
-// and receives "ok", "full" or "fault". After "ok" it is connected until one side closes the
-// connection. NVIDIA's program has more files there, and its server is a separate process, which
-// outlives a daemon that was killed.
+// The pipe directory has the socket "control" for clients (fake_cuda.cc) and their questions,
+// "control_privileged" for commands of root, "control_lock", which only one daemon can lock, and
+// the FIFO "log", which stays empty. A client sends "client <pid>" and receives "ok", "full" or
+// "fault". After "ok" it is connected until one side closes the connection. A connection to a
+// control socket that sends nothing blocks the daemon. NVIDIA's program has one more file there,
+// and its server is a separate process, which outlives a daemon that was killed.
 #include <fcntl.h>
 #include <poll.h>
 #include <signal.h>
@@ -55,6 +56,7 @@ namespace {
 constexpr char kClientsMax[] = "48";
 constexpr std::size_t kHelloBytesMax = 64;
 constexpr int kListeners = 2;
+constexpr const char* kForRoot[] = {"quit", "set_", "start_server", "terminate_client"};
 
 std::string variable(const char* name) {
   const char* const value = std::getenv(name);
@@ -113,14 +115,14 @@ void write_all(int to, const std::string& text) {
   }
 }
 
-// A socket for connections of every user; negative if it cannot be created.
-int listen_at(const std::string& name) {
+// A socket, or a negative number if it cannot be created.
+int listen_at(const std::string& name, mode_t mode) {
   const int listener = ::socket(AF_UNIX, SOCK_STREAM, 0);
   const sockaddr_un at = address(name);
   // The socket of a daemon that was killed cannot be bound again.
   ::unlink(at.sun_path);
   if (::bind(listener, reinterpret_cast<const sockaddr*>(&at), sizeof at) != 0) return -1;
-  ::chmod(at.sun_path, 0666);
+  ::chmod(at.sun_path, mode);
   return ::listen(listener, 64) == 0 ? listener : -1;
 }
 
@@ -132,7 +134,7 @@ struct Client {
   std::string pid;    // set after the response "ok"
 };
 
-// The connections of the socket "server".
+// The connections of clients.
 class Server {
  public:
   // Whether NVIDIA's daemon would have started its server by now.
@@ -258,9 +260,16 @@ std::string response_to(const std::string& command, Daemon& daemon) {
 }
 
 // Returns whether the daemon goes on.
-bool handle_command(int connection, Daemon& daemon) {
+bool handle_command(int connection, Daemon& daemon, bool privileged) {
   std::string command = read_all(connection);
   while (command.ends_with('\n')) command.pop_back();
+  const bool is_for_root = std::any_of(std::begin(kForRoot), std::end(kForRoot),
+                                       [&](const char* word) { return command.starts_with(word); });
+  if (is_for_root && !privileged) {
+    write_all(connection, "Not enough privilege to execute " + command + " command\n");
+    ::close(connection);
+    return true;
+  }
   if (command == "quit") note("quit");
   if (command == "quit" && !behaves("no-quit")) return false;
   // The connection stays open without a response.
@@ -273,10 +282,19 @@ bool handle_command(int connection, Daemon& daemon) {
   return true;
 }
 
-void run(int commands, int clients) {
+// Returns whether the daemon goes on.
+bool handle_connection(int connection, Daemon& daemon, bool privileged) {
+  char first = 0;
+  const bool is_client = ::recv(connection, &first, 1, MSG_PEEK) == 1 && first == 'c';
+  if (!is_client) return handle_command(connection, daemon, privileged);
+  daemon.server.add(connection);
+  return true;
+}
+
+void run(int control, int privileged) {
   Daemon daemon;
   while (true) {
-    std::vector<pollfd> ready = {{commands, POLLIN, 0}, {clients, POLLIN, 0}};
+    std::vector<pollfd> ready = {{control, POLLIN, 0}, {privileged, POLLIN, 0}};
     for (const int connection : daemon.server.connections()) {
       ready.push_back({connection, POLLIN, 0});
     }
@@ -285,9 +303,11 @@ void run(int commands, int clients) {
     for (std::size_t i = kListeners; i < ready.size(); ++i) {
       if (ready[i].revents != 0) daemon.server.read_from(ready[i].fd);
     }
-    if (ready[1].revents != 0) daemon.server.add(::accept(clients, nullptr, nullptr));
-    if (ready[0].revents == 0) continue;
-    if (!handle_command(::accept(commands, nullptr, nullptr), daemon)) return;
+    for (int i = 0; i < kListeners; ++i) {
+      if (ready[i].revents == 0) continue;
+      const int connection = ::accept(ready[i].fd, nullptr, nullptr);
+      if (!handle_connection(connection, daemon, ready[i].fd == privileged)) return;
+    }
   }
 }
 
@@ -310,18 +330,29 @@ int serve() {
   while (behaves("slow")) std::this_thread::sleep_for(std::chrono::milliseconds(5));
   // Clients and commands may close their connection at any time.
   ::signal(SIGPIPE, SIG_IGN);
-  // "server" exists before "control" accepts connections.
-  const int clients = listen_at("server");
-  const int commands = listen_at("control");
-  if (clients < 0 || commands < 0) return 2;
-  run(commands, clients);
+  ::mkfifo(in_pipe("log").c_str(), 0777);
+  ::chmod(in_pipe("log").c_str(), 0777);
+  // It exists before "control" accepts connections.
+  const int privileged = listen_at("control_privileged", 0755);
+  const int control = listen_at("control", 0666);
+  if (privileged < 0 || control < 0) return 2;
+  run(control, privileged);
   return 0;
 }
 
-int run_client() {
+// A connection; negative if there is none.
+int connect_to(const std::string& name) {
   const int daemon = ::socket(AF_UNIX, SOCK_STREAM, 0);
-  const sockaddr_un at = address("control");
-  if (::connect(daemon, reinterpret_cast<const sockaddr*>(&at), sizeof at) != 0) {
+  const sockaddr_un at = address(name);
+  if (::connect(daemon, reinterpret_cast<const sockaddr*>(&at), sizeof at) == 0) return daemon;
+  ::close(daemon);
+  return -1;
+}
+
+int run_client() {
+  int daemon = connect_to("control_privileged");
+  if (daemon < 0) daemon = connect_to("control");
+  if (daemon < 0) {
     std::cout << "Cannot find MPS control daemon process\n";
     return 1;
   }

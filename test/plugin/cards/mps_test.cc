@@ -3,11 +3,14 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 #include <signal.h>
+#include <sys/stat.h>
 #include <sys/wait.h>
 #include <unistd.h>
 
 #include <atomic>
 #include <fstream>
+#include <set>
+#include <string>
 #include <thread>
 
 #include "plugin/cards/mps_daemon.h"
@@ -25,6 +28,7 @@ using testing::ElementsAre;
 using testing::EndsWith;
 using testing::HasSubstr;
 using testing::IsEmpty;
+using testing::IsSupersetOf;
 using testing::Not;
 using testing::Pair;
 using testing::SizeIs;
@@ -173,6 +177,76 @@ TEST_F(MpsTest, RestartsADaemonThatEnds) {
   until([&] { return mps.states().at(0).restarts == 1; });
   until_ready(mps);
   EXPECT_NE(daemon_of(), first);
+  mps.stop();
+}
+
+// What containers get has no FIFO, which would stop the daemon, and no socket for commands of root.
+TEST_F(MpsTest, GivesContainersTheSocketForClientsAlone) {
+  const auto names_in = [](const std::string& folder) {
+    std::set<std::string> names;
+    for (const auto& entry : std::filesystem::directory_iterator(folder))
+      names.insert(entry.path().filename().string());
+    return names;
+  };
+  const auto socket_of = [](const std::string& folder) {
+    struct stat socket {};
+    EXPECT_EQ(::stat((folder + "/control").c_str(), &socket), 0) << folder;
+    return socket.st_ino;
+  };
+  Mps mps(options_);
+  mps.set_cards({kCard});
+  until_ready(mps);
+  EXPECT_THAT(names_in(folders().pipe), IsSupersetOf({"control_privileged", "log"}));
+  EXPECT_THAT(names_in(folders().client), ElementsAre("control"));
+  EXPECT_EQ(socket_of(folders().client), socket_of(folders().pipe));
+  MpsFolders of_container = folders();
+  of_container.pipe = of_container.client;
+  const auto sent = [&](const std::string& text) {
+    const auto response = mps_command(options_.control, of_container, text, seconds(20));
+    return response ? *response : response.error().message;
+  };
+  EXPECT_EQ(sent("get_default_active_thread_percentage"), "100.0\n");
+  EXPECT_THAT(sent("quit"), HasSubstr("Not enough privilege"));
+
+  // Containers that run have mounted the folder, which stays.
+  struct stat before {};
+  ASSERT_EQ(::stat(folders().client.c_str(), &before), 0);
+  kill_mps_daemon(*daemon_of());
+  until([&] { return mps.states().at(0).restarts == 1; });
+  until_ready(mps);
+  EXPECT_EQ(sent("get_default_active_thread_percentage"), "100.0\n");
+  EXPECT_THAT(names_in(folders().client), ElementsAre("control"));
+  EXPECT_EQ(socket_of(folders().client), socket_of(folders().pipe));
+  struct stat after {};
+  ASSERT_EQ(::stat(folders().client.c_str(), &after), 0);
+  EXPECT_EQ(after.st_ino, before.st_ino);
+  mps.stop();
+}
+
+// An earlier version has started the daemon, or somebody has removed the folder.
+TEST_F(MpsTest, MakesTheFolderOfContainersForADaemonThatItFinds) {
+  {
+    Mps mps(options_);
+    mps.set_cards({kCard});
+    until_ready(mps);
+  }
+  std::filesystem::remove_all(folders().client);
+  options_.watch_only = true;
+  Mps watcher(options_);
+  watcher.set_cards({kCard});
+  until_ready(watcher);
+  EXPECT_TRUE(std::filesystem::is_socket(folders().client + "/control"));
+}
+
+TEST_F(MpsTest, IsNotReadyWithoutTheFolderOfContainers) {
+  behave("");
+  std::filesystem::remove_all(folders().client);
+  std::ofstream(folders().client) << "no folder";
+  Mps mps(options_);
+  mps.set_cards({kCard});
+  until_problem(mps, "cannot create \"" + folders().client + "\"");
+  std::filesystem::remove(folders().client);
+  until_ready(mps);
   mps.stop();
 }
 
@@ -646,7 +720,8 @@ TEST(MpsEdits, LimitAContainerWithAShareOfACard) {
   options.run_dir = "/run/mgpu";
   const auto edits =
       mps_edits(options, record_of({{CardIndex(3), CardUuid("GPU-a"), {Percent(30), MiB(1024)}}}));
-  EXPECT_THAT(edits.mounts, ElementsAre(Mount{"/run/mgpu/mps/GPU-a/pipe", "/run/mgpu/mps", true}));
+  EXPECT_THAT(edits.mounts,
+              ElementsAre(Mount{"/run/mgpu/mps/GPU-a/client", "/run/mgpu/mps", true}));
   EXPECT_THAT(edits.environment, ElementsAre(Pair("CUDA_MPS_ACTIVE_THREAD_PERCENTAGE", "30"),
                                              Pair("CUDA_MPS_PINNED_DEVICE_MEM_LIMIT", "0=1024M"),
                                              Pair("CUDA_MPS_PIPE_DIRECTORY", "/run/mgpu/mps")));

@@ -94,7 +94,7 @@ TEST_F(ContainerEditsTest, AShareHasThePipeDirectoryOfItsDaemonBeforeTheDaemonRu
   const auto edits = edits_of(share(), inventory_, &mps, nullptr);
   ASSERT_TRUE(edits) << edits.error().message;
   EXPECT_THAT(edits->mounts,
-              ElementsAre(Mount{folder_.path("mps/GPU-1/pipe"), "/run/mgpu/mps", true, true}));
+              ElementsAre(Mount{folder_.path("mps/GPU-1/client"), "/run/mgpu/mps", true, true}));
   EXPECT_EQ(edits->environment.at("CUDA_MPS_ACTIVE_THREAD_PERCENTAGE"), "30");
 }
 
