@@ -34,8 +34,8 @@ class DoctorVerb final : public Verb {
 
   void add_flags(Options& options) override {
     options.add_text("n,namespace",
-                     "Namespace of mgpu; pods in other namespaces are not mgpu's; $MGPU_NAMESPACE "
-                     "sets the default.",
+                     "Namespace of mgpu; pods in other namespaces are not mgpu's. If empty, it is "
+                     "found; $MGPU_NAMESPACE sets the default.",
                      name_space_);
     options.add_text("l,selector", "Label selector of the nodes that are checked. If empty, all.",
                      node_selector_);
@@ -54,7 +54,10 @@ class DoctorVerb final : public Verb {
     options.add_text("resource-domain", "Domain of the resources and annotations.", domain_);
     add_output_flag(options, output_, {"table", "json"});
     add_cluster_flags(options, access_.cluster);
-    options.check([this] { return check_name("--namespace", name_space_); });
+    options.check([this]() -> Result<void> {
+      if (name_space_.empty()) return {};
+      return check_name("--namespace", name_space_);
+    });
     options.check([this] { return check_name("--lease-name", lease_name_); });
     options.check([this] { return check_name("--service", service_); });
     options.check([this] { return check_url(access_.url); });
@@ -87,13 +90,14 @@ class DoctorVerb final : public Verb {
     facts.node_selector = node_selector_;
     Api api(cluster.transport(), access_.cluster.request_timeout);
     collect_facts(api, wall_clock, facts);
+    if (facts.is_elsewhere()) return facts;
     access_.port = static_cast<std::uint16_t>(port_);
     collect_replicas(cluster, access_, facts);
     return facts;
   }
 
   ReplicaAccess access_;
-  std::string name_space_ = default_mgpu_namespace();
+  std::string name_space_ = mgpu_namespace_of_environment();
   std::string node_selector_;
   std::string lease_name_ = "mgpu-extender";
   std::string service_ = "mgpu-extender";

@@ -84,9 +84,14 @@ Result<void> check_name(const std::string& flag, const std::string& name) {
                            in_quotes(name)));
 }
 
-std::string default_mgpu_namespace() {
+std::string mgpu_namespace_of_environment() {
   const char* const variable = std::getenv("MGPU_NAMESPACE");
-  return variable == nullptr || *variable == 0 ? "kube-system" : variable;
+  return variable == nullptr ? "" : variable;
+}
+
+std::string default_mgpu_namespace() {
+  const std::string name_space = mgpu_namespace_of_environment();
+  return name_space.empty() ? "kube-system" : name_space;
 }
 
 void add_mgpu_namespace_flag(Options& options, std::string& name_space) {

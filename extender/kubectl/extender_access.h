@@ -24,6 +24,8 @@ struct ExtenderFlags {
 // --url, --url-certificate-authority, --mgpu-namespace, --lease-name and --metrics-port.
 void add_extender_flags(Options& options, ExtenderFlags& flags);
 
+// $MGPU_NAMESPACE; may be empty.
+std::string mgpu_namespace_of_environment();
 // $MGPU_NAMESPACE, or else kube-system.
 std::string default_mgpu_namespace();
 // --mgpu-namespace alone.

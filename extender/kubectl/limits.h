@@ -22,6 +22,8 @@ inline constexpr std::size_t kPagesMax = 2'000;
 inline constexpr std::size_t kUnreadableMax = 20;
 // Nodes whose kubelet is queried for its configuration. Nodes of a group have the same one.
 inline constexpr std::size_t kConfiguredNodesMax = 200;
+// Namespaces with pods or a Lease of mgpu, of which the rights are asked. Tenants can make more.
+inline constexpr std::size_t kNamespacesAskedMax = 200;
 // Extenders that are queried, by one `kubectl port-forward` each.
 inline constexpr std::size_t kReplicasMax = 8;
 

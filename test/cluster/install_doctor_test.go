@@ -4,7 +4,9 @@ import (
 	"context"
 	"fmt"
 	"net/http"
+	"strings"
 	"testing"
+	"time"
 
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 )
@@ -49,4 +51,36 @@ func TestInstallDoctorReachesTheExtenderByPortForward(t *testing.T) {
 	if report.code != 1 {
 		t.Errorf("exit code %d, want 1", report.code)
 	}
+}
+
+// The objects of deploy/rbac have the names of the chart's, and take the rights of its service accounts.
+func TestInstallDoctorAdvisesWhatRepairsTheRelease(t *testing.T) {
+	release := installed(t)
+	_ = plane.admin.CoordinationV1().Leases("kube-system").Delete(release.ctx, "mgpu-extender", metav1.DeleteOptions{})
+	release.waitGood(t)
+	other := runDoctor(t, adminToken, "--namespace", "kube-system")
+	other.expect(t, "installation", "error", "is not installed in namespace kube-system")
+	for _, finding := range other.Findings {
+		if strings.Contains(finding.Remedy, "apply") {
+			t.Errorf("it advises %q", finding.Remedy)
+		}
+	}
+	err := plane.admin.RbacV1().ClusterRoleBindings().Delete(release.ctx, "mgpu-extender", metav1.DeleteOptions{})
+	if err != nil {
+		t.Fatal(err)
+	}
+	var remedy string
+	waitFor(t, time.Minute, "the finding about rights", func() (bool, string) {
+		report := runDoctor(t, adminToken)
+		if found := report.find("rights", "error"); found != nil {
+			remedy = found.Remedy
+		}
+		return remedy != "", fmt.Sprintf("%+v", report.Findings)
+	})
+	command, _, _ := strings.Cut(remedy, ", with ")
+	if output, err := release.runBlock(t, command); err != nil {
+		t.Fatalf("%v: %s", err, output)
+	}
+	release.waitGood(t)
+	release.runShare(t, "after")
 }

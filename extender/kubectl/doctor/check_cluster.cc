@@ -30,16 +30,12 @@ constexpr std::array<ExpectedPolicy, 6> kPolicies{{
 constexpr ExpectedPolicy kEndpointsPolicy{"mgpu-extender-endpoints", "extender-endpoints.yaml",
                                           Level::kWarning};
 
-std::string apply(const char* file) {
-  return fmt::format("kubectl apply -f deploy/rbac/{}, or helm upgrade with the chart", file);
-}
-
 void check_policy(const Facts& facts, const ExpectedPolicy& expected, Findings& findings) {
   if (!facts.policies.value().contains(expected.name)) {
     add_grouped(findings, {expected.level,
                            "a ValidatingAdmissionPolicy of mgpu is missing, so that the API server "
                            "does not enforce it",
-                           apply(expected.file),
+                           make_again(facts, expected.file),
                            {expected.name}});
     return;
   }
@@ -54,7 +50,7 @@ void check_policy(const Facts& facts, const ExpectedPolicy& expected, Findings& 
                "a ValidatingAdmissionPolicy of mgpu has no ValidatingAdmissionPolicyBinding "
                "with validationActions: [Deny], so that the API server does not "
                "enforce it",
-               apply(expected.file),
+               make_again(facts, expected.file),
                {expected.name}});
 }
 
@@ -100,6 +96,7 @@ Findings check_objects(const Facts& facts) {
 
 Findings check_rights(const Facts& facts) {
   Findings findings;
+  if (facts.is_nowhere()) return findings;
   if (!facts.rights.known()) {
     // It takes an administrator to ask about others. The extender's own log has its missing rights.
     const Level level =
@@ -114,7 +111,7 @@ Findings check_rights(const Facts& facts) {
     if (right.allowed) continue;
     add_grouped(findings, {Level::kError,
                            fmt::format("the service account {} lacks rights", right.account),
-                           apply(right.file.c_str()),
+                           make_again(facts, right.file),
                            {right.description}});
   }
   return or_ok(std::move(findings), "the service accounts of mgpu have their rights");
@@ -122,6 +119,7 @@ Findings check_rights(const Facts& facts) {
 
 Findings check_policies(const Facts& facts) {
   Findings findings;
+  if (facts.is_nowhere()) return findings;
   const bool too_old = facts.server.known() && facts.server.value() < Version{1, 30, 0};
   if (too_old || facts.policies.absent()) {
     return {{Level::kWarning,

@@ -113,8 +113,8 @@ Findings check_extender(const Facts& facts) {
     if (pods.empty() && facts.replicas.empty()) {
       findings.push_back(
           {Level::kError, fmt::format("namespace {} has no pod of mgpu-extender", facts.name_space),
-           "install it (helm install mgpu deploy/chart), name its namespace with -n, or where it "
-           "does not run in pods, its inspection listener with --url"});
+           "install it as deploy/INSTALL.md says, name its namespace with -n, or where it does not "
+           "run in pods, its inspection listener with --url"});
     }
   }
   for (const ReplicaFacts& replica : facts.replicas) {

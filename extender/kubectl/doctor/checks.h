@@ -24,6 +24,7 @@ std::vector<CheckReport> run_checks(const Facts& facts);
 Findings check_api_server(const Facts& facts);
 Findings check_clock(const Facts& facts);
 Findings check_objects(const Facts& facts);
+Findings check_installation(const Facts& facts);
 Findings check_rights(const Facts& facts);
 Findings check_policies(const Facts& facts);
 Findings check_extender(const Facts& facts);
@@ -46,6 +47,9 @@ bool known_or_add(const Fact<T>& fact, Findings& findings) {
   if (!fact.known()) add_grouped(findings, missing_fact(fact.missing(), fact.problem()));
   return fact.known();
 }
+
+// How the objects of a file of deploy/rbac are made again.
+std::string make_again(const Facts& facts, const std::string& file);
 
 // "1 pod", "2 pods"
 std::string count_text(std::size_t count, const std::string& noun);

@@ -8,6 +8,7 @@
 #include "common/contract/gpu_request.h"
 #include "common/kube/object_json.h"
 #include "extender/kubectl/doctor/checks.h"
+#include "extender/kubectl/doctor/find_installation.h"
 #include "extender/kubectl/doctor/read_facts.h"
 #include "extender/kubectl/limits.h"
 
@@ -15,9 +16,6 @@ namespace mgpu::kubectl {
 namespace {
 
 constexpr const char* kAdmission = "/apis/admissionregistration.k8s.io/v1/";
-// The chart has one name for all, and distinguishes the programs by their component.
-constexpr const char* kProgramLabels =
-    "app.kubernetes.io/name in (mgpu,mgpu-extender,mgpu-device-plugin)";
 
 std::string namespaced(const char* group, const std::string& name_space, const std::string& rest) {
   return fmt::format("{}/namespaces/{}/{}", group, name_space, rest);
@@ -68,11 +66,9 @@ void collect_programs(Api& api, Facts& facts) {
   std::vector<ProgramPod> extenders;
   std::vector<ProgramPod> plugins;
   for (const ProgramPod& pod : pods.value()) {
-    if (pod.phase == "Succeeded" || pod.phase == "Failed") continue;
-    if (pod.name == "mgpu-extender" || pod.component == "extender") extenders.push_back(pod);
-    if (pod.name == "mgpu-device-plugin" || pod.component == "device-plugin") {
-      plugins.push_back(pod);
-    }
+    if (pod.has_ended()) continue;
+    if (pod.is_extender()) extenders.push_back(pod);
+    if (pod.is_plugin()) plugins.push_back(pod);
   }
   facts.extender_pods = std::move(extenders);
   facts.plugin_pods = std::move(plugins);
@@ -187,6 +183,7 @@ Fact<std::vector<KubeletGates>> collect_gates(Api& api, const Facts& facts) {
 
 void collect_facts(Api& api, const std::function<Time()>& clock, Facts& facts) {
   collect_server(api, clock, facts);
+  find_installation(api, facts);
   collect_programs(api, facts);
   collect_leader(api, facts);
   collect_policies(api, facts);

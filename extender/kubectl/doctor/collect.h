@@ -9,6 +9,14 @@
 
 namespace mgpu::kubectl {
 
+inline constexpr const char* kExtenderAccount = "mgpu-extender";
+// Labels of the pods of mgpu; the chart has one name for all.
+inline constexpr const char* kProgramLabels =
+    "app.kubernetes.io/name in (mgpu,mgpu-extender,mgpu-device-plugin)";
+
+// The user that a service account is for the API server.
+kube::UserInfo service_account_user(const std::string& name_space, const std::string& account);
+
 // Sets everything but `replicas`, which need a way to the extender. The names in `facts` determine
 // where to look. `clock` is the time of this machine.
 void collect_facts(Api& api, const std::function<Time()>& clock, Facts& facts);

@@ -28,7 +28,8 @@ ReplicaFacts collect_at(Cluster& cluster, const ServiceAddress& address, const s
   return collect_replica(**client, name);
 }
 
-ReplicaFacts collect_pod(Cluster& cluster, const ReplicaAccess& access, const ProgramPod& pod) {
+ReplicaFacts collect_pod(Cluster& cluster, const ReplicaAccess& access, const ProgramPod& pod,
+                         bool may_trust) {
   const std::string name = to_string(pod.ref);
   const auto forward = PortForward::start({.pod = pod.ref,
                                            .port = access.port,
@@ -40,7 +41,7 @@ ReplicaFacts collect_pod(Cluster& cluster, const ReplicaAccess& access, const Pr
   const auto collect = [&](const char* scheme) {
     const std::string url = fmt::format("{}://127.0.0.1:{}", scheme, (*forward)->port());
     // A kubelet can create pods of its own node with any labels, but without a service account.
-    const bool takes_token = !pod.service_account.empty();
+    const bool takes_token = may_trust && !pod.service_account.empty();
     return collect_at(cluster, {url, "", true, takes_token}, name, access.cluster.request_timeout);
   };
   const ReplicaFacts plain = collect("http");
@@ -78,7 +79,8 @@ void collect_replicas(Cluster& cluster, const ReplicaAccess& access, Facts& fact
   if (!facts.extender_pods.known()) return;
   for (const ProgramPod& pod : facts.extender_pods.value()) {
     if (facts.replicas.size() == kReplicasMax) return;
-    if (pod.phase == "Running") facts.replicas.push_back(collect_pod(cluster, access, pod));
+    if (pod.phase != "Running") continue;
+    facts.replicas.push_back(collect_pod(cluster, access, pod, facts.takes_tokens));
   }
 }
 

@@ -66,19 +66,13 @@ class Questions {
   explicit Questions(const std::string& name_space) : name_space_(name_space) {}
 
   void add(const std::string& account, const char* file, const kube::ResourceAccess& access) {
-    const kube::UserInfo user{
-        .name = fmt::format("system:serviceaccount:{}:{}", name_space_, account),
-        .uid = "",
-        .groups = {"system:serviceaccounts", "system:serviceaccounts:" + name_space_,
-                   "system:authenticated"},
-        .extra = {}};
     const std::string slash = access.subresource.empty() ? "" : "/";
     const std::string name = access.name.empty() ? "" : " " + access.name;
     asked_.push_back({{.account = name_space_ + "/" + account,
                        .description = fmt::format("{} {}{}{}{}", access.verb, access.resource,
                                                   slash, access.subresource, name),
                        .file = file},
-                      kube::review_access(user, access)});
+                      kube::review_access(service_account_user(name_space_, account), access)});
   }
 
   void add(const std::string& account, const char* file, const NeededRight& needed) {
@@ -120,9 +114,17 @@ std::string account_of(const Fact<std::vector<ProgramPod>>& pods, const char* ot
 
 }  // namespace
 
+kube::UserInfo service_account_user(const std::string& name_space, const std::string& account) {
+  return {.name = fmt::format("system:serviceaccount:{}:{}", name_space, account),
+          .uid = "",
+          .groups = {"system:serviceaccounts", "system:serviceaccounts:" + name_space,
+                     "system:authenticated"},
+          .extra = {}};
+}
+
 Fact<std::vector<Right>> collect_rights(Api& api, const Facts& facts) {
   Questions questions(facts.name_space);
-  const std::string extender = account_of(facts.extender_pods, "mgpu-extender");
+  const std::string extender = account_of(facts.extender_pods, kExtenderAccount);
   for (const NeededRight& right : kExtenderRights) questions.add(extender, kExtenderFile, right);
   questions.add(extender, kExtenderFile, {"get", "list", "watch", "update"}, "coordination.k8s.io",
                 "leases", facts.name_space + "/" + facts.lease_name);

@@ -12,4 +12,10 @@ std::string Facts::extender_flag(const std::string& flag) const {
   return {};
 }
 
+bool Facts::is_nowhere() const {
+  const bool has_no_pods = extender_pods.known() && extender_pods->empty() && plugin_pods.known() &&
+                           plugin_pods->empty();
+  return !found_here && elsewhere.empty() && replicas.empty() && has_no_pods && lease.absent();
+}
+
 }  // namespace mgpu::kubectl

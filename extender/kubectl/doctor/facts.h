@@ -34,6 +34,18 @@ struct ProgramPod {
   std::vector<std::string> arguments;  // of the first container
   bool ready = false;
   bool being_deleted = false;
+
+  // The chart has one name for all, and distinguishes the programs by their component.
+  bool is_extender() const { return name == "mgpu-extender" || component == "extender"; }
+  bool is_plugin() const { return name == "mgpu-device-plugin" || component == "device-plugin"; }
+  bool has_ended() const { return phase == "Succeeded" || phase == "Failed"; }
+};
+
+// What has made the objects of the installation, and can make them again.
+struct Installer {
+  enum class Kind { kHelm, kManifests, kFiles };
+  Kind kind = Kind::kFiles;
+  std::string release{};  // of helm
 };
 
 struct LeaseFacts {
@@ -116,7 +128,12 @@ struct KubeletGates {
 struct Facts {
   std::string cli_version;
   Contract contract;
-  std::string name_space;  // of the installation
+  std::string name_space;              // of the installation; empty: it is found
+  bool found_here = false;             // it has pods or the Lease of mgpu
+  std::vector<std::string> elsewhere;  // other namespaces with an installation
+  // Whether pods with a service account of this namespace are trusted with the user's token.
+  bool takes_tokens = false;
+  Fact<Installer> installer;
   std::string lease_name;
   std::string service;        // that kube-scheduler calls; its EndpointSlice is the leader's
   std::string node_selector;  // empty: all nodes
@@ -145,6 +162,11 @@ struct Facts {
   // The value of a flag of the first pod of the extender, "--name=value" or "--name value". Empty
   // where it does not have the flag.
   std::string extender_flag(const std::string& flag) const;
+  // mgpu is installed, and not in this namespace.
+  bool is_elsewhere() const { return !found_here && !elsewhere.empty(); }
+  // There is nothing of mgpu that could lack anything. helm does not install it over objects that
+  // others have made.
+  bool is_nowhere() const;
 };
 
 }  // namespace mgpu::kubectl

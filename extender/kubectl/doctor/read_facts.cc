@@ -156,6 +156,29 @@ Result<std::string> read_name(std::string_view json) {
   });
 }
 
+Result<std::string> read_namespace(std::string_view json) {
+  return filled<std::string>(json, {}, [](JsonValue& root, std::string& name) {
+    root.read({object("metadata", [&name](JsonValue& value) {
+      value.read({{"namespace", name}});
+    })});
+  });
+}
+
+// deploy/manifests is rendered from the chart, and has its labels; helm adds the annotation.
+Result<Installer> read_installer(std::string_view json) {
+  return filled<Installer>(json, {}, [](JsonValue& root, Installer& installer) {
+    kube::StringMap labels;
+    kube::StringMap annotations;
+    root.read({object("metadata", [&](JsonValue& value) {
+      value.read({{"labels", labels}, {"annotations", annotations}});
+    })});
+    if (labels.contains("helm.sh/chart")) installer.kind = Installer::Kind::kManifests;
+    const auto release = annotations.find("meta.helm.sh/release-name");
+    if (release == annotations.end()) return;
+    installer = {Installer::Kind::kHelm, release->second};
+  });
+}
+
 Result<PolicyBinding> read_policy_binding(std::string_view json) {
   return filled<PolicyBinding>(json, {}, [](JsonValue& root, PolicyBinding& binding) {
     root.read({object("spec", [&binding](JsonValue& spec) {

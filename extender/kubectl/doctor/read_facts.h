@@ -17,6 +17,9 @@ Result<ProgramPod> read_program_pod(std::string_view json);
 Result<LeaseFacts> read_lease_facts(std::string_view json);
 Result<SliceFacts> read_slice(std::string_view json);
 Result<std::string> read_name(std::string_view json);
+Result<std::string> read_namespace(std::string_view json);
+// By the labels and annotations of one of its objects.
+Result<Installer> read_installer(std::string_view json);
 Result<PolicyBinding> read_policy_binding(std::string_view json);
 Result<NodeFacts> read_node_facts(std::string_view json);
 // The node of a ResourceSlice; empty for one that is not about a node.

@@ -24,24 +24,32 @@ using testing::Not;
 constexpr const char* kApis = "/apis/admissionregistration.k8s.io/v1/validatingadmissionpolic";
 
 // A cluster with one extender, which leads, and one node with a card.
-void set_good_cluster(Answers& api) {
+void set_good_cluster(Answers& api, const std::string& in) {
   api.set("/version", R"({"gitVersion": "v1.35.1"})");
-  api.set("/api/v1/namespaces/kube-system/pods?", list_of(R"(
-    {"metadata": {"name": "mgpu-extender-1", "namespace": "kube-system",
+  const std::string pods = list_of(R"(
+    {"metadata": {"name": "mgpu-extender-1", "namespace": ")" +
+                                   in + R"(",
                   "labels": {"app.kubernetes.io/name": "mgpu-extender"}},
-     "spec": {"nodeName": "n1"},
+     "spec": {"nodeName": "n1", "serviceAccountName": "mgpu-extender"},
      "status": {"phase": "Running", "podIP": "10.0.0.1",
                 "conditions": [{"type": "Ready", "status": "True"}]}},
-    {"metadata": {"name": "plugin", "namespace": "kube-system",
+    {"metadata": {"name": "plugin", "namespace": ")" +
+                                   in + R"(",
                   "labels": {"app.kubernetes.io/name": "mgpu",
                              "app.kubernetes.io/component": "device-plugin"}},
      "spec": {"nodeName": "gpu-1"},
-     "status": {"phase": "Running", "conditions": [{"type": "Ready", "status": "True"}]}})"));
-  api.set("/apis/coordination.k8s.io/v1/namespaces/kube-system/leases/mgpu-extender",
-          R"({"spec": {"holderIdentity": "mgpu-extender-1_0123456789abcdef"}})");
-  api.set("/api/v1/namespaces/kube-system/services/mgpu-extender",
+     "status": {"phase": "Running", "conditions": [{"type": "Ready", "status": "True"}]}})");
+  api.set("/api/v1/pods?limit=500&labelSelector=", pods);
+  api.set("/api/v1/namespaces/" + in + "/pods?", pods);
+  const std::string lease =
+      R"({"metadata": {"name": "mgpu-extender", "namespace": ")" + in +
+      R"("}, "spec": {"holderIdentity": "mgpu-extender-1_0123456789abcdef"}})";
+  api.set("/apis/coordination.k8s.io/v1/leases?", list_of(lease));
+  api.set("/apis/coordination.k8s.io/v1/namespaces/" + in + "/leases/mgpu-extender", lease);
+  api.set("/api/v1/namespaces/" + in + "/serviceaccounts/mgpu-extender", R"({"metadata": {}})");
+  api.set("/api/v1/namespaces/" + in + "/services/mgpu-extender",
           R"({"metadata": {"name": "mgpu-extender"}})");
-  api.set("/apis/discovery.k8s.io/v1/namespaces/kube-system/endpointslices?",
+  api.set("/apis/discovery.k8s.io/v1/namespaces/" + in + "/endpointslices?",
           list_of(R"({"endpoints": [{"addresses": ["10.0.0.1"]}]})"));
   std::string policies;
   std::string bindings;
@@ -83,7 +91,7 @@ void set_good_extender(Answers& extender) {
 class DoctorTest : public testing::Test {
  protected:
   DoctorTest() {
-    set_good_cluster(api_);
+    set_good_cluster(api_, "kube-system");
     set_good_extender(extender_);
     std::ofstream(folder_.path("config"))
         << "{current-context: c, contexts: [{name: c, context: "
@@ -113,7 +121,7 @@ class DoctorTest : public testing::Test {
 TEST_F(DoctorTest, AGoodInstallationIsFine) {
   const Ran ran = doctor_at_url();
   EXPECT_EQ(ran.code, 0) << ran.out;
-  EXPECT_THAT(ran.out, HasSubstr("\nerrors: 0, warnings: 0, not checked: 0, notes: 0, ok: 14\n"));
+  EXPECT_THAT(ran.out, HasSubstr("\nerrors: 0, warnings: 0, not checked: 0, notes: 0, ok: 15\n"));
   EXPECT_THAT(ran.err, IsEmpty());
 }
 
@@ -165,7 +173,7 @@ TEST_F(DoctorTest, PrintsJson) {
   const Ran ran = doctor({"--url", url(), "-o", "json"});
   const auto json = nlohmann::json::parse(ran.out);
   EXPECT_EQ(json["healthy"], true);
-  EXPECT_EQ(json["findings"].size(), 14U);
+  EXPECT_EQ(json["findings"].size(), 15U);
 }
 
 TEST_F(DoctorTest, SelectsNodesAndNamespace) {
@@ -175,7 +183,109 @@ TEST_F(DoctorTest, SelectsNodesAndNamespace) {
               AllOf(Contains("/api/v1/nodes?limit=500&labelSelector=pool%20in%20%28a%2Cb%29"),
                     Contains(testing::StartsWith("/api/v1/namespaces/mgpu/pods?limit=500")),
                     Contains("/apis/coordination.k8s.io/v1/namespaces/mgpu/leases/mgpu-extender")));
-  EXPECT_THAT(ran.out, HasSubstr("there is no Lease mgpu/mgpu-extender"));
+  EXPECT_THAT(ran.out, HasSubstr("mgpu is not installed in namespace mgpu, and is in others"));
+}
+
+// A chart in its namespace, and the objects of helm.
+class ChartDoctorTest : public DoctorTest {
+ protected:
+  ChartDoctorTest() {
+    api_.clear();
+    set_good_cluster(api_, "mgpu-system");
+    api_.set("/api/v1/namespaces/mgpu-system/serviceaccounts/mgpu-extender",
+             R"({"metadata": {"labels": {"helm.sh/chart": "mgpu-0.1.0"},
+                              "annotations": {"meta.helm.sh/release-name": "cards"}}})");
+  }
+};
+
+TEST_F(ChartDoctorTest, IsFoundInItsNamespace) {
+  const Ran ran = doctor_at_url();
+  EXPECT_EQ(ran.code, 0) << ran.out;
+  EXPECT_THAT(ran.out, HasSubstr("mgpu is in namespace mgpu-system, by helm as the release cards"));
+}
+
+TEST_F(ChartDoctorTest, IsFoundByAUserWhoMayNotListAllNamespaces) {
+  const std::string forbidden = R"({"kind": "Status", "code": 403, "message": "no"})";
+  api_.set("/api/v1/pods?limit=500&labelSelector=", forbidden, 403);
+  api_.set("/apis/coordination.k8s.io/v1/leases?", forbidden, 403);
+  EXPECT_EQ(doctor_at_url().code, 0);
+}
+
+// The ClusterRoleBinding of deploy/rbac/extender.yaml has the name of the chart's, and another
+// namespace: the extender that runs would lose its rights.
+TEST_F(ChartDoctorTest, AnotherNamespaceGetsNoAdviceThatTakesItsRights) {
+  api_.set("/apis/authorization.k8s.io/v1/subjectaccessreviews",
+           R"({"status": {"allowed": false}})", 201);
+  const Ran ran = doctor({"--url", url(), "--namespace", "kube-system"});
+  EXPECT_EQ(ran.code, 1);
+  EXPECT_THAT(ran.out, HasSubstr("mgpu is not installed in namespace kube-system, and is in "
+                                 "others, so that nothing else was checked [mgpu-system]"));
+  EXPECT_THAT(ran.out, Not(HasSubstr("deploy/rbac")));
+  EXPECT_THAT(ran.out, Not(HasSubstr("apply")));
+}
+
+TEST_F(ChartDoctorTest, WhatHelmMadeIsMadeAgainByHelm) {
+  api_.set(std::string(kApis) + "ies?", list_of(""));
+  const Ran ran = doctor_at_url();
+  EXPECT_EQ(ran.code, 1);
+  EXPECT_THAT(ran.out, HasSubstr("-> helm upgrade cards deploy/chart --namespace mgpu-system "
+                                 "--reset-then-reuse-values --wait --set policies.enabled=true"));
+  EXPECT_THAT(ran.out, Not(HasSubstr("kubectl apply")));
+}
+
+TEST_F(ChartDoctorTest, ManifestsAndFilesAreAppliedAsTheyWere) {
+  api_.set(std::string(kApis) + "ies?", list_of(""));
+  const std::string account = "/api/v1/namespaces/mgpu-system/serviceaccounts/mgpu-extender";
+  api_.set(account, R"({"metadata": {"labels": {"helm.sh/chart": "mgpu-0.1.0"}}})");
+  EXPECT_THAT(doctor_at_url().out, HasSubstr("-> kubectl apply -k FOLDER"));
+  api_.set(account, R"({"metadata": {}})");
+  EXPECT_THAT(doctor_at_url().out,
+              HasSubstr("-> sed 's/kube-system/mgpu-system/' deploy/rbac/policies.yaml | "
+                        "kubectl apply -f -"));
+  api_.set(account, R"({"kind": "Status", "code": 403})", 403);
+  EXPECT_THAT(doctor_at_url().out, Not(HasSubstr("apply")));
+}
+
+// Every tenant can make pods with these labels, and would get the token of an administrator.
+TEST_F(ChartDoctorTest, PodsOfATenantAreNeitherChosenNorTrusted) {
+  const auto pod = [](const std::string& name_space) {
+    return R"({"metadata": {"name": "mgpu-extender-1", "namespace": ")" + name_space +
+           R"(", "labels": {"app.kubernetes.io/name": "mgpu-extender"}},
+       "spec": {"nodeName": "n1", "serviceAccountName": "a"}, "status": {"phase": "Running"}})";
+  };
+  api_.set("/api/v1/pods?limit=500&labelSelector=",
+           list_of(pod("a-tenant") + "," + pod("mgpu-system")));
+  EXPECT_EQ(doctor_at_url().code, 1);  // both may bind pods here
+  EXPECT_THAT(doctor_at_url().out, HasSubstr("namespace mgpu-system was checked, and other "
+                                             "namespaces have pods or the Lease of mgpu"));
+  // None may.
+  api_.set("/apis/authorization.k8s.io/v1/subjectaccessreviews",
+           R"({"status": {"allowed": false}})", 201);
+  api_.set("/api/v1/pods?limit=500&labelSelector=", list_of(pod("a-tenant")));
+  api_.set("/apis/coordination.k8s.io/v1/leases?", list_of(""));
+  api_.set("/api/v1/namespaces/a-tenant/pods?", list_of(pod("a-tenant")));
+  extender_.require_token("secret");
+  const FakeKubectl kubectl(forwarding());
+  const Ran ran = doctor();
+  EXPECT_THAT(ran.out, HasSubstr("so that its pods did not get the token of this user"));
+  EXPECT_THAT(ran.out, HasSubstr("HTTP 401"));
+  EXPECT_THAT(doctor({"--namespace", "a-tenant"}).out, Not(HasSubstr("HTTP 401")));
+}
+
+// Objects of deploy/rbac keep helm from installing the chart.
+TEST_F(ChartDoctorTest, WithoutAnInstallationNothingIsApplied) {
+  api_.clear();
+  api_.set("/version", R"({"gitVersion": "v1.35.1"})");
+  for (const char* path :
+       {"/api/v1/pods?", "/api/v1/nodes?", "/api/v1/namespaces/kube-system/pods?",
+        "/apis/coordination.k8s.io/v1/leases?"}) {
+    api_.set(path, list_of(""));
+  }
+  api_.set(std::string(kApis) + "ies?", list_of(""));
+  const Ran ran = doctor();
+  EXPECT_EQ(ran.code, 1);
+  EXPECT_THAT(ran.out, HasSubstr("install it as deploy/INSTALL.md says"));
+  EXPECT_THAT(ran.out, Not(HasSubstr("apply")));
 }
 
 TEST_F(DoctorTest, AnApiServerThatDoesNotAnswerIsOneFindingOfMany) {

@@ -49,6 +49,10 @@ class Answers {
     const std::lock_guard lock(mutex_);
     answers_[target] = {status, std::move(body)};
   }
+  void clear() {
+    const std::lock_guard lock(mutex_);
+    answers_.clear();
+  }
   // The token that a client must have; empty: none.
   void require_token(const std::string& token) { token_ = token; }
   std::vector<std::string> requests() {

@@ -81,6 +81,9 @@ Facts good_facts() {
   facts.cli_version = "0.1.0";
   facts.contract = *Contract::for_domain(kDomain);
   facts.name_space = "kube-system";
+  facts.found_here = true;
+  facts.takes_tokens = true;
+  facts.installer = Installer{};
   facts.lease_name = "mgpu-extender";
   facts.service = "mgpu-extender";
   facts.now = now();
