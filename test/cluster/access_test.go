@@ -256,7 +256,7 @@ func bindReaderRole(ctx context.Context, t *testing.T, role, user string) {
 	})
 }
 
-func issue(t *testing.T, authority *Authority, name string, dnsNames ...string) KeyPair {
+func issue(t testing.TB, authority *Authority, name string, dnsNames ...string) KeyPair {
 	t.Helper()
 	pair, err := authority.issue(name, dnsNames...)
 	if err != nil {

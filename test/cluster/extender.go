@@ -54,9 +54,14 @@ func (c *ControlPlane) extenderOn(t testing.TB, scheme string, client *http.Clie
 	return extender
 }
 
-// extenderWithCertificates returns an extender that has not been started and needs a client certificate, and what
-// kube-scheduler needs to call it.
-func (c *ControlPlane) extenderWithCertificates(t *testing.T) (*Extender, SchedulerSetup) {
+// VerbCertificates are for the verbs of an extender that needs a client certificate.
+type VerbCertificates struct {
+	flags     []string          // of the extender
+	client    *http.Client      // with the certificate of kube-scheduler
+	scheduler map[string]string // members of tlsConfig
+}
+
+func newVerbCertificates(t testing.TB) VerbCertificates {
 	t.Helper()
 	authority, err := newAuthority(t.TempDir(), "mgpu-extender-ca")
 	if err != nil {
@@ -64,11 +69,21 @@ func (c *ControlPlane) extenderWithCertificates(t *testing.T) (*Extender, Schedu
 	}
 	serving := issue(t, authority, "extender", "mgpu-extender.kube-system.svc")
 	scheduler := issue(t, authority, "kube-scheduler")
-	extender := c.extenderOn(t, "https", httpsClient(t, authority, &scheduler), "--listen-address", "0.0.0.0",
-		"--tls-cert-file", serving.certificate, "--tls-key-file", serving.key, "--tls-client-ca-file", authority.file(),
-		"--tls-client-names", "kube-scheduler")
-	return extender, SchedulerSetup{configuration: "kube-scheduler-tls.yaml",
-		tls: map[string]string{"caFile": authority.file(), "certFile": scheduler.certificate, "keyFile": scheduler.key}}
+	return VerbCertificates{client: httpsClient(t, authority, &scheduler),
+		flags: []string{"--tls-cert-file", serving.certificate, "--tls-key-file", serving.key,
+			"--tls-client-ca-file", authority.file(), "--tls-client-names", "kube-scheduler"},
+		scheduler: map[string]string{"caFile": authority.file(), "certFile": scheduler.certificate,
+			"keyFile": scheduler.key}}
+}
+
+// extenderWithCertificates returns an extender that has not been started and needs a client certificate, and what
+// kube-scheduler needs to call it.
+func (c *ControlPlane) extenderWithCertificates(t *testing.T) (*Extender, SchedulerSetup) {
+	t.Helper()
+	certificates := newVerbCertificates(t)
+	extender := c.extenderOn(t, "https", certificates.client,
+		append([]string{"--listen-address", "0.0.0.0"}, certificates.flags...)...)
+	return extender, SchedulerSetup{configuration: "kube-scheduler-tls.yaml", tls: certificates.scheduler}
 }
 
 // follow sets another kubeconfig. It must be called before start.

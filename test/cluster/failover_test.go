@@ -1,6 +1,7 @@
 package cluster
 
 import (
+	"fmt"
 	"sync"
 	"syscall"
 	"testing"
@@ -21,6 +22,7 @@ var failoverFaults = []struct {
 	{"a kube-scheduler is killed and then a machine", killMachines},
 	{"a stopped API server has a bind", stopAPIServerWithABind},
 	{"the leader is cut off from the API server", withReplicas(cutLeaderFromAPIServer)},
+	{"the machine of the leader is lost", withReplicas(loseMachine)},
 	{"both replicas are killed", withReplicas(killBoth)},
 	{"the work of the leader hangs", withReplicas(hangLeader)},
 	{"the leader is killed", withReplicas(killLeader)},
@@ -66,7 +68,23 @@ func (w *ReplicaWorld) runFault(act func(w *ReplicaWorld)) {
 	act(w)
 	burst.Wait()
 	w.waitBound(failoverPods)
+	w.checkFollowersHaveNoConnection()
 	w.history.check(w.ctx, w.t)
+}
+
+// A connection of kube-scheduler to a replica that follows would keep its requests from the leader.
+func (w *ReplicaWorld) checkFollowersHaveNoConnection() {
+	w.t.Helper()
+	for _, replica := range w.replicas {
+		waitFor(w.t, leaderTakesIn, replica.name+" to lead or to have no connection", func() (bool, string) {
+			_, text, err := replica.probe("/metrics")
+			if err != nil {
+				return false, err.Error()
+			}
+			open := readMetrics(text).with("mgpu_extender_http_connections", `listener="verbs"`)
+			return replica.leads() || open == 0, fmt.Sprint(open, " connections")
+		})
+	}
 }
 
 func killLeader(w *ReplicaWorld) {
@@ -109,6 +127,18 @@ func cutLeaderFromAPIServer(w *ReplicaWorld) {
 	waitEnded(w.t, old)
 	w.checkReplaced(leader)
 	leader.apiServer.mend() // what it had sent arrives now
+	waitFor(w.t, leaderTakesIn, "the old leader to follow", leader.ready)
+}
+
+// loseMachine cuts the leader off from all others. All pods are bound before the machine is back.
+func loseMachine(w *ReplicaWorld) {
+	leader := w.leader()
+	leader.apiServer.cut()
+	leader.scheduler.cut()
+	w.leader(leader)
+	w.waitBound(failoverPods)
+	leader.apiServer.mend()
+	leader.scheduler.mend()
 	waitFor(w.t, leaderTakesIn, "the old leader to follow", leader.ready)
 }
 

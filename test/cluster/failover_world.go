@@ -39,12 +39,13 @@ type ReplicaWorld struct {
 	replicas []*Replica
 	port     string                                    // name of the port of the Service
 	endpoint atomic.Pointer[discoveryv1.EndpointSlice] // as kube-proxy would know it
+	verbs    VerbCertificates                          // of the replicas behind the Service
 }
 
 // newReplicaWorld returns a world without replicas and without a scheduler.
 func newReplicaWorld(t *testing.T, nodes int) *ReplicaWorld {
 	t.Helper()
-	world := &ReplicaWorld{World: &World{ctx: context.Background()}, t: t}
+	world := &ReplicaWorld{World: &World{ctx: context.Background()}, t: t, verbs: newVerbCertificates(t)}
 	world.namespace = newNamespace(world.ctx, t)
 	world.grantReplicas()
 	world.createService()
@@ -104,15 +105,21 @@ func (w *ReplicaWorld) createService() {
 // startReplica starts a replica with the default settings of the election.
 func (w *ReplicaWorld) startReplica(server string, flags ...string) *Replica {
 	w.t.Helper()
-	name := fmt.Sprint("replica-", len(w.replicas))
-	replica := plane.newReplica(w.t, name, server, append([]string{"--leader-elect",
-		"--lease-namespace", w.namespace, "--lease-name", leaseName}, flags...)...)
-	w.replicas = append(w.replicas, replica)
+	replica := w.newReplica(server, flags...)
 	replica.run()
 	return replica
 }
 
-// startReplicas starts replicas of which the leader is the endpoint of the Service.
+func (w *ReplicaWorld) newReplica(server string, flags ...string) *Replica {
+	w.t.Helper()
+	name := fmt.Sprint("replica-", len(w.replicas))
+	replica := plane.newReplica(w.t, name, server, append([]string{"--leader-elect",
+		"--lease-namespace", w.namespace, "--lease-name", leaseName}, flags...)...)
+	w.replicas = append(w.replicas, replica)
+	return replica
+}
+
+// startReplicas starts replicas of which the leader is the endpoint of the Service, with certificates as in the chart.
 func (w *ReplicaWorld) startReplicas(count int) {
 	w.t.Helper()
 	for range count {
@@ -123,19 +130,22 @@ func (w *ReplicaWorld) startReplicas(count int) {
 func (w *ReplicaWorld) startEndpointReplica(server string) *Replica {
 	w.t.Helper()
 	address := fmt.Sprint("192.0.2.", len(w.replicas)+1)
-	replica := w.startReplica(server, "--endpoints-of", w.namespace+"/"+leaseName, "--advertise-address", address)
+	replica := w.newReplica(server, append([]string{"--endpoints-of", w.namespace + "/" + leaseName,
+		"--advertise-address", address}, w.verbs.flags...)...)
 	replica.advertised = address
+	replica.extender.scheme, replica.extender.client = "https", w.verbs.client
+	replica.run()
 	return replica
 }
 
 // startScheduler starts a kube-scheduler for the pods of this world. It reaches the replica that the EndpointSlice
-// names.
+// names, over HTTP/2, and a connection that exists stays with its replica.
 func (w *ReplicaWorld) startScheduler() *Process {
 	w.t.Helper()
 	w.followEndpoints()
 	front := startLink(w.t, w.leaderAddress)
-	command := w.schedulerCommand(SchedulerSetup{configuration: "kube-scheduler.yaml",
-		extenderURL: "http://" + front.address() + "/mgpu", schedulerName: w.name()})
+	command := w.schedulerCommand(SchedulerSetup{configuration: "kube-scheduler-tls.yaml",
+		extenderURL: "https://" + front.address() + "/mgpu", schedulerName: w.name(), tls: w.verbs.scheduler})
 	process, err := command.start()
 	if err != nil {
 		w.t.Fatal(err)
