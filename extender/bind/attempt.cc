@@ -136,12 +136,12 @@ void BindAttempt::assume(BindablePod pod) {
   check_preconditions();
 }
 
-// The start sequence has checked this, unless it found no pod, or one that it could not read.
+// The start sequence has checked this, unless it found no pod that gave a clear answer.
 void BindAttempt::check_preconditions() {
   step_ = Step::kConfirming;
   if (context_.guards.preconditions.enforced()) return touch_large();
   context_.guards.preconditions.run(
-      args_.pod,
+      args_.pod, args_.node,
       context_.callbacks.wrap([self = shared_from_this()](const kube::ApiResult<void>& refused) {
         if (refused) return self->touch_large();
         const bool deleted = refused.error().kind == Kind::kNotFound;

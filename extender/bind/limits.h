@@ -50,6 +50,9 @@ inline constexpr std::chrono::seconds kAcceptedReconcileAfter{10};
 // The time between two touches of a pod whose outcome is unknown.
 inline constexpr std::chrono::milliseconds kTouchBackoffFirst{1'000};
 inline constexpr std::chrono::milliseconds kTouchBackoffMax{30'000};
+// Pods that a start asks about until one gives a clear answer: a policy, a webhook or the end of a
+// namespace may refuse bindings of some pods before the API server looks at their preconditions.
+inline constexpr int kStartChecksMax = 8;
 // Pods that are read or touched at the same time: after an outage of the API server there may be
 // thousands, and new binds need the API server too.
 inline constexpr std::size_t kReconciliationsInFlight = 16;

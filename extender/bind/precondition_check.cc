@@ -15,10 +15,8 @@ constexpr const char* kNoPodsVersion = "1";
 
 }  // namespace
 
-void PreconditionCheck::run(const PodRef& pod, Done done) {
-  // The node need not exist, and a dry run writes nothing.
-  kube::Request request =
-      kube::dry_run_bind({pod, PodUid(), NodeName("mgpu-precondition-check"), {}, kNoPodsVersion});
+void PreconditionCheck::run(const PodRef& pod, const NodeName& node, Done done) {
+  kube::Request request = kube::dry_run_bind({pod, PodUid(), node, {}, kNoPodsVersion});
   request.timeout = kBindTimeout;
   client_.write(
       std::move(request), "check of preconditions of a binding",

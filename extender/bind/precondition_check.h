@@ -18,10 +18,10 @@ class PreconditionCheck {
   // `client` outlives it.
   explicit PreconditionCheck(kube::Client& client) : client_(client) {}
 
-  // Sends a dry run of a binding of this pod, bound or not, with a resourceVersion that no pod has.
-  // Errors: the server accepts it (kRefused, and ignored() from then on); the pod does not exist
-  // (kNotFound); there was no clear answer.
-  void run(const PodRef& pod, Done done);
+  // Sends a dry run of a binding of this pod, bound or not, to `node`, with a resourceVersion that
+  // no pod has. An admission webhook may look up the node. Errors: the server accepts it (kRefused,
+  // and ignored() from then on); the pod does not exist (kNotFound); there was no clear answer.
+  void run(const PodRef& pod, const NodeName& node, Done done);
 
   // Any thread. Neither is true before the first clear answer.
   bool enforced() const { return state_ == State::kEnforced; }

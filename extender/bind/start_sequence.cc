@@ -29,31 +29,46 @@ void StartSequence::stop() {
 
 // --- the steps, in their order -------------------------------------------------------------------
 
-// Any pod will do.
 void StartSequence::check() {
   enter(Step::kChecking);
-  transport_.send(kube::list(kube::all_pods(), 1, ""),
-                  callbacks_.wrap([this](const kube::Response& page) { check_with(page); }));
+  checks_left_ = kStartChecksMax;
+  const auto on_nodes = [this](const kube::Response& page) {
+    if (!page.ok()) return retry("list nodes: " + kube::answer_text(page), &StartSequence::check);
+    const auto nodes = kube::read_list_page(page.body);
+    const bool any = nodes && !nodes->items.empty();
+    const auto node = any ? kube::read_node(nodes->items.front()) : error("no node");
+    check_node_ = NodeName(node ? node->metadata.name : "mgpu-precondition-check");
+    check_page("");
+  };
+  transport_.send(kube::list(kube::all_nodes(), 1, ""), callbacks_.wrap(on_nodes));
 }
 
-void StartSequence::check_with(const kube::Response& page) {
+// A page of several pods of tenants could be too large to be received.
+void StartSequence::check_page(const std::string& continue_token) {
+  transport_.send(kube::list(kube::all_pods(), 1, continue_token),
+                  callbacks_.wrap([this](const kube::Response& page) { check_pod(page); }));
+}
+
+void StartSequence::check_pod(const kube::Response& page) {
   if (!page.ok()) {
     return retry("list pods: " + kube::answer_text(page), &StartSequence::check);
   }
   const auto pods = kube::read_list_page(page.body);
   if (!pods) return retry("list pods: " + pods.error().message, &StartSequence::check);
-  // The first bind checks it then.
-  if (pods->items.empty()) return take_lease();
-  const auto pod = kube::read_pod(pods->items.front());
-  if (!pod) return take_lease();
-  guards_.preconditions.run(
-      pod->ref(), callbacks_.wrap([this](const kube::ApiResult<void>& refused) {
-        // Deleted since: the first bind checks it then.
-        if (refused || refused.error().kind == kube::ApiError::Kind::kNotFound) {
-          return take_lease();
-        }
-        retry(refused.error().message, &StartSequence::check);
-      }));
+  const auto go_on = [this, next = pods->continue_token] {
+    if (next.empty() || --checks_left_ == 0) return take_lease();
+    check_page(next);
+  };
+  const bool any = !pods->items.empty();
+  const auto pod = any ? kube::read_pod(pods->items.front()) : error("no pod");
+  if (!pod) return go_on();
+  guards_.preconditions.run(pod->ref(), check_node_,
+                            callbacks_.wrap([this, go_on](const kube::ApiResult<void>& refused) {
+                              if (refused) return take_lease();
+                              if (guards_.preconditions.ignored())
+                                return retry(refused.error().message, &StartSequence::check);
+                              go_on();
+                            }));
 }
 
 void StartSequence::take_lease() {

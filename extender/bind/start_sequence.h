@@ -5,9 +5,12 @@
 //      |                |                        |                         |
 //      +----------------+------------------------+--- failure: again after a backoff
 //
-// Checking: a dry run of a binding shows that the API server checks preconditions. Taking: from
-// here on an earlier process that has a copy of a pod newer than this finds another holder in the
-// Lease and sends no binding. Touching: every pending pod that requests cards gets a new
+// Checking: a dry run of a binding shows that the API server checks preconditions. Any pod will do,
+// so the first of kStartChecksMax pods that gives a clear answer decides: admission comes before
+// preconditions, and refuses each binding in a namespace that is being deleted, for example.
+// Without a clear answer the first bind checks, as in a cluster without pods (attempt.cc). Taking:
+// from here on an earlier process that has a copy of a pod newer than this finds another holder in
+// the Lease and sends no binding. Touching: every pending pod that requests cards gets a new
 // resourceVersion, so that a binding with an older copy, wherever it still waits, is refused. The
 // list of bound pods that the ledger is built from is requested after Done, and so has all bindings
 // that came first.
@@ -61,7 +64,9 @@ class StartSequence {
   enum class Step { kChecking, kTaking, kListing, kTouching, kDone };
 
   void check();
-  void check_with(const kube::Response& page);
+  // Asks about one pod after the other, from this page of one pod on.
+  void check_page(const std::string& continue_token);
+  void check_pod(const kube::Response& page);
   void take_lease();
   void list_pending();
   struct Pending {
@@ -90,6 +95,8 @@ class StartSequence {
   std::size_t touched_ MGPU_GUARDED_BY(mutex_) = 0;
   std::size_t pending_ MGPU_GUARDED_BY(mutex_) = 0;
   // Below: on the executor.
+  NodeName check_node_;
+  int checks_left_ = 0;
   std::optional<kube::Reflector> lister_;
   std::deque<Pending> to_touch_;
   std::size_t in_flight_ = 0;

@@ -315,7 +315,7 @@ TEST_F(BinderTest, ABindingCarriesUidAndVersionOfTheCopyThatWasDecidedOn) {
 
 TEST_F(BinderTest, TheLeaseIsReadAfterThePodAndBeforeThePost) {
   const BindingArgs args = create(server, {}, "n1");
-  process.preconditions.run(args.pod, [](const kube::ApiResult<void>&) {});
+  process.preconditions.run(args.pod, args.node, [](const kube::ApiResult<void>&) {});
   executor.run_ready();
   record();
   EXPECT_EQ(bind(args), "");

@@ -1,11 +1,14 @@
 #include "extender/bind/start_sequence.h"
 
+#include <fmt/format.h>
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
 #include <nlohmann/json.hpp>
 
+#include "common/kube/object_protobuf.h"
 #include "test/extender/bind/binder_world.h"
+#include "test/support/kube_objects.h"
 #include "test/support/manual_executor.h"
 
 namespace mgpu::extender {
@@ -24,6 +27,14 @@ using testing::IsEmpty;
 
 bool is_list(const kube::Request& request) {
   return request.target.find("fieldSelector=") != std::string::npos;
+}
+
+bool is_list_of_nodes(const kube::Request& request) {
+  return request.target.starts_with("/api/v1/nodes?");
+}
+
+bool is_list_of_pods(const kube::Request& request) {
+  return request.target.starts_with("/api/v1/pods?limit=1");
 }
 
 class StartSequenceTest : public testing::Test {
@@ -138,9 +149,8 @@ TEST_F(StartSequenceTest, EachStepIsTriedAgainUntilItSucceeds) {
     const char* waiting_for;
   };
   const Case cases[] = {
-      {is_dry_run, "check of preconditions"},
-      {is_lease, "lease kube-system/mgpu-extender"},
-      {is_list, "pending pods"},
+      {is_list_of_nodes, "check of preconditions"},  {is_list_of_pods, "check of preconditions"},
+      {is_lease, "lease kube-system/mgpu-extender"}, {is_list, "pending pods"},
       {is_touch, "pending pods: 0 of 1 touched"},
   };
   create(server, {}, "n1");
@@ -178,6 +188,49 @@ TEST_F(StartSequenceTest, AServerThatIgnoresVersionsOfBindingsIsNotUsed) {
     EXPECT_EQ(done, 0);
     EXPECT_TRUE(process.preconditions.ignored());
   }
+}
+
+// As in a namespace that is being deleted: admission refuses bindings of its pods.
+TEST_F(StartSequenceTest, APodThatGivesNoClearAnswerLeavesTheCheckToTheNext) {
+  kube::Request node;
+  node.method = kube::Method::kPost;
+  node.target = "/api/v1/nodes";
+  node.body = mgpu::test::node_json("n1");
+  node.content_type = "application/json";
+  ASSERT_EQ(server.call(node).status, 201);
+  for (const char* pod : {"a", "b", "c"}) create(server, {.name = pod}, "n1");
+  std::vector<std::string> asked;
+  server.set_faults([&](const kube::Request& request) -> std::optional<Fault> {
+    if (!is_dry_run(request)) return std::nullopt;
+    const auto binding = kube::read_binding_protobuf(request.body);
+    asked.push_back(request.target.substr(0, request.target.find("/binding")) + " to " +
+                    (binding ? binding->node.str() : ""));
+    if (request.target.find("/pods/c/") != std::string::npos) return std::nullopt;
+    return Fault{.kind = Fault::Kind::kAnswer, .status = asked.size() == 1 ? 403 : 500};
+  });
+  start();
+  EXPECT_EQ(done, 1);
+  EXPECT_TRUE(process.preconditions.enforced());
+  EXPECT_THAT(asked,
+              ElementsAre("/api/v1/namespaces/d/pods/a to n1", "/api/v1/namespaces/d/pods/b to n1",
+                          "/api/v1/namespaces/d/pods/c to n1"));
+}
+
+// The first bind checks then.
+TEST_F(StartSequenceTest, ABoundedNumberOfPodsIsAskedAbout) {
+  for (int i = 0; i < 2 * kStartChecksMax; ++i)
+    create(server, {.name = fmt::format("p{:02}", i)}, "n1");
+  int asked = 0;
+  server.set_faults([&](const kube::Request& request) -> std::optional<Fault> {
+    if (!is_dry_run(request)) return std::nullopt;
+    ++asked;
+    return Fault{.kind = Fault::Kind::kAnswer, .status = 403};
+  });
+  start();
+  EXPECT_EQ(done, 1);
+  EXPECT_EQ(asked, kStartChecksMax);
+  EXPECT_FALSE(process.preconditions.enforced());
+  EXPECT_FALSE(process.preconditions.ignored());
 }
 
 TEST_F(StartSequenceTest, PodsThatAreDeletedMeanwhileAreDone) {
