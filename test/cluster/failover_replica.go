@@ -134,6 +134,25 @@ func (r *Replica) terminate() *Process {
 	return r.process
 }
 
+// endBecauseOfLease cuts the API server off until the process has ended. The next process reaches it.
+func (r *Replica) endBecauseOfLease() {
+	process := r.current()
+	r.apiServer.cut()
+	<-process.ended
+	r.apiServer.mend()
+}
+
+// cutOff cuts off the API server and kube-scheduler, as when the machine is lost.
+func (r *Replica) cutOff() {
+	r.apiServer.cut()
+	r.scheduler.cut()
+}
+
+func (r *Replica) mend() {
+	r.apiServer.mend()
+	r.scheduler.mend()
+}
+
 func (r *Replica) signal(signal os.Signal) {
 	if err := r.current().command.Process.Signal(signal); err != nil && !errors.Is(err, os.ErrProcessDone) {
 		r.t.Error(err)
@@ -142,8 +161,7 @@ func (r *Replica) signal(signal os.Signal) {
 
 // end stops the replica with SIGTERM and checks its exit code and its log.
 func (r *Replica) end() {
-	r.apiServer.mend()
-	r.scheduler.mend()
+	r.mend()
 	r.mutex.Lock()
 	r.ending = true
 	process := r.process

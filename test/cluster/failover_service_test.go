@@ -1,6 +1,7 @@
 package cluster
 
 import (
+	"fmt"
 	"path/filepath"
 	"slices"
 	"strings"
@@ -22,6 +23,9 @@ type serviceWorld struct {
 	rules   [][]string // of iptables, which drop packets
 }
 
+// A leader that has not renewed the Lease for this time ends.
+const leaseRenewed = 10 * time.Second
+
 // TestFailoverServiceTimes runs only where MGPU_FAILOVER_RUNS is set; bench/failover.sh --kube-proxy sets it. It checks
 // no times.
 func TestFailoverServiceTimes(t *testing.T) {
@@ -33,6 +37,7 @@ func TestFailoverServiceTimes(t *testing.T) {
 	}{
 		{"the leader is killed, and its container starts again", world.kill},
 		{"the pod of the leader is deleted", world.deletePod},
+		{"the leader ends because of its Lease", world.endBecauseOfLease},
 		{"the network of the leader is lost", world.cutOff},
 	} {
 		var times []failoverTimes
@@ -131,20 +136,32 @@ func (w *serviceWorld) deletePod(leader string) {
 // has ended.
 func (w *serviceWorld) cutOff(leader string) {
 	address := get(w.ctx, w.t, releaseNamespace, leader).Status.PodIP
+	w.drop("--source", address)
+	w.drop("--destination", address)
+}
+
+// endBecauseOfLease drops what the pod sends to the API server until its container has ended, which then starts again.
+func (w *serviceWorld) endBecauseOfLease(leader string) {
+	address := get(w.ctx, w.t, releaseNamespace, leader).Status.PodIP
+	w.drop("--source", address, "--protocol", "tcp", "--destination-port", fmt.Sprint(plane.apiServerPort))
+	time.Sleep(leaseRenewed + time.Second)
+	w.removeRules()
+}
+
+// drop drops packets.
+func (w *serviceWorld) drop(which ...string) {
 	w.mutex.Lock()
 	defer w.mutex.Unlock()
 	for _, chain := range []string{"INPUT", "OUTPUT", "FORWARD"} {
-		for _, direction := range []string{"--source", "--destination"} {
-			rule := []string{chain, direction, address, "--jump", "DROP"}
-			if output, err := runTool("iptables", append([]string{"--insert"}, rule...)...); err != nil {
-				w.t.Error(output, err)
-			}
-			w.rules = append(w.rules, rule)
+		rule := slices.Concat([]string{chain}, which, []string{"--jump", "DROP"})
+		if output, err := runTool("iptables", append([]string{"--insert"}, rule...)...); err != nil {
+			w.t.Error(output, err)
 		}
+		w.rules = append(w.rules, rule)
 	}
 }
 
-// removeRules removes the rules of cutOff.
+// removeRules removes the rules of drop.
 func (w *serviceWorld) removeRules() {
 	w.mutex.Lock()
 	defer w.mutex.Unlock()

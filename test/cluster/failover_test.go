@@ -133,12 +133,10 @@ func cutLeaderFromAPIServer(w *ReplicaWorld) {
 // loseMachine cuts the leader off from all others. All pods are bound before the machine is back.
 func loseMachine(w *ReplicaWorld) {
 	leader := w.leader()
-	leader.apiServer.cut()
-	leader.scheduler.cut()
+	leader.cutOff()
 	w.leader(leader)
 	w.waitBound(failoverPods)
-	leader.apiServer.mend()
-	leader.scheduler.mend()
+	leader.mend()
 	waitFor(w.t, leaderTakesIn, "the old leader to follow", leader.ready)
 }
 

@@ -77,13 +77,16 @@ func measureReplicas(t *testing.T, runs int) {
 		name string
 		end  func(leader *Replica)
 	}{
-		{"the leader is killed", (*Replica).kill},
+		{"the leader is killed, and starts again", (*Replica).kill},
 		{"the leader is shut down", func(leader *Replica) { leader.terminate() }},
+		{"the leader ends because of its Lease", (*Replica).endBecauseOfLease},
+		{"the machine of the leader is lost", (*Replica).cutOff},
 	} {
 		var times []failoverTimes
 		for range runs {
 			leader := world.leader()
 			one, began := world.measure(clock, func() { kind.end(leader) })
+			leader.mend()
 			decides := world.other(leader).logTime(began, ` "ready" nodes=`)
 			one.parts = clock.parts(began, decides)
 			times = append(times, one)

@@ -5,9 +5,11 @@ import (
 	"net"
 	"os"
 	"path/filepath"
+	"slices"
 	"testing"
 	"time"
 
+	corev1 "k8s.io/api/core/v1"
 	"sigs.k8s.io/yaml"
 )
 
@@ -45,6 +47,7 @@ type SchedulerCommand struct {
 	binary    string
 	port      int
 	arguments []string
+	variables []string // of the environment
 }
 
 func (c *ControlPlane) schedulerCommand(t testing.TB, setup SchedulerSetup) SchedulerCommand {
@@ -59,13 +62,32 @@ func (c *ControlPlane) schedulerCommand(t testing.TB, setup SchedulerSetup) Sche
 		t.Fatal(err)
 	}
 	return SchedulerCommand{name: name, logPath: filepath.Join(t.TempDir(), name+".log"),
-		binary: filepath.Join(c.binaries, "kube-scheduler"), port: port,
+		binary: filepath.Join(c.binaries, "kube-scheduler"), port: port, variables: schedulerVariables(t),
 		arguments: []string{"--config", configuration, "--v", "2", "--bind-address", "127.0.0.1",
 			"--secure-port", fmt.Sprint(port), "--cert-dir", filepath.Join(c.folder, "pki")}}
 }
 
 func (s SchedulerCommand) start() (*Process, error) {
-	return startProcess(s.name, s.logPath, s.binary, s.arguments...)
+	return startProcess(s.name, s.logPath, "env", slices.Concat(s.variables, []string{s.binary}, s.arguments)...)
+}
+
+// schedulerVariables are those of deploy/scheduler/kubeadm.
+func schedulerVariables(t testing.TB) (variables []string) {
+	t.Helper()
+	text, err := os.ReadFile(deployPath("scheduler", "kubeadm", "cluster-configuration.yaml"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	var configuration struct {
+		Scheduler struct{ ExtraEnvs []corev1.EnvVar }
+	}
+	if err := yaml.Unmarshal(text, &configuration); err != nil {
+		t.Fatal(err)
+	}
+	for _, variable := range configuration.Scheduler.ExtraEnvs {
+		variables = append(variables, variable.Name+"="+variable.Value)
+	}
+	return variables
 }
 
 // startScheduler starts a real kube-scheduler that runs until the end of the test.
