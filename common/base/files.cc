@@ -7,7 +7,9 @@
 
 #include <array>
 #include <cerrno>
+#include <chrono>
 #include <cstring>
+#include <filesystem>
 
 #include "common/base/text.h"
 
@@ -15,6 +17,8 @@ namespace mgpu {
 namespace {
 
 constexpr std::size_t kReadBytes = 16 * 1024;  // at most, in one read()
+// A file that is being written is younger.
+constexpr std::chrono::minutes kUnfinishedTimeMax{5};
 
 Error cannot_read(std::string_view what, const std::string& path, std::string_view why) {
   return error(fmt::format("cannot read {} {}: {}", what, in_quotes(path), why));
@@ -59,6 +63,20 @@ Result<std::string> read_open_file(const UniqueFd& file, const std::string& path
   }
   return error(
       fmt::format("{} {} must have at most {} bytes, has more", what, in_quotes(path), bytes_max));
+}
+
+void remove_unfinished(const std::string& prefix) {
+  namespace fs = std::filesystem;
+  std::error_code problem;
+  fs::directory_iterator at(fs::path(prefix).parent_path(), problem);
+  for (; !problem && at != fs::directory_iterator(); at.increment(problem)) {
+    const std::string path = at->path();
+    if (!path.starts_with(prefix) || !path.ends_with(kUnfinished)) continue;
+    std::error_code gone;
+    const auto written = fs::last_write_time(path, gone);
+    if (!gone && fs::file_time_type::clock::now() - written > kUnfinishedTimeMax)
+      fs::remove(path, gone);
+  }
 }
 
 }  // namespace mgpu

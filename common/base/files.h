@@ -1,4 +1,4 @@
-// Reads and writes whole files. Thread-safe, except that each path has one writer at a time.
+// Reads and writes whole files. Any thread. Of several writers of a path the last one wins.
 #pragma once
 
 #include <cstddef>
@@ -46,9 +46,13 @@ enum class Durability {
   kMachine,  // survives a power failure: the file and its folder are synced
 };
 
-// Replaces a file atomically: the text is written to <path>.part, which is then renamed. Readers of
-// CDI specs ignore that suffix. Missing folders are created. After an error, the old file is
-// unchanged; the sentence has the path and the reason.
+// Replaces a file atomically: the text is written to <path>.<random>.part, which is then renamed,
+// so that two processes do not write to the same file. Readers of CDI specs ignore that suffix.
+// Missing folders are created. After an error, the old file is unchanged; the sentence has the path
+// and the reason.
 Result<void> write_file(const std::string& path, std::string_view text, Durability durability);
+inline constexpr std::string_view kUnfinished = ".part";
+// Removes what killed processes left of writing files whose paths begin with `prefix`.
+void remove_unfinished(const std::string& prefix);
 
 }  // namespace mgpu

@@ -5,6 +5,7 @@
 
 #include <cerrno>
 #include <cstdio>
+#include <cstdlib>
 #include <cstring>
 #include <filesystem>
 
@@ -26,7 +27,7 @@ bool write_all(int fd, std::string_view text) {
 }  // namespace
 
 Result<void> write_file(const std::string& path, std::string_view text, Durability durability) {
-  const std::string part = path + ".part";
+  std::string part = fmt::format("{}.XXXXXX{}", path, kUnfinished);
   const auto failed = [&part](std::string_view what, const std::string& file) {
     Error failure = error(fmt::format("cannot {} {}: {}", what, file, std::strerror(errno)));
     ::unlink(part.c_str());
@@ -39,7 +40,7 @@ Result<void> write_file(const std::string& path, std::string_view text, Durabili
   if (problem && !std::filesystem::is_directory(folder, ignored)) {
     return error(fmt::format("cannot create {}: {}", folder, problem.message()));
   }
-  UniqueFd file(::open(part.c_str(), O_WRONLY | O_CREAT | O_TRUNC | O_CLOEXEC, 0600));
+  UniqueFd file(::mkostemps(part.data(), static_cast<int>(kUnfinished.size()), O_CLOEXEC));
   if (!file.is_open()) return failed("create", part);
   // Runtimes that do not run as root read CDI specs too.
   ::fchmod(file.number(), 0644);

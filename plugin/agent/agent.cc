@@ -21,6 +21,9 @@ namespace {
 
 using Clock = std::chrono::steady_clock;
 
+constexpr std::string_view kReplaced =
+    "another process of mgpu-device-plugin has replaced this one on this node";
+
 IsolationSettings isolation_of(const AgentSettings& settings, ClientTerminator& terminator) {
   IsolationSettings isolation;
   isolation.mode = settings.isolation;
@@ -56,6 +59,7 @@ Agent::Agent(AgentSettings settings, std::unique_ptr<CardSource> cards, kube::Tr
       transport_(transport),
       on_fatal_(std::move(on_fatal)),
       records_(settings_.state_folder + "/allocations"),
+      incumbent_(settings_.run_folder + "/serving"),
       events_({.component = "mgpu-device-plugin", .host = settings_.node.str()}, transport,
               utc_now),
       publisher_(settings_.node, settings_.contract, transport,
@@ -278,7 +282,9 @@ Result<AllocateResponse> Agent::allocate(const std::vector<std::string>& ids) {
 Result<void> Agent::pre_start(const std::vector<std::string>& ids,
                               const std::function<bool()>& cancelled) {
   const auto start = Clock::now();
-  const auto started = pre_start_handler_->start(ids, cancelled);
+  if (incumbent_.replaced()) return error(std::string(kReplaced));
+  const auto useless = [&] { return cancelled() || incumbent_.replaced(); };
+  const auto started = pre_start_handler_->start(ids, useless);
   if (started) {
     agent_metrics_.started(Clock::now() - start);
     return {};
@@ -300,6 +306,7 @@ void Agent::on_refused(const Refusal& refusal) {
 // --- status --------------------------------------------------------------------------------------
 
 void Agent::publish_node() {
+  if (incumbent_.replaced()) return;
   const InventoryState inventory = inventory_.state();
   std::optional<NodeUse> use;
   if (pods_.listed()) use = use_of(pods_.all(), settings_.contract);
@@ -318,6 +325,7 @@ Readiness Agent::readiness() const {
     readiness.draining = stopping_;
     if (!started_) readiness.waiting_for.push_back(waiting_for_);
   }
+  if (incumbent_.replaced()) readiness.waiting_for.emplace_back(kReplaced);
   if (readiness.waiting_for.empty() && !registered()) {
     readiness.waiting_for.push_back("kubelet in " + settings_.plugin_folder);
   }

@@ -46,6 +46,7 @@
 #include "plugin/node/limits.h"
 #include "plugin/node/node_publisher.h"
 #include "plugin/node/other_access.h"
+#include "plugin/state/incumbent.h"
 #include "plugin/state/records.h"
 
 namespace mgpu::plugin {
@@ -129,9 +130,11 @@ class Agent {
   bool wait_for_limitable_cards();
   bool rebuild_lost_records();
   void rebuild_record(const CheckpointEntry& entry);
+  void replace_other_process();
   void restore_injections();
   bool register_with_kubelet();
   void maintain();
+  void leave_node_to_successor();
   void report_overuse(const Overuse& overuse);
   void report_bypass(const ContainerUse& use);
   void evict_pods(const std::vector<Overuse>& overuses);
@@ -198,6 +201,7 @@ class Agent {
   Heartbeat work_{transport_.executor()};
   AgentMetrics agent_metrics_{metrics_};
   Records records_;
+  Incumbent incumbent_;
   kube::EventRecorder events_;
   NodePublisher publisher_;
   Pods pods_;

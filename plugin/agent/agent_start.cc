@@ -70,6 +70,7 @@ void Agent::run() {
   if (!wait_for_limitable_cards()) return;
   make_handlers();
   if (!rebuild_lost_records()) return;
+  replace_other_process();
   restore_injections();
   pre_start_handler_->open();
   if (!register_with_kubelet()) return;
@@ -193,6 +194,17 @@ void Agent::rebuild_record(const CheckpointEntry& entry) {
   if (!kept) log_warn("allocation record not saved", {{"problem", kept.error().message}});
 }
 
+// From here on another process, which may serve kubelet until this one is registered, writes
+// nothing but the records of Allocate.
+void Agent::replace_other_process() {
+  if (auto replaced = incumbent_.become(); !replaced) {
+    log_warn("a second device plugin on this node would not be noticed",
+             {{"problem", replaced.error().message}});
+  }
+  // What it has bound since this process read the records.
+  static_cast<void>(records_.load());
+}
+
 // The runtime may be about to create a container that an earlier process has started.
 void Agent::restore_injections() {
   const FoundCards found = inventory_.state().found;
@@ -258,7 +270,7 @@ void Agent::maintain() {
       {settings_.node, settings_.proc_folder, settings_.context, isolation_.mps() != nullptr});
   auto collected = std::chrono::steady_clock::now();
   auto next_access_check = collected;
-  while (true) {
+  while (!incumbent_.replaced()) {
     const auto cards = inventory_.state().cards;
     // Pods on unhealthy cards may have ended.
     if (!std::ranges::all_of(cards, &CardFacts::healthy)) offer_devices(cards);
@@ -285,7 +297,20 @@ void Agent::maintain() {
     changed_.wait_for(lock, kMonitorPeriod);
     if (stopping_) break;
   }
+  if (incumbent_.replaced()) return leave_node_to_successor();
   use_.save();
+}
+
+// kubelet may still call Allocate. If the successor ends first, this process starts anew, since
+// what it knows is old.
+void Agent::leave_node_to_successor() {
+  publisher_.withdraw();
+  log_warn("another process of mgpu-device-plugin has replaced this one on this node",
+           {{"advice", "remove one of the two, unless this is an upgrade"}});
+  while (wait(kMonitorPeriod)) {
+    if (!incumbent_.successor_ended()) continue;
+    return fail("the process that had replaced this one has ended");
+  }
 }
 
 // An eviction is requested after each sample while a pod exceeds its memory, since a disruption

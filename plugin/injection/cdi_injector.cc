@@ -1,4 +1,3 @@
-#include <filesystem>
 #include <map>
 #include <nlohmann/json.hpp>
 #include <utility>
@@ -45,7 +44,9 @@ Json edits_json(const Edits& edits) {
 class CdiInjector final : public Injector {
  public:
   CdiInjector(const Contract& contract, const std::string& folder)
-      : contract_(contract), path_(folder + "/" + contract.domain + "-mgpu.json") {}
+      : contract_(contract), path_(folder + "/" + contract.domain + "-mgpu.json") {
+    remove_unfinished(path_);
+  }
 
   std::string name() const override { return "cdi"; }
   AllocateResponse allocate_response(const Record& record) const override {
@@ -92,14 +93,14 @@ class CdiInjector final : public Injector {
     return spec.dump(1, ' ', false, Json::error_handler_t::replace) + "\n";
   }
 
-  // False if the file is up to date.
+  // False if the file is up to date. What was written last does not say so: another process, such
+  // as one that this one has replaced, may have written it since.
   Result<bool> write() MGPU_REQUIRES(mutex_) {
-    std::string text = spec_json();
-    std::error_code unreadable;
-    if (text == written_ && std::filesystem::exists(path_, unreadable)) return false;
+    const std::string text = spec_json();
+    const auto found = read_file(path_, text.size());
+    if (found && *found == text) return false;
     // The folder does not survive a restart of the node anyway.
     if (auto ok = write_file(path_, text, Durability::kProcess); !ok) return ok.error();
-    written_ = std::move(text);
     return true;
   }
 
@@ -108,7 +109,6 @@ class CdiInjector final : public Injector {
   Mutex mutex_;
   Edits shared_ MGPU_GUARDED_BY(mutex_);
   std::map<AllocationId, Edits> edits_ MGPU_GUARDED_BY(mutex_);
-  std::string written_ MGPU_GUARDED_BY(mutex_);
 };
 
 }  // namespace

@@ -54,6 +54,13 @@ void NodePublisher::publish(NodeReport report) {
       }));
 }
 
+void NodePublisher::withdraw() {
+  executor().post(callbacks_.wrap([this, generation = ++published_] {
+    generation_ = generation;
+    report_.reset();
+  }));
+}
+
 bool NodePublisher::settled() const {
   const std::uint64_t published = published_;
   return published != 0 && settled_ == published;

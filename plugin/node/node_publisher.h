@@ -60,6 +60,8 @@ class NodePublisher {
                 std::function<std::string()> now = {});
 
   void publish(NodeReport report);  // any thread
+  // Leaves the Node object as it is until the next report. Any thread.
+  void withdraw();
   // The Node object matches the last report. Any thread.
   bool settled() const;
   // The API server has no such Node object. Any thread.

@@ -43,6 +43,7 @@ Result<std::vector<std::string>> Records::load() {
   fs::create_directories(folder_, problem);
   fs::directory_iterator at(folder_, problem);
   if (problem) return error("cannot use " + folder_ + ": " + problem.message());
+  remove_unfinished(folder_ + "/");
   std::vector<fs::path> files;
   for (; !problem && at != fs::directory_iterator(); at.increment(problem)) {
     if (at->path().extension() == kSuffix) files.push_back(at->path());

@@ -7,19 +7,21 @@ import (
 )
 
 // Two device plugins on one node, for example of the chart and of systemd. The last one serves kubelet, and
-// the other one says so. It does not take the name back, and serves again when it is the only one.
+// the other one says so. What it knows is old once it is the only one, so that it ends and is started again.
 func TestNodeTwoDevicePluginsOnOneNode(t *testing.T) {
 	world := newNodeWorld(t, v100s(2))
 	first, second := world.plugin, *world.plugin
 	second.start(t)
 	t.Cleanup(second.process.Kill)
 	second.waitReady(t)
-	first.waitNotReady(t, `another process serves \"`+domain+`-mgpu-core.sock\" now`)
+	first.waitNotReady(t, "another process of mgpu-device-plugin has replaced this one")
 	world.createBound(t, world.pod("with-two").share(30, 1024), "0")
 	world.checkViews(t, "with-two")
 	mustEnd(t, second.process)
-	first.waitReady(t)
-	first.waitOffered(t)
+	waitFor(t, 30*time.Second, "the first process to end", func() (bool, string) {
+		return !first.process.running(), first.process.logTail(3)
+	})
+	first.startAgain(t)
 	world.createBound(t, world.pod("with-one").share(30, 1024), "1")
 	world.checkViews(t, "with-one")
 }

@@ -186,6 +186,22 @@ TEST_F(AgentTest, RunningContainersAreKeptWhenItEnds) {
   EXPECT_THAT(announced(), SizeIs(2));
 }
 
+// As in an upgrade that starts the new process before it ends the old one.
+TEST_F(AgentTest, AProcessThatIsReplacedLeavesTheNodeToItsSuccessor) {
+  start_ready();
+  const std::string early = run("a", 1);
+  const auto old = std::exchange(agent_, nullptr);
+  start_ready();
+  EXPECT_FALSE(old->ready());
+  api_.create("b", {{"main", 20, 1'000, "0"}});
+  const std::string late = allocate("b", device_ids(20, 30));
+  ASSERT_EQ(pre_start(device_ids(20, 30)), "started");
+  EXPECT_EQ(injected(early, "MGPU_CARDS"), "1");
+  EXPECT_EQ(injected(late, "MGPU_CARDS"), "0");
+  agent_.reset();
+  ASSERT_TRUE(eventually([this] { return contains(fatal(), "that had replaced this one"); }));
+}
+
 TEST_F(AgentTest, ARestartedContainerGetsTheSameCards) {
   start_ready();
   const std::string allocation = run("a", 1);

@@ -140,6 +140,22 @@ TEST(CdiInjector, WritesOnlyChanges) {
   EXPECT_TRUE(injector->inject(id, edits("3")).value()) << "the file was removed";
 }
 
+// As by a process that has been replaced and does not know it yet.
+TEST(CdiInjector, WritesWhatAnotherProcessHasOverwritten) {
+  const test::ScratchFolder folder;
+  const auto injector = cdi_injector(contract(), folder.path());
+  const auto other = cdi_injector(contract(), folder.path());
+  const auto id = record("c0", "aa").id;
+  ASSERT_TRUE(injector->inject(id, edits("3")).value());
+  ASSERT_TRUE(other->inject(record("c1", "bb").id, edits("1")).value());
+  ASSERT_EQ(spec(folder)["devices"][0]["name"], record("c1", "bb").id.str());
+  EXPECT_TRUE(injector->inject(id, edits("3")).value());
+  EXPECT_EQ(spec(folder)["devices"][0]["name"], id.str());
+  std::filesystem::resize_file(folder.path("vke.volcengine.com-mgpu.json"), 40);
+  EXPECT_TRUE(injector->inject(id, edits("3")).value()) << "half a file";
+  EXPECT_EQ(spec(folder)["devices"].size(), 1U);
+}
+
 TEST(CdiInjector, KeepsTheEditsOfAnEarlierProcess) {
   const test::ScratchFolder folder;
   const auto injector = cdi_injector(contract(), folder.path());

@@ -4,10 +4,13 @@
 #include <gtest/gtest.h>
 
 #include <algorithm>
+#include <chrono>
 #include <filesystem>
 #include <fstream>
 #include <functional>
 #include <random>
+#include <set>
+#include <thread>
 
 #include "common/base/files.h"
 #include "plugin/state/record_json.h"
@@ -185,11 +188,53 @@ TEST(Records, FailToLoadFromAnUnusableFolder) {
 
 TEST(DurableFiles, KeepTheOldFileIfTheNewOneCannotBeWritten) {
   const test::ScratchFolder folder;
-  ASSERT_TRUE(write_file(folder.path("x"), "old", Durability::kMachine));
-  std::filesystem::create_directory(folder.path("x.part"));
-  EXPECT_THAT(write_file(folder.path("x"), "new", Durability::kMachine).error().message,
-              HasSubstr("cannot create " + folder.path("x.part")));
-  EXPECT_EQ(read_file(folder.path("x"), 100).value(), "old");
+  const std::string name(250, 'x');  // too long with what is added to it
+  write_text(folder.path(name), "old");
+  EXPECT_THAT(write_file(folder.path(name), "new", Durability::kMachine).error().message,
+              HasSubstr("cannot create " + folder.path(name)));
+  EXPECT_EQ(read_file(folder.path(name), 100).value(), "old");
+}
+
+TEST(DurableFiles, HaveAnyNumberOfWriters) {
+  const test::ScratchFolder folder;
+  const auto write = [&](char letter) {
+    for (int i = 0; i < 200; ++i) {
+      EXPECT_TRUE(write_file(folder.path("x"), std::string(100'000, letter), Durability::kProcess));
+    }
+  };
+  std::thread other([&] { write('a'); });
+  std::thread reader([&] {
+    for (int i = 0; i < 200; ++i) {
+      const auto text = read_file(folder.path("x"), 100'000);
+      if (!text) continue;  // not yet
+      EXPECT_EQ(text->size(), 100'000U);
+      EXPECT_EQ(text->find_first_not_of(text->front()), text->npos) << "half a file";
+    }
+  });
+  write('b');
+  other.join();
+  reader.join();
+  EXPECT_EQ(std::distance(std::filesystem::directory_iterator(folder.path()), {}), 1);
+}
+
+TEST(DurableFiles, TheRemainsOfAKilledProcessAreRemoved) {
+  const test::ScratchFolder folder;
+  const auto age = [&](const char* name, std::chrono::minutes minutes) {
+    write_text(folder.path(name), "half");
+    std::filesystem::last_write_time(folder.path(name),
+                                     std::filesystem::file_time_type::clock::now() - minutes);
+  };
+  age("a.json.Xy12Zz.part", std::chrono::minutes(10));
+  age("a.json.part", std::chrono::minutes(10));
+  age("a.json", std::chrono::minutes(10));
+  age("b.json.Xy12Zz.part", std::chrono::minutes(10));
+  age("a.json.Xy12Za.part", std::chrono::minutes(0));
+  remove_unfinished(folder.path("a.json"));
+  std::set<std::string> left;
+  for (const auto& entry : std::filesystem::directory_iterator(folder.path())) {
+    left.insert(entry.path().filename());
+  }
+  EXPECT_THAT(left, ElementsAre("a.json", "a.json.Xy12Za.part", "b.json.Xy12Zz.part"));
 }
 
 }  // namespace
