@@ -7,6 +7,7 @@ import (
 	"fmt"
 	"os"
 	"os/exec"
+	"path/filepath"
 	"slices"
 	"strings"
 	"testing"
@@ -15,6 +16,7 @@ import (
 	corev1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/types"
+	"sigs.k8s.io/yaml"
 )
 
 // DoctorFinding is one finding in the output of kubectl mgpu doctor.
@@ -240,4 +242,41 @@ func TestDoctorNamesAPodThatTheExtenderHasNotBound(t *testing.T) {
 		return found != nil && strings.Contains(found.Message, "was bound without annotations") &&
 			slices.Equal(found.Objects, []string{world.namespace + "/stray"}), fmt.Sprintf("%+v", found)
 	})
+}
+
+// kube-scheduler does not start with two extenders that bind, and the doctor knows why.
+func TestDoctorFindsTwoExtendersThatBind(t *testing.T) {
+	world := newDoctorWorld(t)
+	var configuration map[string]any
+	if err := yaml.Unmarshal(plane.renderScheduler(t, SchedulerSetup{configuration: "kube-scheduler.yaml"}), &configuration); err != nil {
+		t.Fatal(err)
+	}
+	other := map[string]any{"urlPrefix": "http://127.0.0.1:32766/gpushare-scheduler", "filterVerb": "filter",
+		"bindVerb": "bind", "managedResources": []any{map[string]any{"name": "aliyun.com/gpu-mem"}}}
+	configuration["extenders"] = append(configuration["extenders"].([]any), other)
+	text, err := yaml.Marshal(configuration)
+	if err != nil {
+		t.Fatal(err)
+	}
+	file := filepath.Join(t.TempDir(), "two.yaml")
+	if err := os.WriteFile(file, text, 0o600); err != nil {
+		t.Fatal(err)
+	}
+	ctx, cancel := context.WithTimeout(world.ctx, time.Minute)
+	defer cancel()
+	output, err := exec.CommandContext(ctx, filepath.Join(plane.binaries, "kube-scheduler"), "--config", file).CombinedOutput()
+	if err == nil || !strings.Contains(string(output), "only one extender can implement bind") {
+		t.Fatalf("kube-scheduler says %v: %s", err, output)
+	}
+	maps := plane.admin.CoreV1().ConfigMaps("kube-system")
+	const name = "doctor-test-scheduler"
+	if _, err := maps.Create(world.ctx, &corev1.ConfigMap{ObjectMeta: metav1.ObjectMeta{Name: name},
+		Data: map[string]string{"kube-scheduler.yaml": string(text)}}, metav1.CreateOptions{}); err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() { _ = maps.Delete(context.Background(), name, metav1.DeleteOptions{}) })
+	found := world.doctor(t, adminToken).expect(t, "scheduler", "error", "several extenders have a bindVerb")
+	if !slices.Equal(found.Objects, []string{"ConfigMap kube-system/" + name}) {
+		t.Errorf("got %+v", found)
+	}
 }

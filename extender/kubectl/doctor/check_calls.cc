@@ -1,6 +1,7 @@
 // Whether kube-scheduler calls the extender, and the certificates of that connection.
 #include <fmt/chrono.h>
 #include <fmt/format.h>
+#include <fmt/ranges.h>
 
 #include <algorithm>
 #include <map>
@@ -17,6 +18,34 @@ constexpr double kSecondsMax = 1e11;  // the year 5138; a time beyond is no time
 constexpr const char* kConfigure =
     "start kube-scheduler with --config and the extenders of deploy/scheduler/kube-scheduler.yaml, "
     "or kube-scheduler-tls.yaml where it reaches the extender over the network";
+
+// Pods without an extender that binds them have no cards, so that no bindVerb can just be removed.
+constexpr const char* kOneBinder =
+    "let each kube-scheduler have one of them: remove the entry of the other project when its pods "
+    "are "
+    "gone, or remove mgpu's and run a second kube-scheduler for mgpu (scheduler.enabled of the "
+    "chart)";
+
+void check_binders(const Facts& facts, Findings& findings) {
+  if (known_or_add(facts.two_binders, findings)) {
+    for (const SchedulerConfig& config : facts.two_binders.value()) {
+      add_grouped(findings,
+                  {Level::kError,
+                   fmt::format("kube-scheduler does not start with a configuration in which "
+                               "several extenders have a bindVerb: {}",
+                               fmt::join(config.binders, ", ")),
+                   kOneBinder,
+                   {"ConfigMap " + config.object}});
+    }
+  }
+  for (const std::string& pod : facts.schedulers_of_two_binders) {
+    add_grouped(findings, {Level::kError,
+                           "kube-scheduler has not started, because several extenders of its "
+                           "configuration have a bindVerb",
+                           kOneBinder,
+                           {"kube-system/" + pod}});
+  }
+}
 
 bool any_metrics(const Facts& facts) {
   return std::ranges::any_of(facts.replicas,
@@ -114,6 +143,7 @@ void check_certificate(const ReplicaFacts& replica, const MetricSample& sample, 
 
 Findings check_scheduler(const Facts& facts) {
   Findings findings;
+  check_binders(facts, findings);
   known_or_add(facts.waiting_pods, findings);
   const auto waiting = waiting_pods(facts);
   check_scheduler_errors(waiting, findings);

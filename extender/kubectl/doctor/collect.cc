@@ -191,6 +191,8 @@ void collect_facts(Api& api, const std::function<Time()>& clock, Facts& facts) {
   facts.bound_pods = collect_pods(api, kube::bound_pods(), "list pods with a node", facts);
   facts.waiting_pods = collect_pods(api, kube::unbound_pods(), "list pods without a node", facts);
   facts.gates = collect_gates(api, facts);
+  facts.two_binders = collect_scheduler_configs(api, facts);
+  facts.schedulers_of_two_binders = collect_schedulers_with_two_binders(api);
   facts.rights = collect_rights(api, facts);
 }
 

@@ -24,4 +24,10 @@ void collect_facts(Api& api, const std::function<Time()>& clock, Facts& facts);
 // The rights that mgpu's service accounts need (deploy/rbac), asked with SubjectAccessReviews.
 Fact<std::vector<Right>> collect_rights(Api& api, const Facts& facts);
 
+// The configurations of kube-scheduler with several extenders that bind, with which it does not
+// start.
+Fact<std::vector<SchedulerConfig>> collect_scheduler_configs(Api& api, const Facts& facts);
+// The static pods of kube-scheduler that have ended because of that, by their logs.
+std::vector<std::string> collect_schedulers_with_two_binders(Api& api);
+
 }  // namespace mgpu::kubectl

@@ -59,6 +59,12 @@ struct SliceFacts {
   std::vector<std::string> addresses;
 };
 
+// A configuration of kube-scheduler in a ConfigMap.
+struct SchedulerConfig {
+  std::string object;                // namespace/name of the ConfigMap
+  std::vector<std::string> binders;  // the addresses of the extenders with a bindVerb
+};
+
 struct PolicyBinding {
   std::string policy;
   bool denies = false;  // validationActions has Deny
@@ -155,6 +161,8 @@ struct Facts {
   Fact<std::vector<GpuPod>> waiting_pods;
   Fact<std::vector<Right>> rights;
   Fact<std::vector<KubeletGates>> gates;
+  Fact<std::vector<SchedulerConfig>> two_binders;      // those with several
+  std::vector<std::string> schedulers_of_two_binders;  // pods of it that say so when they end
   std::vector<ReplicaFacts> replicas;
   // A sentence for each object that could not be read, up to kUnreadableMax.
   std::vector<std::string> unreadable;

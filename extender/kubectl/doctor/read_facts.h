@@ -25,6 +25,10 @@ Result<NodeFacts> read_node_facts(std::string_view json);
 // The node of a ResourceSlice; empty for one that is not about a node.
 Result<std::string> read_slice_node(std::string_view json);
 Result<GpuPod> read_gpu_pod(std::string_view json);
+// The addresses of the extenders with a bindVerb, in a configuration of kube-scheduler.
+std::vector<std::string> binding_extenders(const std::string& yaml);
+// Of the data of a ConfigMap the one with most of them.
+Result<SchedulerConfig> read_scheduler_config(std::string_view config_map);
 // The answer of kubelet to GET /configz.
 Result<std::map<std::string, bool>> read_feature_gates(std::string_view json);
 

@@ -74,6 +74,8 @@ void set_good_cluster(Answers& api, const std::string& in) {
                                {"type": "MGPUCardsExclusive", "status": "True"}],
                 "nodeInfo": {"kubeletVersion": "v1.35.1"}}})"));
   api.set("/apis/resource.k8s.io/v1/resourceslices?", list_of(""));
+  api.set("/api/v1/namespaces/kube-system/configmaps?", list_of(""));
+  api.set("/api/v1/namespaces/" + in + "/configmaps?", list_of(""));
   api.set("/api/v1/pods?", list_of(""));
   api.set("/api/v1/nodes/gpu-1/proxy/configz", R"({"kubeletconfig": {}})");
   api.set("/apis/authorization.k8s.io/v1/subjectaccessreviews", R"({"status": {"allowed": true}})",
@@ -167,6 +169,27 @@ TEST_F(DoctorTest, AnObjectThatCannotBeReadHidesNoOther) {
   EXPECT_THAT(ran.out, HasSubstr("list pods with a node: bad: "));
   EXPECT_THAT(ran.out, HasSubstr("was bound without annotations, so that the extender did not "
                                  "bind it [d/p]"));
+}
+
+// kube-scheduler ends with this sentence before it has done anything.
+TEST_F(DoctorTest, FindsAKubeSchedulerWithTwoExtendersThatBind) {
+  api_.set("/api/v1/namespaces/kube-system/pods?limit=500&labelSelector=component",
+           list_of(R"({"metadata": {"name": "kube-scheduler-a", "namespace": "kube-system"}},
+                      {"metadata": {"name": "kube-scheduler-b", "namespace": "kube-system"}})"));
+  api_.set(
+      "/api/v1/namespaces/kube-system/pods/kube-scheduler-a/log",
+      "extenders: Invalid value: \"found 2 extenders implementing bind\": only one extender can "
+      "implement bind\n");
+  api_.set("/api/v1/namespaces/kube-system/pods/kube-scheduler-b/log", "other\n");
+  api_.set("/api/v1/namespaces/kube-system/configmaps?",
+           list_of(R"({"metadata": {"name": "m",
+    "namespace": "kube-system"}, "data": {"c": "kind: KubeSchedulerConfiguration\nextenders:\n- )"
+                   R"({urlPrefix: a, bindVerb: b}\n- {urlPrefix: c, bindVerb: d}\n"}})"));
+  const Ran ran = doctor_at_url();
+  EXPECT_EQ(ran.code, 1);
+  EXPECT_THAT(ran.out,
+              HasSubstr("several extenders have a bindVerb: a, c [ConfigMap kube-system/m]"));
+  EXPECT_THAT(ran.out, HasSubstr("have a bindVerb [kube-system/kube-scheduler-a]\n"));
 }
 
 TEST_F(DoctorTest, PrintsJson) {

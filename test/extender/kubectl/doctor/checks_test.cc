@@ -462,6 +462,25 @@ TEST(Doctor, KnowsASchedulerThatDoesNotCall) {
         Level::kOk, "filter was called 24 times"}});
 }
 
+TEST(Doctor, KnowsThatOneExtenderMayBind) {
+  expect_findings(
+      check_scheduler,
+      {{"a ConfigMap",
+        [](Facts& facts) {
+          facts.two_binders = std::vector{SchedulerConfig{"n/s", {"http://a", "http://b"}}};
+        },
+        Level::kError,
+        "several extenders have a bindVerb: http://a, http://b",
+        "second kube-scheduler",
+        {"ConfigMap n/s"}},
+       {"a log",
+        [](Facts& facts) { facts.schedulers_of_two_binders = {"kube-scheduler-n"}; },
+        Level::kError,
+        "kube-scheduler has not started",
+        "second kube-scheduler",
+        {"kube-system/kube-scheduler-n"}}});
+}
+
 TEST(Doctor, ShowsTheErrorOfTheScheduler) {
   Facts facts = good_facts();
   GpuPod pod = gpu_pod("waits", "", {});

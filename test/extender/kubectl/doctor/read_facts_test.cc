@@ -13,6 +13,28 @@ using testing::HasSubstr;
 using testing::IsEmpty;
 using testing::Pair;
 
+TEST(DoctorFacts, CountsTheExtendersThatBind) {
+  const std::string two = R"(apiVersion: kubescheduler.config.k8s.io/v1
+kind: KubeSchedulerConfiguration
+extenders:
+- {urlPrefix: "http://127.0.0.1:32766/gpushare-scheduler", filterVerb: filter, bindVerb: bind}
+- {urlPrefix: "http://127.0.0.1:9800/mgpu", filterVerb: filter, bindVerb: bind}
+- {urlPrefix: "http://127.0.0.1:1/ranks", prioritizeVerb: prioritize}
+)";
+  EXPECT_THAT(kubectl::binding_extenders(two),
+              testing::ElementsAre("http://127.0.0.1:32766/gpushare-scheduler",
+                                   "http://127.0.0.1:9800/mgpu"));
+  EXPECT_THAT(kubectl::binding_extenders("{KubeSchedulerConfiguration: [&"), testing::IsEmpty());
+  EXPECT_THAT(kubectl::binding_extenders("kind: Pod\nextenders: [{bindVerb: bind}]"),
+              testing::IsEmpty());
+  const nlohmann::json map = {{"metadata", {{"name", "s"}, {"namespace", "n"}}},
+                              {"data", {{"a.yaml", two}, {"b", "x"}}}};
+  const auto config = kubectl::read_scheduler_config(map.dump());
+  ASSERT_TRUE(config);
+  EXPECT_EQ(config->object, "n/s");
+  EXPECT_EQ(config->binders.size(), 2U);
+}
+
 TEST(ReadFacts, ReadTheVersionOfTheServer) {
   const auto version = read_server_version(R"({"major": "1", "gitVersion": "v1.29.4-gke.10"})");
   ASSERT_TRUE(version);

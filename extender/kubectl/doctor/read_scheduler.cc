@@ -1,0 +1,61 @@
+// Reads configurations of kube-scheduler.
+#include <yaml-cpp/yaml.h>
+
+#include "common/kube/json_value.h"
+#include "extender/kubectl/convert/yaml_text.h"
+#include "extender/kubectl/doctor/read_facts.h"
+
+namespace mgpu::kubectl {
+namespace {
+
+// The extenders of one document that have a bindVerb, by their addresses.
+std::vector<std::string> binders_of(const YAML::Node& document) {
+  std::vector<std::string> binders;
+  if (convert::text_of(document, "kind") != "KubeSchedulerConfiguration") return binders;
+  const YAML::Node extenders = convert::member_of(document, "extenders");
+  if (!extenders || !extenders.IsSequence()) return binders;
+  for (const YAML::Node& extender : extenders) {
+    if (convert::text_of(extender, "bindVerb").empty()) continue;
+    binders.push_back(convert::text_of(extender, "urlPrefix"));
+  }
+  return binders;
+}
+
+}  // namespace
+
+std::vector<std::string> binding_extenders(const std::string& yaml) {
+  std::vector<std::string> binders;
+  if (yaml.find("KubeSchedulerConfiguration") == std::string::npos) return binders;
+  const auto documents = convert::read_documents(yaml);
+  if (!documents) return binders;  // kube-scheduler says what is wrong with it
+  for (const YAML::Node& document : *documents) {
+    auto of_document = binders_of(document);
+    if (of_document.size() > binders.size()) binders = std::move(of_document);
+  }
+  return binders;
+}
+
+Result<SchedulerConfig> read_scheduler_config(std::string_view config_map) {
+  SchedulerConfig config;
+  std::string name;
+  std::string name_space;
+  kube::StringMap data;
+  auto read = kube::read_json(
+      config_map,
+      [&](kube::JsonValue& root) {
+        const auto metadata = [&](kube::JsonValue& value) {
+          value.read({{"name", name}, {"namespace", name_space}});
+        };
+        root.read({{"metadata", metadata}, {"data", data}});
+      },
+      true);
+  if (!read) return read.error();
+  config.object = name_space + "/" + name;
+  for (const auto& [key, text] : data) {
+    auto binders = binding_extenders(text);
+    if (binders.size() > config.binders.size()) config.binders = std::move(binders);
+  }
+  return config;
+}
+
+}  // namespace mgpu::kubectl
