@@ -75,6 +75,10 @@ constexpr std::array kChecks = {
           seconds(90), check_mps_control},
     Check{"mps-pipe", "Can a container replace or remove the sockets of its pipe directory?",
           seconds(90), check_mps_pipe},
+    Check{
+        "mps-client-folder",
+        "Does a container reach more than the socket for clients, and what does a silent one stop?",
+        seconds(60), check_mps_client_folder},
     Check{"mps-restart", "What happens when the daemon is killed, and started again?", seconds(90),
           check_mps_restart},
     Check{"mps-many-clients", "How many clients does a card take?", seconds(120),

@@ -51,6 +51,7 @@ Result<void> check_mps_exclusive(const Trial& trial, Findings& findings);
 Result<void> check_mps_container(const Trial& trial, Findings& findings);
 Result<void> check_mps_control(const Trial& trial, Findings& findings);
 Result<void> check_mps_pipe(const Trial& trial, Findings& findings);
+Result<void> check_mps_client_folder(const Trial& trial, Findings& findings);
 Result<void> check_mps_restart(const Trial& trial, Findings& findings);
 Result<void> check_mps_many_clients(const Trial& trial, Findings& findings);
 Result<void> check_mps_end_client(const Trial& trial, Findings& findings);

@@ -91,6 +91,25 @@ Result<std::string> try_to_replace(const Trial& trial, const CardWithMps& card, 
   return done;
 }
 
+// A container that writes to what it finds in its folder, and connects and says nothing.
+void try_silence(const Trial& trial, const CardWithMps& card, int user, Findings& findings) {
+  Container container = card.mps->container(share_of(30, kSmallLimitMiB), true, {});
+  container.user = user;
+  container.command = {kProgramInContainer, "connect", container.edits.environment[kPipeVariable]};
+  auto program = start_and_wait(enter_command(trial, container));
+  const std::string who = fmt::format("user {} of a container: ", user);
+  findings.expect(who + "reaches the socket for clients alone",
+                  program && program->value("entries") == "control",
+                  program ? program->value("entries") : program.error().message);
+  if (!program) return;
+  findings.fact(who + "files of its folder", program->value("entries"));
+  findings.fact(who + "writing to a FIFO", program->value("fifo"));
+  findings.fact(who + "connections", number_of(*program, "connected"));
+  findings.fact(who + "answer of the daemon meanwhile",
+                card.mps->send_command("get_default_active_thread_percentage"));
+  static_cast<void>(program->finish(kProgramTimeout));
+}
+
 }  // namespace
 
 Result<RunningProgram> start_session(const Trial& trial, const CardWithMps& card, Share share) {
@@ -215,6 +234,17 @@ Result<void> check_mps_pipe(const Trial& trial, Findings& findings) {
                   "no attempt succeeded, so that those with a read-only directory show nothing");
   const bool runs = (*card)->mps->mps().ready((*card)->node.card.uuid).has_value();
   findings.fact("the daemon after \"control\" was removed", runs ? "responds" : "does not respond");
+  return {};
+}
+
+Result<void> check_mps_client_folder(const Trial& trial, Findings& findings) {
+  if (!has_mps(trial, findings)) return {};
+  const auto card = start_card_with_mps(trial);
+  if (!card) return card.error();
+  for (const int user : {kOtherUser, 0}) try_silence(trial, **card, user, findings);
+  const auto client = run_to_end((*card)->mps->client(share_of(30, kSmallLimitMiB), {"vector-add"}),
+                                 kProgramTimeout);
+  expect_client(findings, "a client computes afterwards", client);
   return {};
 }
 

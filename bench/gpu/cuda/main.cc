@@ -9,6 +9,7 @@
 //   busy                keeps the card busy until its input ends; its input is a socket
 //   symbols             compares the addresses of dlsym and cuGetProcAddress
 //   session             starts these programs in the same container, one for each line of its input
+//   connect FOLDER      connects to the sockets of a folder, sends nothing, and writes to its FIFOs
 //   replace PATH        tries to replace and to remove a socket
 //
 // It prints lines "<name>=<value>". Where the driver refuses a call it prints "failed=<function>"
@@ -29,7 +30,8 @@ using namespace mgpu::gpu_trial::cuda;
 int usage() {
   std::fputs(
       "mgpu-cuda-program: expected vector-add, largest MIB, hold MIB, measure MILLIS, copy "
-      "MILLIS, busy, symbols, session or replace PATH\n",
+      "MILLIS, busy, symbols, session, connect FOLDER or "
+      "replace PATH\n",
       stderr);
   return 2;
 }
@@ -51,6 +53,7 @@ int run(const std::string& command, unsigned long amount) {
 int main(int count, char** arguments) {
   const std::string command = count > 1 ? arguments[1] : "";
   if (command == "session" && count == 2) return session();
+  if (command == "connect" && count == 3) return connect_silently(arguments[2]);
   if (command == "replace" && count == 3) return replace(arguments[2]);
   const bool has_amount =
       command == "largest" || command == "hold" || command == "measure" || command == "copy";

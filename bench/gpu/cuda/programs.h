@@ -51,5 +51,9 @@ int session();
 // Tries to make a file in the folder of `path`, to put another socket in the place of `path`, and
 // to remove it. Prints create, rename and unlink, each "done" or the error.
 int replace(const std::string& path);
+// What a container can do with the files of a folder. Prints `entries`, their names; `fifo`, the
+// result of writing to FIFOs: "none", "done" or the error; and connected=<number of sockets>. Then
+// it prints ready=1, and keeps the connections, on which it sends nothing, until its input ends.
+int connect_silently(const std::string& folder);
 
 }  // namespace mgpu::gpu_trial::cuda

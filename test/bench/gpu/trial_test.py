@@ -79,7 +79,7 @@ class WholeTrialTest(TrialTest):
 
     def test_makes_every_check_that_it_lists_once(self):
         self.assertEqual(list(self.whole.statuses()), [*listed_checks(), "settings"])
-        self.assertGreaterEqual(len(listed_checks()), 30)
+        self.assertGreaterEqual(len(listed_checks()), 31)
 
     def test_names_the_card_and_the_driver(self):
         machine = self.whole.json["machine"]
@@ -192,6 +192,15 @@ class WholeTrialTest(TrialTest):
     def test_finds_that_a_container_cannot_end_the_daemon(self):
         name = "user 0 of a container: the daemon after quit"
         self.assertEqual(self.whole.fact("mps-control", name), "runs")
+
+    def test_finds_that_a_silent_connection_blocks_the_daemon(self):
+        for user in (0, 65534):
+            who = f"user {user} of a container: "
+            self.assertEqual(self.whole.fact("mps-client-folder", who + "files of its folder"), "control")
+            self.assertEqual(self.whole.fact("mps-client-folder", who + "connections"), 1)
+            self.assertEqual(self.whole.fact("mps-client-folder", who + "writing to a FIFO"), "none")
+            answer = self.whole.fact("mps-client-folder", who + "answer of the daemon meanwhile")
+            self.assertNotIn("100", answer)
 
     def test_kills_as_many_clients_as_asked(self):
         name = "clients killed with work in flight"
