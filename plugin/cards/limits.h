@@ -4,6 +4,7 @@
 
 #include <chrono>
 #include <cstddef>
+#include <cstdint>
 
 namespace mgpu::plugin {
 
@@ -81,7 +82,10 @@ inline constexpr std::int64_t kMpsClientsMax = 48;
 inline constexpr std::size_t kMpsPidsMax = 256;
 // The address of a socket has 108 bytes, of which its name in the pipe directory takes some.
 inline constexpr std::size_t kMpsPipePathMax = 80;
-// The response of an MPS daemon to one command.
+// The log of one daemon, in memory (/run), and what is kept of one that has grown longer.
+inline constexpr std::uintmax_t kMpsLogBytesMax = 1 << 20;
+inline constexpr std::int64_t kMpsLogBytesKept = 64 << 10;
+// The response of an MPS daemon to one session.
 inline constexpr std::size_t kMpsResponseBytesMax = 64 * 1024;
 
 // How long the driver may take to set the memory limits of one container on all of its cards, or

@@ -75,8 +75,9 @@ Result<void> Mps::ready(const CardUuid& card) const {
   if (!found->second.running) return not_running(found->second.problem);
   lock.unlock();
   // It may have ended since the last step, and a program without its daemon runs unlimited.
-  const auto responds = probe_mps(options_, mps_folders(options_.run_dir, card));
-  return responds ? Result<void>() : not_running(responds.error().message);
+  const auto load = ask_mps(options_, mps_folders(options_.run_dir, card));
+  if (!load) return not_running(load.error().message);
+  return load->active ? Result<void>() : not_running("its server does not run");
 }
 
 std::vector<MpsState> Mps::states() const {
@@ -97,6 +98,8 @@ std::string Mps::problem_of(const FoundCard& card) const {
   const auto found = states_.find(card.uuid);
   if (found == states_.end() || !found->second.down_since) return {};
   if (steady_clock::now() - *found->second.down_since < options_.times.down_max) return {};
+  const std::string& why = found->second.server_problem;
+  if (!why.empty()) return "MPS does not run for this card: " + why;
   // Not the problem itself, which may be another one after each attempt to start it.
   return "MPS does not run for this card, see the log of mgpu-device-plugin";
 }

@@ -9,11 +9,13 @@
 //                       |
 //                       +--FAULT for kMpsFaultTimeout--> Quitting --> Waiting
 //                       +--failed probes, no clients--> killed --> Waiting
+//                       +--its server does not start--> killed --> Waiting
 //                       +--its card is not set--> Draining --no clients--> Quitting --> Stopped
 //   Waiting --its card is not set--> Stopped --its card is set--> Starting
 //
-// During a FAULT the daemon stays in Running, and MpsState::running is false. With
-// MpsOptions::watch_only, Starting is one probe (to Running or Waiting), and no daemon gets "quit".
+// The server of a card is started with its daemon. Until it serves programs, and during a FAULT,
+// the daemon stays in Running, and MpsState::running is false. With MpsOptions::watch_only,
+// Starting is one probe (to Running or Waiting), and no daemon gets "quit".
 //
 // ~Mps() leaves the daemons running, so that an upgrade affects no container: a new process finds
 // them by their pipe directories. stop() ends them. Where systemd or a container runtime ends all

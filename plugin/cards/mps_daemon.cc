@@ -36,6 +36,26 @@ bool may_be_running(std::int64_t pid) {
   return pid <= 0 || ::kill(static_cast<pid_t>(pid), 0) == 0 || errno != ESRCH;
 }
 
+// Returns nothing unless it is the response to the questions of ask_mps().
+std::optional<MpsLoad> parse_load(const std::string& response) {
+  std::istringstream lines(response);
+  std::string line;
+  if (!std::getline(lines, line) || !is_percentage(line)) return std::nullopt;
+  MpsLoad load;
+  // The list of servers ends with the status of the first one.
+  bool in_list = true;
+  while (std::getline(lines, line)) {
+    load.fault = load.fault || line.find("FAULT") != line.npos;
+    // The daemon of 535 has no status.
+    load.active = load.active || line == "ACTIVE" || line.starts_with("Unknown command");
+    const auto pid = parse_number<std::int32_t>(line);
+    in_list = in_list && pid;
+    std::vector<std::int64_t>& pids = in_list ? load.servers : load.clients;
+    if (pid && *pid >= 0 && pids.size() < kMpsPidsMax) pids.push_back(*pid);
+  }
+  return load;
+}
+
 }  // namespace
 
 std::vector<std::int64_t> parse_pids(const std::string& text) {
@@ -56,12 +76,23 @@ bool is_percentage(const std::string& text) {
   return number && *number >= 0 && *number <= kThreadPercentMax && !(words >> rest);
 }
 
-Result<void> probe_mps(const MpsOptions& options, const MpsFolders& folders) {
-  const auto response = mps_command(options.control, folders,
-                                    "get_default_active_thread_percentage", options.times.command);
-  if (!response) return response.error();
-  if (is_percentage(*response)) return link_control(folders);
-  return error("expected a percentage, found " + in_quotes(*response));
+// Each session starts a process, and costs the daemon some lines in its log.
+Result<MpsLoad> ask_mps(const MpsOptions& options, const MpsFolders& folders,
+                        std::vector<std::int64_t> servers) {
+  for (bool again = false;; again = true) {
+    std::string questions = "get_default_active_thread_percentage\nget_server_list";
+    for (const std::int64_t server : servers)
+      questions += fmt::format("\nget_server_status {0}\nget_client_list {0}", server);
+    const auto response = mps_command(options.control, folders, questions, options.times.command);
+    if (!response) return response.error();
+    const auto load = parse_load(*response);
+    if (!load) return error("expected a percentage, found " + in_quotes(*response));
+    if (again || load->servers.empty() || load->servers == servers) {
+      const auto linked = link_control(folders);
+      return linked ? Result<MpsLoad>(*load) : linked.error();
+    }
+    servers = load->servers;
+  }
 }
 
 MpsDaemon::MpsDaemon(const MpsOptions& options, const CardUuid& card)
@@ -108,8 +139,8 @@ void MpsDaemon::step_phase(Time now, Target target) {
 }
 
 milliseconds MpsDaemon::time_to_next_step() const {
-  const bool soon =
-      phase_ == Phase::kNew || phase_ == Phase::kStarting || phase_ == Phase::kQuitting;
+  const bool soon = phase_ == Phase::kNew || phase_ == Phase::kStarting ||
+                    phase_ == Phase::kQuitting || server_asked_;
   return soon ? std::min(kStartTick, options_.times.tick) : options_.times.tick;
 }
 
@@ -117,7 +148,7 @@ milliseconds MpsDaemon::time_to_next_step() const {
 
 void MpsDaemon::adopt(Time now, Target target) {
   process_ = known_mps_daemon(folders_);
-  if (process_ || probe()) {
+  if (process_ || load()) {
     log_info("MPS daemon is already running", {{"card", state_.uuid.str()}});
     enter(Phase::kRunning, now);
     next_probe_ = now;
@@ -130,7 +161,7 @@ void MpsDaemon::adopt(Time now, Target target) {
 // Looks for the daemon that another process runs.
 void MpsDaemon::find(Time now) {
   process_ = known_mps_daemon(folders_);
-  const auto responds = probe();
+  const auto responds = load();
   if (!responds) return fail("mgpu-mps does not run its daemon: " + responds.error().message, now);
   next_probe_ = now;
   clients_.clear();
@@ -165,7 +196,7 @@ void MpsDaemon::check_start(Time now, Target target) {
     single_user_ = true;
     return start(now);
   }
-  const auto responds = probe();
+  const auto responds = load();
   if (responds) {
     next_probe_ = now;
     enter(Phase::kRunning, now);
@@ -189,15 +220,16 @@ void MpsDaemon::check_running(Time now, Target target) {
   }
   if (now < next_probe_) return;
   next_probe_ = now + options_.times.probe;
-  const auto responds = probe();
-  const auto seen = responds ? load() : Result<Load>(responds.error());
+  const auto seen = load();
   if (seen) return note_load(*seen, now, target);
   note_failed_probe(seen.error().message, now);
 }
 
-void MpsDaemon::note_load(const Load& load, Time now, Target target) {
+void MpsDaemon::note_load(const MpsLoad& load, Time now, Target target) {
   failed_probes_ = 0;
+  servers_ = load.servers;
   clients_ = load.clients;
+  if (!options_.watch_only) trim_log(folders_);
   if (load.fault) {
     state_.running = false;
     state_.problem = "a program's fault has stopped its server, and all programs with it";
@@ -211,11 +243,35 @@ void MpsDaemon::note_load(const Load& load, Time now, Target target) {
   }
   fault_since_.reset();
   if (target != Target::kRunning && clients_.empty()) return quit(now);
+  if (target == Target::kRunning && !load.active) return start_server(load, now);
+  server_asked_.reset();
   state_.running = true;
   state_.problem.clear();
+  state_.server_problem.clear();
   logged_.clear();
   // After a long run the next restart does not wait.
   if (now - since_ >= options_.times.restart_max) wait_ = milliseconds(0);
+}
+
+// Without it the first program would start the server, and fail if it cannot start; and a program
+// outside of MPS could have opened an exclusive card before. It changes nothing where the server is
+// starting already, and where another process has started the daemon, an earlier version may not.
+void MpsDaemon::start_server(const MpsLoad& load, Time now) {
+  state_.running = false;
+  next_probe_ = now;
+  if (!server_asked_) {
+    const auto asked = command("start_server -uid 0");
+    if (!asked) return note_failed_probe(asked.error().message, now);
+    server_asked_ = now;
+    state_.problem = "its server is being started";
+    return;
+  }
+  const bool ended = load.servers.empty();
+  if (!ended && (now - *server_asked_ < options_.times.start || !clients_.empty())) return;
+  state_.server_problem = ended ? "its server ended at its start" + server_failure(folders_)
+                                : "its server serves no programs after its start";
+  if (process_ && !options_.watch_only) kill_mps_daemon(*process_);
+  fail(state_.server_problem, now);
 }
 
 void MpsDaemon::note_failed_probe(const std::string& why, Time now) {
@@ -276,6 +332,7 @@ void MpsDaemon::fail(const std::string& problem, Time now) {
   process_.reset();
   failed_probes_ = 0;
   fault_since_.reset();
+  server_asked_.reset();
   enter(Phase::kWaiting, now);
 }
 
@@ -290,26 +347,12 @@ Result<std::string> MpsDaemon::command(const std::string& text) const {
   return mps_command(options_.control, folders_, text, options_.times.command);
 }
 
-Result<void> MpsDaemon::probe() const {
-  return probe_mps(options_, folders_);
-}
-
-Result<MpsDaemon::Load> MpsDaemon::load() const {
-  const auto servers = command("get_server_list");
-  if (!servers) return servers.error();
-  Load load;
-  for (const std::int64_t server : parse_pids(*servers)) {
-    const auto status = command(fmt::format("get_server_status {}", server));
-    const auto clients = command(fmt::format("get_client_list {}", server));
-    if (!status || !clients) return status ? clients.error() : status.error();
-    load.fault = load.fault || status->find("FAULT") != std::string::npos;
-    for (const std::int64_t client : parse_pids(*clients)) load.clients.push_back(client);
-  }
-  return load;
+Result<MpsLoad> MpsDaemon::load() const {
+  return ask_mps(options_, folders_, servers_);
 }
 
 bool MpsDaemon::is_running() const {
-  return process_ ? is_alive(*process_) : probe().has_value();
+  return process_ ? is_alive(*process_) : load().has_value();
 }
 
 }  // namespace mgpu::plugin

@@ -52,9 +52,19 @@ struct MpsState {
   CardUuid uuid;
   bool running = false;
   std::string problem;  // one sentence unless it is running
+  // Why its server did not start when that was tried last; empty: it did, or was not tried yet.
+  std::string server_problem{};
   std::int64_t restarts = 0;
   // Since when it has not run without interruption; none while it runs.
   std::optional<std::chrono::steady_clock::time_point> down_since{};
+};
+
+// Servers of one daemon, and their clients.
+struct MpsLoad {
+  std::vector<std::int64_t> servers;
+  std::vector<std::int64_t> clients;
+  bool active = false;  // programs are served
+  bool fault = false;
 };
 
 // Parses the output of `get_server_list` and `get_client_list`: a number per line. Other words are
@@ -80,18 +90,14 @@ class MpsDaemon {
 
  private:
   enum class Phase { kNew, kStarting, kRunning, kWaiting, kDraining, kQuitting, kStopped };
-  struct Load {
-    std::vector<std::int64_t> clients;
-    bool fault = false;
-  };
-
   void adopt(Time now, Target target);
   void start(Time now);
   void find(Time now);
   void check_start(Time now, Target target);
   void check_running(Time now, Target target);
   void step_phase(Time now, Target target);
-  void note_load(const Load& load, Time now, Target target);
+  void note_load(const MpsLoad& load, Time now, Target target);
+  void start_server(const MpsLoad& load, Time now);
   void note_failed_probe(const std::string& why, Time now);
   void quit(Time now);
   void check_quit(Time now, Target target);
@@ -102,8 +108,7 @@ class MpsDaemon {
   void enter(Phase phase, Time now);
 
   Result<std::string> command(const std::string& text) const;
-  Result<void> probe() const;
-  Result<Load> load() const;
+  Result<MpsLoad> load() const;
   bool is_running() const;
 
   const MpsOptions& options_;
@@ -114,16 +119,20 @@ class MpsDaemon {
   Time next_probe_;  // of a running daemon
   // None: the daemon was not started by us and is known by its responses only, or does not run.
   std::optional<DaemonProcess> process_;
-  std::vector<std::int64_t> clients_;  // as of the last successful probe
+  std::vector<std::int64_t> servers_;  // as of the last successful probe, and
+  std::vector<std::int64_t> clients_;
   int failed_probes_ = 0;
   std::optional<Time> fault_since_;
+  std::optional<Time> server_asked_;   // since when its server is being started
   std::string logged_;                 // the problem in the log; empty: it has run since
   bool single_user_ = false;           // the driver has no server for several users
   std::chrono::milliseconds wait_{0};  // before the next start; 0: the daemon has run for long
 };
 
-// Whether the daemon of these folders responds, and containers can connect to it, see
-// link_control(). Errors: why not.
-Result<void> probe_mps(const MpsOptions& options, const MpsFolders& folders);
+// Asks the daemon of these folders, and makes sure that containers can connect to it, see
+// link_control(). In one session if its servers are `servers`, else in two. Errors: why it does not
+// respond, or they cannot.
+Result<MpsLoad> ask_mps(const MpsOptions& options, const MpsFolders& folders,
+                        std::vector<std::int64_t> servers = {});
 
 }  // namespace mgpu::plugin

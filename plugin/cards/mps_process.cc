@@ -5,7 +5,9 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
+#include <algorithm>
 #include <cerrno>
+#include <cstdlib>
 #include <cstring>
 #include <filesystem>
 #include <fstream>
@@ -25,7 +27,7 @@ namespace fs = std::filesystem;
 
 // The daemon's own settings are the only ones that count.
 constexpr const char* kCudaVariables = "CUDA_";
-constexpr std::size_t kLogBytesRead = 4096;
+constexpr std::streamoff kLogBytesRead = 4096;
 // Two numbers.
 constexpr std::size_t kDaemonFileBytesMax = 256;
 // Fields of /proc/<pid>/stat between the state, which follows the name, and the start time
@@ -38,6 +40,30 @@ Error failure(const char* what, const std::string& path, int number) {
 
 std::vector<std::string> environment(const MpsFolders& folders) {
   return {"CUDA_MPS_PIPE_DIRECTORY=" + folders.pipe, "CUDA_MPS_LOG_DIRECTORY=" + folders.log};
+}
+
+// The daemon finds the program of its server in PATH only.
+std::string path_with_folder_of(const std::string& control) {
+  const char* const set = std::getenv("PATH");
+  const std::string path = set != nullptr ? set : "";
+  const std::size_t slash = control.rfind('/');
+  if (slash == control.npos) return "PATH=" + path;
+  return "PATH=" + control.substr(0, slash) + (path.empty() ? "" : ":" + path);
+}
+
+std::string log_file(const MpsFolders& folders) {
+  return folders.log + "/daemon.log";
+}
+
+// The last bytes that the daemon printed.
+std::string log_tail(const MpsFolders& folders, std::streamoff bytes = kLogBytesRead) {
+  std::ifstream file(log_file(folders), std::ios::ate);
+  const auto size = static_cast<std::streamoff>(file.tellg());
+  file.seekg(std::max<std::streamoff>(size - bytes, 0));
+  std::string text(static_cast<std::size_t>(bytes), '\0');
+  file.read(text.data(), bytes);
+  text.resize(static_cast<std::size_t>(file.gcount()));
+  return text;
 }
 
 // The start time of a process; none if it does not exist or has ended.
@@ -104,13 +130,14 @@ Result<DaemonProcess> start_mps_daemon(const std::string& control,
                                        const std::vector<std::string>& arguments,
                                        const MpsFolders& folders, const CardUuid& card) {
   if (auto made = make_mps_folders(folders); !made) return made.error();
-  const std::string log = folders.log + "/daemon.log";
-  const UniqueFd out(
-      ::open(log.c_str(), O_WRONLY | O_CREAT | O_TRUNC | O_CLOEXEC | O_NOFOLLOW, 0644));
+  const std::string log = log_file(folders);
+  constexpr int kFlags = O_WRONLY | O_CREAT | O_TRUNC | O_APPEND | O_CLOEXEC | O_NOFOLLOW;
+  const UniqueFd out(::open(log.c_str(), kFlags, 0644));
   if (!out.is_open()) return failure("cannot write", log, errno);
   const UniqueFd in(::open("/dev/null", O_RDONLY | O_CLOEXEC));
   auto variables = environment(folders);
   variables.push_back("CUDA_VISIBLE_DEVICES=" + card.str());
+  variables.push_back(path_with_folder_of(control));
   const auto pid = spawn({.path = control,
                           .arguments = arguments,
                           .variables = variables,
@@ -145,12 +172,28 @@ void kill_mps_daemon(const DaemonProcess& daemon) {
 }
 
 std::string last_log_line(const MpsFolders& folders) {
-  std::ifstream file(folders.log + "/daemon.log");
-  std::string text(kLogBytesRead, '\0');
-  file.read(text.data(), kLogBytesRead);
-  text.resize(static_cast<std::size_t>(file.gcount()));
+  std::string text = log_tail(folders);
   text.erase(text.find_last_not_of('\n') + 1);
   return text.empty() ? "" : ": " + in_quotes(text.substr(text.rfind('\n') + 1));
+}
+
+std::string server_failure(const MpsFolders& folders) {
+  const std::string text = log_tail(folders);
+  for (const char* const reason : {"Failed to start", "exited with status"}) {
+    const std::size_t at = text.rfind(reason);
+    if (at != text.npos) return ": " + in_quotes(text.substr(at, text.find('\n', at) - at));
+  }
+  return {};
+}
+
+void trim_log(const MpsFolders& folders) {
+  std::error_code unreadable;
+  const auto size = fs::file_size(log_file(folders), unreadable);
+  if (unreadable || size <= kMpsLogBytesMax) return;
+  const std::string end = log_tail(folders, kMpsLogBytesKept);
+  // The daemon appends. Lines that it writes now may be lost.
+  if (::truncate(log_file(folders).c_str(), 0) != 0) return;
+  std::ofstream(log_file(folders), std::ios::app) << end;
 }
 
 Result<std::string> mps_command(const std::string& control, const MpsFolders& folders,
@@ -161,7 +204,8 @@ Result<std::string> mps_command(const std::string& control, const MpsFolders& fo
                                   .removed_prefix = kCudaVariables},
                                  command + "\n", kMpsResponseBytesMax, timeout);
   if (response) return response;
-  return error(fmt::format("\"{}\" failed: {}", command, response.error().message));
+  return error(fmt::format("\"{}\" failed: {}", command.substr(0, command.find('\n')),
+                           response.error().message));
 }
 
 }  // namespace mgpu::plugin

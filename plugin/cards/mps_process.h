@@ -53,9 +53,15 @@ bool is_alive(const DaemonProcess& daemon);
 void kill_mps_daemon(const DaemonProcess& daemon);
 // ": " and the last line that the daemon printed, to end a sentence; empty if it printed nothing.
 std::string last_log_line(const MpsFolders& folders);
+// The same with the daemon's reason why its server has ended, without time and process.
+std::string server_failure(const MpsFolders& folders);
 
-// Returns the daemon's response to `command`. Errors: no response within `timeout`, no daemon, a
-// response over kMpsResponseBytesMax.
+// Keeps the end of the daemon's log where it has over kMpsLogBytesMax. The daemon writes a few
+// lines for each command, and lives for months.
+void trim_log(const MpsFolders& folders);
+
+// Returns the daemon's response to `command`, which may have several lines. Errors: no response
+// within `timeout`, no daemon, a response over kMpsResponseBytesMax.
 Result<std::string> mps_command(const std::string& control, const MpsFolders& folders,
                                 const std::string& command, std::chrono::milliseconds timeout);
 

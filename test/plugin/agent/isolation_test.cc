@@ -177,6 +177,28 @@ TEST_F(DaemonOfAnExclusiveCard, ItIsAskedBeforeAModeIsSetAgain) {
   EXPECT_EQ(driver_.mode("GPU-0"), "0");
 }
 
+// A program that opened the card before its server would keep it.
+TEST_F(DaemonOfAnExclusiveCard, ItsServerRunsBeforeTheModeIsSet) {
+  ASSERT_TRUE(make_mps_folders(mps_folders(folder_.path("run"), kCard)));
+  const std::string behaviour = folder_.path("run/mps/GPU-0/behaviour");
+  std::ofstream(behaviour) << "initializing\n";
+  settings_.mps.times.tick = settings_.mps.times.probe = std::chrono::milliseconds(10);
+  choose(IsolationMode::kMps);
+  isolation_->set_cards({kCard});
+  const Record record = test::started(test::allocated(test::device_ids(30), "a"), "a", 0);
+  ASSERT_TRUE(records_.keep(record));
+  std::string refusal;
+  wait_until([&] {
+    refusal = isolation_->before_start(record).error().message;
+    return refusal.find("its server is being started") != refusal.npos;
+  });
+  isolation_->follow_modes(test::found_cards(1).cards, false);
+  EXPECT_NE(driver_.mode("GPU-0"), "3");
+  std::filesystem::remove(behaviour);
+  wait_until([&] { return isolation_->before_start(record).has_value(); });
+  EXPECT_EQ(driver_.mode("GPU-0"), "3");
+}
+
 TEST_F(IsolationTest, ALaterSwitchToTheDriverTriesAgain) {
   settings_.hook_folder = folder_.path("hook");
   std::ofstream(folder_.path("hook")) << "in the way";

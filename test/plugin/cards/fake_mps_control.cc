@@ -7,6 +7,9 @@
 //   slow              does not listen as long as this line is there
 //   no-response       accepts commands and never responds; each is written to the file "calls"
 //   fault             its server is in FAULT, and refuses clients
+//   server-fails      its server ends at its start
+//   initializing      its server is being started as long as this line is there
+//   no-status         does not know "get_server_status", like the daemon of 535
 //   no-quit           ignores the command "quit"
 //   long-response     responds with a megabyte
 //   invalid-response  responds with text that does not belong to any command
@@ -211,6 +214,7 @@ class Server {
 struct Daemon {
   Server server;
   std::string percentage = "100.0";  // default of clients
+  bool server_started = false;
   std::set<std::string> terminated;
 };
 
@@ -234,13 +238,33 @@ std::string set_percentage(Daemon& daemon, const std::string& argument) {
   return daemon.percentage + "\n";
 }
 
+std::string server_status() {
+  if (behaves("no-status")) return "Unknown command \"get_server_status\"\n";
+  if (behaves("initializing")) return "INITIALIZING\n";
+  return behaves("fault") ? "FAULT\n" : "ACTIVE\n";
+}
+
+// Prints what the daemon of 555.58.02 prints on a machine without a card.
+std::string start_server(Daemon& daemon) {
+  daemon.server_started = !behaves("server-fails");
+  if (!daemon.server_started) {
+    std::cout
+        << "[2026-11-26 11:16:54.240 Other  4242] Failed to start : no CUDA-capable device is "
+           "detected\n[2026-11-26 11:16:54.241 Control     7] Server 4242 exited with status 1"
+        << std::endl;
+  }
+  return "";
+}
+
 std::string response_to(const std::string& command, Daemon& daemon) {
-  const bool has_server = behaviour("clients") != "-" || behaves("fault") || daemon.server.exists();
+  const bool has_server = behaviour("clients") != "-" || behaves("fault") ||
+                          daemon.server.exists() || daemon.server_started;
   if (behaves("long-response")) return std::string(1 << 20, 'x');
   if (behaves("invalid-response")) return "what?\n";
   if (command == "get_default_active_thread_percentage") return daemon.percentage + "\n";
   if (command == "get_server_list") return has_server ? "4242\n" : "";
-  if (command == "get_server_status 4242") return behaves("fault") ? "FAULT\n" : "ACTIVE\n";
+  if (command == "get_server_status 4242") return server_status();
+  if (command == "start_server -uid 0") return start_server(daemon);
   if (command == "get_client_list 4242") return client_list(daemon);
   std::istringstream words(command);
   std::string word;
@@ -259,25 +283,29 @@ std::string response_to(const std::string& command, Daemon& daemon) {
   return "";
 }
 
-// Returns whether the daemon goes on.
-bool handle_command(int connection, Daemon& daemon, bool privileged) {
-  std::string command = read_all(connection);
-  while (command.ends_with('\n')) command.pop_back();
+std::string refusal(const std::string& command, bool privileged) {
   const bool is_for_root = std::any_of(std::begin(kForRoot), std::end(kForRoot),
                                        [&](const char* word) { return command.starts_with(word); });
-  if (is_for_root && !privileged) {
-    write_all(connection, "Not enough privilege to execute " + command + " command\n");
-    ::close(connection);
-    return true;
+  if (!is_for_root || privileged) return "";
+  return "Not enough privilege to execute " + command + " command\n";
+}
+
+// A session: a command for each line. Returns whether the daemon goes on.
+bool handle_commands(int connection, Daemon& daemon, bool privileged) {
+  std::istringstream commands(read_all(connection));
+  std::string responses;
+  for (std::string command; std::getline(commands, command);) {
+    const std::string refused = refusal(command, privileged);
+    if (command == "quit" && refused.empty()) note("quit");
+    if (command == "quit" && refused.empty() && !behaves("no-quit")) return false;
+    // The connection stays open without a response.
+    if (behaves("no-response")) {
+      note("no response to " + command);
+      return true;
+    }
+    responses += refused.empty() ? response_to(command, daemon) : refused;
   }
-  if (command == "quit") note("quit");
-  if (command == "quit" && !behaves("no-quit")) return false;
-  // The connection stays open without a response.
-  if (behaves("no-response")) {
-    note("no response to " + command);
-    return true;
-  }
-  write_all(connection, response_to(command, daemon));
+  write_all(connection, responses);
   ::close(connection);
   return true;
 }
@@ -286,7 +314,7 @@ bool handle_command(int connection, Daemon& daemon, bool privileged) {
 bool handle_connection(int connection, Daemon& daemon, bool privileged) {
   char first = 0;
   const bool is_client = ::recv(connection, &first, 1, MSG_PEEK) == 1 && first == 'c';
-  if (!is_client) return handle_command(connection, daemon, privileged);
+  if (!is_client) return handle_commands(connection, daemon, privileged);
   daemon.server.add(connection);
   return true;
 }

@@ -330,6 +330,144 @@ TEST_F(MpsTest, DoesNotMistakeAnotherProcessForItsDaemon) {
   mps.stop();
 }
 
+// --- its server ----------------------------------------------------------------------------------
+
+// Otherwise every program on the card fails, and nobody says why.
+TEST_F(MpsTest, ReportsWhyItsServerDoesNotStart) {
+  behave("server-fails");
+  options_.times.down_max = milliseconds(0);
+  Mps mps(options_);
+  mps.set_cards({kCard});
+  until_problem(mps, "its server ended at its start");
+  EXPECT_EQ(mps.problem_of(card()),
+            "MPS does not run for this card: its server ended at its start: "
+            "\"Failed to start : no CUDA-capable device is detected\"");
+  until([&] { return mps.states().at(0).restarts > 2; });
+  EXPECT_EQ(mps.problem_of(card()),
+            "MPS does not run for this card: its server ended at its start: "
+            "\"Failed to start : no CUDA-capable device is detected\"")
+      << "while it is tried again";
+  behave("");
+  until_ready(mps);
+  EXPECT_EQ(mps.problem_of(card()), "");
+  mps.stop();
+}
+
+TEST_F(MpsTest, WaitsForAServerThatStartsSlowly) {
+  behave("initializing");
+  Mps mps(options_);
+  mps.set_cards({kCard});
+  until_problem(mps, "its server is being started");
+  behave("");
+  until_ready(mps);
+  EXPECT_EQ(calls(), "start GPU-a");
+  mps.stop();
+}
+
+TEST_F(MpsTest, FailsADaemonWhoseServerServesNobody) {
+  {
+    Mps mps(options_);
+    mps.set_cards({kCard});
+    until_ready(mps);
+  }
+  const auto first = daemon_of();
+  behave("initializing");
+  options_.times.start = milliseconds(0);
+  Mps mps(options_);
+  mps.set_cards({kCard});
+  until([&] { return daemon_of() != first; });
+  until([&] { return !mps.states().empty() && !mps.states().at(0).server_problem.empty(); });
+  EXPECT_EQ(mps.states().at(0).server_problem, "its server serves no programs after its start");
+  mps.stop();
+}
+
+TEST_F(MpsTest, KeepsADaemonWithClientsWhoseServerServesNobody) {
+  {
+    Mps mps(options_);
+    mps.set_cards({kCard});
+    until_ready(mps);
+  }
+  const auto kept = daemon_of();
+  behave("initializing\nclients 7");
+  options_.times.start = milliseconds(0);
+  Mps mps(options_);
+  mps.set_cards({kCard});
+  until_problem(mps, "its server is being started");
+  // It is kept through several probes.
+  for (int i = 0; i < 3; ++i) {
+    ASSERT_TRUE(mps_command(options_.control, folders(), "get_server_list", seconds(20)));
+  }
+  behave("clients 7");
+  until_ready(mps);
+  EXPECT_EQ(daemon_of(), kept);
+}
+
+TEST_F(MpsTest, BelievesADaemonThatKnowsNoStatus) {
+  behave("no-status");
+  Mps mps(options_);
+  mps.set_cards({kCard});
+  until_ready(mps);
+  mps.stop();
+}
+
+// mgpu-mps may be of an earlier version, which starts no server.
+TEST_F(MpsTest, StartsTheServerOfADaemonThatAnotherProcessHasStarted) {
+  ASSERT_TRUE(start_mps_daemon(options_.control, options_.arguments, folders(), kCard));
+  options_.watch_only = true;
+  Mps watcher(options_);
+  watcher.set_cards({kCard});
+  until_ready(watcher);
+  EXPECT_EQ(mps_command(options_.control, folders(), "get_server_list", seconds(20)).value(),
+            "4242\n");
+}
+
+TEST_F(MpsTest, AsksForTheClientsOfServersThatItKnowsInOneSession) {
+  behave("clients 7 8");
+  Mps mps(options_);
+  mps.set_cards({kCard});
+  until_ready(mps);
+  for (const std::vector<std::int64_t>& known :
+       {std::vector<std::int64_t>{}, {4242}, {4'243}, {4'243, 4'242}}) {
+    const auto load = ask_mps(options_, folders(), known);
+    ASSERT_TRUE(load) << load.error().message;
+    EXPECT_THAT(load->servers, ElementsAre(4242));
+    EXPECT_THAT(load->clients, ElementsAre(7, 8));
+    EXPECT_TRUE(load->active);
+  }
+  behave("");
+  mps.stop();
+}
+
+// The daemon writes some lines for each session, and lives for months.
+TEST_F(MpsTest, KeepsTheEndOfALongLogOnly) {
+  Mps mps(options_);
+  mps.set_cards({kCard});
+  until_ready(mps);
+  const std::string log = folders().log + "/daemon.log";
+  std::ofstream(log, std::ios::app) << std::string(kMpsLogBytesMax, 'x') << "\nthe last line\n";
+  until([&] { return std::filesystem::file_size(log) <= kMpsLogBytesMax; });
+  until([&] { return last_log_line(folders()) == ": \"the last line\""; });
+  EXPECT_EQ(std::filesystem::file_size(log), kMpsLogBytesKept);
+  kill_mps_daemon(*daemon_of());
+  mps.stop();
+}
+
+// NVIDIA's daemon looks for the program of its server in PATH.
+TEST_F(MpsTest, FindsTheServerBesideTheControlProgram) {
+  const std::string folder = folders().log + "/../bin";
+  behave("");
+  std::filesystem::create_directories(folder);
+  std::ofstream(folder + "/control")
+      << "#!/bin/sh\nprintf '%s' \"$PATH\" >" << folder << "/path.new && mv " << folder
+      << "/path.new " << folder << "/path\n";
+  std::filesystem::permissions(folder + "/control", std::filesystem::perms::owner_all);
+  ASSERT_TRUE(start_mps_daemon(folder + "/control", {}, folders(), kCard));
+  until([&] { return std::filesystem::exists(folder + "/path"); });
+  std::string path;
+  std::getline(std::ifstream(folder + "/path"), path);
+  EXPECT_THAT(path, StartsWith(folder + ":"));
+}
+
 // Two daemons in one folder would replace each other's sockets. NVIDIA's program refuses to start
 // as the second one.
 TEST_F(MpsTest, ReportsWhyASecondDaemonInTheSameFolderEnded) {
@@ -338,7 +476,7 @@ TEST_F(MpsTest, ReportsWhyASecondDaemonInTheSameFolderEnded) {
   };
   const auto first = start();
   ASSERT_TRUE(first);
-  until([&] { return probe_mps(options_, folders()).has_value(); });
+  until([&] { return ask_mps(options_, folders()).has_value(); });
   const auto second = start();
   ASSERT_TRUE(second);
   until([&] { return !is_alive(*second); });
@@ -680,7 +818,7 @@ TEST_F(MpsTest, LimitsTimeAndOutputOfEveryCommand) {
     const auto response = mps_command(control, folders(), "get_server_list", timeout);
     return response ? "\"" + *response + "\"" : response.error().message;
   };
-  EXPECT_EQ(response_of(options_.control, seconds(20)), "\"\"");
+  EXPECT_EQ(response_of(options_.control, seconds(20)), "\"4242\n\"");
   EXPECT_EQ(response_of("/bin/false", seconds(20)), "\"get_server_list\" failed: exit code 1");
   EXPECT_EQ(response_of("/nonexistent", seconds(20)),
             "\"get_server_list\" failed: cannot start /nonexistent: No such file or directory");
