@@ -26,8 +26,8 @@ std::vector<CardProcess> Monitoring::processes_of(const std::vector<CardUse>& us
   std::vector<CardProcess> processes;
   for (const CardUse& card : use) {
     for (const ProcessUse& one : card.processes) {
-      processes.push_back(
-          {card.uuid, one.pid, one.memory, one.sm_percent, mps_ && one.without_mps});
+      processes.push_back({card.uuid, one.pid, one.memory, one.sm_percent, mps_ && one.without_mps,
+                           mps_ && one.client});
     }
   }
   return processes;

@@ -45,7 +45,10 @@ void UseRecorder::add(const std::vector<ContainerUse>& containers, const std::ve
   ReadCards read;
   for (const CardUse& card : use) {
     // Otherwise a container without a process in the list may have one.
-    if (card.listed) read[card.uuid] = card.measured;
+    if (!card.listed) continue;
+    read[card.uuid] = !card.measured          ? KnownIdle::kNobody
+                      : card.clients_measured ? KnownIdle::kWithoutValue
+                                              : KnownIdle::kWithoutProcess;
   }
   // In this order: a list may arrive in between.
   ReportedPods reported{.listed = pods_.listed(), .pods = {}};

@@ -73,6 +73,7 @@ struct ProcessUse {
   std::optional<double> sm_percent;  // of the whole card, 0..100; none: no sample
   // A compute process that the driver does not list as a client of MPS, though it lists these.
   bool without_mps = false;
+  bool client = false;  // of MPS, as the driver lists it
   bool operator==(const ProcessUse&) const = default;
 };
 
@@ -83,6 +84,9 @@ struct CardUse {
   std::vector<ProcessUse> processes;  // at most kProcessesPerCardMax
   // The compute that processes use is measured: one without sm_percent has used none.
   bool measured = false;
+  // False: with the exception of processes that may be clients of MPS, whose use NVIDIA attributes
+  // to their server.
+  bool clients_measured = true;
   bool listed = true;  // false: `processes` may lack some, since the driver did not list them
 };
 

@@ -95,6 +95,7 @@ ByPid processes_on(const Functions& f, Device device, bool& listed) {
   add(mps);
   for (const ProcessInfoV1& client : mps.value_or(std::vector<ProcessInfoV1>())) {
     processes[client.pid].without_mps = false;
+    processes[client.pid].client = true;
   }
   add(processes_of(f.graphics, device));
   return processes;
@@ -143,6 +144,15 @@ bool add_samples(const Functions& f, Device device, std::uint64_t& seen_us, ByPi
   const bool is_new = newest > seen_us;
   seen_us = newest;
   return (listed || code == kNotFound) && (is_new || is_due);
+}
+
+// A client of MPS without a sample may be busy if the card is, or a process that may be its server.
+bool clients_are_measured(const CardUse& use, const ByPid& processes) {
+  const bool is_idle = use.sm_percent == 0 && std::ranges::none_of(processes, [](const auto& one) {
+                         return one.second.sm_percent.value_or(0) > 0;
+                       });
+  return is_idle ||
+         std::ranges::none_of(processes, [](const auto& one) { return one.second.client; });
 }
 
 std::optional<MiB> memory_used(const Functions& f, Device device) {
@@ -230,6 +240,7 @@ std::optional<CardUse> read_use(const Library& library, Device device, const Car
   }
   ByPid processes = processes_on(f, device, use.listed);
   use.measured = add_samples(f, device, seen_us, processes);
+  use.clients_measured = clients_are_measured(use, processes);
   for (const auto& [pid, process] : processes) {
     if (use.processes.size() < kProcessesPerCardMax) use.processes.push_back(process);
   }

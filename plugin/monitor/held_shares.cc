@@ -23,7 +23,9 @@ HeldShare held_share(const ContainerUse& use, const ReadCards& cards) {
   const auto card = cards.find(use.grant.uuid);
   if (card == cards.end()) return share;
   share.sm_percent = use.sm_percent;
-  if (!share.sm_percent && card->second) share.sm_percent = 0;
+  const bool is_idle = card->second == KnownIdle::kWithoutValue ||
+                       (card->second == KnownIdle::kWithoutProcess && use.processes == 0);
+  if (!share.sm_percent && is_idle) share.sm_percent = 0;
   // Processes of which the driver reports no memory count as 0 MiB in a ContainerUse.
   if (use.processes == 0 || !use.memory_used.zero()) share.memory = use.memory_used;
   return share;

@@ -19,9 +19,11 @@ struct ReportedPods {
   std::map<PodUid, ReportedPod> pods{};
 };
 
-// The cards that the driver answered for. The value: it measures the processes of the card, so that
-// one without a value has not used the card.
-using ReadCards = std::map<CardUuid, bool>;
+// Which containers without a value of the driver have certainly not used a card: none, where it
+// measures no processes; those without a process on it, where clients of MPS may have used it; all.
+enum class KnownIdle { kNobody, kWithoutProcess, kWithoutValue };
+// The cards that the driver answered for.
+using ReadCards = std::map<CardUuid, KnownIdle>;
 
 // `uses` is what join() has found.
 //
@@ -31,8 +33,7 @@ using ReadCards = std::map<CardUuid, bool>;
 //   - it is of an init container that a later container of the pod has followed. Kubernetes gives
 //     both the same room, which must not be charged twice.
 //
-// The use of a container without a process on a card is 0 where the processes of the card are
-// measured. No value of a card that did not answer is known.
+// No value of a card that did not answer is known.
 std::vector<HeldShare> held_shares(const std::vector<ContainerUse>& uses, const ReadCards& cards,
                                    const ReportedPods& reported);
 

@@ -23,7 +23,10 @@ void add(const ProcessSample& process, ContainerUse& use) {
   use.memory_used += memory_of(process);
   const auto sm = process.sm_percent;
   if (!sm || !(*sm >= 0 && *sm <= 100)) return;
-  use.sm_percent = std::min(100.0, use.sm_percent.value_or(0) + *sm);
+  const bool on_part = process.client && use.part_of_one_card;
+  const auto part = static_cast<double>(use.grant.share.core.value()) / 100;
+  const double percent = on_part ? *sm * part : *sm;
+  use.sm_percent = std::min(100.0, use.sm_percent.value_or(0) + percent);
 }
 
 // Finds the entry of a process.

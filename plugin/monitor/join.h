@@ -21,6 +21,7 @@ struct ProcessSample {
   std::optional<CgroupContainer> container;  // not set outside of pods
   bool without_mps = false;                  // see ProcessUse
   std::string program{};                     // its name, which it can choose itself
+  bool client = false;                       // of mgpu's MPS
 };
 
 // Names of containers by the runtime's container id, from the status of the pods.
@@ -29,8 +30,10 @@ using ContainerNames = std::map<std::string, std::string>;
 struct ContainerUse {
   Owner owner;
   CardGrant grant;
-  MiB memory_used;                   // by its processes on this card
-  std::optional<double> sm_percent;  // of the whole card, at most 100; not set without a sample
+  MiB memory_used;  // by its processes on this card
+  // Of the whole card, at most 100; not set without a sample. The driver measures the time in which
+  // a process computes. A client of MPS does so on the part of the card that it was given.
+  std::optional<double> sm_percent;
   std::int32_t processes = 0;
   bool part_of_one_card = false;  // see is_part_of_one_card()
   std::int32_t without_mps = 0;   // processes

@@ -47,7 +47,7 @@ std::optional<ProcessSample> ProcessSampler::sample_one(const CardProcess& proce
   if (!stat) return std::nullopt;
   const std::uint64_t start = stat->start_time;
   ProcessSample sample{process.card, process.pid,         process.memory, process.sm_percent,
-                       {},           process.without_mps, stat->program};
+                       {},           process.without_mps, stat->program,  process.client};
   const auto known = known_.find(process.pid);
   if (known != known_.end() && known->second.start_time == start) {
     sample.container = known->second.container;

@@ -22,6 +22,7 @@ struct CardProcess {
   std::optional<MiB> memory;         // not set if unknown
   std::optional<double> sm_percent;  // not set without a sample
   bool without_mps = false;          // see ProcessUse
+  bool client = false;               // of mgpu's MPS
 };
 
 class ProcessSampler {

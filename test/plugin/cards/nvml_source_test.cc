@@ -471,8 +471,8 @@ TEST_F(NvmlUse, JoinsTheListsByProcess) {
   const CardUse use = use_when(
       "process GPU-a compute 7 1048576\nprocess GPU-a mps 7 3145728\nprocess GPU-a graphics 8 0\n"
       "process GPU-a compute 9 18446744073709551615\nprocess GPU-b compute 5 1048576\n");
-  EXPECT_THAT(use.processes, ElementsAre(ProcessUse{7, MiB(3), {}}, ProcessUse{8, MiB(0), {}},
-                                         ProcessUse{9, {}, {}, true}));
+  EXPECT_THAT(use.processes, ElementsAre(ProcessUse{7, MiB(3), {}, false, true},
+                                         ProcessUse{8, MiB(0), {}}, ProcessUse{9, {}, {}, true}));
 }
 
 // Their lists "_v3" have entries of 32 bytes.
@@ -485,7 +485,7 @@ TEST_F(NvmlUse, ReadsTheListsOfTheDrivers535_43To535_86) {
                                "card GPU-a used=1000 gpu=55\n", "fake_nvml_r535.so");
   ASSERT_THAT(use.processes, SizeIs(60));
   EXPECT_EQ(use.processes[58], (ProcessUse{59, MiB(1), {}, true}));
-  EXPECT_EQ(use.processes[59], (ProcessUse{60, MiB(1), {}, false}));
+  EXPECT_EQ(use.processes[59], (ProcessUse{60, MiB(1), {}, false, true}));
 }
 
 TEST_F(NvmlUse, DoesNotSayWhoIsWithoutMpsIfTheDriverDoesNotListItsClients) {
@@ -519,6 +519,21 @@ TEST_F(NvmlUse, SaysWhetherAProcessWithoutASampleWasIdle) {
   EXPECT_TRUE(use_when(process + "sample GPU-a 8 9000000 10\n").measured);
   EXPECT_FALSE(use_when(process + failing).measured) << "the driver measures no processes";
   EXPECT_FALSE(use_when(process, "card GPU-a used=1000\n", "fake_nvml_old.so").measured);
+}
+
+// NVIDIA's tools attribute the use of clients of MPS to their server.
+TEST_F(NvmlUse, AClientOfMpsWithoutASampleMayBeBusyWhileTheCardIs) {
+  const std::string idle = "card GPU-a used=1000 gpu=0\n";
+  const std::string busy = "card GPU-a used=1000 gpu=1\n";
+  const std::string program = "process GPU-a compute 7 1048576\n";
+  const std::string client = "process GPU-a mps 8 1048576\n";
+  const std::string server = "sample GPU-a 9 9000000 1\n";
+  EXPECT_TRUE(use_when(program + server, busy).clients_measured) << "there is no client";
+  EXPECT_TRUE(use_when(program + client, idle).clients_measured);
+  EXPECT_FALSE(use_when(client, busy).clients_measured);
+  EXPECT_FALSE(use_when(client + server, idle).clients_measured) << "the server has computed";
+  EXPECT_FALSE(use_when(client + "fail nvmlDeviceGetUtilizationRates 3\n", idle).clients_measured)
+      << "nobody knows";
 }
 
 TEST_F(NvmlUse, AProcessWithoutANewSampleSoonAfterTheLastMayBeBusy) {

@@ -34,8 +34,9 @@ ContainerUse part_of(const std::string& container, ContainerKind kind, std::int3
   return use;
 }
 
-const ReadCards kMeasured = {{card(0), true}};
-const ReadCards kNotMeasured = {{card(0), false}};
+const ReadCards kMeasured = {{card(0), KnownIdle::kWithoutValue}};
+const ReadCards kOfServer = {{card(0), KnownIdle::kWithoutProcess}};
+const ReadCards kNotMeasured = {{card(0), KnownIdle::kNobody}};
 
 ReportedPods reported(bool finished = false) {
   ReportedPods pods{.listed = true, .pods = {}};
@@ -112,6 +113,9 @@ TEST(HeldShares, HaveWhatTheDriverMeasured) {
       {"a process without a sample", use_of("a", 1, {}, 700), kNotMeasured, {}, MiB(700)},
       {"one of several processes has a sample", use_of("a", 2, 5, 700), kNotMeasured, 5, MiB(700)},
       {"no process where nothing is measured", use_of("a"), kNotMeasured, {}, MiB(0)},
+      {"a client of MPS on a busy card", use_of("a", 1, {}, 700), kOfServer, {}, MiB(700)},
+      {"a client of MPS with a sample", use_of("a", 1, 5, 700), kOfServer, 5, MiB(700)},
+      {"no process on a busy card of MPS", use_of("a"), kOfServer, 0, MiB(0)},
       {"a process without memory", use_of("a", 1, 5), kMeasured, 5, {}},
       {"a card that did not answer", use_of("a", 1, 5, 700), {}, {}, {}},
   };

@@ -62,6 +62,26 @@ TEST(Join, SumsProcessesByContainerAndCard) {
   EXPECT_THAT(joined.unmanaged, IsEmpty());
 }
 
+// The driver measures time, and a client of MPS computes on its part of the card.
+TEST(Join, CountsTheTimeOfAClientOfMpsOnThePartThatItWasGiven) {
+  auto client = process(0, 11, 500, "a", "app");
+  client.sm_percent = 100;
+  client.client = true;
+  auto bypass = process(0, 12, 500, "b", "app");
+  bypass.sm_percent = 50;
+  auto whole = process(1, 13, 500, "c", "app");
+  whole.sm_percent = 100;
+  whole.client = true;
+  const Joined joined =
+      join({record("a", "app", {grant(0, 10, 8'000)}), record("b", "app", {grant(0, 10, 8'000)}),
+            record("c", "app", {grant(1, 100, 8'000)})},
+           {client, bypass, whole}, {});
+  ASSERT_THAT(joined.containers, SizeIs(3));
+  EXPECT_EQ(joined.containers[0].sm_percent, 10);
+  EXPECT_EQ(joined.containers[1].sm_percent, 50);
+  EXPECT_EQ(joined.containers[2].sm_percent, 100);
+}
+
 TEST(Join, UsesThePodsOnlyRecordWhileTheContainerIdIsUnknown) {
   const Joined joined =
       join({record("a", "app", {grant(0, 50, 8'000)}), record("a", "side", {grant(1, 50, 8'000)})},
