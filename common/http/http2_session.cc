@@ -122,7 +122,11 @@ bool Http2Session::take_input(std::string_view bytes) {
 void Http2Session::handle(Http2StreamId stream, Request request) {
   const Open& open = open_[stream];
   note_use();  // before the handler can respond
-  setup_.handler(std::move(request), give_into(open.response.answer, request_dropped()));
+  asio::post(setup_.handlers,
+             [&setup = setup_, request = std::move(request),
+              respond = give_into(open.response.answer, request_dropped())]() mutable {
+               setup.handler(std::move(request), std::move(respond));
+             });
 }
 
 std::string Http2Session::next_output() {

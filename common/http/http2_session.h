@@ -6,7 +6,8 @@
 // the server is draining, the server sends GOAWAY, so that the client sends its next requests on
 // another connection, and this one ends with its last response. Pings of the client keep nothing
 // open. Times are checked four times in the shortest of them, so that each may be exceeded by a
-// quarter of that.
+// quarter of that. Handlers run elsewhere, so that one that takes long stops neither the others nor
+// the responses of this connection.
 #pragma once
 
 #include <boost/asio/awaitable.hpp>

@@ -12,8 +12,10 @@
 #include <boost/asio/ip/address.hpp>
 #include <boost/asio/post.hpp>
 #include <boost/asio/steady_timer.hpp>
+#include <boost/asio/thread_pool.hpp>
 #include <boost/asio/use_awaitable.hpp>
 #include <map>
+#include <optional>
 #include <thread>
 #include <utility>
 #include <vector>
@@ -86,6 +88,9 @@ struct Server::State {
       : setup{std::move(options), std::move(handler), std::move(events)},
         workers(setup.options.threads) {
     setup.loopback = is_loopback(setup.options.address);
+    if (!setup.options.tls.http2) return;
+    handlers.emplace(std::max<std::size_t>(setup.options.threads, 1));
+    setup.handlers = handlers->get_executor();
   }
 
   Result<void> listen();
@@ -106,6 +111,7 @@ struct Server::State {
   ConditionVariable ended;
   std::map<Session*, std::weak_ptr<Session>> sessions MGPU_GUARDED_BY(mutex);
   bool accepting MGPU_GUARDED_BY(mutex) = true;
+  std::optional<asio::thread_pool> handlers;
   // Sessions end with their workers, and use the members above.
   Workers workers;
   // On the first worker, and destroyed before it.
@@ -272,6 +278,9 @@ Server::~Server() {
   wait_drained(state_->setup.options.drain_timeout);
   for (const auto& worker : state_->workers.all()) worker->context.stop();
   for (const auto& worker : state_->workers.all()) worker->thread.join();
+  if (!state_->handlers) return;
+  state_->handlers->stop();
+  state_->handlers->join();
 }
 
 std::uint16_t Server::port() const {

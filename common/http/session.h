@@ -37,7 +37,8 @@ struct SessionSetup {
   ServerOptions options;
   Handler handler;
   ServerEvents events;
-  bool loopback = false;  // the address of the server
+  asio::any_io_executor handlers{};  // where those of HTTP/2 run
+  bool loopback = false;             // the address of the server
   std::atomic<bool> draining{false};
 
   void refused(const char* why) const {

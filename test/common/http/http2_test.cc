@@ -2,6 +2,8 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
+#include <future>
+
 #include "test/common/http/http2_served.h"
 
 namespace mgpu::http {
@@ -43,6 +45,23 @@ TEST_F(ServerHttp2, AnswersInTheOrderOfTheResponses) {
   EXPECT_EQ(client.answer(second).body, "second");
   held.next("/first")({.body = "first"});
   EXPECT_EQ(client.answer(first).body, "first");
+}
+
+TEST_F(ServerHttp2, AHandlerThatTakesLongStopsNoOtherRequestOfItsConnection) {
+  std::promise<void> second;
+  auto responded = second.get_future();
+  Served served(
+      [&](const Request& request, const Respond& respond) {
+        if (request.path == "/second") return respond({.body = "second"});
+        respond({.status =
+                     responded.wait_for(test::kRawWait) == std::future_status::ready ? 200 : 504});
+      },
+      options());
+  auto client = connect(served);
+  const auto first = client.ask({.path = "/first"});
+  EXPECT_EQ(client.exchange({.path = "/second"}).body, "second");
+  second.set_value();
+  EXPECT_EQ(client.answer(first).status, 200);
 }
 
 TEST_F(ServerHttp2, TransfersLargeBodiesSideBySide) {
