@@ -119,6 +119,7 @@ Extender::~Extender() {
   start_sequence_.stop();
   drain();
   server_.reset();
+  delayed_.stop();
   release_lease();
   service_.reset();
   web_.reset();
@@ -134,6 +135,7 @@ void Extender::add_routes() {
                         .rejected_pods = rejected_pods_,
                         .probe = probe_,
                         .clock = transport_.executor(),
+                        .delayed = delayed_,
                         .ready = [this] { return may_decide(); },
                         .refuse = [this](const http::Respond& respond) { refuse_verb(respond); }});
   extender::add_routes(service_router_, "/inspect", verb_context_, client_, inspections_);

@@ -147,7 +147,8 @@ class Extender {
   Binder binder_;
   RejectedPods rejected_pods_;
   UseMetrics use_metrics_;
-  RejectionDelay rejection_delay_{transport_.executor()};
+  AsioExecutor delayed_;  // for filters that were delayed; stopped when the server has ended
+  RejectionDelay rejection_delay_{delayed_};
   SchedulerRequeue requeue_;
   PriceRefresher price_refresher_;
   std::atomic<bool> draining_ = false;

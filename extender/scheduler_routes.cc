@@ -82,10 +82,12 @@ void filter(const Call& call, Request request) {
   auto parsed = ExtenderArgs::parse(std::move(request.body));
   if (!parsed) return call.refuse(parsed.error());
   const auto args = std::make_shared<const ExtenderArgs>(std::move(*parsed));
-  call.to->binder.when_few_binds([call, args] {
+  const auto run = [call, args] {
     if (!call.to->ready()) return call.to->refuse(call.respond);
     filter_now(call, args);
-  });
+  };
+  if (call.to->binder.has_few_binds()) return run();
+  call.to->binder.when_few_binds([call, run] { call.to->delayed.post(run); });
 }
 
 template <auto kVerb>

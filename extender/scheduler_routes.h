@@ -34,7 +34,8 @@ struct SchedulerVerbs {
   RejectedPods& rejected_pods;
   Probe& probe;
   const Executor& clock;
-  std::function<bool()> ready;                               // any thread, like the next one
+  Executor& delayed;            // runs filters that were delayed; binds do not wait for it
+  std::function<bool()> ready;  // any thread, like the next one
   std::function<void(const http::Respond& respond)> refuse;  // answers 503 where it is not ready
 };
 

@@ -70,6 +70,7 @@ class Binder {
   // Binds that have begun and are not answered.
   std::size_t in_flight() const { return in_flight_.count(); }
   // Runs `filter`, perhaps later, see binds_in_flight.h. Any thread.
+  bool has_few_binds() const { return in_flight_.few(); }
   void when_few_binds(Task filter) { in_flight_.when_few(std::move(filter)); }
 
  private:

@@ -39,11 +39,11 @@ class BindsInFlight {
   void end(bool bound);
   std::size_t count() const { return count_; }
 
+  bool few() const { return count_ < allowed_; }
   // Runs `filter` exactly once: at once on this thread, or after a delay on the executor.
   void when_few(Task filter);
 
  private:
-  bool few() const { return count_ < allowed_; }
   void note_end(bool bound);
   void delay(Task filter);
   void run_delayed();

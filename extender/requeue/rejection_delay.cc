@@ -2,7 +2,6 @@
 
 #include <algorithm>
 #include <utility>
-#include <vector>
 
 namespace mgpu::extender {
 
@@ -26,24 +25,25 @@ bool RejectionDelay::delay(const PodUid& uid, std::uint64_t releases_before, Dec
     return false;
   }
   const std::uint64_t id = next_id_++;
-  delayed_.emplace(id, Delayed{uid, now, until, std::move(decide)});
+  Delayed& delayed =
+      delayed_.emplace(id, Delayed{uid, now, until, std::move(decide)}).first->second;
   start_timer(id, until - now);
-  if (releases_ != releases_before) {
-    executor_.post(callbacks_.wrap([this, id] { decide_again(id, false); }));
-  }
+  if (releases_ != releases_before) post(id, delayed);
   return true;
 }
 
 void RejectionDelay::observe(std::uint64_t releases) {
-  std::vector<std::uint64_t> ids;
-  {
-    const MutexLock lock(mutex_);
-    if (releases_ == releases) return;
-    releases_ = releases;
-    last_release_ = executor_.now();
-    for (const auto& [id, delayed] : delayed_) ids.push_back(id);
-  }
-  for (const std::uint64_t id : ids) decide_again(id, false);
+  const MutexLock lock(mutex_);
+  if (releases_ == releases) return;
+  releases_ = releases;
+  last_release_ = executor_.now();
+  for (auto& [id, delayed] : delayed_) post(id, delayed);
+}
+
+// Releases that follow before it runs need no other.
+void RejectionDelay::post(std::uint64_t id, Delayed& delayed) {
+  if (std::exchange(delayed.posted, true)) return;
+  executor_.post(callbacks_.wrap([this, id] { decide_again(id, false); }));
 }
 
 bool RejectionDelay::is_allowed(Instant now) {
@@ -66,6 +66,7 @@ void RejectionDelay::start_timer(std::uint64_t id, Duration delay) {
 
 void RejectionDelay::decide_again(std::uint64_t id, bool timer) {
   decltype(delayed_)::node_type node;
+  std::uint64_t releases = 0;
   {
     const MutexLock lock(mutex_);
     const auto found = delayed_.find(id);
@@ -73,6 +74,7 @@ void RejectionDelay::decide_again(std::uint64_t id, bool timer) {
     const Duration left = found->second.until - executor_.now();
     if (timer && left > Duration(0)) return start_timer(id, left);
     node = delayed_.extract(found);
+    releases = releases_;
   }
   Delayed& delayed = node.mapped();
   const bool answered = delayed.decide(timer);
@@ -84,6 +86,8 @@ void RejectionDelay::decide_again(std::uint64_t id, bool timer) {
     return;
   }
   delayed.until = std::min(delayed.since + kRejectionDelayMax, now + kRejectionDelay);
+  delayed.posted = false;
+  if (releases_ != releases) post(id, delayed);
   delayed_.insert(std::move(node));  // its timer is still running
 }
 

@@ -44,7 +44,7 @@ class RejectionDelay {
   std::uint64_t releases() const;
   // True: `decide` will be called until it answers. False: the caller answers now.
   bool delay(const PodUid& uid, std::uint64_t releases_before, Decide decide);
-  // `releases` is the ledger's count, after each event that it applied. On the executor.
+  // `releases` is the ledger's count, after each event that it applied. Filters nothing itself.
   void observe(std::uint64_t releases);
 
  private:
@@ -53,11 +53,13 @@ class RejectionDelay {
     Instant since;
     Instant until;
     Decide decide;
+    bool posted = false;  // decide_again() has been posted because of a release
   };
 
   bool is_allowed(Instant now) MGPU_REQUIRES(mutex_);
   void remember(const PodUid& uid) MGPU_REQUIRES(mutex_);
   void start_timer(std::uint64_t id, Duration delay);
+  void post(std::uint64_t id, Delayed& delayed) MGPU_REQUIRES(mutex_);
   // `timer`: it is called at the end of the delay, not after a release.
   void decide_again(std::uint64_t id, bool timer);
 

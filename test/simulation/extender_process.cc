@@ -74,6 +74,7 @@ ExtenderProcess::ExtenderProcess(kube::MemoryApiServer& server, FaultQueue& faul
        .rejected_pods = rejected_pods_,
        .probe = probe_,
        .clock = link_.executor(),
+       .delayed = link_.executor(),
        .ready = [this] { return ready(); },
        .refuse = [this](const http::Respond& respond) { refuse_verb(respond); }});
   nodes_.start();

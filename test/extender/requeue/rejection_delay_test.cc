@@ -37,6 +37,11 @@ class RejectionDelayTest : public ::testing::Test {
     return call;
   }
 
+  void observe(std::uint64_t releases) {
+    delay_.observe(releases);
+    executor_.run_ready();
+  }
+
   test::ManualExecutor executor_;
   RejectionDelay delay_{executor_};
 };
@@ -54,20 +59,42 @@ TEST_F(RejectionDelayTest, IsAnsweredAtOnceAfterAReleaseThatMakesThePodFit) {
   const auto call = filter("a");
   executor_.advance(kMoment);
   call->fits = true;
-  delay_.observe(1);
+  observe(1);
   EXPECT_EQ(call->answer, true);
   executor_.advance(kRejectionDelayMax);
   EXPECT_EQ(call->runs, 2);
 }
 
+// The thread that sees a release also has binds.
+TEST_F(RejectionDelayTest, OnlyTheExecutorFiltersAgainOnceForReleasesThatFollowEachOther) {
+  const auto call = filter("a");
+  for (std::uint64_t releases = 1; releases <= 3; ++releases) delay_.observe(releases);
+  EXPECT_EQ(call->runs, 1);
+  executor_.run_ready();
+  EXPECT_EQ(call->runs, 2);
+  observe(4);
+  EXPECT_EQ(call->runs, 3);
+}
+
+TEST_F(RejectionDelayTest, AReleaseWhileThePodIsFilteredIsNotMissed) {
+  int runs = 0;
+  ASSERT_TRUE(delay_.delay(PodUid("a"), 0, [&](bool) {
+    if (++runs == 1) delay_.observe(2);
+    return runs == 2;
+  }));
+  delay_.observe(1);
+  executor_.run_ready();
+  EXPECT_EQ(runs, 2);
+}
+
 TEST_F(RejectionDelayTest, WaitsLongerAfterAReleaseThatDoesNotHelp) {
   const auto call = filter("a");
   executor_.advance(kRejectionDelay - kMoment);
-  delay_.observe(1);
+  observe(1);
   executor_.advance(kMoment);
   EXPECT_FALSE(call->answer);
   call->fits = true;
-  delay_.observe(2);
+  observe(2);
   EXPECT_EQ(call->answer, true);
 }
 
@@ -76,7 +103,7 @@ TEST_F(RejectionDelayTest, ManyReleasesDoNotDelayARejectionForever) {
   std::uint64_t releases = 0;
   for (Duration waited{0}; waited < kRejectionDelayMax; waited += kMoment) {
     EXPECT_FALSE(call->answer) << waited.count();
-    delay_.observe(++releases);
+    observe(++releases);
     executor_.advance(kMoment);
   }
   EXPECT_EQ(call->answer, false);
@@ -97,7 +124,7 @@ TEST_F(RejectionDelayTest, AReleaseBetweenFilterAndDelayIsNotMissed) {
 TEST_F(RejectionDelayTest, APodFilteredAgainLongAfterAReleaseIsAnsweredAtOnce) {
   filter("a");
   executor_.advance(kRejectionDelay);
-  delay_.observe(1);
+  observe(1);
   executor_.advance(kRejectionDelay);
   EXPECT_EQ(filter("a")->answer, false);
 }
