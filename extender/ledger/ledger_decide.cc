@@ -26,6 +26,10 @@ std::uint64_t steps_to_find(const Node& node, const GpuRequest& request) {
   return request.containers.size() > 1 ? kPlacementStepsMax : linear_steps(node, request);
 }
 
+bool names_cards(const GpuRequest& request) {
+  return !request.selector.uuids.empty() || !request.selector.uuids_excluded.empty();
+}
+
 }  // namespace
 
 template <class Decision>
@@ -62,7 +66,8 @@ std::vector<std::optional<Reason>> Ledger::why_not(std::span<const std::string_v
           [&](const Node& node, const Node& available) {
             return extender::why_not(node, available, request, budget);
           },
-      .keep = [&] { return may_keep(request, budget); }};
+      .keep = [&] { return may_keep(request, budget); },
+      .by_shape = !names_cards(request)};
   return decide_in_steps<Decision>({nodes, pod, decider}, now,
                                    [&]() MGPU_REQUIRES(mutex_) { return &fits_.of(key); });
 }
@@ -102,7 +107,8 @@ std::vector<Scored> Ledger::score(std::span<const std::string_view> nodes,
           [&](const Node&, const Node& available) {
             return score_of(available, context, policy, budget);
           },
-      .keep = [&] { return may_keep(context.request, budget); }};
+      .keep = [&] { return may_keep(context.request, budget); },
+      .by_shape = cacheable && !names_cards(context.request)};
   return decide_in_steps<Scored>(
       {nodes, pod, decider}, now, [&]() MGPU_REQUIRES(mutex_) -> Cells<Scored>* {
         return cacheable ? scores_.of(key).by(context.price_snapshot) : nullptr;

@@ -10,8 +10,10 @@
 //
 // A decision is cached with the version of the node that was copied, and is not used where the node
 // has another version by then. Where anything on a node is reserved for other pods (nominations.h),
-// the decision is always made about a copy, and never cached: it holds for this pod alone. Part of
-// the ledger.
+// the decision is always made about a copy, and never cached: it holds for this pod alone.
+//
+// A node is not copied where the decision about one of the same shape (placement/shape.h) was made,
+// or is to be made, in the same call: it gets that decision. Part of the ledger.
 #pragma once
 
 #include <algorithm>
@@ -22,6 +24,7 @@
 #include <optional>
 #include <span>
 #include <string_view>
+#include <unordered_map>
 #include <utility>
 #include <vector>
 
@@ -30,6 +33,7 @@
 #include "extender/ledger/node_index.h"
 #include "extender/ledger/node_record.h"
 #include "extender/ledger/nominations.h"
+#include "extender/placement/shape.h"
 
 namespace mgpu::extender {
 
@@ -51,6 +55,7 @@ struct Decider {
   std::function<Decision(const Node& node, const Node& available)> decide_with_reservations;
   // Whether the next decision may be cached: a budget may be too small for it.
   std::function<bool()> keep;
+  bool by_shape = false;  // nodes of the same shape have the same decision
 };
 
 template <class Decision>
@@ -63,17 +68,22 @@ class SteppedDecisions {
         pod_(pod),
         decider_(std::move(decider)),
         decisions_(names.size(), decider_.absent),
+        kept_(names.size(), false),
         copies_(std::min(kNodeCopiesMax, names.size())) {}
 
-  bool done() const { return next_ == names_.size() && copied_ == 0; }
+  bool done() const { return next_ == names_.size() && copied_ == 0 && equal_.empty(); }
 
   // Null cells: decisions are not cached. Afterwards there is a cell for each slot of the index.
   void store(Cells<Decision>* cells, const NodeIndex& index) {
     if (cells != nullptr && cells->size() < index.size()) cells->resize(index.size());
-    for (const Copy& copy : std::span(copies_).first(copied_)) {
-      if (cells != nullptr && copy.keep) (*cells)[copy.slot] = {copy.version, decisions_[copy.at]};
-    }
+    const auto store = [&](const Decided& node) {
+      if (cells != nullptr && kept_[node.at])
+        (*cells)[node.slot] = {node.version, decisions_[node.at]};
+    };
+    std::ranges::for_each(std::span(copies_).first(copied_), store, &Copy::of);
+    std::ranges::for_each(equal_, store, &Equal::of);
     copied_ = 0;
+    equal_.clear();
   }
 
   // Returns the steps taken. REQUIRES: store() has been called since search(), with the same lock.
@@ -96,10 +106,14 @@ class SteppedDecisions {
 
   void search() {
     for (Copy& copy : std::span(copies_).first(copied_)) {
-      copy.keep = !copy.has_reservations && decider_.keep();
-      decisions_[copy.at] = copy.has_reservations
-                                ? decider_.decide_with_reservations(copy.node, copy.available)
-                                : decider_.decide(copy.node);
+      kept_[copy.of.at] = !copy.has_reservations && decider_.keep();
+      decisions_[copy.of.at] = copy.has_reservations
+                                   ? decider_.decide_with_reservations(copy.node, copy.available)
+                                   : decider_.decide(copy.node);
+    }
+    for (const Equal& equal : equal_) {
+      kept_[equal.of.at] = kept_[equal.to];
+      decisions_[equal.of.at] = decisions_[equal.to];
     }
   }
 
@@ -107,12 +121,23 @@ class SteppedDecisions {
   std::vector<Decision> take() { return std::move(decisions_); }
 
  private:
+  // The node of a decision.
+  struct Decided {
+    std::size_t at = 0;  // position of its name
+    NodeSlot slot = 0;
+    std::uint64_t version = 0;
+  };
   // A node to decide on without the lock. Its memory is used again.
-  struct Copy : NodeCopy {
-    std::size_t at = 0;             // position of its name
-    bool keep = false;              // the decision may be cached
+  struct Copy {
+    Decided of;
+    Node node;
     bool has_reservations = false;  // something is reserved for other pods, and used in `available`
     Node available;
+  };
+  // A node that gets the decision of the name at `to`.
+  struct Equal {
+    Decided of;
+    std::size_t to = 0;
   };
 
   using NextSlots = std::array<std::optional<NodeSlot>, 32>;
@@ -141,6 +166,7 @@ class SteppedDecisions {
     const Node& node = index.record(slot)->node;
     const std::uint64_t steps = decider_.steps(node);
     if (steps > kLockedDecisionStepsMax) {
+      if (decider_.by_shape && take_decision_of_equal(index, slot)) return 1 + node.cards.size();
       copy_of(index, slot).has_reservations = false;
       return 1 + kCopySteps * node.cards.size();
     }
@@ -148,6 +174,23 @@ class SteppedDecisions {
     decisions_[next_] = decider_.decide(node);
     if (cell != nullptr && keep) *cell = {version, decisions_[next_]};
     return 1 + steps;
+  }
+
+  // Whether another node has the shape of node `next_`, which otherwise stands for its shape from
+  // now on.
+  bool take_decision_of_equal(const NodeIndex& index, NodeSlot slot) {
+    const Decided here{next_, slot, index.version(slot)};
+    const Node& node = index.record(slot)->node;
+    const auto [found, is_new] = shapes_.try_emplace(shape_hash(node), here);
+    const Decided& other = found->second;
+    if (is_new) return false;
+    if (index.version(other.slot) == other.version &&
+        same_shape(index.record(other.slot)->node, node)) {
+      equal_.push_back({here, other.at});
+      return true;
+    }
+    found->second = here;
+    return false;
   }
 
   // Copies node `next_` without and with what is reserved for other pods. Returns the steps taken.
@@ -163,9 +206,7 @@ class SteppedDecisions {
 
   Copy& copy_of(const NodeIndex& index, NodeSlot slot) {
     Copy& copy = copies_[copied_++];
-    copy.at = next_;
-    copy.slot = slot;
-    copy.version = index.version(slot);
+    copy.of = {next_, slot, index.version(slot)};
     copy.node = index.record(slot)->node;
     return copy;
   }
@@ -174,8 +215,11 @@ class SteppedDecisions {
   const DecidedPod& pod_;
   const Decider<Decision> decider_;
   std::vector<Decision> decisions_;
+  std::vector<bool> kept_;  // whether the decision may be cached
   std::vector<Copy> copies_;
   std::size_t copied_ = 0;
+  std::vector<Equal> equal_;                           // to others, since the last turn
+  std::unordered_map<std::uint64_t, Decided> shapes_;  // by shape_hash
   std::size_t next_ = 0;
 };
 

@@ -24,6 +24,7 @@ using Score = std::int64_t;
 // The highest score of policies that score fractions.
 inline constexpr Score kScoreMax = 1'000'000;
 
+// Of the node, scores depend on nothing that same_shape (shape.h) does not compare.
 struct Policy {
   std::string_view name;
   // The score of placing `share` on `card` of `node`, which has room for it. `taken` is what
@@ -41,8 +42,8 @@ struct Policy {
   bool ranks_pods_without_cards = false;
   // Whether it does that only where the price snapshot has prices.
   bool needs_prices = false;
-  // Whether it uses PlacementContext::tie_break_seed, so that equal requests of two pods may get
-  // different scores.
+  // Whether it uses PlacementContext::tie_break_seed, so that equal requests of two pods, and nodes
+  // of the same shape, may get different scores.
   bool per_pod = false;
 };
 

@@ -16,6 +16,8 @@
 #include "extender/ledger/ledger.h"
 #include "extender/placement/explain.h"
 #include "extender/placement/limits.h"
+#include "extender/pricing/price_snapshot.h"
+#include "extender/pricing/refinement.h"
 #include "extender/verbs/pod_request.h"
 #include "extender/verbs/verbs.h"
 
@@ -91,6 +93,53 @@ void verb(benchmark::State& state) {
   std::size_t next = 0;
   for (auto _ : state)
     benchmark::DoNotOptimize(kVerb(args[next++ % args.size()], world.context, Instant()));
+}
+
+// Prices of halves of cards and of whole cards on nodes like this one.
+extender::PriceSnapshot prices_for(const extender::Node& node) {
+  std::vector<extender::CountedClass> counted;
+  for (const Percent core : {Percent(50), kWholeCard}) {
+    GpuRequest request;
+    request.containers = {{.name = "c", .per_card = {core, MiB(1'000)}}};
+    for (auto& one : extender::classes_of(request, {extender::MilliCpu(4'000), MiB(8'000)}))
+      counted.push_back({std::move(one), 1});
+  }
+  extender::KindCount kinds;
+  kinds.add(node);
+  extender::PriceSnapshot snapshot;
+  snapshot.version = 1;
+  snapshot.workload = extender::workload_of(std::move(counted), 1.0, 1'000);
+  const std::vector<extender::NodeRoom> rooms = {extender::room_after(node, kinds.kinds(), {}, {})};
+  snapshot.prices =
+      extender::refine(snapshot.workload, kinds.kinds(), rooms, {}, extender::kQuickStart);
+  snapshot.tables = extender::PriceTables(snapshot.workload, kinds.kinds(), snapshot.prices);
+  return snapshot;
+}
+
+// The scores of a request that no pod had before, on empty nodes: all of one shape, or each of its
+// own, because their CPU differs.
+void first_score(benchmark::State& state) {
+  extender::Ledger ledger;
+  std::vector<std::string> names;
+  for (std::int64_t i = 0; i < state.range(0); ++i) {
+    auto node =
+        extender::node_facts_of(*kube::read_node(bench::node_object(0)), settings().contract);
+    node.name = NodeName(names.emplace_back(bench::node_name(static_cast<std::size_t>(i))));
+    if (state.range(2) > 1) node.allocatable.cpu += extender::MilliCpu(i);
+    ledger.apply_node(std::move(node));
+  }
+  const std::vector<std::string_view> views(names.begin(), names.end());
+  const extender::PriceSnapshot prices = prices_for(ledger.node(NodeName(names[0]))->node);
+  std::int64_t requests = 0;
+  for (auto _ : state) {
+    GpuRequest request;
+    request.containers.resize(static_cast<std::size_t>(state.range(1)));
+    for (ContainerRequest& container : request.containers)
+      container.per_card = {Percent(10), MiB(1'000 + ++requests)};
+    benchmark::DoNotOptimize(
+        ledger.score(views, {request, {extender::MilliCpu(1'000), MiB(1'000)}, 0, &prices},
+                     settings().policy, Instant()));
+  }
 }
 
 void write_filter(benchmark::State& state) {
@@ -173,6 +222,10 @@ BENCHMARK(verb<extender::filter>)
     ->Name("filter_verb")
     ->ArgNames({"nodes", "containers"})
     ->ArgsProduct({kSizes, {1, 2}})
+    ->Unit(benchmark::kMicrosecond);
+BENCHMARK(first_score)
+    ->ArgNames({"nodes", "containers", "shapes"})
+    ->ArgsProduct({{500, 5'000}, {1, 2, 4}, {1, 5'000}})
     ->Unit(benchmark::kMicrosecond);
 BENCHMARK(verb<extender::prioritize>)
     ->Name("prioritize_verb")

@@ -361,9 +361,14 @@ class World {
     if (pick(6) == 0) request.selector.models = {pick(2) == 0 ? "A100" : "T4"};
     return request;
   }
+  // Often like those of the last node, for nodes of the same shape.
   NodeFacts random_facts() {
+    if (pick(2) == 0) last_facts_ = new_facts();
+    last_facts_.name = random_node();
+    return last_facts_;
+  }
+  NodeFacts new_facts() {
     NodeFacts facts;
-    facts.name = random_node();
     facts.allocatable = random_resources();
     for (int index = 0; index < 3; ++index) {
       CardFacts& card = facts.cards.emplace_back();
@@ -397,6 +402,7 @@ class World {
   std::mt19937 random_;
   int now_ms_ = 100;
   std::deque<PriceSnapshot> snapshots_;
+  NodeFacts last_facts_;
   Ledger ledger_;
 };
 

@@ -16,14 +16,15 @@ namespace {
 using test::at_ms;
 
 constexpr std::size_t kCards = 8;
+constexpr std::size_t kMemory = 100'000;
 // What one node may take more: to copy it, or to decide on it under the lock.
 constexpr std::uint64_t kLongestHold =
     kHoldStepsMax + 1 + std::max<std::uint64_t>(kCopySteps * kCards, kLockedDecisionStepsMax);
 
-std::string node_text(std::size_t number) {
+std::string node_text(std::size_t number, std::size_t memory) {
   std::string text = "n" + std::to_string(number) + ":";
   for (std::size_t card = 0; card < kCards; ++card)
-    text += " " + std::to_string(card) + "[100/100000]";
+    text += " " + std::to_string(card) + "[100/" + std::to_string(memory) + "]";
   return text;
 }
 
@@ -36,11 +37,16 @@ GpuRequest hostile_request() {
 
 class HostilePodsTest : public testing::Test {
  protected:
+  // Of as many shapes, so that there is a decision for each.
   void add_nodes(std::size_t count) {
-    for (std::size_t i = 0; i < count; ++i) {
-      names_.push_back("n" + std::to_string(i));
-      ledger_.apply_node(test::facts_of(node_text(i)));
-    }
+    for (std::size_t i = 0; i < count; ++i) add_node(i, kMemory + i);
+  }
+  void add_equal_nodes(std::size_t count) {
+    for (std::size_t i = 0; i < count; ++i) add_node(i, kMemory);
+  }
+  void add_node(std::size_t number, std::size_t memory) {
+    names_.push_back("n" + std::to_string(number));
+    ledger_.apply_node(test::facts_of(node_text(number, memory)));
     views_.assign(names_.begin(), names_.end());
   }
 
@@ -48,7 +54,7 @@ class HostilePodsTest : public testing::Test {
   std::vector<std::string> names_;
   std::vector<std::string_view> views_;
   const PriceSnapshot prices_ =
-      test::price_snapshot_of("1 x 50/1000@8, 1 x whole@8", {test::node_of(node_text(0))});
+      test::price_snapshot_of("1 x 50/1000@8, 1 x whole@8", {test::node_of(node_text(0, kMemory))});
 };
 
 TEST_F(HostilePodsTest, AreSearchedWithoutTheLock) {
@@ -105,6 +111,21 @@ TEST_F(HostilePodsTest, NodesMayChangeDuringAScore) {
   const auto scores = ledger_.score(views_, request, {&kUsesTheLedger, &kUsesTheLedger}, at_ms(0));
   EXPECT_EQ(std::ranges::count(scores, true, &Scored::fits), 100);
   EXPECT_EQ(uses, 100U);
+}
+
+// --- nodes of one shape --------------------------------------------------------------------------
+
+TEST_F(HostilePodsTest, NodesOfOneShapeTakeOneSearch) {
+  add_equal_nodes(500);
+  const auto reasons = ledger_.why_not(views_, hostile_request(), at_ms(0));
+  EXPECT_EQ(std::ranges::count(reasons, Reason::kSearchBound), 500);
+  used_by_the_policy = &ledger_;
+  uses = 0;
+  const GpuRequest request = test::request_of("30/300 20/300");
+  const auto scores = ledger_.score(views_, request, {&kUsesTheLedger, &kUsesTheLedger}, at_ms(0));
+  EXPECT_EQ(std::ranges::count(scores, true, &Scored::fits), 500);
+  EXPECT_EQ(uses, 1U);
+  EXPECT_LE(ledger_.longest_hold(), kLongestHold);
 }
 
 // --- visiting ------------------------------------------------------------------------------------
