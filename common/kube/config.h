@@ -45,8 +45,9 @@ struct Config {
   std::string proxy_url;        // empty: no proxy
   // Set only by the user: insecure-skip-tls-verify in the kubeconfig, or a flag.
   bool insecure_skip_tls_verify = false;
-  std::optional<ExecConfig> exec{};  // instead of token, certificate and password
-  std::string name_space{};          // of the context; empty: none
+  std::optional<ExecConfig> exec{};    // instead of token, certificate and password
+  std::string name_space{};            // of the context; empty: none
+  std::vector<std::string> headers{};  // "Name: value", sent with every request
 };
 
 // Reads a kubeconfig file. An empty `context` means its current-context. Relative paths in the file

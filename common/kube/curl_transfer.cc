@@ -99,7 +99,7 @@ void CurlTransfer::prepare(const Config& config, const Endpoint& endpoint, const
                    kMethodNames[static_cast<std::size_t>(request_.method)]);
   has_certificate_ = !config.client_certificate.file.empty();
   curl_easy_setopt(easy_, CURLOPT_FRESH_CONNECT, new_connection_ ? 1L : 0L);
-  set_headers(endpoint);
+  set_headers(config, endpoint);
   set_security(config);
   set_limits();
 }
@@ -108,7 +108,7 @@ bool CurlTransfer::use_new_connection() {
   return has_certificate_ && !std::exchange(new_connection_, true);
 }
 
-void CurlTransfer::set_headers(const Endpoint& endpoint) {
+void CurlTransfer::set_headers(const Config& config, const Endpoint& endpoint) {
   curl_slist_free_all(std::exchange(headers_, nullptr));
   curl_slist_free_all(std::exchange(connect_to_, nullptr));
   const auto add_header = [&](const std::string& header) {
@@ -120,6 +120,7 @@ void CurlTransfer::set_headers(const Endpoint& endpoint) {
   add_header("Expect:");
   if (!token_.empty()) add_header("Authorization: Bearer " + token_);
   if (!endpoint.host_header.empty()) add_header(endpoint.host_header);
+  for (const std::string& header : config.headers) add_header(header);
   curl_easy_setopt(easy_, CURLOPT_HTTPHEADER, headers_);
   curl_easy_setopt(easy_, CURLOPT_USERAGENT, "mgpu/" MGPU_VERSION);
   // Compression would delay the lines of a watch. It makes the lists of a large cluster 10 times

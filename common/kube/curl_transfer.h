@@ -80,7 +80,7 @@ class CurlTransfer {
   static std::size_t on_header(char* text, std::size_t, std::size_t size, void* self);
   static std::size_t on_body(char* text, std::size_t, std::size_t size, void* self);
 
-  void set_headers(const Endpoint& endpoint);
+  void set_headers(const Config& config, const Endpoint& endpoint);
   void set_security(const Config& config);
   void set_limits();
   void open();

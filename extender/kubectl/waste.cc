@@ -184,9 +184,11 @@ class WasteVerb final : public Verb {
     }
     View view = waste_view(rows, facts, by, choice_.all);
     if (!facts.problems.empty()) view.empty = "No shares found in what could be read.";
+    if (!facts.problems.empty()) view.json["problems"] = facts.problems;
     show(view, output_, console);
     if (view.table.empty() || (output_ != "table" && output_ != "wide")) return;
-    console.print(fmt::format("\n{}\n{}\n", total_text(rows), source_text(facts)));
+    const char* const incomplete = facts.problems.empty() ? "" : "Incomplete. ";
+    console.print(fmt::format("\n{}{}\n{}\n", incomplete, total_text(rows), source_text(facts)));
   }
 
   ClusterFlags access_;

@@ -22,6 +22,14 @@ bool is_plain(std::string_view url) {
   });
 }
 
+// What Mimir accepts, except for a "|" between several tenants, whose uses would be mixed.
+bool is_tenant(std::string_view name) {
+  return name.size() <= kTenantBytesMax && std::all_of(name.begin(), name.end(), [](char c) {
+           return (c >= 'a' && c <= 'z') || (c >= 'A' && c <= 'Z') || (c >= '0' && c <= '9') ||
+                  std::string_view("!-_.*'()").find(c) != std::string_view::npos;
+         });
+}
+
 // The host and port of a URL.
 std::string_view authority_of(std::string_view url) {
   url.remove_prefix(url.starts_with(kHttps) ? kHttps.size() : kHttp.size());
@@ -58,7 +66,16 @@ Result<kube::Config> config_of(const Access& access) {
     return error(fmt::format("--prometheus-ca needs an https:// address in --prometheus-url, is {}",
                              in_quotes(access.url)));
   }
+  if (!is_tenant(access.tenant)) {
+    return error(
+        fmt::format("--prometheus-tenant must have at most {} letters, digits and "
+                    "!-_.*'(), is {}",
+                    kTenantBytesMax, in_quotes(access.tenant)));
+  }
   kube::Config config;
+  if (!access.tenant.empty()) {
+    config.headers = {"X-Scope-OrgID: " + access.tenant, "THANOS-TENANT: " + access.tenant};
+  }
   config.server = url;
   config.ca.file = access.ca_file;
   config.token_file = access.token_file;

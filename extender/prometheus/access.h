@@ -13,6 +13,7 @@ struct Access {
   std::string url{};         // --prometheus-url; the API is at <url>/api/v1
   std::string ca_file{};     // --prometheus-ca; empty: the system's roots
   std::string token_file{};  // --prometheus-token-file; empty: without credentials
+  std::string tenant{};      // --prometheus-tenant; empty: none
 };
 
 // The address for a kube::CurlTransport. Errors: a URL that is not valid, or has credentials or a

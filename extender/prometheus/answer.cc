@@ -28,6 +28,7 @@ struct Body {
   std::string error_type;
   std::string error;
   std::string result_type;
+  bool partial = false;  // VictoriaMetrics, while a part of its storage does not answer
   Answer answer;
   std::size_t samples = 0;
   std::string problem;  // the first one
@@ -109,6 +110,7 @@ Result<Body> read_body(const std::string& text) {
         root.read({{"status", body.status},
                    {"errorType", body.error_type},
                    {"error", body.error},
+                   {"isPartial", body.partial},
                    {"warnings", [&](JsonValue& list) { body.answer.warnings = list.text_list(); }},
                    {"data", [&](JsonValue& data) {
                       data.read(
@@ -118,6 +120,11 @@ Result<Body> read_body(const std::string& text) {
       },
       true);
   if (!read) return read.error();
+  if (body.partial) {
+    body.answer.warnings.insert(
+        body.answer.warnings.begin(),
+        "the answer is partial, because a part of the storage is not reached");
+  }
   if (body.answer.warnings.size() > kWarningsMax) body.answer.warnings.resize(kWarningsMax);
   return body;
 }
@@ -134,18 +141,26 @@ Error failure_of(const kube::Response& response, std::size_t bytes_max) {
                (response.failure ? shown(response.failure->message) : "the connection was closed"));
 }
 
+// Without the line end.
+std::string own_words(const kube::Response& response) {
+  const std::size_t last = response.body.find_last_not_of(" \t\r\n");
+  return in_quotes(
+      std::string_view(response.body).substr(0, last == std::string::npos ? 0 : last + 1));
+}
+
 // An answer that Prometheus does not give: of a proxy, or of another program.
 Error foreign_answer(const kube::Response& response) {
   if (response.status == kUnauthorizedStatus || response.status == kForbiddenStatus) {
     return error(
-        fmt::format("the server at --prometheus-url answers {}; the token in the file "
-                    "--prometheus-token-file must permit queries",
-                    response.status));
+        fmt::format("the server at --prometheus-url answers {} with {}; the token in the file "
+                    "--prometheus-token-file must permit queries, and a server with tenants needs "
+                    "--prometheus-tenant",
+                    response.status, own_words(response)));
   }
   return error(
       fmt::format("the server at --prometheus-url answers {} with {}, and no JSON of the "
                   "HTTP API of Prometheus",
-                  response.status, in_quotes(response.body)));
+                  response.status, own_words(response)));
 }
 
 Result<Answer> answer_in(const kube::Response& response, std::string_view result_type,

@@ -13,11 +13,17 @@ void add_prometheus_flags(Options& options, Access& access, const std::string& u
   options.add_text("prometheus-token-file",
                    "File with a bearer token for --prometheus-url. If empty, none is sent.",
                    access.token_file);
+  options.add_text(
+      "prometheus-tenant",
+      "Tenant at --prometheus-url, sent in the headers X-Scope-OrgID (Mimir, Cortex) and "
+      "THANOS-TENANT. If empty, none is sent.",
+      access.tenant);
 }
 
 Result<std::optional<kube::Config>> prometheus_config(const Access& access) {
   if (access.url.empty()) {
     if (!access.ca_file.empty()) return error("--prometheus-ca requires --prometheus-url");
+    if (!access.tenant.empty()) return error("--prometheus-tenant requires --prometheus-url");
     if (access.token_file.empty()) return std::optional<kube::Config>();
     return error("--prometheus-token-file requires --prometheus-url");
   }

@@ -1,4 +1,4 @@
-// The flags --prometheus-url, --prometheus-ca and --prometheus-token-file.
+// The flags --prometheus-url, --prometheus-ca, --prometheus-token-file and --prometheus-tenant.
 #pragma once
 
 #include <optional>

@@ -17,6 +17,8 @@ inline constexpr std::size_t kWarningsMax = 16;
 inline constexpr std::size_t kMessageShown = 512;
 // Prometheus refuses a range query with more points of each series.
 inline constexpr std::int64_t kPointsMax = 11'000;
+// As for Mimir.
+inline constexpr std::size_t kTenantBytesMax = 150;
 // Browsers and proxies accept addresses of this length.
 inline constexpr std::size_t kUrlBytesMax = 2'048;
 

@@ -55,6 +55,8 @@ class Answers {
   }
   // The token that a client must have; empty: none.
   void require_token(const std::string& token) { token_ = token; }
+  // The tenant that a client must name, as at Mimir.
+  void require_tenant(const std::string& tenant) { tenant_ = tenant; }
   std::vector<std::string> requests() {
     const std::lock_guard lock(mutex_);
     return requests_;
@@ -92,6 +94,7 @@ class Answers {
     if (!token_.empty() && !probe && header_of(request, "Authorization") != "Bearer " + token_) {
       return answer_text(401, "{}");
     }
+    if (header_of(request, "X-Scope-OrgID") != tenant_) return answer_text(401, "no org id\n");
     Answer found{404, R"({"kind": "Status", "code": 404, "message": "not found"})"};
     for (const auto& [begin, one] : answers_) {
       if (target.starts_with(begin)) found = one;  // longer ones come later
@@ -115,6 +118,7 @@ class Answers {
   std::vector<std::string> patches_;
   int patch_status_ = 200;
   std::string token_;
+  std::string tenant_;
 };
 
 inline std::string list_of(const std::string& items) {

@@ -270,6 +270,32 @@ TEST_F(WasteVerbTest, LeavesOutItemsThatANodeCannotHaveHad) {
                                  "seconds allow"));
 }
 
+// Numbers of a cluster of VictoriaMetrics without a part of its storage are no account.
+TEST_F(WasteVerbTest, SaysThatAPartialAnswerIsIncomplete) {
+  cluster.extender.set("/api/v1/query?", R"({"status": "success", "isPartial": true, "data":
+      {"resultType": "vector", "result": [{"metric": {"namespace": "a", "pod": "p",
+       "container": "c", "uuid": "GPU-1"}, "value": [1767225600, "100"]}]}})");
+  std::vector<std::string> words = {"waste", "-A", "--prometheus-url", cluster.url()};
+  const Ran ran = cluster.with_config(words);
+  EXPECT_EQ(ran.code, 1);
+  EXPECT_THAT(ran.out, HasSubstr("\nIncomplete. Granted "));
+  EXPECT_THAT(ran.err, HasSubstr("Prometheus warns: the answer is partial"));
+  words.insert(words.end(), {"-o", "json"});
+  EXPECT_EQ(nlohmann::json::parse(cluster.with_config(words).out)["problems"].size(), 1U);
+}
+
+TEST_F(WasteVerbTest, NamesTheTenantAndShowsTheWordsOfAServerThatRefuses) {
+  cluster.extender.require_tenant("team-a");
+  cluster.extender.set("/api/v1/query?",
+                       R"({"status":"success","data":{"resultType":"vector","result":[]}})");
+  std::vector<std::string> words = {"waste", "-A", "--prometheus-url", cluster.url()};
+  EXPECT_THAT(cluster.with_config(words).err,
+              HasSubstr("answers 401 with \"no org id\"; the token in the file"));
+  words.insert(words.end(), {"--prometheus-tenant", "team-a"});
+  const Ran ran = cluster.with_config(words);
+  EXPECT_EQ(ran.code, 0) << ran.err;
+}
+
 TEST_F(WasteVerbTest, ShowsTheWarningsOfPrometheus) {
   cluster.extender.set("/api/v1/query?",
                        R"({"status":"success","data":{"resultType":"vector","result":[]},

@@ -42,6 +42,17 @@ TEST(PrometheusAccess, SendsATokenOverHttpToThisMachineOnly) {
   }
 }
 
+TEST(PrometheusAccess, NamesTheTenant) {
+  const auto config = config_of({"https://mimir", "", "", "team-a"});
+  ASSERT_TRUE(config) << config.error().message;
+  EXPECT_THAT(config->headers,
+              testing::ElementsAre("X-Scope-OrgID: team-a", "THANOS-TENANT: team-a"));
+  for (const char* tenant : {"a b", "a\r\nHost: x", "a|b", "\xc3\xa4"}) {
+    EXPECT_THAT(problem_of({"https://mimir", "", "", tenant}),
+                HasSubstr("--prometheus-tenant must have"));
+  }
+}
+
 TEST(PrometheusAccess, RefusesACertificateAuthorityWithoutTls) {
   EXPECT_THAT(problem_of({"http://10.0.0.1", "/etc/ca.crt"}),
               HasSubstr("--prometheus-ca needs an https:// address in --prometheus-url"));

@@ -70,6 +70,18 @@ TEST(PrometheusAnswer, ReadsAnEmptyVector) {
   EXPECT_THAT(read->series, IsEmpty());
 }
 
+TEST(PrometheusAnswer, SaysThatAPartIsMissing) {
+  const auto read = vector_in(answer(
+      R"({"status":"success","isPartial":true,"data":{"resultType":"vector","result":[]}})"));
+  ASSERT_TRUE(read) << read.error().message;
+  ASSERT_THAT(read->warnings, SizeIs(1));
+  EXPECT_THAT(read->warnings[0], HasSubstr("the answer is partial"));
+  EXPECT_THAT(vector_in(answer(R"({"status":"success","isPartial":false,"data":{"resultType":)"
+                               R"("vector","result":[]}})"))
+                  ->warnings,
+              IsEmpty());
+}
+
 TEST(PrometheusAnswer, KeepsSomeWarnings) {
   std::string list = R"("first")";
   for (std::size_t i = 0; i < kWarningsMax; ++i) list += R"(,"more")";
@@ -100,13 +112,16 @@ TEST(PrometheusAnswer, AMessageOfPrometheusIsOneShortSentence) {
 
 TEST(PrometheusAnswer, SaysThatAnotherProgramAnswers) {
   EXPECT_EQ(problem_of(vector_in(recorded("not-found.txt", 404))),
-            "the server at --prometheus-url answers 404 with \"404 page not found\\n\", and no "
+            "the server at --prometheus-url answers 404 with \"404 page not found\", and no "
             "JSON of the HTTP API of Prometheus");
   EXPECT_THAT(problem_of(vector_in(answer("<!doctype html>", 200))),
               HasSubstr("answers 200 with \"<!doctype html>\""));
   EXPECT_THAT(problem_of(vector_in(answer("", 302))), HasSubstr("answers 302"));
   EXPECT_THAT(problem_of(vector_in(answer("Unauthorized", 401))),
-              HasSubstr("answers 401; the token in the file --prometheus-token-file"));
+              HasSubstr("answers 401 with \"Unauthorized\"; the token in the file "
+                        "--prometheus-token-file"));
+  EXPECT_THAT(problem_of(vector_in(answer("no org id\n", 401))),
+              AllOf(HasSubstr("with \"no org id\"; "), HasSubstr("needs --prometheus-tenant")));
   EXPECT_THAT(problem_of(vector_in(answer(R"({"message":"no"})", 403))), HasSubstr("answers 403"));
 }
 
