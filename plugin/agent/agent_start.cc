@@ -25,9 +25,9 @@ constexpr std::chrono::milliseconds kRuntimeRetry{500};
 // Interval between checks of the state of this process. Pods with cards do not start until then.
 constexpr std::chrono::milliseconds kStartPoll{20};
 
-std::string socket_name(std::string resource) {
-  for (char& c : resource) c = c == '/' ? '-' : c;
-  return resource + ".sock";
+std::string socket_prefix(std::string resource) {
+  std::ranges::replace(resource, '/', '-');
+  return resource;
 }
 
 // 40 random bits.
@@ -258,7 +258,7 @@ std::unique_ptr<DevicePlugin> Agent::make_plugin(const std::string& resource,
     on_registration(resource, outcome);
   };
   return std::make_unique<DevicePlugin>(
-      DevicePluginOptions{resource, settings_.plugin_folder, socket_name(resource)},
+      DevicePluginOptions{resource, settings_.plugin_folder, socket_prefix(resource)},
       std::move(device_ids), std::move(handlers));
 }
 

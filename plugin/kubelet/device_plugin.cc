@@ -59,7 +59,7 @@ void DevicePlugin::step() {
     return report(
         error(fmt::format("kubelet does not run: {} does not exist", in_quotes(kubelet_socket_))));
   }
-  if (server_ && !check_own_socket()) return;
+  if (server_ && !server_->has_socket()) return stop_server();
   if (accepted_) return check_stream();
   if (Clock::now() >= next_attempt_) serve_and_register();
 }
@@ -72,24 +72,6 @@ void DevicePlugin::check_kubelet_socket() {
   kubelet_ = found;
   retry_delay_ = kRegisterRetryMin;
   next_attempt_ = Clock::now();
-}
-
-// Returns false if nothing else is to be done in this step.
-bool DevicePlugin::check_own_socket() {
-  const auto socket = server_->socket();
-  if (socket == PluginServer::Socket::kOwn) return true;
-  if (socket == PluginServer::Socket::kRemoved) {
-    stop_server();
-    return false;
-  }
-  // Another process serves this socket, probably the successor of this one. The name is not taken
-  // back, since two processes would replace each other endlessly. Calls in progress continue here.
-  registered_ = false;
-  report(error(fmt::format("another process serves {} now", in_quotes(options_.socket_name))));
-  if (Clock::now() < next_probe_) return false;
-  next_probe_ = Clock::now() + kRegisterRetryMax;
-  if (!has_listener(options_.folder + "/" + options_.socket_name)) stop_server();
-  return false;
 }
 
 void DevicePlugin::check_stream() {
@@ -128,11 +110,10 @@ void DevicePlugin::serve_and_register() {
 // Returns nothing if a change of the sockets or the end made the registration useless.
 std::optional<Result<void>> DevicePlugin::register_with_kubelet() {
   Registration call({.kubelet_socket = kubelet_socket_,
-                     .endpoint = options_.socket_name,
+                     .endpoint = server_->endpoint(),
                      .resource = options_.resource,
                      .pre_start_required = static_cast<bool>(handlers_.pre_start)});
-  while (!stopping() && server_->socket() == PluginServer::Socket::kOwn &&
-         file_identity(kubelet_socket_) == kubelet_) {
+  while (!stopping() && server_->has_socket() && file_identity(kubelet_socket_) == kubelet_) {
     if (auto answer = call.answer(kPluginPoll)) return answer;
   }
   return std::nullopt;

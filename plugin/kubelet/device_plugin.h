@@ -43,16 +43,16 @@ struct DevicePluginHandlers {
 };
 
 struct DevicePluginOptions {
-  std::string resource;     // "vke.volcengine.com/mgpu-core"
-  std::string folder;       // "/var/lib/kubelet/device-plugins"
-  std::string socket_name;  // "vke.volcengine.com-mgpu-core.sock"
+  std::string resource;       // "vke.volcengine.com/mgpu-core"
+  std::string folder;         // "/var/lib/kubelet/device-plugins"
+  std::string socket_prefix;  // "vke.volcengine.com-mgpu-core"; see PluginServer::start()
 };
 
 class PluginServer;
 
 class DevicePlugin {
  public:
-  // Starts to wait for kubelet. An existing socket of the same name is replaced.
+  // Starts to wait for kubelet.
   DevicePlugin(DevicePluginOptions options, std::vector<std::string> device_ids,
                DevicePluginHandlers handlers);
   // Stops the server. Calls in progress are cancelled and waited for.
@@ -71,7 +71,6 @@ class DevicePlugin {
   void run();
   void step();
   void check_kubelet_socket();
-  bool check_own_socket();
   void check_stream();
   void serve_and_register();
   std::optional<Result<void>> register_with_kubelet();
@@ -96,7 +95,6 @@ class DevicePlugin {
   std::unique_ptr<PluginServer> server_;
   std::optional<Clock::time_point> accepted_;  // when kubelet accepted the registration
   Clock::time_point next_attempt_;
-  Clock::time_point next_probe_;
   std::chrono::milliseconds retry_delay_ = kRegisterRetryMin;
   std::optional<std::string> reported_;  // last problem; empty: registered
 

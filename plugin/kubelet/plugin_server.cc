@@ -6,9 +6,10 @@
 #include <grpcpp/server_builder.h>
 #include <unistd.h>
 
-#include <cstdio>
 #include <cstring>
+#include <filesystem>
 #include <random>
+#include <string_view>
 #include <utility>
 
 #include "common/base/text.h"
@@ -19,8 +20,21 @@
 namespace mgpu::plugin {
 namespace {
 
+constexpr std::string_view kSocket = ".sock";
+
 Error cannot_serve(const std::string& path, int number) {
   return error(fmt::format("cannot serve on {}: {}", in_quotes(path), std::strerror(number)));
+}
+
+// A server that starts at this moment has none for an instant; it then starts again.
+void remove_dead_sockets(const std::string& folder, const std::string& prefix) {
+  std::error_code problem;
+  std::filesystem::directory_iterator at(folder, problem);
+  for (; !problem && at != std::filesystem::directory_iterator(); at.increment(problem)) {
+    const std::string name = at->path().filename();
+    const bool ours = name.starts_with(prefix) && name.ends_with(kSocket);
+    if (ours && !has_listener(at->path())) ::unlink(at->path().c_str());
+  }
 }
 
 std::unique_ptr<grpc::Server> listen(const std::string& path, PluginService& service) {
@@ -42,42 +56,31 @@ Result<std::unique_ptr<PluginServer>> PluginServer::start(const DevicePluginOpti
                                                           DeviceFeed& feed,
                                                           std::function<void()> changed) {
   initialize_grpc();
-  std::unique_ptr<PluginServer> server(new PluginServer(options.folder + "/" + options.socket_name,
-                                                        handlers, feed, std::move(changed)));
+  remove_dead_sockets(options.folder, options.socket_prefix);
+  std::unique_ptr<PluginServer> server(
+      new PluginServer(options, handlers, feed, std::move(changed)));
   if (auto served = server->serve(options.folder); !served) return served.error();
   return server;
 }
 
-PluginServer::PluginServer(std::string path, const DevicePluginHandlers& handlers, DeviceFeed& feed,
-                           std::function<void()> changed)
-    : path_(std::move(path)), service_(handlers, feed, std::move(changed)) {}
+PluginServer::PluginServer(const DevicePluginOptions& options, const DevicePluginHandlers& handlers,
+                           DeviceFeed& feed, std::function<void()> changed)
+    : endpoint_(fmt::format("{}-{:08x}{}", options.socket_prefix, std::random_device()(), kSocket)),
+      path_(options.folder + "/" + endpoint_),
+      service_(handlers, feed, std::move(changed)) {}
 
-// gRPC removes the file that it created when the server stops, and by then the name may belong to
-// another process. Hence it creates a file of another name, which is then renamed.
 Result<void> PluginServer::serve(const std::string& folder) {
-  const std::string temporary = fmt::format("{}/.mgpu-{:08x}", folder, std::random_device()());
-  for (const std::string& name : {temporary, path_}) {
-    if (auto fits = check_socket_path(name); !fits) return fits;
-  }
+  if (auto fits = check_socket_path(path_); !fits) return fits;
   if (::access(folder.c_str(), W_OK | X_OK) != 0) return cannot_serve(path_, errno);
-  server_ = listen(temporary, service_);
+  server_ = listen(path_, service_);
   if (!server_) return error(fmt::format("cannot serve on {}", in_quotes(path_)));
-  const auto created = file_identity(temporary);
-  if (std::rename(temporary.c_str(), path_.c_str()) != 0) return cannot_serve(path_, errno);
-  identity_ = created;
   return {};
 }
 
 PluginServer::~PluginServer() {
-  if (identity_) remove_file(path_, *identity_);
+  ::unlink(path_.c_str());
   service_.stop();
   if (server_) server_->Shutdown(std::chrono::system_clock::now() + kPluginShutdownTimeout);
-}
-
-PluginServer::Socket PluginServer::socket() const {
-  const auto found = file_identity(path_);
-  if (!found) return Socket::kRemoved;
-  return found == identity_ ? Socket::kOwn : Socket::kReplaced;
 }
 
 }  // namespace mgpu::plugin

@@ -5,7 +5,6 @@
 
 #include <functional>
 #include <memory>
-#include <optional>
 #include <string>
 
 #include "common/base/result.h"
@@ -18,28 +17,32 @@ namespace mgpu::plugin {
 class PluginServer {
  public:
   using Stream = PluginService::Stream;
-  // The file at the path of the socket: the one of this server, none, or another one.
-  enum class Socket { kOwn, kRemoved, kReplaced };
 
-  // Serves on folder/socket_name. An existing file is replaced atomically. `changed` is called on
-  // gRPC's threads when stream() changes. `feed` and `handlers` outlive the server.
+  // Serves on a socket that no server has had, as kubelet asks (pkg/kubelet/pluginmanager/
+  // pluginwatcher/README.md): kubelet 1.37 knows plugins by their path, and refuses a path whose
+  // last stream has not ended yet, until kubelet restarts. Sockets of killed processes are removed.
+  // `changed` is called on gRPC's threads when stream() changes. `feed` and `handlers` outlive the
+  // server.
   static Result<std::unique_ptr<PluginServer>> start(const DevicePluginOptions& options,
                                                      const DevicePluginHandlers& handlers,
                                                      DeviceFeed& feed,
                                                      std::function<void()> changed);
-  // Removes the socket unless it has been replaced, cancels calls in progress and waits for them.
+  // Removes the socket, cancels calls in progress and waits for them.
   ~PluginServer();
 
   Stream stream() const { return service_.stream(); }
-  Socket socket() const;
+  // The name of the socket in its folder.
+  const std::string& endpoint() const { return endpoint_; }
+  // Nobody has removed it.
+  bool has_socket() const { return file_identity(path_).has_value(); }
 
  private:
-  PluginServer(std::string path, const DevicePluginHandlers& handlers, DeviceFeed& feed,
-               std::function<void()> changed);
+  PluginServer(const DevicePluginOptions& options, const DevicePluginHandlers& handlers,
+               DeviceFeed& feed, std::function<void()> changed);
   Result<void> serve(const std::string& folder);
 
+  const std::string endpoint_;
   const std::string path_;
-  std::optional<FileIdentity> identity_;
   PluginService service_;
   std::unique_ptr<grpc::Server> server_;
 };

@@ -28,10 +28,11 @@ using ::testing::ElementsAre;
 using ::testing::Ge;
 using ::testing::HasSubstr;
 using ::testing::IsEmpty;
+using ::testing::MatchesRegex;
+using ::testing::Not;
 using ::testing::SizeIs;
 using Ids = std::vector<std::string>;
 
-const std::string kSocket = "core.sock";
 const Ids kTwo = {"c0", "c1"};
 
 // The problems that on_registration was called with, in order; "" for registered.
@@ -57,10 +58,19 @@ class DevicePluginTest : public ::testing::Test {
     if (!handlers.allocate) handlers.allocate = [](const Ids&) { return AllocateResponse{}; };
     handlers.on_registration = [this](const Result<void>& outcome) { reports_.add(outcome); };
     return std::make_unique<DevicePlugin>(
-        DevicePluginOptions{.resource = kCore, .folder = folder_.path(), .socket_name = kSocket},
+        DevicePluginOptions{.resource = kCore, .folder = folder_.path(), .socket_prefix = "core"},
         kTwo, std::move(handlers));
   }
   void start_kubelet() { kubelet_ = std::make_unique<FakeKubelet>(folder_.path()); }
+  // The names of the sockets of the plugin that exist.
+  std::vector<std::string> sockets() const {
+    std::vector<std::string> names;
+    for (const auto& entry : std::filesystem::directory_iterator(folder_.path())) {
+      const std::string name = entry.path().filename();
+      if (name.starts_with("core")) names.push_back(name);
+    }
+    return names;
+  }
   std::string path(const std::string& name) const { return folder_.path() + "/" + name; }
   bool kubelet_has(const Ids& devices) const {
     return eventually([&] { return kubelet_->devices(kCore) == devices; });
@@ -88,7 +98,9 @@ TEST_F(DevicePluginTest, RegistersItsSocketAndSendsItsDevices) {
   const auto plugin = this->plugin();
   ASSERT_TRUE(becomes_registered(*plugin));
   EXPECT_TRUE(kubelet_has(kTwo));
-  EXPECT_THAT(kubelet_->registrations(), ElementsAre(kCore + " core.sock v1beta1"));
+  ASSERT_THAT(sockets(), SizeIs(1));
+  EXPECT_THAT(sockets()[0], MatchesRegex("core-[0-9a-f]{8}.sock"));
+  EXPECT_THAT(kubelet_->registrations(), ElementsAre(kCore + " " + sockets()[0] + " v1beta1"));
   EXPECT_THAT(reports_.all(), ElementsAre(""));
 }
 
@@ -96,7 +108,7 @@ TEST_F(DevicePluginTest, WaitsForKubeletAndReportsItOnce) {
   const auto plugin = this->plugin();
   ASSERT_TRUE(reports("kubelet does not run: \"" + path("kubelet.sock") + "\" does not exist"));
   EXPECT_FALSE(plugin->registered());
-  EXPECT_FALSE(std::filesystem::exists(path(kSocket)));
+  EXPECT_THAT(sockets(), IsEmpty());
   start_kubelet();
   ASSERT_TRUE(becomes_registered(*plugin));
   ASSERT_TRUE(reports(""));
@@ -131,10 +143,11 @@ TEST_F(DevicePluginTest, RegistersAgainWhenItsSocketIsRemoved) {
   start_kubelet();
   const auto plugin = this->plugin();
   ASSERT_TRUE(becomes_registered(*plugin));
-  std::filesystem::remove(path(kSocket));
+  const std::string first = sockets()[0];
+  std::filesystem::remove(path(first));
   ASSERT_TRUE(eventually([&] { return kubelet_->registrations().size() >= 2; }));
   EXPECT_TRUE(kubelet_has(kTwo));
-  EXPECT_TRUE(std::filesystem::exists(path(kSocket)));
+  EXPECT_THAT(sockets(), AllOf(SizeIs(1), Not(Contains(first))));
 }
 
 TEST_F(DevicePluginTest, RegistersAgainWhenKubeletEndsTheStream) {
@@ -175,7 +188,7 @@ TEST_F(DevicePluginTest, MayBeDestroyedDuringARegistration) {
   auto plugin = this->plugin();
   ASSERT_TRUE(eventually([&] { return !kubelet_->registrations().empty(); }));
   plugin.reset();
-  EXPECT_FALSE(std::filesystem::exists(path(kSocket)));
+  EXPECT_THAT(sockets(), IsEmpty());
 }
 
 TEST_F(DevicePluginTest, ReportsWhyItCannotServe) {
@@ -183,7 +196,7 @@ TEST_F(DevicePluginTest, ReportsWhyItCannotServe) {
   std::filesystem::create_directory(path(deep));
   std::ofstream(path(deep) + "/kubelet.sock") << "any file";
   const DevicePlugin plugin(
-      {.resource = kCore, .folder = path(deep), .socket_name = kSocket}, kTwo,
+      {.resource = kCore, .folder = path(deep), .socket_prefix = "core"}, kTwo,
       {.allocate = [](const Ids&) { return AllocateResponse{}; },
        .pre_start = {},
        .on_registration = [this](const Result<void>& outcome) { reports_.add(outcome); }});
@@ -192,11 +205,18 @@ TEST_F(DevicePluginTest, ReportsWhyItCannotServe) {
 
 // --- the socket ----------------------------------------------------------------------------------
 
-TEST_F(DevicePluginTest, ReplacesTheSocketOfAKilledProcess) {
-  test::leave_dead_socket(path(kSocket));
-  const auto plugin = this->plugin();
+TEST_F(DevicePluginTest, RemovesTheSocketsOfKilledProcesses) {
+  const auto other = plugin();
   start_kubelet();
-  EXPECT_TRUE(kubelet_has(kTwo));
+  ASSERT_TRUE(becomes_registered(*other));
+  const std::string kept = sockets()[0];
+  for (const char* name : {"core.sock", "core-0123abcd.sock", "other.sock"}) {
+    test::leave_dead_socket(path(name));
+  }
+  const auto plugin = this->plugin();
+  ASSERT_TRUE(becomes_registered(*plugin));
+  EXPECT_THAT(sockets(), AllOf(SizeIs(2), Contains(kept), Not(Contains("core.sock"))));
+  EXPECT_TRUE(std::filesystem::exists(path("other.sock")));
 }
 
 TEST_F(DevicePluginTest, RemovesItsSocketAndLeavesNoFiles) {
@@ -211,30 +231,18 @@ TEST_F(DevicePluginTest, RemovesItsSocketAndLeavesNoFiles) {
   EXPECT_THAT(left, ElementsAre("kubelet.sock"));
 }
 
-TEST_F(DevicePluginTest, KeepsTheSocketOfItsSuccessor) {
+TEST_F(DevicePluginTest, TwoProcessesHaveTwoSockets) {
   start_kubelet();
   auto old = plugin();
   ASSERT_TRUE(becomes_registered(*old));
-  const auto first = file_identity(path(kSocket));
   const auto successor = plugin();
-  ASSERT_TRUE(reports("another process serves \"core.sock\" now"));
-  EXPECT_FALSE(old->registered());
-  const auto second = file_identity(path(kSocket));
-  EXPECT_NE(first, second);
+  ASSERT_TRUE(becomes_registered(*successor));
+  EXPECT_THAT(sockets(), SizeIs(2));
   old.reset();
-  // When the old stream ends, kubelet removes the successor, which then registers again.
+  EXPECT_THAT(sockets(), SizeIs(1));
+  // When the old stream ends, kubelet 1.36 removes the successor, which then registers again.
   ASSERT_TRUE(
       eventually([&] { return kubelet_->devices(kCore) == kTwo && successor->registered(); }));
-  EXPECT_TRUE(std::filesystem::exists(path(kSocket)));
-}
-
-TEST_F(DevicePluginTest, RegistersAgainWhenItsSuccessorWasKilled) {
-  start_kubelet();
-  const auto plugin = this->plugin();
-  ASSERT_TRUE(becomes_registered(*plugin));
-  test::leave_dead_socket(path(kSocket));
-  ASSERT_TRUE(eventually([&] { return kubelet_->registrations().size() >= 2; }));
-  EXPECT_TRUE(kubelet_has(kTwo));
 }
 
 TEST_F(DevicePluginTest, EachResourceHasItsOwnSocket) {
@@ -243,7 +251,7 @@ TEST_F(DevicePluginTest, EachResourceHasItsOwnSocket) {
   const std::string memory_name = "vke.volcengine.com/mgpu-memory";
   const Ids one = {"0"};
   const DevicePlugin memory(
-      {.resource = memory_name, .folder = folder_.path(), .socket_name = "memory.sock"}, one,
+      {.resource = memory_name, .folder = folder_.path(), .socket_prefix = "memory"}, one,
       {.allocate = [](const Ids&) { return AllocateResponse{}; },
        .pre_start = {},
        .on_registration = {}});

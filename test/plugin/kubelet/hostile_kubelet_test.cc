@@ -42,8 +42,7 @@ class HostileKubeletTest : public ::testing::Test {
       return {};
     };
     plugin_ = std::make_unique<DevicePlugin>(
-        DevicePluginOptions{
-            .resource = kCore, .folder = folder_.path(), .socket_name = "core.sock"},
+        DevicePluginOptions{.resource = kCore, .folder = folder_.path(), .socket_prefix = "core"},
         Ids{"c0"}, std::move(handlers));
   }
   void SetUp() override { ASSERT_TRUE(registered()); }
@@ -57,11 +56,16 @@ class HostileKubeletTest : public ::testing::Test {
     return eventually([&] { return plugin_->registered() && kubelet_.devices(kCore); });
   }
   int call(const std::string& method, std::string_view bytes) const {
-    return test::call_with_bytes(socket_, "v1beta1.DevicePlugin/" + method, bytes);
+    return test::call_with_bytes(socket(), "v1beta1.DevicePlugin/" + method, bytes);
   }
 
   test::TemporaryFolder folder_;
-  const std::string socket_ = folder_.path() + "/core.sock";
+  std::string socket() const {
+    const std::string registered = kubelet_.registrations().back();
+    const auto begin = registered.find(' ') + 1;
+    return folder_.path() + "/" + registered.substr(begin, registered.rfind(' ') - begin);
+  }
+
   test::FakeKubelet kubelet_{folder_.path()};
   std::unique_ptr<DevicePlugin> plugin_;
 };
@@ -139,8 +143,9 @@ TEST_F(HostileKubeletTest, SendsMessagesWithCorruptBytes) {
 
 TEST_F(HostileKubeletTest, CallsUnknownMethods) {
   constexpr int kUnimplemented = 12;
-  EXPECT_EQ(test::call_with_bytes(socket_, "v1beta1.DevicePlugin/Deallocate", "x"), kUnimplemented);
-  EXPECT_EQ(test::call_with_bytes(socket_, "v1.PodResourcesLister/List", "x"), kUnimplemented);
+  EXPECT_EQ(test::call_with_bytes(socket(), "v1beta1.DevicePlugin/Deallocate", "x"),
+            kUnimplemented);
+  EXPECT_EQ(test::call_with_bytes(socket(), "v1.PodResourcesLister/List", "x"), kUnimplemented);
 }
 
 TEST_F(HostileKubeletTest, SendsInvalidHttp2) {
@@ -149,10 +154,10 @@ TEST_F(HostileKubeletTest, SendsInvalidHttp2) {
   for (int i = 0; i < 60; ++i) {
     std::string bytes = i % 2 == 0 ? preface : "";
     for (int k = 0; k < 200; ++k) bytes += static_cast<char>(random());
-    test::send_raw_bytes(socket_, bytes);
+    test::send_raw_bytes(socket(), bytes);
   }
-  test::send_raw_bytes(socket_, "GET / HTTP/1.1\r\nHost: kubelet\r\n\r\n");
-  test::send_raw_bytes(socket_, "");
+  test::send_raw_bytes(socket(), "GET / HTTP/1.1\r\nHost: kubelet\r\n\r\n");
+  test::send_raw_bytes(socket(), "");
 }
 
 TEST_F(HostileKubeletTest, CallsFromManyThreads) {
