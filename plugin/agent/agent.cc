@@ -130,8 +130,11 @@ Agent::~Agent() {
     core = std::move(core_plugin_);
     memory = std::move(memory_plugin_);
   }
-  core.reset();
-  memory.reset();
+  const bool leaves = incumbent_.replaced() && !incumbent_.successor_ended();
+  for (auto* plugin : {&core, &memory}) {
+    if (leaves && *plugin) (*plugin)->leave_to_successor();
+    plugin->reset();
+  }
   terminator_.stop();
   isolation_.stop();
   inventory_.stop();

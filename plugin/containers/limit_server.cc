@@ -10,6 +10,7 @@
 
 #include <algorithm>
 #include <cerrno>
+#include <cstdio>
 #include <cstring>
 #include <filesystem>
 #include <optional>
@@ -25,6 +26,7 @@ namespace {
 
 // Connections that have not been accepted yet; further ones are refused at once.
 constexpr int kBacklog = 64;
+constexpr char kStarting[] = ".new";
 // How long no connection is accepted after the process had no descriptor for one.
 constexpr int kNoDescriptorMs = 100;
 
@@ -68,7 +70,6 @@ LimitServer::~LimitServer() {
 
 // Before listen() no client can connect, so that the mode is set in time.
 Result<void> LimitServer::listen() {
-  if (auto fits = check_socket_path(path_); !fits) return fits;
   std::error_code problem;
   std::filesystem::create_directories(std::filesystem::path(path_).parent_path(), problem);
   int ends[2];
@@ -78,12 +79,16 @@ Result<void> LimitServer::listen() {
   UniqueFd listening(::socket(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC | SOCK_NONBLOCK, 0));
   sockaddr_un address{};
   address.sun_family = AF_UNIX;
-  std::ranges::copy(path_, address.sun_path);
-  ::unlink(path_.c_str());
+  // Renamed once it listens, so that an earlier process answers until then.
+  const std::string starting = path_ + kStarting;
+  if (auto fits = check_socket_path(starting); !fits) return fits;
+  std::ranges::copy(starting, address.sun_path);
+  ::unlink(starting.c_str());
   const auto* const bound = reinterpret_cast<const sockaddr*>(&address);
   if (!listening.is_open() || ::bind(listening.number(), bound, sizeof address) != 0 ||
-      ::chmod(path_.c_str(), S_IRUSR | S_IWUSR) != 0 ||
-      ::listen(listening.number(), kBacklog) != 0) {
+      ::chmod(starting.c_str(), S_IRUSR | S_IWUSR) != 0 ||
+      ::listen(listening.number(), kBacklog) != 0 ||
+      std::rename(starting.c_str(), path_.c_str()) != 0) {
     return error(std::strerror(errno));
   }
   listening_ = std::move(listening);

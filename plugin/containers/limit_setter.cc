@@ -48,8 +48,8 @@ LimitSetter::LimitSetter(const Records& records, MemoryLimits& limits, std::stri
     : records_(records), limits_(limits), proc_folder_(std::move(proc_folder)) {}
 
 Result<void> LimitSetter::set(const AllocationId& id, std::int64_t pid) {
-  const auto record = records_.find(id);
-  if (!record || !record->bound()) {
+  const auto record = records_.find_bound(id);
+  if (!record) {
     return error(fmt::format("allocation {} is not that of a started container", id.str()));
   }
   const auto limits = limits_of(*record);

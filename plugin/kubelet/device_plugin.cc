@@ -39,6 +39,7 @@ void DevicePlugin::run() {
                       [this]() MGPU_REQUIRES(mutex_) { return notified_ || stopping_; });
     notified_ = false;
   }
+  if (leaves_ && accepted_) unregister_quietly();
   server_.reset();
 }
 
@@ -80,7 +81,9 @@ void DevicePlugin::check_stream() {
   registered_ = stream == PluginServer::Stream::kOpen;
   if (registered_) {
     if (since > kRegisterRetryMax) retry_delay_ = kRegisterRetryMin;
-    return report({});
+    report({});
+    if (has_predecessor_) register_again_alone();
+    return;
   }
   if (stream == PluginServer::Stream::kNone && since < kRegisterTimeout) return;
   report(error(fmt::format("kubelet does not read the devices of {}", options_.resource)));
@@ -92,6 +95,7 @@ void DevicePlugin::check_stream() {
 }
 
 void DevicePlugin::serve_and_register() {
+  has_predecessor_ = live_sockets(options_.folder, options_.socket_prefix) > 0;
   auto started = PluginServer::start(options_, handlers_, feed_, [this] { notify(); });
   if (!started) {
     report(started.error());
@@ -105,6 +109,27 @@ void DevicePlugin::serve_and_register() {
   }
   if (answer) report(*answer);
   stop_server();
+}
+
+// Before 1.37, kubelet has one client for each resource. When the stream of any process ends, it
+// disconnects the client that it has then, and pods that it admits before the next registration
+// fail permanently (devicemanager/plugin/v1beta1/handler.go, runClient). A registration that fails
+// makes it forget that client, with which it goes on to work.
+void DevicePlugin::unregister_quietly() {
+  Registration call({.kubelet_socket = kubelet_socket_,
+                     .endpoint = server_->refusing_endpoint(),
+                     .resource = options_.resource,
+                     .pre_start_required = false});
+  static_cast<void>(call.answer(kUnregisterTimeout));
+}
+
+// After that kubelet would not notice the end of this process. The first server stays, because the
+// end of its stream would disconnect the second one.
+void DevicePlugin::register_again_alone() {
+  if (live_sockets(options_.folder, options_.socket_prefix) > 1) return;
+  first_server_ = std::move(server_);
+  serve_and_register();
+  has_predecessor_ = false;
 }
 
 // Returns nothing if a change of the sockets or the end made the registration useless.
@@ -125,6 +150,7 @@ void DevicePlugin::stop_server() {
   registered_ = false;
   accepted_.reset();
   server_.reset();
+  first_server_.reset();
   next_attempt_ = Clock::now() + retry_delay_;
   retry_delay_ = std::min(2 * retry_delay_, kRegisterRetryMax);
 }

@@ -58,6 +58,8 @@ class DevicePlugin {
   // Stops the server. Calls in progress are cancelled and waited for.
   ~DevicePlugin();
 
+  // Another process is registered for the resource. At its end, this one leaves kubelet to it.
+  void leave_to_successor() { leaves_ = true; }
   // Replaces the list of devices, which are all healthy. It is sent to kubelet if it has changed.
   // Any thread.
   void set_devices(std::vector<std::string> ids) { feed_.set(std::move(ids)); }
@@ -73,6 +75,8 @@ class DevicePlugin {
   void check_kubelet_socket();
   void check_stream();
   void serve_and_register();
+  void register_again_alone();
+  void unregister_quietly();
   std::optional<Result<void>> register_with_kubelet();
   void stop_server();
   void report(const Result<void>& outcome);
@@ -84,6 +88,7 @@ class DevicePlugin {
   const std::string kubelet_socket_;
   DeviceFeed feed_;
   std::atomic<bool> registered_ = false;
+  std::atomic<bool> leaves_ = false;
 
   Mutex mutex_;
   ConditionVariable changed_;
@@ -93,6 +98,8 @@ class DevicePlugin {
   // Used on the thread only.
   std::optional<FileIdentity> kubelet_;
   std::unique_ptr<PluginServer> server_;
+  std::unique_ptr<PluginServer> first_server_;  // see register_again_alone()
+  bool has_predecessor_ = false;
   std::optional<Clock::time_point> accepted_;  // when kubelet accepted the registration
   Clock::time_point next_attempt_;
   std::chrono::milliseconds retry_delay_ = kRegisterRetryMin;

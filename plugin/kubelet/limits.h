@@ -15,6 +15,8 @@ inline constexpr std::chrono::milliseconds kPodResourcesPeriod{20};
 // Delay before PodResources is called again after kubelet's rate limit; jitter is added.
 inline constexpr std::chrono::milliseconds kPodResourcesRetry{20};
 inline constexpr std::chrono::milliseconds kRegisterTimeout{15'000};
+// A process that ends waits so long until kubelet keeps its successor.
+inline constexpr std::chrono::milliseconds kUnregisterTimeout{2'000};
 inline constexpr std::chrono::milliseconds kRegisterRetryMin{200};
 inline constexpr std::chrono::milliseconds kRegisterRetryMax{5'000};
 // kubelet_internal_checkpoint with 1-MiB devices of 200 GiB has about 4 MB.

@@ -21,20 +21,10 @@ namespace mgpu::plugin {
 namespace {
 
 constexpr std::string_view kSocket = ".sock";
+constexpr char kRefusing[] = ".end";
 
 Error cannot_serve(const std::string& path, int number) {
   return error(fmt::format("cannot serve on {}: {}", in_quotes(path), std::strerror(number)));
-}
-
-// A server that starts at this moment has none for an instant; it then starts again.
-void remove_dead_sockets(const std::string& folder, const std::string& prefix) {
-  std::error_code problem;
-  std::filesystem::directory_iterator at(folder, problem);
-  for (; !problem && at != std::filesystem::directory_iterator(); at.increment(problem)) {
-    const std::string name = at->path().filename();
-    const bool ours = name.starts_with(prefix) && name.ends_with(kSocket);
-    if (ours && !has_listener(at->path())) ::unlink(at->path().c_str());
-  }
 }
 
 std::unique_ptr<grpc::Server> listen(const std::string& path, PluginService& service) {
@@ -51,12 +41,28 @@ std::unique_ptr<grpc::Server> listen(const std::string& path, PluginService& ser
 
 }  // namespace
 
+// A server that starts at this moment does not listen yet. It loses its file and starts again.
+std::size_t live_sockets(const std::string& folder, const std::string& prefix) {
+  std::size_t live = 0;
+  std::error_code problem;
+  std::filesystem::directory_iterator at(folder, problem);
+  for (; !problem && at != std::filesystem::directory_iterator(); at.increment(problem)) {
+    const std::string name = at->path().filename();
+    if (!name.starts_with(prefix) || !name.ends_with(kSocket)) continue;
+    if (has_listener(at->path())) {
+      ++live;
+    } else {
+      ::unlink(at->path().c_str());
+    }
+  }
+  return live;
+}
+
 Result<std::unique_ptr<PluginServer>> PluginServer::start(const DevicePluginOptions& options,
                                                           const DevicePluginHandlers& handlers,
                                                           DeviceFeed& feed,
                                                           std::function<void()> changed) {
   initialize_grpc();
-  remove_dead_sockets(options.folder, options.socket_prefix);
   std::unique_ptr<PluginServer> server(
       new PluginServer(options, handlers, feed, std::move(changed)));
   if (auto served = server->serve(options.folder); !served) return served.error();
@@ -67,6 +73,7 @@ PluginServer::PluginServer(const DevicePluginOptions& options, const DevicePlugi
                            DeviceFeed& feed, std::function<void()> changed)
     : endpoint_(fmt::format("{}-{:08x}{}", options.socket_prefix, std::random_device()(), kSocket)),
       path_(options.folder + "/" + endpoint_),
+      refusing_path_(path_ + kRefusing),
       service_(handlers, feed, std::move(changed)) {}
 
 Result<void> PluginServer::serve(const std::string& folder) {
@@ -77,8 +84,15 @@ Result<void> PluginServer::serve(const std::string& folder) {
   return {};
 }
 
+std::string PluginServer::refusing_endpoint() {
+  service_.refuse_registration();
+  static_cast<void>(::link(path_.c_str(), refusing_path_.c_str()));
+  return endpoint_ + kRefusing;
+}
+
 PluginServer::~PluginServer() {
   ::unlink(path_.c_str());
+  ::unlink(refusing_path_.c_str());
   service_.stop();
   if (server_) server_->Shutdown(std::chrono::system_clock::now() + kPluginShutdownTimeout);
 }

@@ -3,6 +3,7 @@
 
 #include <grpcpp/server.h>
 
+#include <cstddef>
 #include <functional>
 #include <memory>
 #include <string>
@@ -13,6 +14,10 @@
 
 namespace mgpu::plugin {
 
+// How many sockets with this prefix have a process that serves. Sockets of killed processes are
+// removed.
+std::size_t live_sockets(const std::string& folder, const std::string& prefix);
+
 // Any thread.
 class PluginServer {
  public:
@@ -20,7 +25,7 @@ class PluginServer {
 
   // Serves on a socket that no server has had, as kubelet asks (pkg/kubelet/pluginmanager/
   // pluginwatcher/README.md): kubelet 1.37 knows plugins by their path, and refuses a path whose
-  // last stream has not ended yet, until kubelet restarts. Sockets of killed processes are removed.
+  // last stream has not ended yet, until kubelet restarts.
   // `changed` is called on gRPC's threads when stream() changes. `feed` and `handlers` outlive the
   // server.
   static Result<std::unique_ptr<PluginServer>> start(const DevicePluginOptions& options,
@@ -33,6 +38,8 @@ class PluginServer {
   Stream stream() const { return service_.stream(); }
   // The name of the socket in its folder.
   const std::string& endpoint() const { return endpoint_; }
+  // Another name of the socket, by which this server cannot be registered. Stream and calls go on.
+  std::string refusing_endpoint();
   // Nobody has removed it.
   bool has_socket() const { return file_identity(path_).has_value(); }
 
@@ -43,6 +50,7 @@ class PluginServer {
 
   const std::string endpoint_;
   const std::string path_;
+  const std::string refusing_path_;
   PluginService service_;
   std::unique_ptr<grpc::Server> server_;
 };

@@ -108,6 +108,7 @@ void PluginService::set_stream(Stream stream) {
 
 Status PluginService::GetDevicePluginOptions(grpc::ServerContext*, const v1beta1::Empty*,
                                              v1beta1::DevicePluginOptions* response) {
+  if (refuses_registration_) return {StatusCode::UNAVAILABLE, "another process serves now"};
   response->set_pre_start_required(static_cast<bool>(handlers_.pre_start));
   return Status::OK;
 }

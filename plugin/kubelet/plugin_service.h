@@ -24,6 +24,8 @@ class PluginService final : public v1beta1::DevicePlugin::Service {
   // Ends the streams and cancels PreStartContainer calls.
   void stop();
   Stream stream() const { return stream_; }
+  // From now on GetDevicePluginOptions fails, so that kubelet does not register this server again.
+  void refuse_registration() { refuses_registration_ = true; }
 
   grpc::Status GetDevicePluginOptions(grpc::ServerContext* context, const v1beta1::Empty* request,
                                       v1beta1::DevicePluginOptions* response) override;
@@ -42,6 +44,7 @@ class PluginService final : public v1beta1::DevicePlugin::Service {
   DeviceFeed& feed_;
   const std::function<void()> changed_;
   std::atomic<bool> stopping_ = false;
+  std::atomic<bool> refuses_registration_ = false;
   std::atomic<int> streams_ = 0;
   std::atomic<int> pre_starts_ = 0;
   std::atomic<Stream> stream_ = Stream::kNone;

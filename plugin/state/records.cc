@@ -92,6 +92,12 @@ std::optional<Record> Records::find(const AllocationId& id) const {
   return at == records_.end() ? std::nullopt : std::optional(at->second);
 }
 
+std::optional<Record> Records::find_bound(const AllocationId& id) const {
+  if (auto found = find(id); found && found->bound()) return found;
+  auto saved = read_record(path_of(id));
+  return saved && saved->bound() ? std::optional(*std::move(saved)) : std::nullopt;
+}
+
 std::vector<Record> Records::select(const std::function<bool(const Record&)>& condition) const {
   std::vector<Record> found;
   const MutexLock lock(mutex_);

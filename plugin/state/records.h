@@ -36,6 +36,8 @@ class Records {
   void remove(const AllocationId& id);
 
   std::optional<Record> find(const AllocationId& id) const;
+  // The same, and if it is not bound, as it is on disk: another process may have bound it.
+  std::optional<Record> find_bound(const AllocationId& id) const;
   // The records with exactly these devices.
   std::vector<Record> with(const DeviceSet& devices) const;
   std::vector<Record> all() const;

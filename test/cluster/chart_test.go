@@ -104,7 +104,7 @@ func TestChartRefusesWrongValues(t *testing.T) {
 		"devicePlugin.cardsFile=cards.yaml": `devicePlugin.cardsFile: is "cards.yaml"; expected an absolute path on the node`,
 		"devicePlugin.stateDir=/var/lib/mgpu/": `devicePlugin.stateDir: is "/var/lib/mgpu/"; expected an absolute path on the node ` +
 			"without a / at its end",
-		"devicePlugin.maxUnavailable=0": "at '/devicePlugin/maxUnavailable'",
+		"devicePlugin.maxUnavailable=-1": "at '/devicePlugin/maxUnavailable'",
 		"devicePlugin.injection=device-nodes,devicePlugin.isolation=mps": "devicePlugin.injection: is device-nodes; " +
 			"devicePlugin.isolation=mps expects auto or cdi",
 		"devicePlugin.injection=device-nodes,devicePlugin.isolation=auto": "devicePlugin.injection: is device-nodes; " +

@@ -74,6 +74,17 @@ TEST_F(LimitSetterTest, LimitsTheCgroupOfTheContainerToItsShare) {
   EXPECT_THAT(driver_.limits(), ElementsAre("GPU-1 " + cgroup_root() + cgroup + " 0 1048576000"));
 }
 
+// In an upgrade with an overlap, the hook asks the new process.
+TEST_F(LimitSetterTest, LimitsAContainerThatAnotherProcessStarted) {
+  run(cgroup_of_container(kUid));
+  Record other = share(0, 500);
+  other.id = allocation_id(other.devices, "b");
+  Records others(folder_.path("records"));
+  ASSERT_TRUE(others.save(other, Durability::kProcess));
+  EXPECT_EQ(set(other.id), "set");
+  EXPECT_THAT(driver_.limits(), SizeIs(1));
+}
+
 TEST_F(LimitSetterTest, LimitsTheLeafWhereTheRuntimeMakesACgroupInTheContainer) {
   const std::string cgroup = cgroup_of_container(kUid) + "/container";
   run(cgroup);

@@ -10,6 +10,7 @@
 #include <future>
 #include <mutex>
 #include <optional>
+#include <thread>
 
 #include "plugin/kubelet/limits.h"
 #include "plugin/kubelet/socket_file.h"
@@ -239,10 +240,36 @@ TEST_F(DevicePluginTest, TwoProcessesHaveTwoSockets) {
   ASSERT_TRUE(becomes_registered(*successor));
   EXPECT_THAT(sockets(), SizeIs(2));
   old.reset();
-  EXPECT_THAT(sockets(), SizeIs(1));
   // When the old stream ends, kubelet 1.36 removes the successor, which then registers again.
   ASSERT_TRUE(
       eventually([&] { return kubelet_->devices(kCore) == kTwo && successor->registered(); }));
+}
+
+// A pod that kubelet admits while it has no plugin fails permanently.
+TEST_F(DevicePluginTest, AProcessThatLeavesToItsSuccessorLeavesNoGap) {
+  start_kubelet();
+  auto old = plugin();
+  ASSERT_TRUE(becomes_registered(*old));
+  auto successor = plugin();
+  ASSERT_TRUE(becomes_registered(*successor));
+  ASSERT_TRUE(eventually([&] { return kubelet_->lists(kCore) == 2; }));
+  std::atomic<bool> done = false;
+  std::atomic<int> failed = 0;
+  std::thread pods([&] {
+    while (!done) failed += kubelet_->allocate(kCore, {{"c0"}}) ? 0 : 1;
+  });
+  old->leave_to_successor();
+  old.reset();
+  // It registers once more when it is alone, so that kubelet notices its end.
+  EXPECT_TRUE(eventually([&] { return kubelet_->lists(kCore) == 3; }));
+  EXPECT_TRUE(successor->registered());
+  done = true;
+  pods.join();
+  EXPECT_EQ(failed, 0);
+  EXPECT_THAT(kubelet_->registrations(), SizeIs(4));
+  successor.reset();
+  EXPECT_TRUE(eventually([&] { return !kubelet_->devices(kCore); }));
+  EXPECT_THAT(sockets(), IsEmpty());
 }
 
 TEST_F(DevicePluginTest, EachResourceHasItsOwnSocket) {

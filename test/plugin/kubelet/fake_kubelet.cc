@@ -93,11 +93,13 @@ struct FakeKubelet::State final : v1beta1::Registration::Service {
 
   const std::string folder;
   mutable std::mutex mutex;
-  std::map<std::string, std::shared_ptr<Client>> clients;
+  std::map<std::string, std::shared_ptr<Client>> clients;    // as in handler.go
+  std::map<std::string, std::shared_ptr<Client>> endpoints;  // as in manager.go; calls go there
   std::map<std::string, int> lists;
   std::vector<std::string> registrations;
   std::string refusal;
   bool hold = false;
+  std::vector<std::shared_ptr<Client>> connected;  // since it started
   std::vector<std::thread> readers;
   std::unique_ptr<grpc::Server> server;
 };
@@ -140,6 +142,8 @@ grpc::Status FakeKubelet::State::connect(const std::string& resource, const std:
     return status;
   }
   made->pre_start_required = options.pre_start_required();
+  endpoints[resource] = made;
+  connected.push_back(made);
   readers.emplace_back([this, resource, made] { read_list(resource, *made); });
   return grpc::Status::OK;
 }
@@ -168,12 +172,13 @@ void FakeKubelet::State::drop(const std::string& resource) {
   if (found == clients.end()) return;
   found->second->stream.TryCancel();
   clients.erase(found);
+  endpoints.erase(resource);
 }
 
 std::shared_ptr<Client> FakeKubelet::State::client(const std::string& resource) const {
   const std::lock_guard lock(mutex);
-  const auto found = clients.find(resource);
-  return found == clients.end() ? nullptr : found->second;
+  const auto found = endpoints.find(resource);
+  return found == endpoints.end() ? nullptr : found->second;
 }
 
 FakeKubelet::FakeKubelet(std::string folder) : state_(std::make_unique<State>(std::move(folder))) {
@@ -193,7 +198,7 @@ FakeKubelet::~FakeKubelet() {
   std::vector<std::thread> readers;
   {
     const std::lock_guard lock(state_->mutex);
-    for (auto& [resource, client] : state_->clients) client->stream.TryCancel();
+    for (auto& client : state_->connected) client->stream.TryCancel();
     readers.swap(state_->readers);
   }
   for (std::thread& reader : readers) reader.join();
@@ -226,8 +231,8 @@ int FakeKubelet::lists(const std::string& resource) const {
 
 std::optional<Ids> FakeKubelet::devices(const std::string& resource) const {
   const std::lock_guard lock(state_->mutex);
-  const auto found = state_->clients.find(resource);
-  if (found == state_->clients.end()) return std::nullopt;
+  const auto found = state_->endpoints.find(resource);
+  if (found == state_->endpoints.end()) return std::nullopt;
   return found->second->devices;
 }
 
