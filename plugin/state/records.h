@@ -29,8 +29,8 @@ class Records {
 
   // Adds or replaces a record in memory. Errors: there are kRecordsMax already.
   Result<void> keep(const Record& record);
-  // Writes a record to disk. Only one thread at a time may write the same record. Errors: the disk
-  // fails.
+  // Writes a record to disk, unless it is there. Only one thread at a time may write the same
+  // record. Errors: the disk fails.
   Result<void> save(const Record& record, Durability durability) const;
   // Removes a record from memory and disk.
   void remove(const AllocationId& id);

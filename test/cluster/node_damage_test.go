@@ -100,12 +100,13 @@ func TestNodeWithAFullDisk(t *testing.T) {
 	_ = os.WriteFile(filler, make([]byte, 1<<20), 0o600)
 	world.createBound(t, world.pod("waits").share(30, 4000), "1")
 	world.waitRefused(t, "waits", "No space left on device")
+	// A container that restarts has its record on disk already.
 	world.node.killContainer(t, pods[0], "c0")
+	world.checkView(t, world.waitRestarted(t, pods[0].Name, 1))
 	if err := os.Remove(filler); err != nil {
 		t.Fatal(err)
 	}
 	world.checkViews(t, "waits")
-	world.checkView(t, world.waitRestarted(t, pods[0].Name, 1))
 }
 
 func TestNodeWithASlowAndARateLimitingKubelet(t *testing.T) {

@@ -2,9 +2,11 @@
 
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
+#include <sys/resource.h>
 
 #include <algorithm>
 #include <chrono>
+#include <csignal>
 #include <filesystem>
 #include <fstream>
 #include <functional>
@@ -142,6 +144,23 @@ TEST(Records, OutliveTheProcess) {
   EXPECT_EQ(again.all().size(), 2U);
   EXPECT_THAT(again.bound(), ElementsAre(bound({"c1"})));
   EXPECT_EQ(again.find(allocated({"c0"}).id), allocated({"c0"}));
+}
+
+// The limit of the size of files stands for a full disk.
+TEST(Records, AreNotWrittenAgain) {
+  const test::ScratchFolder folder;
+  const Records records(folder.path());
+  const Record record = bound({"c1"});
+  ASSERT_TRUE(records.save(record, Durability::kMachine));
+  rlimit before{};
+  ASSERT_EQ(::getrlimit(RLIMIT_FSIZE, &before), 0);
+  const rlimit none{.rlim_cur = 0, .rlim_max = before.rlim_max};
+  const auto handler = std::signal(SIGXFSZ, SIG_IGN);
+  ASSERT_EQ(::setrlimit(RLIMIT_FSIZE, &none), 0);
+  EXPECT_TRUE(records.save(record, Durability::kMachine));
+  EXPECT_FALSE(records.save(bound({"c2"}), Durability::kMachine));
+  ASSERT_EQ(::setrlimit(RLIMIT_FSIZE, &before), 0);
+  std::signal(SIGXFSZ, handler);
 }
 
 TEST(Records, AreFoundByTheirDevices) {
