@@ -61,9 +61,9 @@ std::vector<Place> find_places(Api& api, const std::string& lease_name) {
   for (auto& [name_space, place] : places_with_objects(api, lease_name)) {
     if (places.size() == kNamespacesAskedMax) break;
     place.name_space = name_space;
-    requests.push_back(
-        kube::review_access(service_account_user(name_space, place.account),
-                            {.verb = "create", .resource = "pods", .subresource = "binding"}));
+    requests.push_back(kube::review_access(
+        service_account_user(name_space, place.account),
+        {.verb = "create", .group = "", .resource = "pods", .subresource = "binding"}));
     places.push_back(std::move(place));
   }
   const auto responses = api.call_all(std::move(requests));
