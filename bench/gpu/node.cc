@@ -185,7 +185,11 @@ Result<std::unique_ptr<MpsOfCard>> MpsOfCard::start(const Trial& trial, const No
     if (!states.empty() && states.front().restarts > 0) break;
     ready = started->mps_.ready(node.card.uuid);
   }
-  if (!ready) return ready.error();
+  if (!ready) {
+    const auto states = started->mps_.states();
+    const std::string server = states.empty() ? "" : states.front().server_problem;
+    return server.empty() ? ready.error() : error("MPS of the card does not run: " + server);
+  }
   started->time_to_start_ = std::chrono::duration_cast<milliseconds>(steady_clock::now() - begin);
   return started;
 }

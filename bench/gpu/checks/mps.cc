@@ -43,7 +43,7 @@ Json last_lines(const std::string& path) {
   return lines;
 }
 
-// Facts about a server that does not start. Programs report only that they have none.
+// Facts about a server that does not serve a program. The program reports only that it has none.
 void explain_server(const MpsOfCard& mps, Findings& findings) {
   findings.fact("answer to start_server", mps.send_command("start_server -uid 0"));
   findings.fact("status of the server", mps.server_status());
@@ -153,7 +153,8 @@ Result<void> check_mps_start(const Trial& trial, Findings& findings) {
   if (program) findings.fact("this program is a client of MPS", program->value("mps"));
   findings.expect("the daemon has started a server", !mps.servers().empty(),
                   mps.send_command("get_server_list"));
-  if (!program || mps.servers().empty()) explain_server(mps, findings);
+  const bool served = program && program->value("mps") != "0" && !mps.servers().empty();
+  if (!served) explain_server(mps, findings);
   findings.fact("files of the pipe directory", entries_of_folder(mps.folders().pipe));
   const auto begin = steady_clock::now();
   mps.mps().stop();

@@ -282,6 +282,12 @@ class FaultTest(TrialTest):
         for name in ("answer to start_server", "status of the server", "end of daemon.log"):
             run.fact("mps-start", name)
 
+    def test_a_server_that_does_not_start(self):
+        self.node.daemon_behaves("server-fails")
+        run = self.node.run_only("mps-start")
+        self.expect(run, mps_start="ERROR")
+        self.assertIn("no CUDA-capable device is detected", run.check("mps-start")["reason"])
+
     # The device file of the card is open while a check runs, but not while its release is tried.
     def test_the_card_stays_initialized_between_checks(self):
         process = self.node.start("--only", "mps-shares-alone")
