@@ -338,6 +338,7 @@ NvmlCallOptions nvml_calls_of(const Flags& flags) {
   NvmlCallOptions calls;
   calls.node_root = without_slash_at_end(flags.node_root);
   calls.driver_root = without_slash_at_end(flags.driver_root);
+  calls.own_cgroup_root = "/sys/fs/cgroup";
   if (!flags.nvml_library.empty()) calls.libraries = {flags.nvml_library};
   return calls;
 }

@@ -6,6 +6,7 @@
 
 #include <cerrno>
 #include <cstring>
+#include <filesystem>
 #include <iterator>
 #include <memory>
 #include <set>
@@ -152,11 +153,24 @@ Result<void> probe(const NvmlCallOptions& options, const std::string& root, cons
   return same;
 }
 
+// NVML opens the folder by the name that it gets, and may know names below /sys/fs/cgroup only. A
+// privileged container sees the cgroups of the node there, unless it has a cgroup namespace: only
+// the root of the hierarchy has no cgroup.type.
+std::string cgroup_root_of(const NvmlCallOptions& options) {
+  const std::filesystem::path own(options.own_cgroup_root);
+  std::error_code unreadable;
+  if (!own.empty() && std::filesystem::exists(own / "cgroup.controllers", unreadable) &&
+      !std::filesystem::exists(own / "cgroup.type", unreadable)) {
+    return own;
+  }
+  return (options.node_root == "/" ? "" : options.node_root) + "/sys/fs/cgroup";
+}
+
 }  // namespace
 
 MemoryLimits::MemoryLimits(NvmlCallOptions options)
     : options_(std::move(options)),
-      cgroup_root_((options_.node_root == "/" ? "" : options_.node_root) + "/sys/fs/cgroup"),
+      cgroup_root_(cgroup_root_of(options_)),
       calls_(options_.timeout) {}
 
 Result<void> MemoryLimits::available() const {

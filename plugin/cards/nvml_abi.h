@@ -134,6 +134,26 @@ static_assert(sizeof(GetMemoryLimits) == 32 && offsetof(GetMemoryLimits, used) =
 // NVML_DEVICE_MEMORY_LIMIT_MAX, as a hard limit: no limit.
 inline constexpr unsigned long long kNoMemoryLimit = ~0ULL;
 
+// nvmlGpuFabricInfo_t; states are nvmlGpuFabricState_t. cuInit fails while the fabric manager has
+// not finished.
+struct FabricInfo {
+  char cluster[16];
+  std::int32_t status;  // a Code, where the state is kFabricCompleted
+  std::uint32_t partition;
+  std::uint8_t state;
+};
+static_assert(sizeof(FabricInfo) == 28 && offsetof(FabricInfo, state) == 24);
+inline constexpr unsigned kFabricInProgress = 2;
+inline constexpr unsigned kFabricCompleted = 3;
+
+// nvmlConfComputeSystemState_t
+struct ConfidentialState {
+  std::uint32_t environment;
+  std::uint32_t feature;  // kEnabled
+  std::uint32_t dev_tools;
+};
+static_assert(sizeof(ConfidentialState) == 12);
+
 union Value {
   double real;
   std::uint32_t whole;

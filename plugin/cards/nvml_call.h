@@ -22,6 +22,8 @@ struct NvmlCallOptions {
   std::vector<std::string> libraries;
   std::string node_root = "/";
   std::string driver_root;
+  // Where this process sees cgroups itself; empty: below `node_root` only.
+  std::string own_cgroup_root{};
   // How long a call may take.
   std::chrono::milliseconds timeout = kNvmlCallTimeout;
 };

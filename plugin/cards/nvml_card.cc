@@ -173,6 +173,29 @@ std::optional<MiB> memory_to_allocate(const Functions& f, Device device, const M
   return mib(newer.total - std::min(newer.reserved, newer.total));
 }
 
+// Why cuInit fails on a card that works otherwise. Empty: it does not, or the driver does not say
+// so. A fabric that nobody has started is no reason, since a card may be alone in its machine.
+std::string not_ready(const Library& library, Device device) {
+  const Functions& f = library.functions();
+  FabricInfo fabric{};
+  if (f.fabric_info != nullptr && f.fabric_info(device, &fabric) == kOk) {
+    if (fabric.state == kFabricInProgress) {
+      return "waits for the NVLink fabric; does nvidia-fabricmanager run, in the driver's version?";
+    }
+    if (fabric.state == kFabricCompleted && fabric.status != kOk) {
+      return "the NVLink fabric failed: " + library.describe(fabric.status);
+    }
+  }
+  ConfidentialState state{};
+  unsigned accepting = 1;
+  if (f.confidential_state != nullptr && f.confidential_state(&state) == kOk &&
+      state.feature == kEnabled && f.confidential_ready != nullptr &&
+      f.confidential_ready(&accepting) == kOk && accepting == 0) {
+    return "does not accept work yet (confidential computing)";
+  }
+  return {};
+}
+
 }  // namespace
 
 CardUuid uuid_of(const Library& library, Device device) {
@@ -224,6 +247,7 @@ CardReading read_card(const Library& library, Device device) {
       f.remapped_rows != nullptr &&
       f.remapped_rows(device, &correctable, &uncorrectable, &pending, &failed) == kOk &&
       failed != 0;
+  probe.not_ready = not_ready(library, device);
   return reading;
 }
 

@@ -59,7 +59,7 @@ std::string problem_of(const Probe& probe) {
   // Cards that share the processor's memory do not report their own.
   if (probe.code != kOk && probe.code != kNotSupported) return "no response: " + probe.code_text;
   if (probe.recovery_action.value_or(0) != 0) return recovery_text(*probe.recovery_action);
-  return probe.row_remap_failed ? "row remapping failed" : "";
+  return probe.row_remap_failed ? "row remapping failed" : probe.not_ready;
 }
 
 }  // namespace

@@ -21,6 +21,7 @@ struct Probe {
   std::string code_text;                      // NVML's text for `code`
   std::optional<unsigned> recovery_action{};  // none: the driver does not report it
   bool row_remap_failed = false;
+  std::string not_ready{};  // why programs cannot use the card yet; empty: they can
 };
 
 class CardHealth {

@@ -68,6 +68,9 @@ const char* Library::bind() {
   look_up(loaded_, "nvmlDeviceGetProcessUtilization", f.process_utilization);
   look_up(loaded_, "nvmlDeviceGetFieldValues", f.field_values);
   look_up(loaded_, "nvmlDeviceGetRemappedRows", f.remapped_rows);
+  look_up(loaded_, "nvmlDeviceGetGpuFabricInfo", f.fabric_info);
+  look_up(loaded_, "nvmlSystemGetConfComputeState", f.confidential_state);
+  look_up(loaded_, "nvmlSystemGetConfComputeGpusReadyState", f.confidential_ready);
   look_up(loaded_, "nvmlDeviceGetSupportedEventTypes", f.event_types);
   look_up(loaded_, "nvmlDeviceRegisterEvents", f.register_events);
   look_up(loaded_, "nvmlEventSetCreate", f.event_set_create);

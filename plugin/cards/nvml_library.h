@@ -47,6 +47,9 @@ struct Functions {
   int (*field_values)(Device device, int count, FieldValue* values);
   int (*remapped_rows)(Device device, unsigned* correctable, unsigned* uncorrectable,
                        unsigned* pending, unsigned* failed);
+  int (*fabric_info)(Device device, FabricInfo* info);
+  int (*confidential_state)(ConfidentialState* state);
+  int (*confidential_ready)(unsigned* accepting);
   int (*event_types)(Device device, unsigned long long* types);
   int (*register_events)(Device device, unsigned long long types, EventSet set);
   int (*event_set_create)(EventSet* set);

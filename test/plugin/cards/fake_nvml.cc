@@ -5,9 +5,10 @@
 //   nvml 12.580.95.05
 //   card <uuid> [minor=0] [memory=<MiB>] [used=<MiB>] [reserved=<MiB>] [name=<text>] [mig=0]
 //               [pending=0] [action=0] [remap_failed=0] [events=8] [gpu=0] [mode=0]
-//               [persistence=0] [capability=90]
+//               [persistence=0] [capability=90] [fabric=0] [fabric_status=0]
 //   process <uuid> <compute|graphics|mps> <pid> <bytes>
 //   sample <uuid> <pid> <time us> <sm>
+//   confidential <accepts work>          confidential computing is on
 //   fail <function> <code> [<uuid>]
 //   hang <function> [<uuid>]             as long as this line is there
 //   readback <uuid> <bytes>              the hard limit that is read, whatever was set
@@ -495,6 +496,25 @@ FAKE_NVML int nvmlDeviceGetRemappedRows(Device device, unsigned* correctable,
   *correctable = *uncorrectable = *pending = 0;
   *failed = static_cast<unsigned>(number(device, "remap_failed"));
   return failure_of("nvmlDeviceGetRemappedRows", device);
+}
+
+FAKE_NVML int nvmlDeviceGetGpuFabricInfo(Device device, FabricInfo* info) {
+  *info = {};
+  info->state = static_cast<std::uint8_t>(number(device, "fabric"));
+  info->status = static_cast<std::int32_t>(number(device, "fabric_status"));
+  return failure_of("nvmlDeviceGetGpuFabricInfo", device);
+}
+
+FAKE_NVML int nvmlSystemGetConfComputeState(ConfidentialState* state) {
+  *state = {};
+  state->feature = lines("confidential").empty() ? 0 : kEnabled;
+  return failure_of("nvmlSystemGetConfComputeState");
+}
+
+FAKE_NVML int nvmlSystemGetConfComputeGpusReadyState(unsigned* accepting) {
+  const auto found = lines("confidential");
+  *accepting = found.empty() ? 0 : static_cast<unsigned>(std::stoul(found[0].at(1)));
+  return failure_of("nvmlSystemGetConfComputeGpusReadyState");
 }
 
 FAKE_NVML int nvmlDeviceGetSupportedEventTypes(Device device, unsigned long long* types) {

@@ -54,6 +54,22 @@ TEST_F(MemoryLimitsTest, SetsTheHardLimitOfEachCardInBytes) {
               ElementsAre(line("GPU-1", "pod", "0 1073741824"), line("GPU-0", "pod", "0 2097152")));
 }
 
+// As a privileged container does, whose /host/sys/fs/cgroup NVML may not know.
+TEST_F(MemoryLimitsTest, NamesTheCgroupsOfTheNodeAsThisProcessSeesThem) {
+  const auto root_with = [this](const std::string& own) {
+    NvmlCallOptions options;
+    options.node_root = driver_.root();
+    options.own_cgroup_root = driver_.root() + own;
+    return MemoryLimits(options).cgroup_root();
+  };
+  const std::string of_node = driver_.root() + "/sys/fs/cgroup";
+  EXPECT_EQ(root_with("/own"), of_node) << "there is none, or cgroup v1";
+  driver_.add_file("/own/cgroup.controllers", "cpu memory dmem\n");
+  EXPECT_EQ(root_with("/own"), driver_.root() + "/own");
+  driver_.add_file("/own/cgroup.type", "domain\n");
+  EXPECT_EQ(root_with("/own"), of_node) << "the root of a cgroup namespace";
+}
+
 TEST_F(MemoryLimitsTest, LeavesNvmlClosed) {
   EXPECT_EQ(sentence(limits().set(pod(), {{CardUuid("GPU-0"), MiB(1)}})), "");
   EXPECT_EQ(driver_.log(), "init shutdown");

@@ -13,9 +13,12 @@ namespace mgpu::plugin {
 namespace {
 using std::chrono::hours;
 using std::chrono::milliseconds;
+using testing::AllOf;
 using testing::ElementsAre;
+using testing::EndsWith;
 using testing::HasSubstr;
 using testing::IsEmpty;
+using testing::Not;
 using testing::SizeIs;
 using testing::StartsWith;
 
@@ -302,6 +305,19 @@ TEST_F(NvmlSource, ReportsTheRecoveryActionOfTheDriver) {
   EXPECT_EQ(read(), "GPU-a");
   node_.set_scenario("card GPU-a remap_failed=1\n");
   EXPECT_EQ(read(), "GPU-a(row remapping failed)");
+}
+
+TEST_F(NvmlSource, DoesNotOfferACardOnWhichCudaCannotStart) {
+  node_.set_scenario("card GPU-a fabric=1\ncard GPU-b fabric=2\ncard GPU-c fabric=3\n");
+  EXPECT_THAT(read(), AllOf(StartsWith("GPU-a GPU-b(waits for the NVLink fabric"),
+                            HasSubstr("nvidia-fabricmanager"), EndsWith(") GPU-c")));
+  node_.set_scenario("card GPU-a\ncard GPU-b fabric=3\ncard GPU-c fabric=3 fabric_status=999\n");
+  EXPECT_EQ(read(kGoodProbes), "GPU-a GPU-b GPU-c(the NVLink fabric failed: Other (999))");
+  node_.set_scenario("card GPU-d\nconfidential 0\n");
+  EXPECT_THAT(read(), HasSubstr("GPU-d(does not accept work yet (confidential computing))"));
+  node_.set_scenario("card GPU-d\nconfidential 1\n");
+  EXPECT_THAT(read(kGoodProbes), HasSubstr("GPU-d"));
+  EXPECT_THAT(read(), Not(HasSubstr("confidential")));
 }
 
 TEST_F(NvmlSource, WorksWithoutEventsOnAnOldDriver) {
