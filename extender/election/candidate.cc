@@ -3,6 +3,8 @@
 #include <algorithm>
 #include <chrono>
 
+#include "common/base/rfc3339.h"
+
 namespace mgpu::extender {
 namespace {
 
@@ -23,10 +25,19 @@ void LeaseCandidate::observe(const std::optional<kube::Lease>& lease, Instant no
   const bool absent = observed_ && !lease_ && !lease;
   const bool same = absent || (observed_ && lease_ && lease && same_record(*lease_, *lease));
   const bool same_holder = observed_ && lease_ && lease && lease_->holder == lease->holder;
-  if (!same) changed_at_ = now;
+  if (!same) changed_at_ = same_holder ? renewed_at(lease->renew_time, now) : now;
+  if (!same) seen_at_ = now;
   if (!same_holder) held_since_ = now;
   observed_ = true;
   lease_ = lease;
+}
+
+// The times in the Lease are cut to seconds.
+Instant LeaseCandidate::renewed_at(const std::string& time, Instant now) const {
+  const auto before = read_rfc3339(lease_->renew_time);
+  const auto renewed = read_rfc3339(time);
+  if (!before || !renewed || *renewed < *before) return now;
+  return std::min(now, seen_at_ + (*renewed - *before) + std::chrono::seconds(1));
 }
 
 bool LeaseCandidate::may_take(Instant now) const {

@@ -2,9 +2,11 @@
 //
 // A candidate never compares its clock with that of the holder. It counts from the moment it last
 // saw the Lease change: a holder that renews the Lease changes it, and a Lease that has not changed
-// for its duration has expired (client-go tools/leaderelection/leaderelection.go). The election
-// decides who should lead, and how soon. That no card is given away twice does not depend on it
-// (bind/holder_lease.h).
+// for its duration has expired (client-go tools/leaderelection/leaderelection.go). A renewal that
+// was long on its way, such as one that the network has kept of a holder that has ended, counts
+// from the time when it was sent: by the holder's own clock so much later than the one before. The
+// election decides who should lead, and how soon. That no card is given away twice does not depend
+// on it (bind/holder_lease.h).
 #pragma once
 
 #include <optional>
@@ -49,6 +51,8 @@ class LeaseCandidate {
 
  private:
   Duration duration() const;
+  // When the observed holder renewed the Lease that it now says to have renewed at this time.
+  Instant renewed_at(const std::string& time, Instant now) const;
   bool is_asked(Instant now) const;
   Instant due_at(Instant now) const;
 
@@ -56,7 +60,8 @@ class LeaseCandidate {
   const ElectionSettings settings_;
   bool observed_ = false;
   std::optional<kube::Lease> lease_;
-  Instant changed_at_{};  // the Lease was first seen as it is now
+  Instant changed_at_{};  // the Lease became what it is now
+  Instant seen_at_{};     // it was first seen as it is now
   Instant held_since_{};  // its holder was first seen
   std::optional<Instant> asked_at_;
 };

@@ -55,6 +55,26 @@ TEST(LeaseCandidate, AnotherResourceVersionAloneRenewsNothing) {
   EXPECT_TRUE(candidate.may_take(at(15)));
 }
 
+// The holder sent the second one at 102, and ended at 110; it arrived when the network was mended.
+TEST(LeaseCandidate, ARenewalThatArrivesLateCountsFromWhenItWasSent) {
+  LeaseCandidate candidate("a", {});
+  candidate.observe(held_by("b", "2026-01-02T03:04:05.900000Z"), at(100));
+  candidate.observe(held_by("b", "2026-01-02T03:04:07.100000Z"), at(111));
+  EXPECT_FALSE(candidate.may_take(at(117)));
+  EXPECT_EQ(candidate.wait(at(117)), seconds(1));
+  EXPECT_TRUE(candidate.may_take(at(118)));
+}
+
+TEST(LeaseCandidate, AHolderWhoseClockIsMovedKeepsTheLease) {
+  LeaseCandidate candidate("a", {});
+  candidate.observe(held_by("b", "2026-01-02T03:04:05Z"), at(100));
+  candidate.observe(held_by("b", "2026-01-02T04:04:07Z"), at(102));
+  EXPECT_FALSE(candidate.may_take(at(116)));
+  candidate.observe(held_by("b", "2026-01-02T03:04:09Z"), at(104));
+  EXPECT_FALSE(candidate.may_take(at(118)));
+  EXPECT_TRUE(candidate.may_take(at(119)));
+}
+
 TEST(LeaseCandidate, WaitsAsLongAsTheHolderStatesWithinItsLimit) {
   LeaseCandidate candidate("a", {});
   candidate.observe(held_by("b", "1", 30), at(0));
