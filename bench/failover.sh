@@ -1,5 +1,5 @@
 #!/usr/bin/env bash
-# Measures how long no pod is bound when the leader of two mgpu-extender is killed or shut down, and in which
+# Measures how long no pod is bound when the leader of two mgpu-extender ends or is lost, and in which
 # parts, with a real etcd, kube-apiserver and kube-scheduler and the default settings of the election.
 #
 #   bench/failover.sh              five runs of each; takes some minutes

@@ -40,17 +40,19 @@ func TestFailoverServiceTimes(t *testing.T) {
 		{"the leader ends because of its Lease", world.endBecauseOfLease},
 		{"the network of the leader is lost", world.cutOff},
 	} {
-		var times []failoverTimes
-		for range runs {
-			world.release.rollOut(t)
-			leader := world.leaderPod()
-			one, began := world.measure(world.clock, func() { kind.end(leader) })
-			world.removeRules()
-			one.parts = world.clock.parts(began, world.decidesSince(began))
-			t.Logf("%s: %v, no pod bound for %v", kind.name, one.parts, one.first)
-			times = append(times, one)
-		}
-		logTimes(t, kind.name, times)
+		t.Run(kind.name, func(t *testing.T) {
+			var times []failoverTimes
+			for range runs {
+				world.release.rollOut(t)
+				leader := world.leaderPod()
+				one, began := world.measure(world.clock, func() { kind.end(leader) })
+				world.removeRules()
+				one.parts = world.clock.parts(began, world.decidesSince(began))
+				t.Logf("%s: %v, no pod bound for %v", kind.name, one.parts, one.first)
+				times = append(times, one)
+			}
+			logTimes(t, kind.name, times)
+		})
 	}
 	world.history.check(world.ctx, t)
 }

@@ -82,16 +82,18 @@ func measureReplicas(t *testing.T, runs int) {
 		{"the leader ends because of its Lease", (*Replica).endBecauseOfLease},
 		{"the machine of the leader is lost", (*Replica).cutOff},
 	} {
-		var times []failoverTimes
-		for range runs {
-			leader := world.leader()
-			one, began := world.measure(clock, func() { kind.end(leader) })
-			leader.mend()
-			decides := world.other(leader).logTime(began, ` "ready" nodes=`)
-			one.parts = clock.parts(began, decides)
-			times = append(times, one)
-		}
-		logTimes(t, kind.name, times)
+		t.Run(kind.name, func(t *testing.T) {
+			var times []failoverTimes
+			for range runs {
+				leader := world.leader()
+				one, began := world.measure(clock, func() { kind.end(leader) })
+				leader.mend()
+				decides := world.other(leader).logTime(began, ` "ready" nodes=`)
+				one.parts = clock.parts(began, decides)
+				times = append(times, one)
+			}
+			logTimes(t, kind.name, times)
+		})
 	}
 	world.history.check(world.ctx, t)
 }
