@@ -51,11 +51,12 @@ bool note_result(SchedulerRequeue& requeue, const ExtenderArgs& args, const Filt
                  std::uint64_t releases, bool last) {
   const PodUid uid = args.pod().uid();
   if (!reply.fitting.empty()) {
-    requeue.on_fits(uid);
+    requeue.on_fits(reply.group);
     return true;
   }
   if (!reply.fitting_elsewhere.empty() &&
-      requeue.on_rejected_in_part(uid, args.node_names(), reply.fitting_elsewhere, releases))
+      requeue.on_rejected_in_part(reply.group, uid, args.node_names(), reply.fitting_elsewhere,
+                                  releases))
     return true;
   if (reply.may_change && !last) return false;
   if (reply.may_change) requeue.on_rejected(uid, releases);

@@ -99,10 +99,47 @@ bool requires_pods(JsonValue& affinity) {
   return required;
 }
 
-void read_pod_affinity(JsonValue& from, Pod& pod) {
+LabelRequirement read_requirement(JsonValue& from) {
+  LabelRequirement term;
+  from.read({{"key", term.key}, {"operator", term.op}, {"values", term.values}});
+  return term;
+}
+
+JsonField requirements(std::string_view name, std::vector<LabelRequirement>& to) {
+  return {name, [&to](JsonValue& from) { to = from.list(read_requirement); }};
+}
+
+NodeTerm read_node_term(JsonValue& from) {
+  NodeTerm term;
+  from.read(
+      {requirements("matchExpressions", term.labels), requirements("matchFields", term.fields)});
+  return term;
+}
+
+void read_node_affinity(JsonValue& from, NodeRules& rules) {
+  const auto read_required = [&](JsonValue& required) {
+    if (required.kind() == JsonValue::Kind::kNull) return;
+    auto& terms = rules.required.emplace();
+    required.read(
+        {{"nodeSelectorTerms", [&](JsonValue& list) { terms = list.list(read_node_term); }}});
+  };
+  from.read({{"requiredDuringSchedulingIgnoredDuringExecution", read_required}});
+}
+
+Toleration read_toleration(JsonValue& from) {
+  Toleration toleration;
+  from.read({{"key", toleration.key},
+             {"operator", toleration.op},
+             {"value", toleration.value},
+             {"effect", toleration.effect}});
+  return toleration;
+}
+
+void read_affinity(JsonValue& from, Pod& pod) {
   bool affinity = false;
   from.read(
-      {{"podAffinity", [&](JsonValue& rules) { affinity = requires_pods(rules); }},
+      {{"nodeAffinity", [&](JsonValue& rules) { read_node_affinity(rules, pod.node_rules); }},
+       {"podAffinity", [&](JsonValue& rules) { affinity = requires_pods(rules); }},
        {"podAntiAffinity", [&](JsonValue& rules) { pod.anti_affinity = requires_pods(rules); }}});
   pod.constrained = pod.constrained || affinity || pod.anti_affinity;
 }
@@ -117,7 +154,10 @@ void read_pod_spec(JsonValue& from, Pod& pod) {
              {"nodeName", pod.node_name},
              {"schedulerName", pod.scheduler_name},
              {"priority", pod.priority},
-             {"affinity", [&pod](JsonValue& affinity) { read_pod_affinity(affinity, pod); }},
+             {"nodeSelector", pod.node_rules.selector},
+             {"tolerations",
+              [&](JsonValue& list) { pod.node_rules.tolerations = list.list(read_toleration); }},
+             {"affinity", [&pod](JsonValue& affinity) { read_affinity(affinity, pod); }},
              {"topologySpreadConstraints", constrains(has_elements)},
              {"resourceClaims", constrains(has_elements)},
              {"volumes", constrains(has_shared_volume)}});
@@ -158,12 +198,6 @@ void read_node_status(JsonValue& from, Node& node) {
       {quantities("capacity", node.capacity),
        quantities("allocatable", node.allocatable),
        {"conditions", [&](JsonValue& list) { node.conditions = list.list(read_condition); }}});
-}
-
-LabelRequirement read_requirement(JsonValue& from) {
-  LabelRequirement term;
-  from.read({{"key", term.key}, {"operator", term.op}, {"values", term.values}});
-  return term;
 }
 
 std::optional<LabelSelector> read_selector(JsonValue& from) {

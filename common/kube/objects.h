@@ -51,6 +51,33 @@ struct ContainerStatus {
   bool running = false;  // state.running is set
 };
 
+// One term of a label selector (metav1.LabelSelector).
+struct LabelRequirement {
+  std::string key;
+  std::string op;  // In, NotIn, Exists, DoesNotExist; for nodes also Gt, Lt
+  std::vector<std::string> values;
+};
+
+struct Toleration {
+  std::string key;
+  std::string op;  // Equal, Exists; empty: Equal
+  std::string value;
+  std::string effect;  // empty: every effect
+};
+
+// The labels and fields that a node must have all of.
+struct NodeTerm {
+  std::vector<LabelRequirement> labels;
+  std::vector<LabelRequirement> fields;
+};
+
+// On which nodes a pod may run, as its spec says it.
+struct NodeRules {
+  StringMap selector;                             // spec.nodeSelector
+  std::optional<std::vector<NodeTerm>> required;  // one of these, where it is set
+  std::vector<Toleration> tolerations;
+};
+
 struct Pod {
   Metadata metadata;
   std::vector<Container> init_containers;  // spec order
@@ -64,6 +91,7 @@ struct Pod {
   // may share, resource claims, or rules about other pods.
   bool constrained = false;
   bool anti_affinity = false;  // requires that some pods are not on its node
+  NodeRules node_rules{};      // read from JSON only: kube-scheduler sends it
   std::string phase;           // Pending, Running, Succeeded, Failed, Unknown
   std::string start_time;      // status.startTime, RFC 3339; may be empty
   // status.initContainerStatuses, then status.containerStatuses.
@@ -149,13 +177,6 @@ struct Secret {
   std::string resource_version;
   std::string type;  // "Opaque", "kubernetes.io/tls", ...
   StringMap data;    // decoded: bytes
-};
-
-// One term of a label selector (metav1.LabelSelector).
-struct LabelRequirement {
-  std::string key;
-  std::string op;  // In, NotIn, Exists, DoesNotExist
-  std::vector<std::string> values;
 };
 
 struct LabelSelector {

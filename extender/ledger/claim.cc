@@ -244,6 +244,7 @@ NodeFacts node_facts_of(const kube::Node& node, const Contract& contract) {
   NodeFacts facts;
   facts.name = NodeName(node.metadata.name);
   facts.allocatable = allocatable_of(node);
+  facts.gates = gates_of(node);
   facts.pods_allowed = std::min(scaled(node.allocatable, "pods", 0, 0), kAmountMax);
   Result<NodeCards> cards = cards_of(node, contract);
   if (cards.has_error()) {

@@ -22,6 +22,7 @@
 #include "common/contract/contract.h"
 #include "common/contract/gpu_request.h"
 #include "common/kube/objects.h"
+#include "extender/placement/node_gates.h"
 #include "extender/placement/node_resources.h"
 
 namespace mgpu::extender {
@@ -94,6 +95,7 @@ struct NodeFacts {
   std::int64_t pods_allowed = 0;      // zero where it is not known
   std::vector<CardIndex> cordoned{};  // ascending; the node need not have them
   NodeProfile profile{};
+  NodeGates gates{};
 };
 NodeFacts node_facts_of(const kube::Node& node, const Contract& contract);
 

@@ -103,6 +103,7 @@ void Ledger::erase_if_empty(NodeRecord& record) {
 
 void Ledger::apply(NodeFacts facts) {
   NodeRecord& record = record_of(facts.name);
+  record.gates = std::move(facts.gates);
   if (!changes(record, facts)) {
     if (record.problem != facts.problem) record.changed();
     record.problem = std::move(facts.problem);

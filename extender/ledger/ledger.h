@@ -208,9 +208,10 @@ class Ledger {
                                              const GpuRequest& request, Instant now,
                                              const DecidedPod& pod = {});
   // Up to `most` of all nodes on which the pod fits, with the CPU and main memory that it requests
-  // beside cards. O(nodes).
+  // beside cards, and that its rules allow. O(nodes).
   std::vector<std::string> fitting_nodes(const GpuRequest& request, const NodeResources& resources,
-                                         std::size_t most, Instant now, const DecidedPod& pod);
+                                         const kube::NodeRules& rules, std::size_t most,
+                                         Instant now, const DecidedPod& pod);
   // For each of `nodes` the placement by `policy.card` and its score by `policy.node`, in the same
   // way, with kScoreStepsMax steps. With policies for which Policy::per_pod is true every node is
   // examined.
@@ -302,6 +303,7 @@ class Ledger {
   // The watch shows the pod bound: this claim, with the cards that the pod was bound with, replaces
   // the others of the pod.
   Entry& confirm(Claim claim) MGPU_REQUIRES(mutex_);
+  bool lets_in(std::string_view node, const kube::NodeRules& rules) const;
   // A copy in which what is reserved for nominated pods is used.
   Node with_reservations(const Node& node, const DecidedPod& pod) const MGPU_REQUIRES(mutex_);
   void set_non_gpu(NonGpuPod pod) MGPU_REQUIRES(mutex_);

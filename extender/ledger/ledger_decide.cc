@@ -73,7 +73,8 @@ std::vector<std::optional<Reason>> Ledger::why_not(std::span<const std::string_v
 }
 
 std::vector<std::string> Ledger::fitting_nodes(const GpuRequest& request,
-                                               const NodeResources& resources, std::size_t most,
+                                               const NodeResources& resources,
+                                               const kube::NodeRules& rules, std::size_t most,
                                                Instant now, const DecidedPod& pod) {
   std::vector<std::string> names;
   visit_in_steps(
@@ -85,8 +86,14 @@ std::vector<std::string> Ledger::fitting_nodes(const GpuRequest& request,
   const auto reasons = why_not(views, request, now, pod);
   std::vector<std::string> fitting;
   for (std::size_t i = 0; i < names.size() && fitting.size() < most; ++i)
-    if (!reasons[i]) fitting.push_back(std::move(names[i]));
+    if (!reasons[i] && lets_in(names[i], rules)) fitting.push_back(std::move(names[i]));
   return fitting;
+}
+
+bool Ledger::lets_in(std::string_view node, const kube::NodeRules& rules) const {
+  const MutexLock lock(mutex_);
+  const NodeRecord* record = find_present(node);
+  return record != nullptr && may_enter(rules, node, record->gates);
 }
 
 std::vector<Scored> Ledger::score(std::span<const std::string_view> nodes,

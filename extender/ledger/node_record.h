@@ -51,6 +51,7 @@ struct NodeRecord {
   // Whether the API server has the node. Otherwise the record exists because of pods on it.
   bool present = false;
   std::string problem;         // NodeFacts::problem
+  NodeGates gates;             // NodeFacts::gates, which no decision about cards depends on
   std::vector<Entry*> claims;  // in the order of arrival
   std::size_t blocking = 0;    // the number of claims that make all cards uncertain
   std::size_t drifting = 0;    // the number of claims whose drift is not kNone

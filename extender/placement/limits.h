@@ -20,5 +20,8 @@ inline constexpr std::uint32_t kFilterStepsMax = 4'000'000;
 inline constexpr std::uint32_t kScoreStepsMax = 10'000'000;
 // Steps to explain why one card is not enough for one container: a sentence of 1 us.
 inline constexpr std::uint32_t kExplainedCardSteps = 50;
+// The texts of selector, affinity and tolerations of a pod that are compared with nodes: 10 us for
+// a node. A tenant may write a megabyte of them.
+inline constexpr std::size_t kNodeRuleTextsMax = 256;
 
 }  // namespace mgpu::extender

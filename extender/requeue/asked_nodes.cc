@@ -3,7 +3,7 @@
 #include <algorithm>
 #include <functional>
 #include <iterator>
-#include <utility>
+#include <numeric>
 
 #include "extender/requeue/limits.h"
 
@@ -12,6 +12,12 @@ namespace {
 
 std::uint64_t hash_of(std::string_view name) {
   return std::hash<std::string_view>()(name);
+}
+
+// The same in any order.
+std::uint64_t hash_of(std::span<const std::string> names) {
+  return std::transform_reduce(names.begin(), names.end(), std::uint64_t{0}, std::plus<>(),
+                               [](const std::string& name) { return hash_of(name); });
 }
 
 // Returns whether a name was new.
@@ -26,43 +32,74 @@ bool add_all(std::span<const std::string_view> names, std::vector<std::uint64_t>
 
 }  // namespace
 
-bool AskedNodes::rejected(const PodUid& uid, std::span<const std::string_view> asked,
+bool AskedNodes::rejected(PodGroup id, const PodUid& uid, std::span<const std::string_view> asked,
                           std::span<const std::string> fitting, Instant now) {
-  Entry& entry = entry_of(uid, now);
-  if (now - entry.since >= kSearchAgainAfter) {
-    entry.since = now;
-    entry.asked.clear();
+  Group* group = find_or_add(id, now);
+  if (group == nullptr) return false;
+  group->seen = now;
+  const std::uint64_t fitting_now = hash_of(fitting);
+  if (group->ended) {
+    if (group->fitting == fitting_now || now - group->since < kSearchAgainAfter) return false;
+    begin(id, *group, now);
   }
-  entry.waits = false;
-  if (entry.asked.size() + asked.size() > kAskedNamesMax) return false;
-  const bool any_new = add_all(asked, entry.asked);
+  group->fitting = fitting_now;
+  const bool goes_on = now - group->since < kSearchTime &&
+                       group->asked.size() + asked.size() <= kAskedNamesMax &&
+                       add_all(asked, group->asked);
+  if (!goes_on) {
+    end(id);
+    return false;
+  }
   const auto is_unasked = [&](const std::string& name) {
-    return !std::ranges::binary_search(entry.asked, hash_of(name));
+    return !std::ranges::binary_search(group->asked, hash_of(name));
   };
-  entry.waits =
-      any_new && now - entry.since < kSearchTime && std::ranges::any_of(fitting, is_unasked);
-  return entry.waits;
+  if (std::ranges::none_of(fitting, is_unasked)) return false;
+  if (waiting_.size() >= kWaitsKeptMax) waiting_.pop_front();
+  waiting_.push_back(uid);
+  return true;
 }
 
 bool AskedNodes::take_wait(const PodUid& uid) {
-  const auto found = by_uid_.find(uid);
-  return found != by_uid_.end() && std::exchange(found->second->waits, false);
+  return std::erase(waiting_, uid) > 0;
 }
 
-void AskedNodes::forget(const PodUid& uid) {
-  const auto found = by_uid_.find(uid);
-  if (found == by_uid_.end()) return;
-  entries_.erase(found->second);
-  by_uid_.erase(found);
+bool AskedNodes::forget(PodGroup id) {
+  groups_.erase(id);
+  return std::erase(searching_, id) > 0;
 }
 
-AskedNodes::Entry& AskedNodes::entry_of(const PodUid& uid, Instant now) {
-  const auto found = by_uid_.find(uid);
-  if (found != by_uid_.end()) return *found->second;
-  if (entries_.size() >= kAskedPodsMax) forget(PodUid(entries_.front().uid));
-  entries_.push_back({.uid = uid, .since = now, .asked = {}});
-  by_uid_[uid] = std::prev(entries_.end());
-  return entries_.back();
+AskedNodes::Group* AskedNodes::find_or_add(PodGroup id, Instant now) {
+  const auto found = groups_.find(id);
+  if (found != groups_.end()) return &found->second;
+  if (groups_.size() >= kSearchedGroupsMax) drop_old(now);
+  if (groups_.size() >= kSearchedGroupsMax) return nullptr;
+  Group& group = groups_[id];
+  begin(id, group, now);
+  return &group;
+}
+
+void AskedNodes::begin(PodGroup id, Group& group, Instant now) {
+  if (searching_.size() >= kSearchesMax) end(searching_.front());
+  searching_.push_back(id);
+  group = {.since = now, .seen = now, .asked = {}};
+}
+
+void AskedNodes::end(PodGroup id) {
+  std::erase(searching_, id);
+  Group& group = groups_.at(id);
+  group.ended = true;
+  std::vector<std::uint64_t>().swap(group.asked);
+}
+
+// Those that kube-scheduler has not tried for longer than it leaves any pod.
+void AskedNodes::drop_old(Instant now) {
+  if (now - dropped_old_ < kSearchAgainAfter) return;
+  dropped_old_ = now;
+  for (auto at = groups_.begin(); at != groups_.end();) {
+    const bool old = now - at->second.seen >= kRequeueRememberedFor;
+    if (old) std::erase(searching_, at->first);
+    at = old ? groups_.erase(at) : std::next(at);
+  }
 }
 
 }  // namespace mgpu::extender

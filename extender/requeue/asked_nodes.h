@@ -4,17 +4,24 @@
 // extender about these. For the next pod, or when it tries this one again, it goes on with the next
 // nodes (pkg/scheduler/schedule_one.go, findNodesThatPassFilters). So where none of the nodes fits
 // that it has sent, and one does that it has not sent for this pod, the pod is tried again soon,
-// and evicts no pod meanwhile.
+// and evicts no pod meanwhile. Pods of one group, such as replicas, search together.
 //
-// kube-scheduler's own filters may exclude the node that fits: it may be cordoned, or belong to
-// others. So this ends when kube-scheduler sends no node that is new, and after kSearchTime.
+//   (none) --rejected--> searching --no new node, kSearchTime, too many searches--> ended
+//                            ^                                                        |
+//                            +----other nodes fit, and kSearchAgainAfter is over------+
+//
+// kube-scheduler's own filters may exclude the node that fits, for reasons that the message does
+// not have (node_gates.h has the others): the pod must run beside another one, for example. So a
+// search that has ended does not begin again while the same nodes fit: in a cluster where nothing
+// changes each group searches once. A group for which there is no memory does not search at all,
+// because each search makes kube-scheduler try all pods again.
 //
 // Not thread-safe; no I/O, no clock.
 #pragma once
 
 #include <cstddef>
 #include <cstdint>
-#include <list>
+#include <deque>
 #include <span>
 #include <string>
 #include <string_view>
@@ -26,34 +33,42 @@
 
 namespace mgpu::extender {
 
+// Pods for which the same nodes fit, and pass the same filters of kube-scheduler.
+using PodGroup = std::uint64_t;
+
 class AskedNodes {
  public:
-  // The pod fits on none of the nodes `asked`, and on `fitting`, which are others. Returns whether
-  // kube-scheduler may find one of these; false beyond kAskedNamesMax names. With more than
-  // kAskedPodsMax pods the one that was added first is forgotten.
-  bool rejected(const PodUid& uid, std::span<const std::string_view> asked,
+  // A pod of the group fits on none of the nodes `asked`, and on `fitting`, which are others.
+  // Returns whether kube-scheduler may find one of these; false beyond kAskedNamesMax names. With
+  // more than kSearchesMax searches the one that began first ends.
+  bool rejected(PodGroup group, const PodUid& uid, std::span<const std::string_view> asked,
                 std::span<const std::string> fitting, Instant now);
   // kube-scheduler calls preempt for the pod. Returns whether no pod should be evicted, because
   // of the last rejection; once for each.
   bool take_wait(const PodUid& uid);
-  // The pod fits, is bound or has ended.
-  void forget(const PodUid& uid);
+  // A pod of the group fits. Returns whether the group was searching.
+  bool forget(PodGroup group);
 
-  std::size_t size() const { return by_uid_.size(); }
+  std::size_t size() const { return groups_.size(); }
 
  private:
-  struct Entry {
-    PodUid uid;
-    Instant since;
-    std::vector<std::uint64_t> asked;  // hashes of the names, ascending
-    bool waits = false;
+  struct Group {
+    Instant since;                     // the beginning of the search
+    Instant seen;                      // the last rejection
+    std::vector<std::uint64_t> asked;  // hashes of the names, ascending; empty once it has ended
+    std::uint64_t fitting = 0;         // a hash of the nodes that fitted when it searched last
+    bool ended = false;
   };
-  using Entries = std::list<Entry>;
 
-  Entry& entry_of(const PodUid& uid, Instant now);
+  Group* find_or_add(PodGroup group, Instant now);
+  void begin(PodGroup id, Group& group, Instant now);
+  void end(PodGroup id);
+  void drop_old(Instant now);
 
-  Entries entries_;  // the one added first is in front
-  std::unordered_map<PodUid, Entries::iterator> by_uid_;
+  std::unordered_map<PodGroup, Group> groups_;
+  std::deque<PodGroup> searching_;  // those that have not ended; the one that began first in front
+  std::deque<PodUid> waiting_;      // their next preempt evicts no pod; the oldest in front
+  Instant dropped_old_{};
 };
 
 }  // namespace mgpu::extender

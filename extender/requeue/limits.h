@@ -37,13 +37,22 @@ inline constexpr std::size_t kRequeuePodsMax = kRejectionsRememberedMax;
 // The same for the pods that are counted by what they wait for.
 inline constexpr std::chrono::milliseconds kRejectedPodLife = kRequeueRememberedFor;
 inline constexpr std::size_t kRejectedPodsMax = kRejectionsRememberedMax;
-// How long a pod may wait for a node that kube-scheduler has not examined, which is ten requeues,
-// and when it may do so again.
+// How long pods may wait for a node that kube-scheduler has not examined, which is ten requeues,
+// and when they may do so again.
 inline constexpr std::chrono::milliseconds kSearchTime{10'000};
 inline constexpr std::chrono::milliseconds kSearchAgainAfter{60'000};
-// Pods of which the names of examined nodes are kept, 8 bytes for each name: 20 MB at most. Some
-// names are sent twice for a pod, so that the limit suffices for 20,000 nodes.
-inline constexpr std::size_t kAskedPodsMax = 64;
+// The requeues for such pods, for all of them together: that many at once, and one more each
+// kHurriedRequeueEvery.
+inline constexpr int kHurriedRequeuesMax = 10;
+inline constexpr std::chrono::milliseconds kHurriedRequeueEvery{6'000};
+// Groups of pods that search at one time, with the names of examined nodes, 8 bytes for each name:
+// 20 MB at most. Some names are sent twice for a pod, so that the limit suffices for 20,000 nodes.
+inline constexpr std::size_t kSearchesMax = 64;
 inline constexpr std::size_t kAskedNamesMax = 40'000;
+// Groups whose search is remembered, 1.5 MB: kube-scheduler tries each pod again every five
+// minutes, and a group that is forgotten searches again.
+inline constexpr std::size_t kSearchedGroupsMax = kRejectionsRememberedMax;
+// kube-scheduler calls preempt right after filter. Each of several schedulers has one such pod.
+inline constexpr std::size_t kWaitsKeptMax = 64;
 
 }  // namespace mgpu::extender

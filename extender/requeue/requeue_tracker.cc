@@ -13,8 +13,19 @@ void RequeueTracker::on_rejected(const PodUid& uid, std::uint64_t releases, Inst
   add({uid, releases, now, stranded ? std::optional(now) : std::nullopt});
 }
 
-void RequeueTracker::on_rejected_in_part(const PodUid& uid, std::uint64_t releases, Instant now) {
+bool RequeueTracker::on_rejected_in_part(const PodUid& uid, std::uint64_t releases, Instant now) {
+  if (!paid_) {
+    const Instant until = std::max(hurried_until_, now) + kHurriedRequeueEvery;
+    if (until - now > kHurriedRequeuesMax * kHurriedRequeueEvery) return false;
+    hurried_until_ = until;
+    paid_ = true;
+  }
   add({uid, releases, now, now, true});
+  return true;
+}
+
+void RequeueTracker::on_found() {
+  hurried_until_ -= kHurriedRequeueEvery;
 }
 
 void RequeueTracker::on_filter(const PodUid& uid, Instant now) {
@@ -54,6 +65,7 @@ std::optional<Instant> RequeueTracker::due() const {
 void RequeueTracker::sent(Instant now) {
   MGPU_CHECK(!sent_, "one requeue at a time");
   sent_ = now;
+  paid_ = false;
   not_before_ = now + kRequeueInterval;
 }
 

@@ -4,7 +4,8 @@
 // kube-scheduler saw the release first, filtered the pod at once, and no further event follows.
 //
 // A pod for which kube-scheduler has not examined all nodes (asked_nodes.h) is stranded at once,
-// and a requeue is due at once.
+// and a requeue is due at once. There are at most kHurriedRequeuesMax of these at a time, and one
+// each kHurriedRequeueEvery, unless they find nodes.
 //
 //   rejected ---> waiting ---a release---> stranded ---due---> requeue sent ---succeeded---> out
 //                    |                        |   ^                 |
@@ -31,8 +32,11 @@ class RequeueTracker {
   // Filter rejected the pod when the ledger had counted `releases`. With more than kRequeuePodsMax
   // pods the one that waits longest is dropped.
   void on_rejected(const PodUid& uid, std::uint64_t releases, Instant now);
-  // The same for a pod that fits on a node that kube-scheduler did not examine.
-  void on_rejected_in_part(const PodUid& uid, std::uint64_t releases, Instant now);
+  // The same for a pod that fits on a node that kube-scheduler did not examine. Returns false, and
+  // does nothing, where there have been too many requeues for such pods.
+  bool on_rejected_in_part(const PodUid& uid, std::uint64_t releases, Instant now);
+  // Such a pod has found a node: one requeue more may be sent.
+  void on_found();
   // kube-scheduler filters the pod.
   void on_filter(const PodUid& uid, Instant now);
   // The pod is bound, finished or deleted.
@@ -68,7 +72,9 @@ class RequeueTracker {
   Entries waiting_;   // the one rejected longest ago is in front
   Entries stranded_;  // the one stranded longest ago is in front
   std::unordered_map<PodUid, Entries::iterator> by_uid_;
-  std::size_t urgent_ = 0;  // of stranded_
+  std::size_t urgent_ = 0;   // of stranded_
+  bool paid_ = false;        // the next requeue counts as one for urgent pods
+  Instant hurried_until_{};  // kHurriedRequeueEvery for each such requeue, from its time on
   std::uint64_t releases_ = 0;
   std::optional<Instant> last_filter_;
   std::optional<Instant> sent_;

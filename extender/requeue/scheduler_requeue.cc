@@ -37,15 +37,18 @@ void SchedulerRequeue::on_rejected(const PodUid& uid, std::uint64_t releases) {
   if (!timer_runs_) start_timer();
 }
 
-bool SchedulerRequeue::on_rejected_in_part(const PodUid& uid,
+bool SchedulerRequeue::on_rejected_in_part(PodGroup group, const PodUid& uid,
                                            std::span<const std::string_view> asked,
                                            std::span<const std::string> fitting,
                                            std::uint64_t releases) {
   if (name_space_.empty() || uid.empty()) return false;
   const Instant now = client_.executor().now();
   const MutexLock lock(mutex_);
-  if (refused_ || !asked_.rejected(uid, asked, fitting, now)) return false;
-  tracker_.on_rejected_in_part(uid, releases, now);
+  if (refused_ || !asked_.rejected(group, uid, asked, fitting, now)) return false;
+  if (!tracker_.on_rejected_in_part(uid, releases, now)) {
+    asked_.take_wait(uid);
+    return false;
+  }
   client_.executor().after(Duration(0), callbacks_.wrap([this] { send_if_due(); }));
   if (!timer_runs_) start_timer();
   return true;
@@ -56,15 +59,14 @@ bool SchedulerRequeue::take_wait(const PodUid& uid) {
   return asked_.take_wait(uid);
 }
 
-void SchedulerRequeue::on_fits(const PodUid& uid) {
+void SchedulerRequeue::on_fits(PodGroup group) {
   const MutexLock lock(mutex_);
-  asked_.forget(uid);
+  if (asked_.forget(group)) tracker_.on_found();
 }
 
 void SchedulerRequeue::on_settled(const PodUid& uid) {
   const MutexLock lock(mutex_);
   tracker_.on_settled(uid);
-  asked_.forget(uid);
 }
 
 void SchedulerRequeue::start_timer() {

@@ -58,15 +58,16 @@ class SchedulerRequeue {
   void on_filter(const PodUid& uid);
   // Filter rejected the pod when the ledger had counted `releases`; a release could make it fit.
   void on_rejected(const PodUid& uid, std::uint64_t releases);
-  // Filter rejected the pod on the nodes `asked`, and it fits on `fitting`. Returns whether
-  // kube-scheduler may find one of these (asked_nodes.h): then it tries the pod again soon. Never
-  // where pods cannot be requeued.
-  bool on_rejected_in_part(const PodUid& uid, std::span<const std::string_view> asked,
+  // Filter rejected a pod of the group on the nodes `asked`, and it fits on `fitting`. Returns
+  // whether kube-scheduler may find one of these (asked_nodes.h): then it tries the pod again soon.
+  // Never where pods cannot be requeued.
+  bool on_rejected_in_part(PodGroup group, const PodUid& uid,
+                           std::span<const std::string_view> asked,
                            std::span<const std::string> fitting, std::uint64_t releases);
   // kube-scheduler calls preempt for the pod. Returns whether no pod should be evicted.
   bool take_wait(const PodUid& uid);
-  // Filter has found a node for the pod.
-  void on_fits(const PodUid& uid);
+  // Filter has found a node for a pod of the group.
+  void on_fits(PodGroup group);
   // The pod is bound, finished or deleted.
   void on_settled(const PodUid& uid);
 

@@ -81,18 +81,24 @@ FilterReply every_node(Ledger& ledger, const ExtenderArgs& args, const PodReques
   return reply;
 }
 
-FilterReply filter_nodes(const VerbContext& context, const ExtenderArgs& args,
-                         const PodRequest& pod, Instant now) {
-  Ledger& ledger = context.ledger;
+FilterReply answered_nodes(const VerbContext& context, const ExtenderArgs& args,
+                           const PodRequest& pod, Instant now) {
   if (context.settings.candidate_nodes > 0) {
     FilterReply best = best_nodes(context, args, pod, now);
     if (!best.fitting.empty()) return best;
   }
-  FilterReply reply = every_node(ledger, args, pod, now);
+  return every_node(context.ledger, args, pod, now);
+}
+
+FilterReply filter_nodes(const VerbContext& context, const ExtenderArgs& args,
+                         const PodRequest& pod, Instant now) {
+  FilterReply reply = answered_nodes(context, args, pod, now);
   const std::size_t asked = args.node_names().size();
-  if (reply.fitting.empty() && asked >= kLeastExaminedNodes && asked < ledger.node_count()) {
-    reply.fitting_elsewhere =
-        ledger.fitting_nodes(pod.request, pod.resources, kNodesElsewhereMax, now, pod.pod);
+  if (asked < kLeastExaminedNodes || asked >= context.ledger.node_count()) return reply;
+  reply.group = group_of(args.pod(), pod);
+  if (reply.fitting.empty()) {
+    reply.fitting_elsewhere = context.ledger.fitting_nodes(
+        pod.request, pod.resources, args.pod().node_rules, kNodesElsewhereMax, now, pod.pod);
   }
   return reply;
 }

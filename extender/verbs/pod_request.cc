@@ -3,6 +3,8 @@
 #include <fmt/format.h>
 
 #include <algorithm>
+#include <functional>
+#include <string>
 #include <utility>
 #include <variant>
 
@@ -47,6 +49,71 @@ Result<PodRequest> read_pod_request(const kube::Pod& pod, const Settings& settin
   }
   read.policy = *policy;
   return read;
+}
+
+namespace {
+
+// The parts of a pod one after another, each with its end.
+class GroupText {
+ public:
+  void add(std::string_view part) { text_.append(part).push_back('\0'); }
+  void add(const std::string& part) { add(std::string_view(part)); }
+  void add(std::int64_t number) { add(std::to_string(number)); }
+  void add(const kube::StringMap::value_type& entry) {
+    add(entry.first);
+    add(entry.second);
+  }
+  void add(const kube::LabelRequirement& one) {
+    add(one.key);
+    add(one.op);
+    add_all(one.values);
+  }
+  void add(const kube::NodeTerm& term) {
+    add_all(term.labels);
+    add_all(term.fields);
+  }
+  void add(const kube::Toleration& one) {
+    for (const auto* part : {&one.key, &one.op, &one.value, &one.effect}) add(*part);
+  }
+  void add(const kube::Container& container) {
+    add_all(container.limits);
+    add_all(container.requests);
+  }
+  void add(const ContainerRequest& container) { add(std::int64_t{container.cards}); }
+  void add_all(const auto& parts) {
+    add(static_cast<std::int64_t>(parts.size()));
+    for (const auto& part : parts) add(part);
+  }
+  std::uint64_t hash() const { return std::max<std::uint64_t>(1, std::hash<std::string>()(text_)); }
+
+ private:
+  std::string text_;
+};
+
+bool is_alone(const kube::Pod& pod) {
+  const auto& host_port = &kube::Container::host_port;
+  return pod.constrained || std::ranges::any_of(pod.containers, host_port) ||
+         std::ranges::any_of(pod.init_containers, host_port);
+}
+
+}  // namespace
+
+std::uint64_t group_of(const kube::Pod& pod, const PodRequest& read) {
+  GroupText text;
+  if (is_alone(pod)) text.add(pod.metadata.uid);
+  text.add(std::int64_t{pod.priority});
+  text.add_all(pod.containers);
+  text.add_all(pod.init_containers);
+  text.add_all(pod.overhead);
+  text.add_all(read.request.containers);
+  const CardSelector& cards = read.request.selector;
+  for (const auto* names :
+       {&cards.models, &cards.models_excluded, &cards.uuids, &cards.uuids_excluded})
+    text.add_all(*names);
+  text.add_all(pod.node_rules.selector);
+  if (pod.node_rules.required) text.add_all(*pod.node_rules.required);
+  text.add_all(pod.node_rules.tolerations);
+  return text.hash();
 }
 
 bool names_cards(const kube::Pod& pod, const Contract& contract) {

@@ -1,6 +1,7 @@
 // What a pod requests, as every verb reads it, and where it is placed on one node.
 #pragma once
 
+#include <cstdint>
 #include <optional>
 #include <string_view>
 
@@ -32,6 +33,10 @@ Result<PodRequest> read_pod_request(const kube::Pod& pod, const Settings& settin
 // Whether a container names a resource of the contract, whatever its amount: for such a pod
 // kube-scheduler calls this extender (pkg/scheduler/extender.go, IsInterested).
 bool names_cards(const kube::Pod& pod, const Contract& contract);
+
+// A hash, equal for pods such as the replicas of one template: of all that says on which nodes the
+// pod may run. A pod about which not all is known has one of its own. Never 0.
+std::uint64_t group_of(const kube::Pod& pod, const PodRequest& request);
 
 // The cards that the pod's card policy chooses; nothing where the pod does not fit, or the API
 // server has no such node. Searches without the ledger's lock.

@@ -78,6 +78,8 @@ struct FilterReply {
   // Where no node of the request fits: others that do, and that kube-scheduler may not have
   // examined (asked_nodes.h). Not all of them.
   std::vector<std::string> fitting_elsewhere;
+  // The same for pods of which this is equal; 0 where kube-scheduler has examined all nodes.
+  std::uint64_t group = 0;
   // The sentence of a pod that is refused on every node; the refusals point into it.
   std::shared_ptr<const std::string> pod_refusal;
 };

@@ -8,6 +8,7 @@ import (
 	"testing"
 	"time"
 
+	corev1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/types"
 )
@@ -79,4 +80,67 @@ func TestRequeueWithoutTheRightIsLoggedAndCounted(t *testing.T) {
 	}
 	waitBound(world.ctx, t, world.namespace, "waiting")
 	world.history.check(world.ctx, t)
+}
+
+// pool adds a label to a node.
+func pool(ctx context.Context, t *testing.T, node, pool string) {
+	t.Helper()
+	_, err := plane.admin.CoreV1().Nodes().Patch(ctx, node, types.MergePatchType,
+		fmt.Appendf(nil, `{"metadata":{"labels":{"pool":%q}}}`, pool), metav1.PatchOptions{})
+	if err != nil {
+		t.Fatal(err)
+	}
+}
+
+// besideRunning requires a pool in which a pod with the label app=runs is. No extender can see that from the message.
+func (b *PodBuilder) besideRunning() *PodBuilder {
+	b.pod.Spec.Affinity = &corev1.Affinity{PodAffinity: &corev1.PodAffinity{
+		RequiredDuringSchedulingIgnoredDuringExecution: []corev1.PodAffinityTerm{{TopologyKey: "pool",
+			LabelSelector: &metav1.LabelSelector{MatchLabels: map[string]string{"app": "runs"}}}}}}
+	return b
+}
+
+// kube-scheduler examines 100 of the 130 nodes of a pool for each pod. Each has 80 % free, and no card has 50 %. The only
+// node with a free card is one that its own filters exclude. Every pod searches for it separately.
+func TestAClusterWhereNothingHappensIsQuiet(t *testing.T) {
+	const nodes, pods = 130, 100
+	world := newWorld(t, 0)
+	var names []string
+	for i := range nodes {
+		names = append(names, fmt.Sprintf("a-%03d", i))
+	}
+	inParallel(names, func(name string) {
+		plane.createNodeOf(world.ctx, t, name, v100Node(2))
+		pool(world.ctx, t, name, "a")
+	})
+	plane.createNodeOf(world.ctx, t, "b-000", v100Node(2))
+	pool(world.ctx, t, "b-000", "b")
+	var placed []placedPod
+	for _, node := range names {
+		for card := range 2 {
+			pod := newPod(world.namespace, fmt.Sprintf("runs-%s-%d", node, card)).share(60, 8000)
+			pod.pod.Labels = map[string]string{"app": "runs"}
+			placed = append(placed, placedPod{pod, node, map[string]string{"c0": fmt.Sprint(card)}})
+		}
+	}
+	place(world.ctx, t, world.namespace, placed)
+	world.extender.waitNodes(t, nodes+1)
+	var waiting []*PodBuilder
+	for i := range pods {
+		waiting = append(waiting, world.pod(fmt.Sprintf("waits-%03d", i)).share(50, 8000).besideRunning())
+	}
+	createAll(world.ctx, t, waiting)
+	const filter, requeued = "mgpu_extender_verb_duration_seconds_count", "mgpu_extender_requeues_total"
+	calls := func() float64 { return world.extender.metrics(t).with(filter, `verb="filter"`) }
+	requeues := func() float64 { return world.extender.metrics(t).with(requeued, `result="requeued"`) }
+	waitFor(t, time.Minute, "each pod to be tried", func() (bool, string) {
+		return calls() >= pods && requeues() > 0, fmt.Sprint(calls(), " calls, ", requeues(), " requeues")
+	})
+	time.Sleep(45 * time.Second)
+	before := []float64{calls(), requeues()}
+	time.Sleep(30 * time.Second)
+	if after := []float64{calls(), requeues()}; after[0] != before[0] || after[1] != before[1] {
+		t.Errorf("calls of filter and requeues are %v, and were %v half a minute before", after, before)
+	}
+	t.Logf("%v calls of filter and %v requeues for %d pods", before[0], before[1], pods)
 }

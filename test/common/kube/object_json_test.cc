@@ -128,6 +128,39 @@ TEST(ReadPod, TellsWhetherMoreThanResourcesDecidesBesideWhichPodsItRuns) {
   }
 }
 
+TEST(ReadPod, ReadsOnWhichNodesThePodMayRun) {
+  const auto pod = read_pod(R"({"spec":{"nodeSelector":{"pool":"a"},"tolerations":[
+      {"key":"k","operator":"Equal","value":"v","effect":"NoSchedule"},{"operator":"Exists"}],
+      "affinity":{"nodeAffinity":{"requiredDuringSchedulingIgnoredDuringExecution":{
+      "nodeSelectorTerms":[{"matchExpressions":[{"key":"zone","operator":"In","values":["x","y"]}]},
+      {"matchFields":[{"key":"metadata.name","operator":"NotIn","values":["n"]}]}]}}}}})");
+  ASSERT_TRUE(pod) << pod.error().message;
+  const NodeRules& rules = pod->node_rules;
+  EXPECT_THAT(rules.selector, ElementsAre(Pair("pool", "a")));
+  ASSERT_EQ(rules.tolerations.size(), 2u);
+  EXPECT_EQ(rules.tolerations[0].key + rules.tolerations[0].value, "kv");
+  EXPECT_EQ(rules.tolerations[0].effect, "NoSchedule");
+  EXPECT_EQ(rules.tolerations[1].op, "Exists");
+  ASSERT_TRUE(rules.required);
+  ASSERT_EQ(rules.required->size(), 2u);
+  ASSERT_EQ(rules.required->at(0).labels.size(), 1u);
+  EXPECT_THAT(rules.required->at(0).labels[0].values, ElementsAre("x", "y"));
+  ASSERT_EQ(rules.required->at(1).fields.size(), 1u);
+  EXPECT_EQ(rules.required->at(1).fields[0].op, "NotIn");
+}
+
+TEST(ReadPod, APodWithoutRulesMayRunOnAnyNode) {
+  for (
+      const char* spec :
+      {R"({})", R"({"nodeSelector":null,"tolerations":null,"affinity":null})",
+       R"({"affinity":{"nodeAffinity":{"requiredDuringSchedulingIgnoredDuringExecution":null}}})"}) {
+    const auto pod = read_pod(std::string(R"({"spec":)") + spec + "}");
+    ASSERT_TRUE(pod) << pod.error().message;
+    EXPECT_FALSE(pod->node_rules.required) << spec;
+    EXPECT_THAT(pod->node_rules.selector, IsEmpty());
+  }
+}
+
 TEST(ReadPod, TellsWhichContainersUseAPortOfTheNode) {
   const auto pod =
       read_pod(R"({"spec":{"containers":[{"name":"a","ports":[{"containerPort":80}]},)"

@@ -50,6 +50,27 @@ TEST(RequeueTracker, ARejectionInPartIsRequeuedAtOnce) {
   EXPECT_FALSE(tracker.due());
 }
 
+TEST(RequeueTracker, FewRequeuesAreHurriedUnlessTheyFindNodes) {
+  RequeueTracker tracker;
+  const auto hurry = [&](Instant now) {
+    if (!tracker.on_rejected_in_part(kA, 0, now)) return false;
+    EXPECT_TRUE(tracker.on_rejected_in_part(kB, 0, now)) << "it is requeued with a";
+    tracker.sent(now);
+    tracker.succeeded();
+    tracker.on_filter(kA, now);
+    tracker.on_filter(kB, now);
+    return true;
+  };
+  for (int i = 0; i < kHurriedRequeuesMax; ++i) EXPECT_TRUE(hurry(kStart));
+  EXPECT_FALSE(hurry(kStart));
+  EXPECT_TRUE(tracker.empty());
+  tracker.on_found();
+  EXPECT_TRUE(hurry(kStart));
+  EXPECT_FALSE(hurry(kStart + kHurriedRequeueEvery - kTick));
+  EXPECT_TRUE(hurry(kStart + kHurriedRequeueEvery));
+  EXPECT_FALSE(hurry(kStart + kHurriedRequeueEvery));
+}
+
 TEST(RequeueTracker, ARejectionAfterTheReleaseStrandsNoPod) {
   RequeueTracker tracker;
   tracker.on_rejected(kA, 1, kStart);

@@ -8,6 +8,7 @@
 #include <memory>
 #include <optional>
 #include <string>
+#include <string_view>
 #include <utility>
 #include <vector>
 
@@ -226,6 +227,93 @@ TEST_F(SchedulerRequeueTest, HasNoTimerWhileNoPodWaits) {
   requeue_->on_filter(PodUid("a"));
   pass();
   EXPECT_EQ(executor_.pending(), 0U);
+}
+
+// A kube-scheduler that tries one pod after another, each about the next nodes. Nothing changes in
+// the cluster, and the only node that fits is one that its own filters exclude.
+class QuietCluster {
+ public:
+  QuietCluster(SchedulerRequeue& requeue, const std::vector<std::string>& requeues,
+               test::ManualExecutor& executor)
+      : requeue_(requeue), requeues_(requeues), executor_(executor) {
+    for (int i = 0; i < kNodes; ++i) names_.push_back("a" + std::to_string(i));
+    for (int i = 0; i < kNodes; ++i) nodes_.emplace_back(names_[static_cast<std::size_t>(i)]);
+  }
+  void add(std::size_t pods, std::size_t groups) {
+    for (std::size_t i = 0; i < pods; ++i)
+      queue_.push_back({PodUid(std::to_string(i)), i % groups});
+  }
+  void run(Duration time) {
+    const Instant end = executor_.now() + time;
+    while (executor_.now() < end) {
+      for (; !tried_.empty() && executor_.now() - tried_.front().second > std::chrono::minutes(5);
+           tried_.pop_front())
+        queue_.push_back(tried_.front().first);
+      if (seen_requeues_ != requeues_.size()) {
+        seen_requeues_ = requeues_.size();
+        for (const auto& pod : std::exchange(tried_, {})) queue_.push_back(pod.first);
+      }
+      if (!queue_.empty()) try_first();
+      executor_.advance(queue_.empty() ? kRequeuePoll : Duration(3));
+    }
+  }
+  std::size_t filters = 0;
+
+ private:
+  static constexpr int kNodes = 130;
+  struct Waiting {
+    PodUid uid;
+    PodGroup group;
+  };
+
+  void try_first() {
+    const Waiting pod = queue_.front();
+    queue_.pop_front();
+    std::vector<std::string_view> asked;
+    for (int i = 0; i < 100; ++i)
+      asked.push_back(nodes_[(next_ + static_cast<std::size_t>(i)) % nodes_.size()]);
+    next_ = (next_ + 100) % nodes_.size();
+    ++filters;
+    requeue_.on_filter(pod.uid);
+    if (!requeue_.on_rejected_in_part(pod.group, pod.uid, asked, fitting_, 0))
+      requeue_.on_rejected(pod.uid, 0);
+    requeue_.take_wait(pod.uid);
+    tried_.emplace_back(pod, executor_.now());
+  }
+
+  SchedulerRequeue& requeue_;
+  const std::vector<std::string>& requeues_;
+  test::ManualExecutor& executor_;
+  std::vector<std::string> names_;
+  std::vector<std::string_view> nodes_;
+  const std::vector<std::string> fitting_ = {"b"};
+  std::deque<Waiting> queue_;
+  std::deque<std::pair<Waiting, Instant>> tried_;
+  std::size_t seen_requeues_ = 0;
+  std::size_t next_ = 0;
+};
+
+TEST_F(SchedulerRequeueTest, AQuietClusterIsQuiet) {
+  for (const std::size_t pods : {50U, 100U, 1'000U, 10'000U}) {
+    for (const std::size_t groups : {std::size_t{1}, pods}) {
+      SCOPED_TRACE(fmt::format("{} pods in {} groups", pods, groups));
+      requeue_ = make("kube-system");
+      api_.methods.clear();
+      QuietCluster cluster(*requeue_, api_.methods, executor_);
+      cluster.add(pods, groups);
+      cluster.run(std::chrono::seconds(60));
+      EXPECT_LE(api_.methods.size(), 2U * kHurriedRequeuesMax);
+      const std::size_t before = api_.methods.size();
+      cluster.filters = 0;
+      // The last round has begun by then.
+      cluster.run(std::chrono::seconds(40));
+      EXPECT_LE(cluster.filters, pods);
+      cluster.filters = 0;
+      cluster.run(std::chrono::minutes(15));
+      EXPECT_EQ(api_.methods.size(), before);
+      EXPECT_LE(cluster.filters, 3 * pods) << "kube-scheduler's own, each five minutes";
+    }
+  }
 }
 
 TEST_F(SchedulerRequeueTest, TheObjectChangesAtTheApiServerWithEachRequeue) {

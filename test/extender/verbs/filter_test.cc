@@ -1,6 +1,9 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
+#include <cstdint>
+#include <set>
+
 #include "extender/placement/reason.h"
 #include "test/extender/verbs/verbs_world.h"
 
@@ -282,6 +285,20 @@ TEST_F(ManyNodesTest, ANodeWithoutEnoughCpuDoesNotFit) {
   EXPECT_THAT(run_filter(cpus, asked).fitting_elsewhere, IsEmpty());
 }
 
+TEST_F(ManyNodesTest, ANodeThatKeepsThePodOutDoesNotFit) {
+  add_large_node();
+  EXPECT_THAT(run_filter({.spec = R"("nodeSelector":{"pool":"a"},)"}, asked).fitting_elsewhere,
+              IsEmpty());
+  NodeFacts facts = mgpu::test::facts_of("large: 0[100/8000]");
+  facts.allocatable = {MilliCpu(8'000), MiB(65'536)};
+  facts.pods_allowed = 110;
+  facts.gates.taints.push_back({.key = "k", .value = "", .effect = "NoSchedule", .time_added = ""});
+  ledger.apply_node(std::move(facts));
+  EXPECT_THAT(run_filter({}, asked).fitting_elsewhere, IsEmpty());
+  const PodText tolerates{.spec = R"("tolerations":[{"operator":"Exists"}],)"};
+  EXPECT_THAT(run_filter(tolerates, asked).fitting_elsewhere, ElementsAre("large"));
+}
+
 TEST_F(ManyNodesTest, FewerNodesThanKubeSchedulerExaminesAtLeastAreAllThatPass) {
   add_large_node();
   asked.pop_back();
@@ -294,6 +311,32 @@ TEST_F(ManyNodesTest, WhereANodeFitsNoOtherIsLookedFor) {
   const auto reply = run_filter({}, asked);
   EXPECT_THAT(reply.fitting, ElementsAre("large"));
   EXPECT_THAT(reply.fitting_elsewhere, IsEmpty());
+}
+
+// Pods of one group search for such a node together.
+TEST_F(ManyNodesTest, PodsThatMayRunOnTheSameNodesAreAGroup) {
+  add_large_node();
+  const auto group = [this](const PodText& pod) { return run_filter(pod, asked).group; };
+  const std::uint64_t first = group({.name = "a"});
+  EXPECT_NE(first, 0u);
+  EXPECT_EQ(group({.name = "b", .spec = R"("serviceAccountName":"x",)"}), first);
+  const PodText others[] = {{.requests = {"31/1024"}},
+                            {.requests = {"30/1024", "30/1024"}},
+                            {.annotations = R"("vke.volcengine.com/gpu-model":"A")"},
+                            {.priority = 1},
+                            {.spec = R"("nodeSelector":{"pool":"a"},)"},
+                            {.spec = R"("tolerations":[{"operator":"Exists"}],)"},
+                            {.spec = R"("affinity":{"nodeAffinity":{
+                                "requiredDuringSchedulingIgnoredDuringExecution":{
+                                "nodeSelectorTerms":[{"matchExpressions":[{"key":"k"}]}]}}},)"},
+                            cpus};
+  std::set<std::uint64_t> groups = {first};
+  for (const PodText& pod : others) groups.insert(group(pod));
+  EXPECT_EQ(groups.size(), 1 + std::size(others));
+  const std::string claims = R"("resourceClaims":[{"name":"c"}],)";
+  EXPECT_NE(group({.name = "a", .spec = claims}), group({.name = "b", .spec = claims}));
+  asked.pop_back();
+  EXPECT_EQ(group({}), 0u) << "all nodes were examined";
 }
 
 TEST_F(BestNodeTest, TheAnswerGetsAnExpectedPlacement) {
