@@ -9,6 +9,7 @@
 #include "common/base/utc_text.h"
 #include "common/contract/contract.h"
 #include "extender/remedies.h"
+#include "extender/verbs/named_cards.h"
 
 namespace mgpu::extender {
 namespace {
@@ -22,9 +23,12 @@ std::string drift_sentence(const Claim& claim) {
 
 }  // namespace
 
-ClusterEvents::ClusterEvents(const Ledger& ledger, kube::Transport& transport,
-                             const std::string& process, std::function<bool()> decides)
+ClusterEvents::ClusterEvents(const Ledger& ledger, const Contract& contract, NamingPods& naming,
+                             kube::Transport& transport, const std::string& process,
+                             std::function<bool()> decides)
     : ledger_(ledger),
+      contract_(contract),
+      naming_(naming),
       executor_(transport.executor()),
       decides_(std::move(decides)),
       recorder_({.component = "mgpu-extender", .host = process}, transport, utc_now) {}
@@ -42,6 +46,7 @@ void ClusterEvents::poll() {
     log_warn("an Event could not be written; kubectl mgpu doctor names rights that are missing",
              {{"metric", "mgpu_extender_events_dropped_total"}});
   }
+  compare_names();
   Findings findings;
   find_pods(findings);
   find_nodes(findings);
@@ -56,6 +61,24 @@ void ClusterEvents::poll() {
       finding.write();
       known.written = true;
     }
+  }
+}
+
+void NamingPods::add(const BindablePod& pod) {
+  const CardSelector& selector = pod.request.request.selector;
+  if (!selector.empty() && pods_.size() < kClusterEventsBoundMax)
+    pods_.push_back({pod.ref, pod.uid, selector});
+}
+
+void ClusterEvents::compare_names() {
+  for (std::size_t i = 0; i < kClusterEventsPerPoll && !naming_.pods_.empty(); ++i) {
+    const NamingPods::Pod pod = std::move(naming_.pods_.front());
+    naming_.pods_.pop_front();
+    const std::string problem = unmatched_names(ledger_, pod.selector, contract_);
+    if (problem.empty()) continue;
+    log_warn("a pod names cards that the cluster does not have",
+             {{"pod", to_string(pod.ref)}, {"problem", problem}});
+    recorder_.on_pod(pod.ref, pod.uid, {Event::Type::kWarning, "MGPUUnknownCardName", problem});
   }
 }
 

@@ -230,7 +230,8 @@ BinderEvents Extender::binder_events() {
                 log_warn("the outcome of a bind is unknown", {{"problem", problem}});
               },
           .on_conflict = [this] { probe_.bind_conflict(); },
-          .on_filter_delayed = [this] { probe_.filter_delayed(); }};
+          .on_filter_delayed = [this] { probe_.filter_delayed(); },
+          .on_bound = [this](const BindablePod& pod) { naming_pods_.add(pod); }};
 }
 
 StartSequence::Events Extender::start_events() {

@@ -85,7 +85,7 @@ class Demo {
       if (live_) show_live();
     }
     for (PodState& pod : pods_)
-      if (!pod.reason.empty()) explain(pod);
+      if (!pod.reason.empty() || names_cards(pod)) explain(pod);
     return {};
   }
 
@@ -148,13 +148,24 @@ class Demo {
     return {};
   }
 
-  // Adds the extender's explanation for each card.
+  bool names_cards(const PodState& pod) const {
+    const auto has = [&](const std::string& key) {
+      return pod.json.find('"' + key + '"') != pod.json.npos;
+    };
+    return has(contract_.gpu_model) || has(contract_.gpu_model_exclude) ||
+           has(contract_.gpu_uuid) || has(contract_.gpu_uuid_exclude);
+  }
+
+  // Adds the extender's note, and its explanation for each card of a pending pod.
   void explain(PodState& pod) {
     auto answer =
         call(cluster_.inspection_client(),
              get("/inspect/explain?namespace=" + pod.ref.name_space + "&name=" + pod.ref.name));
     const Json explained = Json::parse(answer.body, nullptr, false);
     if (!explained.is_object() || !explained.contains("nodes")) return;
+    if (explained.contains("message") && !explained["nodes"].empty())
+      pod.details.push_back(explained.value("message", ""));
+    if (pod.reason.empty()) return;
     for (const Json& node : explained["nodes"])
       for (const Json& card : node.value("cards", Json::array())) {
         if (card.value("fits", true) || pod.details.size() == kDetailLinesMax) continue;

@@ -144,9 +144,11 @@ std::string draw_pod(const PodPicture& pod, std::size_t number, bool color) {
   text += " " + padded(to_string(pod.ref), 28) + " " + padded(pod.request, 32) + " ";
   if (!pod.finished.empty()) return text + dim(pod.finished + ", holds nothing", color) + "\n";
   if (!pod.node.empty())
-    return text + "-> " + padded(pod.node, 10) + " " + dim(annotation_line(pod), color) + "\n";
-  if (pod.reason.empty()) return text + dim("in the queue", color) + "\n";
-  text += bold("pending", color) + "\n      " + pod.reason + "\n";
+    text += "-> " + padded(pod.node, 10) + " " + dim(annotation_line(pod), color) + "\n";
+  else if (pod.reason.empty())
+    text += dim("in the queue", color) + "\n";
+  else
+    text += bold("pending", color) + "\n      " + pod.reason + "\n";
   for (const std::string& detail : pod.details) text += "        " + dim(detail, color) + "\n";
   return text;
 }

@@ -110,7 +110,8 @@ std::string_view Cycle::choose(const kube::Pod& pod, const extender::PodRequest&
 std::string_view Cycle::choose_among(const kube::Pod& pod, std::vector<std::string_view> names) {
   const auto requested = extender::ExtenderArgs::of(pod, std::move(names));
   extender::FilterReply reply = extender::filter(requested, context_, now_);
-  MGPU_CHECK(!reply.pod_refusal, "pods of a trace are valid requests");
+  MGPU_CHECK(reply.rejection != extender::Rejection::kInvalid,
+             "pods of a trace are valid requests");
   if (reply.fitting.empty()) return {};
   if (reply.fitting.size() == 1) return reply.fitting.front();
   const auto fitting = extender::ExtenderArgs::of(pod, std::move(reply.fitting));

@@ -47,7 +47,8 @@ struct ContainerRequest {
 };
 
 // The cards that the pod may use: those whose model and uuid are in the lists, where an empty list
-// means all, and not in the lists of excluded ones. Models are compared case-insensitively.
+// means all, and not in the lists of excluded ones. Models are compared as in
+// extender/placement/card_model.h.
 struct CardSelector {
   std::vector<std::string> models;
   std::vector<std::string> models_excluded;

@@ -266,6 +266,7 @@ void BindAttempt::end_bound() {
     PostedBinding& posted = context_.posted.at(*claim_);
     posted.accepted = true;
     posted.settle_at = context_.client.executor().now() + kAcceptedReconcileAfter;
+    if (context_.events.on_bound) context_.events.on_bound(*pod_);
   }
   end({});
 }

@@ -41,7 +41,8 @@ struct BinderEvents {
   std::function<void(const std::string& problem)> on_problem;  // for the log
   // A POST was answered 409. The pod is touched, and the binding tried again while there is time.
   std::function<void()> on_conflict{};
-  std::function<void()> on_filter_delayed{};  // because of the binds in flight
+  std::function<void()> on_filter_delayed{};               // because of the binds in flight
+  std::function<void(const BindablePod& pod)> on_bound{};  // which has cards
 };
 
 // What makes a binding safe whatever is lost, late, or left by an earlier process.

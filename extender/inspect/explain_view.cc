@@ -17,6 +17,7 @@
 #include "extender/placement/reason.h"
 #include "extender/placement/score.h"
 #include "extender/placement/simulate.h"
+#include "extender/verbs/named_cards.h"
 #include "extender/verbs/pod_request.h"
 
 namespace mgpu::extender {
@@ -224,7 +225,13 @@ void explain_all(Json& out, const VerbContext& context, const PodRequest& pod,
   // The page comes first, so that each page explains a node, however much all others take.
   const auto price_snapshot = context.prices.current();
   const auto last = explanation.explain_nodes(cut.names, price_snapshot.get(), nodes);
-  set_outcomes(out, explanation.outcomes_of(names, nearest), names.size());
+  const Outcomes outcomes = explanation.outcomes_of(names, nearest);
+  set_outcomes(out, outcomes, names.size());
+  std::string note = unmatched_names(ledger, pod.request.selector, settings.contract);
+  if (note.empty() && outcomes.contains(Reason::kNoCardMatches)) {
+    note = "the models of the cluster's cards are " + models_of(ledger);
+  }
+  if (!note.empty()) out["message"] = std::move(note);
   if (object.node_name.empty()) {
     nearest.set(out);
   } else {

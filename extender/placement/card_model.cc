@@ -7,6 +7,73 @@
 namespace mgpu::extender {
 namespace {
 
+constexpr std::string_view kVendor = "nvidia";
+// What NVIDIA's device plugin appends to the label of a card that it shares.
+constexpr std::string_view kShared = "shared";
+
+constexpr bool is_separator(char c) {
+  return c == ' ' || c == '-' || c == '_';
+}
+
+// NVIDIA's feature discovery leaves these out of a label (k8s-device-plugin
+// internal/lm/resource.go: sanitise).
+constexpr bool is_left_out(char c) {
+  const bool digit_or_letter = (c >= '0' && c <= '9') || (to_lower(c) >= 'a' && to_lower(c) <= 'z');
+  return static_cast<unsigned char>(c) < 0x80 && !digit_or_letter && c != '.' && !is_separator(c);
+}
+
+bool is_word(std::string_view text, std::string_view word) {
+  return std::ranges::equal(text, word, {}, to_lower);
+}
+
+// A name as it is compared: the characters of its words in lower case, with one '-' between words.
+class Spelling {
+ public:
+  explicit Spelling(std::string_view name) : rest_(without_ends(name)) {
+    const std::size_t first = std::min(rest_.find_first_of(" -_"), rest_.size());
+    if (first < rest_.size() && is_word(rest_.substr(0, first), kVendor)) {
+      rest_ = without_ends(rest_.substr(first));
+    }
+    const std::size_t last = rest_.find_last_of(" -_");
+    if (last != rest_.npos && is_word(rest_.substr(last + 1), kShared)) {
+      rest_ = without_ends(rest_.substr(0, last));
+    }
+  }
+
+  // 0 at the end.
+  int next() {
+    bool separated = false;
+    while (!rest_.empty() && (is_separator(rest_.front()) || is_left_out(rest_.front()))) {
+      separated |= is_separator(rest_.front());
+      rest_.remove_prefix(1);
+    }
+    if (rest_.empty()) return 0;
+    if (separated) return '-';
+    const char c = rest_.front();
+    rest_.remove_prefix(1);
+    return static_cast<unsigned char>(to_lower(c));
+  }
+
+ private:
+  static std::string_view without_ends(std::string_view text) {
+    while (!text.empty() && is_separator(text.front())) text.remove_prefix(1);
+    while (!text.empty() && is_separator(text.back())) text.remove_suffix(1);
+    return text;
+  }
+
+  std::string_view rest_;
+};
+
+int compare(std::string_view a, std::string_view b) {
+  Spelling left(a);
+  Spelling right(b);
+  for (;;) {
+    const int x = left.next();
+    const int y = right.next();
+    if (x != y || x == 0) return x - y;
+  }
+}
+
 bool lists(const std::vector<std::string>& models, std::string_view model) {
   return std::ranges::any_of(models, [&](const auto& name) { return same_model(name, model); });
 }
@@ -14,11 +81,11 @@ bool lists(const std::vector<std::string>& models, std::string_view model) {
 }  // namespace
 
 bool same_model(std::string_view a, std::string_view b) {
-  return std::ranges::equal(a, b, {}, to_lower, to_lower);
+  return a == b || compare(a, b) == 0;
 }
 
 bool ModelLess::operator()(std::string_view a, std::string_view b) const {
-  return std::ranges::lexicographical_compare(a, b, {}, to_lower, to_lower);
+  return compare(a, b) < 0;
 }
 
 bool accepts_model(const std::vector<std::string>& models, const std::vector<std::string>& excluded,
@@ -29,7 +96,8 @@ bool accepts_model(const std::vector<std::string>& models, const std::vector<std
 KindId kind_id(std::string_view model, MiB memory) {
   std::uint64_t hash = 14'695'981'039'346'656'037U;
   const auto add = [&hash](std::uint64_t byte) { hash = (hash ^ byte) * 1'099'511'628'211U; };
-  for (const char c : model) add(static_cast<unsigned char>(to_lower(c)));
+  Spelling spelling(model);
+  while (const int c = spelling.next()) add(static_cast<std::uint64_t>(c));
   auto left = static_cast<std::uint64_t>(memory.value());
   for (int byte = 0; byte < 8; ++byte, left >>= 8) add(left & 0xFF);
   return hash == 0 ? 1 : hash;

@@ -1,6 +1,10 @@
-// Names of card models, which users write in either case ("a100" is "A100"; ASCII only, whatever
-// the locale), and kinds of cards: one model in one memory size. Policies treat cards of one kind
-// alike. Pure; any thread.
+// Names of card models, and kinds of cards: one model in one memory size. Policies treat cards of
+// one kind alike. Pure; any thread.
+//
+// Users write a model as the driver does or as NVIDIA's node label nvidia.com/gpu.product does:
+// "NVIDIA A100-SXM4-80GB", "NVIDIA-A100-SXM4-80GB-SHARED", "a100 sxm4 80gb" are one model. Case
+// (ASCII only, whatever the locale), the vendor, the kind of separator and the suffix -SHARED do
+// not count. The suffix of a MIG instance does, because an instance is not the card.
 #pragma once
 
 #include <cstdint>
@@ -24,7 +28,7 @@ struct ModelLess {
 bool accepts_model(const std::vector<std::string>& models, const std::vector<std::string>& excluded,
                    std::string_view model);
 
-// Never 0. A 64-bit hash (FNV-1a) of the model, without regard to case, and of the memory size.
+// Never 0. A 64-bit hash (FNV-1a) of the model, as it is compared, and of the memory size.
 using KindId = std::uint64_t;
 KindId kind_id(std::string_view model, MiB memory);
 

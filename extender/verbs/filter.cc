@@ -1,9 +1,12 @@
+#include <fmt/format.h>
+
 #include <algorithm>
 #include <numeric>
 #include <optional>
 #include <utility>
 
 #include "extender/placement/reason.h"
+#include "extender/verbs/named_cards.h"
 #include "extender/verbs/pod_request.h"
 #include "extender/verbs/ranking.h"
 #include "extender/verbs/verbs.h"
@@ -23,10 +26,10 @@ FilterReply pass_everywhere(const ExtenderArgs& args) {
 
 FilterReply refuse_everywhere(const ExtenderArgs& args, std::string sentence) {
   FilterReply reply;
-  reply.pod_refusal = std::make_shared<const std::string>(std::move(sentence));
+  reply.own_sentence = std::make_shared<const std::string>(std::move(sentence));
   reply.rejection = Rejection::kInvalid;
   for (const auto node : args.node_names()) {
-    reply.failed_and_unresolvable.push_back({node, *reply.pod_refusal});
+    reply.failed_and_unresolvable.push_back({node, *reply.own_sentence});
   }
   return reply;
 }
@@ -52,6 +55,21 @@ FilterReply best_nodes(const VerbContext& context, const ExtenderArgs& args, con
   return reply;
 }
 
+// Where no node fits, and the model of the cards is a reason, the reason says which models there
+// are.
+void name_models(FilterReply& reply, const Ledger& ledger, const CardSelector& selector) {
+  if (selector.models.empty() && selector.models_excluded.empty()) return;
+  const std::string_view no_match = sentence(Reason::kNoCardMatches);
+  for (Refusal& refusal : reply.failed_and_unresolvable) {
+    if (refusal.sentence.data() != no_match.data()) continue;
+    if (!reply.own_sentence) {
+      reply.own_sentence = std::make_shared<const std::string>(
+          fmt::format("{}; the cards are {}", no_match, models_of(ledger)));
+    }
+    refusal.sentence = *reply.own_sentence;
+  }
+}
+
 FilterReply every_node(Ledger& ledger, const ExtenderArgs& args, const PodRequest& pod,
                        Instant now) {
   const auto names = args.node_names();
@@ -75,6 +93,7 @@ FilterReply every_node(Ledger& ledger, const ExtenderArgs& args, const PodReques
     const Rejection here = rejection(*reasons[i]);
     reply.rejection = std::min(reply.rejection.value_or(here), here);
   }
+  if (reply.fitting.empty()) name_models(reply, ledger, pod.request.selector);
   reply.nodes_fitting = reply.fitting.size();
   reply.may_change = change_can_help && reply.fitting.empty();
   if (!reply.fitting.empty()) reply.rejection.reset();

@@ -80,8 +80,9 @@ struct FilterReply {
   std::vector<std::string> fitting_elsewhere;
   // The same for pods of which this is equal; 0 where kube-scheduler has examined all nodes.
   std::uint64_t group = 0;
-  // The sentence of a pod that is refused on every node; the refusals point into it.
-  std::shared_ptr<const std::string> pod_refusal;
+  // A sentence about this pod, into which refusals point: of a pod that is refused on every node,
+  // or with the models that there are.
+  std::shared_ptr<const std::string> own_sentence;
 };
 std::string write_filter_reply(const FilterReply& reply, const ExtenderArgs& args);
 

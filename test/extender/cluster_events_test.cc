@@ -29,7 +29,8 @@ class ClusterEventsTest : public testing::Test {
     start();
   }
   void start() {
-    events.emplace(ledger, server.api(), "extender-1", [this] { return decides; });
+    events.emplace(ledger, contract, naming, server.api(), "extender-1",
+                   [this] { return decides; });
     events->start();
   }
   void poll(int times = 2) {
@@ -49,6 +50,8 @@ class ClusterEventsTest : public testing::Test {
 
   test::NodeServer server;
   Ledger ledger;
+  const Contract contract = *Contract::for_domain(kDefaultResourceDomain);
+  NamingPods naming;
   bool decides = true;
   std::optional<ClusterEvents> events;
 };
@@ -202,6 +205,34 @@ TEST_F(ClusterEventsTest, MayEndBetweenTwoPolls) {
   events.reset();
   poll();
   EXPECT_THAT(server.writes, IsEmpty());
+}
+
+BindablePod excluding(const std::string& uid, const std::string& model) {
+  BindablePod pod{.ref = {"default-of-pods", uid}, .uid = PodUid(uid)};
+  pod.request.request.selector.models_excluded = {model};
+  return pod;
+}
+
+TEST_F(ClusterEventsTest, WritesThatAnExcludedModelIsNoCardOnce) {
+  ledger.apply_node(test::facts_of("n2: 0[100/1000 model=NVIDIA-T4]"));
+  naming.add(excluding("spelled", "T4-SHARED"));
+  naming.add(excluding("misspelled", "T-4"));
+  poll();
+  ASSERT_THAT(pod_events(), SizeIs(1));
+  const EventJson event = pod_events()[0];
+  EXPECT_EQ(event["reason"], "MGPUUnknownCardName");
+  EXPECT_EQ(event["involvedObject"]["name"], "misspelled");
+  EXPECT_THAT(event["message"].get<std::string>(),
+              HasSubstr("gpu-model-exclude names \"T-4\", and no card of the cluster"));
+  poll();
+  EXPECT_THAT(pod_events(), SizeIs(1));
+}
+
+TEST_F(ClusterEventsTest, ComparesTheNamesOfAFewPodsAtOnce) {
+  ledger.apply_node(test::facts_of("n2: 0[100/1000 model=T4]"));
+  for (std::size_t i = 0; i < kClusterEventsBoundMax + 5; ++i) naming.add(excluding("a", "X"));
+  poll(1);
+  EXPECT_EQ(pod_events().at(0)["count"], kClusterEventsPerPoll);
 }
 
 }  // namespace

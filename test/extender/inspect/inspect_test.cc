@@ -294,6 +294,19 @@ TEST_F(Inspect, ExplainsWhyAPodIsRefusedEverywhere) {
   EXPECT_EQ(explained["nodes"], Json::array());
 }
 
+TEST_F(Inspect, SaysWhichModelsThereAre) {
+  const auto message = [&](const char* annotation, const char* model) {
+    Json pod = Json::parse(test::pod_json("q", {{kCore, "30"}, {kMemory, "500"}}));
+    pod["metadata"]["annotations"][annotation] = model;
+    return read(explain(pod.dump())).value("message", "");
+  };
+  EXPECT_EQ(message("vke.volcengine.com/gpu-model", "A10"),
+            "the models of the cluster's cards are A10");
+  EXPECT_EQ(message("vke.volcengine.com/gpu-model-exclude", "A10G"),
+            "annotation vke.volcengine.com/gpu-model-exclude names \"A10G\", and no card of the "
+            "cluster has such a name; their models are A10");
+}
+
 TEST_F(Inspect, SaysThatAPodHasFinished) {
   Json pod = Json::parse(test::pod_json("q", {{kCore, "100"}}));
   pod["status"]["phase"] = "Succeeded";

@@ -382,6 +382,27 @@ TEST_F(BestNodeTest, AFullNodeIsReturnedByIndex) {
   EXPECT_THAT(filter(*full, context, at_ms(0)).fitting_full_nodes, ElementsAre(1));
 }
 
+// Users cannot see the cards of the cluster.
+TEST_F(FilterTest, AReasonAboutModelsNamesThoseThatThereAre) {
+  add_node(ledger, "n1: 0[100/8000 model=NVIDIA-A100-SXM4]");
+  add_node(ledger, "n2: 0[100/8000 model=Tesla-T4]");
+  add_node(ledger, "full: 0[10/8000 model=T4]");
+  const std::string model = R"("vke.volcengine.com/gpu-model":)";
+  const std::vector<std::string> all = {"n1", "n2", "full"};
+  const auto refused = run_filter({.annotations = model + "\"H100\""}, all);
+  const std::string no_match(sentence(Reason::kNoCardMatches));
+  const std::string models = no_match + "; the cards are NVIDIA-A100-SXM4 and T4 and Tesla-T4";
+  EXPECT_THAT(texts(refused.failed_and_unresolvable),
+              ElementsAre("n1: " + models, "n2: " + models, "full: " + models));
+  EXPECT_EQ(refused.rejection, Rejection::kNeverFits);
+  // The label of the node, which excludes as well.
+  const std::string excluded = R"("vke.volcengine.com/gpu-model-exclude":)";
+  const PodText no_a100{.annotations = excluded + "\"NVIDIA A100 SXM4, nvidia-tesla-t4\""};
+  EXPECT_THAT(run_filter(no_a100, {"n1", "n2"}).fitting, IsEmpty());
+  EXPECT_THAT(run_filter({.annotations = model + "\"a100-sxm4-shared\""}, all).fitting,
+              ElementsAre("n1"));
+}
+
 TEST_F(FilterTest, ChangesNothingButExpectedPlacements) {
   add_node(ledger, "n1: 0[100/8000]");
   run_filter({}, {"n1"});

@@ -1,0 +1,25 @@
+// What the annotations of a pod name, compared with the cards that the cluster has. A list with a
+// name that no card has is valid, and has less effect than it seems to: an excluded card that is
+// spelled in another way is not excluded.
+#pragma once
+
+#include <string>
+
+#include "common/contract/contract.h"
+#include "common/contract/gpu_request.h"
+#include "extender/ledger/ledger.h"
+
+namespace mgpu::extender {
+
+// "Tesla T4, Tesla V100 and 3 more" without its commas, which separate the reasons of nodes in
+// kube-scheduler's messages: "Tesla T4 and Tesla V100 and 3 more". Empty without cards.
+// O(cards), in steps.
+std::string models_of(const Ledger& ledger);
+
+// Which names of `selector` no card has, and which models there are; one sentence without a full
+// stop. Empty where each name has a card, and where the cluster has no cards.
+// O(cards * names), in steps.
+std::string unmatched_names(const Ledger& ledger, const CardSelector& selector,
+                            const Contract& contract);
+
+}  // namespace mgpu::extender
