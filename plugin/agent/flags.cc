@@ -184,10 +184,11 @@ void add_isolation_flags(Options& options, Flags& flags) {
                      "or their memory by the driver (R615 and later, cgroup v2, CDI). \"auto\" is "
                      "the driver if it can, else MPS if its control program is found.",
                      flags.isolation, {"none", "mps", "driver", "auto"});
-  options.add_text("hook-path",
-                   "Path to mgpu-set-limits on the node, for --isolation=driver. If empty, the "
-                   "program is copied to --state-dir.",
-                   flags.hook_path);
+  options.add_text(
+      "hook-path",
+      "Path to mgpu-set-limits on the node, for --isolation=driver and mps. If empty, the "
+      "program is copied to --state-dir.",
+      flags.hook_path);
   add_mps_control_flag(options, flags);
   options.add_flag("mps-service",
                    "mgpu-mps runs the MPS daemons, and this program only watches them.",

@@ -216,6 +216,18 @@ Result<void> Isolation::set_up_hook() {
   return {};
 }
 
+// PreStart checks the daemon too, so that MPS works without the hook.
+void Isolation::set_up_mps_hook() {
+  if (!cdi_ || !mps_hook_.program.empty()) return;
+  auto program = hook_program();
+  if (program) {
+    mps_hook_.program = *std::move(program);
+    return;
+  }
+  log_warn("a container that kubelet starts without the plugin may run outside of MPS",
+           {{"problem", program.error().message}});
+}
+
 // After a failure all cards are checked again, so that those without limits are not offered.
 Result<void> Isolation::set_limits(const AllocationId& id, std::int64_t pid) {
   auto set = setter_.set(id, pid);
@@ -248,6 +260,7 @@ Result<std::string> Isolation::hook_program() const {
 
 void Isolation::settle(IsolationMode mode, const std::string& reason) {
   log_info("isolation of shares", {{"isolation", std::string(label(mode))}, {"reason", reason}});
+  if (mode == IsolationMode::kMps) set_up_mps_hook();
   {
     const MutexLock lock(mutex_);
     fallback_.clear();
@@ -278,7 +291,9 @@ const Mps* Isolation::mps() const {
 }
 
 const LimitHook* Isolation::limit_hook() const {
-  return chosen_ == IsolationMode::kDriver ? &hook_ : nullptr;
+  const IsolationMode chosen = chosen_;
+  if (chosen == IsolationMode::kMps && !mps_hook_.program.empty()) return &mps_hook_;
+  return chosen == IsolationMode::kDriver ? &hook_ : nullptr;
 }
 
 std::vector<MpsState> Isolation::mps_states() const {

@@ -87,6 +87,7 @@ class Isolation {
   void set_cards(const std::vector<CardUuid>& cards);
   // Null unless this is how shares are enforced. After choose(); any thread.
   const Mps* mps() const;
+  // Null also where MPS enforces shares, and its hook cannot be installed.
   const LimitHook* limit_hook() const;
   // Empty unless MPS enforces the shares. Any thread.
   std::vector<MpsState> mps_states() const;
@@ -118,6 +119,7 @@ class Isolation {
   void note_driver_worked() const;
   bool has_limitable_card() const;
   Result<void> set_up_hook();
+  void set_up_mps_hook();
   Result<void> check_cgroups() const;
   Result<void> set_limits(const AllocationId& id, std::int64_t pid);
   Result<std::string> hook_program() const;
@@ -132,9 +134,10 @@ class Isolation {
   MemoryLimits limits_;
   LimitSetter setter_;
   std::atomic<IsolationMode> mode_;
-  // Of the thread of prepare() and choose(). Others may read `hook_` after the choice.
+  // Of the thread of prepare() and choose(). Others may read the hooks after the choice.
   std::unique_ptr<LimitServer> server_;
   LimitHook hook_;
+  LimitHook mps_hook_;
   bool cdi_ = false;
   std::atomic<IsolationMode> chosen_ = IsolationMode::kAuto;
 

@@ -23,19 +23,24 @@ Result<Edits> edits_of(const Record& record, const Inventory& inventory, const M
     nodes.insert(nodes.end(), of_card->begin(), of_card->end());
   }
   auto edits = container_edits(record, std::move(nodes));
-  if (hook != nullptr && !limits_of(record).empty()) {
-    if (!hook->problem.empty()) return error(hook->problem);
+  const auto add_hook = [&](const std::string& first, const std::string& second) {
     edits.hooks.push_back({.name = "createRuntime",
                            .path = hook->program,
-                           .arguments = {hook->program, hook->socket, record.id.str()},
+                           .arguments = {hook->program, first, second},
                            .environment = {},
                            .timeout_seconds = kLimitHookSeconds});
+  };
+  if (mps == nullptr) {
+    if (hook == nullptr || limits_of(record).empty()) return edits;
+    if (!hook->problem.empty()) return error(hook->problem);
+    add_hook(hook->socket, record.id.str());
+    return edits;
   }
-  if (mps == nullptr) return edits;
   Edits limits = mps->edits(record);
   edits.environment.merge(limits.environment);
   edits.devices.insert(edits.devices.end(), limits.devices.begin(), limits.devices.end());
   for (Mount& mount : limits.mounts) {
+    if (hook != nullptr) add_hook(std::string(kMpsHookArgument), mount.host_path + "/control");
     mount.no_exec = true;  // it has sockets only
     edits.mounts.push_back(std::move(mount));
   }

@@ -11,11 +11,11 @@
 
 namespace mgpu::plugin {
 
-// The program that has the driver's limits set before a container starts: mgpu-set-limits, and the
-// socket of LimitServer, both as paths on the node.
+// The program that has the driver's limits set before a container starts, or sees that the daemon
+// of MPS answers: mgpu-set-limits, and the socket of LimitServer, both as paths on the node.
 struct LimitHook {
   std::string program;
-  std::string socket;
+  std::string socket{};   // of the driver's limits
   std::string problem{};  // why there is none; one sentence
 };
 
@@ -29,8 +29,9 @@ struct ShareLimits {
 };
 
 // Shares are enforced by `mps`, or by the driver whose limits `hook` has set, or not at all if both
-// are null. The daemons of `mps` need not run yet; ShareLimits::before_start checks them. Errors: a
-// card is not found now, or the share cannot be enforced. Any thread.
+// are null. The daemons of `mps` need not run yet; ShareLimits::before_start checks them, and
+// `hook` does so for containers that kubelet starts without the plugin. Errors: a card is not found
+// now, or the share cannot be enforced. Any thread.
 Result<Edits> edits_of(const Record& record, const Inventory& inventory, const Mps* mps,
                        const LimitHook* hook);
 

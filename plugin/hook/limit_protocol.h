@@ -29,6 +29,9 @@ inline constexpr int kLimitHookRetryMs = 100;
 // After this the runtime kills the hook.
 inline constexpr int kLimitHookSeconds = 15;
 
+// The first argument of the hook of a container of MPS, before the socket of its daemon.
+inline constexpr std::string_view kMpsHookArgument = "--mps";
+
 struct LimitRequest {
   std::string allocation;
   std::int64_t pid = 0;  // of the first process of the container, in the node's pid namespace

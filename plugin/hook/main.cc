@@ -1,11 +1,14 @@
-// mgpu-set-limits: the createRuntime hook of containers whose shares the driver enforces.
+// mgpu-set-limits: the createRuntime hook of containers whose shares the driver or MPS enforces.
 //
 //   mgpu-set-limits SOCKET ALLOCATION    with the state of the container as JSON in its input
+//   mgpu-set-limits --mps SOCKET
 //   mgpu-set-limits --version            prints the version
 //
 // It asks the device plugin, which listens on SOCKET, to set the memory limits of the container,
-// and succeeds if the plugin says that they are set. Otherwise it prints one sentence and fails, so
-// that the container does not start.
+// and succeeds if the plugin says that they are set. With --mps it succeeds if an MPS daemon greets
+// it on SOCKET: without one, CUDA runs outside of MPS and without limits, and kubelet may start a
+// container without asking the plugin. Otherwise it prints one sentence and fails, so that the
+// container does not start.
 #include <poll.h>
 #include <sys/socket.h>
 #include <sys/un.h>
@@ -37,6 +40,8 @@ using Clock = std::chrono::steady_clock;
 
 // A state has the annotations of the container, for which Kubernetes permits 256 KiB.
 constexpr std::size_t kStateBytesMax = std::size_t{4} << 20;
+// What NVIDIA's daemon sends first; seen with 555.58.02.
+constexpr std::string_view kGreeting = "OUTBHELL";
 
 // Returns whether the descriptor is ready before the deadline.
 bool wait_for(int descriptor, short event, Clock::time_point deadline) {
@@ -73,7 +78,7 @@ std::optional<std::int64_t> pid_of(const std::string& state) {
 }
 
 // Returns a connection, or -1 with errno. It does not wait: a full queue is an error.
-int connect_to(const std::string& path) {
+int connect_to(const std::string& path, int type) {
   sockaddr_un address{};
   address.sun_family = AF_UNIX;
   if (path.size() >= sizeof address.sun_path) {
@@ -81,7 +86,7 @@ int connect_to(const std::string& path) {
     return -1;
   }
   std::copy(path.begin(), path.end(), address.sun_path);
-  const int connection = ::socket(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC | SOCK_NONBLOCK, 0);
+  const int connection = ::socket(AF_UNIX, type | SOCK_CLOEXEC | SOCK_NONBLOCK, 0);
   if (connection < 0) return -1;
   if (::connect(connection, reinterpret_cast<const sockaddr*>(&address), sizeof address) == 0) {
     return connection;
@@ -94,12 +99,12 @@ int connect_to(const std::string& path) {
 
 // The outcome of one request.
 struct Outcome {
-  std::string problem;  // why the container must not start; empty: its limits are set
+  std::string problem;  // why the container must not start; empty: it may
   bool answered = false;
 };
 
 Outcome ask_once(const std::string& path, const LimitRequest& request, Clock::time_point deadline) {
-  const int connection = connect_to(path);
+  const int connection = connect_to(path, SOCK_STREAM);
   if (connection < 0)
     return {"cannot reach mgpu-device-plugin at " + path + ": " + std::strerror(errno)};
   // It is shorter than the buffer of a new connection.
@@ -113,12 +118,26 @@ Outcome ask_once(const std::string& path, const LimitRequest& request, Clock::ti
   return {reply->substr(0, reply->find('\n')), true};
 }
 
-// Returns why the container must not start; empty if its limits are set. The plugin may be
+// The daemon greets each connection; one that serves another program does so later.
+Outcome greet_once(const std::string& path, Clock::time_point deadline) {
+  const int connection = connect_to(path, SOCK_SEQPACKET);
+  if (connection < 0) return {"cannot reach its daemon at " + path + ": " + std::strerror(errno)};
+  char greeting[kGreeting.size()];
+  const bool greeted = wait_for(connection, POLLIN, deadline) &&
+                       ::recv(connection, greeting, sizeof greeting, 0) == std::ssize(greeting) &&
+                       std::string_view(greeting, sizeof greeting) == kGreeting;
+  ::close(connection);
+  if (greeted) return {"", true};
+  return {"its daemon at " + path + " does not answer"};
+}
+
+// Returns why the container must not start; empty if it may. The plugin or the daemon may be
 // starting: a container that does not start is not started again if its pod has restartPolicy
 // Never. To ask twice does no harm.
-std::string ask(const std::string& path, const LimitRequest& request, Clock::time_point deadline) {
+template <class AskOnce>
+std::string ask(const AskOnce& ask_once, Clock::time_point deadline) {
   while (true) {
-    const Outcome outcome = ask_once(path, request, deadline);
+    const Outcome outcome = ask_once();
     const auto again = Clock::now() + std::chrono::milliseconds(mgpu::plugin::kLimitHookRetryMs);
     if (outcome.answered || again >= deadline) return outcome.problem;
     std::this_thread::sleep_until(again);
@@ -132,7 +151,15 @@ std::string set_limits(int argc, char** argv) {
   if (!state) return "the state of the container cannot be read from the input";
   const auto pid = pid_of(*state);
   if (!pid) return "the state of the container has no pid";
-  return ask(argv[1], {argv[2], *pid}, deadline);
+  const LimitRequest request{argv[2], *pid};
+  return ask([&] { return ask_once(argv[1], request, deadline); }, deadline);
+}
+
+std::string check_mps(const std::string& path) {
+  const auto deadline = Clock::now() + std::chrono::milliseconds(mgpu::plugin::kLimitHookMs);
+  // Some runtimes fail if nobody reads the state.
+  static_cast<void>(read_all(STDIN_FILENO, kStateBytesMax, deadline));
+  return ask([&] { return greet_once(path, deadline); }, deadline);
 }
 
 }  // namespace
@@ -142,8 +169,10 @@ int main(int argc, char** argv) {
     std::printf("mgpu-set-limits %s (commit %s)\n", MGPU_VERSION, mgpu::kBuildCommit);
     return 0;
   }
-  const std::string problem = set_limits(argc, argv);
+  const bool mps = argc == 3 && argv[1] == mgpu::plugin::kMpsHookArgument;
+  const std::string problem = mps ? check_mps(argv[2]) : set_limits(argc, argv);
   if (problem.empty()) return 0;
-  std::fprintf(stderr, "mgpu-set-limits: GPU memory not limited: %s\n", problem.c_str());
+  std::fprintf(stderr, "mgpu-set-limits: %s: %s\n",
+               mps ? "MPS does not run" : "GPU memory not limited", problem.c_str());
   return 1;
 }

@@ -40,6 +40,18 @@ func newMPSWorld(t testing.TB, flags ...string) (*NodeWorld, string) {
 	return newNodeWorld(t, v100s(1), flags...), folder
 }
 
+func killDaemonOf(t *testing.T, folder string) {
+	t.Helper()
+	text, err := os.ReadFile(filepath.Join(folder, "daemon"))
+	var daemon int
+	if _, scanned := fmt.Sscan(string(text), &daemon); err != nil || scanned != nil || daemon <= 1 {
+		t.Fatalf("the file of the daemon has %q: %v", text, err)
+	}
+	if err := syscall.Kill(daemon, syscall.SIGKILL); err != nil {
+		t.Fatal(err)
+	}
+}
+
 // A program that ignores SIGTERM is killed at the end of its grace period. Until then it must not be a client
 // any more, and its neighbour on the card stays one.
 func TestNodeEndsClientsOfMPSBeforeTheirContainerIsKilled(t *testing.T) {
@@ -110,16 +122,9 @@ func TestNodeContainersReachOnlyTheSocketForClientsOfMPS(t *testing.T) {
 	}
 	checkSees()
 
-	text, err := os.ReadFile(filepath.Join(folder, "daemon"))
-	var daemon int
-	if _, scanned := fmt.Sscan(string(text), &daemon); err != nil || scanned != nil || daemon <= 1 {
-		t.Fatalf("the file of the daemon has %q: %v", text, err)
-	}
-	if err := syscall.Kill(daemon, syscall.SIGKILL); err != nil {
-		t.Fatal(err)
-	}
+	killDaemonOf(t, folder)
 	waitFor(t, sampledLimit, "the container that runs to see the next daemon", func() (bool, string) {
-		connection, err := net.Dial("unix", filepath.Join(inside, "control"))
+		connection, err := net.Dial("unixpacket", filepath.Join(inside, "control"))
 		if err != nil {
 			return false, err.Error()
 		}
@@ -127,6 +132,37 @@ func TestNodeContainersReachOnlyTheSocketForClientsOfMPS(t *testing.T) {
 	})
 	checkSees()
 	world.checkSame(t, []*corev1.Pod{pod})
+}
+
+// After a restart kubelet starts containers without PreStartContainer until the plugin has registered. Without a
+// daemon CUDA would run outside of MPS, and without limits.
+func TestNodeStartsNoContainerOfMPSWithoutPluginAndDaemon(t *testing.T) {
+	world, folder := newMPSWorld(t)
+	world.createBound(t, world.pod("app").share(30, 2000), "0")
+	pod := world.waitRunning(t, "app")
+	world.plugin.kill()
+	killDaemonOf(t, folder)
+	world.node.kubelet.Kill()
+	if err := world.node.startKubelet(); err != nil {
+		t.Fatal(err)
+	}
+	if err := world.node.waitReady(); err != nil {
+		t.Fatal(err)
+	}
+	world.node.killContainer(t, pod, "c0")
+	waitFor(t, podRunningLimit, "kubelet to try to start the container", func() (bool, string) {
+		now := get(world.ctx, t, world.namespace, "app")
+		if allRun(now) && now.Status.ContainerStatuses[0].RestartCount > 0 {
+			t.Fatalf("the container runs without a daemon: %s", world.node.viewOf(t, now, "c0"))
+		}
+		status := statusOf(now) + eventsOf(world.ctx, now)
+		return strings.Contains(status, "mgpu-set-limits: MPS does not run"), status
+	})
+	world.plugin.startAgain(t)
+	waitFor(t, 2*podRunningLimit, "the container to run with the next daemon", func() (bool, string) {
+		now := get(world.ctx, t, world.namespace, "app")
+		return allRun(now) && now.Status.ContainerStatuses[0].RestartCount > 0, statusOf(now)
+	})
 }
 
 // The extender reads what MPS cannot limit from the annotation of the node.

@@ -232,7 +232,7 @@ int connect_to_server() {
       (mount.f_flag & ST_RDONLY) != 0) {
     return -1;
   }
-  const int connection = ::socket(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC, 0);
+  const int connection = ::socket(AF_UNIX, SOCK_SEQPACKET | SOCK_CLOEXEC, 0);
   if (connection < 0) return -1;
   if (::connect(connection, reinterpret_cast<const sockaddr*>(&address), sizeof address) == 0) {
     return connection;
@@ -241,14 +241,15 @@ int connect_to_server() {
   return -1;
 }
 
+// A packet without its end of line.
 std::string read_line(int from) {
-  std::string line;
-  for (char next = 0; next != '\n';) {
-    const ssize_t count = ::read(from, &next, 1);
-    if (count < 0 && errno == EINTR) continue;
-    if (count <= 0) break;
-    if (next != '\n') line += next;
-  }
+  char packet[64];
+  ssize_t count = 0;
+  do {
+    count = ::recv(from, packet, sizeof packet, 0);
+  } while (count < 0 && errno == EINTR);
+  std::string line(packet, static_cast<std::size_t>(std::max<ssize_t>(count, 0)));
+  if (line.ends_with('\n')) line.pop_back();
   return line;
 }
 
@@ -256,6 +257,7 @@ void join_mps(Process& p) {
   if (behaviour("no-mps")) return;
   const int connection = connect_to_server();
   if (connection < 0) return;
+  static_cast<void>(read_line(connection));  // the greeting
   const std::string hello = "client " + std::to_string(node_pid()) + "\n";
   // If this fails, there is no answer either.
   static_cast<void>(::send(connection, hello.data(), hello.size(), MSG_NOSIGNAL));

@@ -84,7 +84,8 @@ TEST_F(IsolationTest, NoneAndMpsNeedNoDriver) {
   EXPECT_EQ(isolation_->mps(), nullptr);
   EXPECT_EQ(choose(IsolationMode::kMps), IsolationMode::kMps);
   EXPECT_NE(isolation_->mps(), nullptr);
-  EXPECT_EQ(isolation_->limit_hook(), nullptr);
+  ASSERT_NE(isolation_->limit_hook(), nullptr);
+  EXPECT_EQ(isolation_->limit_hook()->socket, "") << "it asks the daemon";
   EXPECT_THAT(health(), Each(kHealthy));
 }
 
@@ -96,7 +97,8 @@ TEST_F(IsolationTest, SwitchesToAnotherMode) {
   EXPECT_EQ(isolation_->limit_hook()->problem, "");
   EXPECT_THAT(health(), Each(kHealthy));
   isolation_->switch_to(IsolationMode::kMps);
-  EXPECT_EQ(isolation_->limit_hook(), nullptr);
+  ASSERT_NE(isolation_->limit_hook(), nullptr);
+  EXPECT_EQ(isolation_->limit_hook()->socket, "") << "it asks the daemon";
   EXPECT_NE(isolation_->mps(), nullptr);
   isolation_->switch_to(IsolationMode::kNone);
   EXPECT_EQ(isolation_->mps(), nullptr);
@@ -321,6 +323,16 @@ TEST_F(IsolationTest, AutoIsMpsWhereTheDriverCannotLimitAnyCard) {
   install_mps();
   EXPECT_EQ(choose(IsolationMode::kAuto), IsolationMode::kMps);
   EXPECT_NE(isolation_->mps(), nullptr);
+  ASSERT_NE(isolation_->limit_hook(), nullptr);
+  EXPECT_EQ(isolation_->limit_hook()->socket, "") << "it asks the daemon";
+  EXPECT_THAT(health(), Each(kHealthy));
+}
+
+// Some nodes run no programs from the folder of the plugin. PreStart asks the daemon, too.
+TEST_F(IsolationTest, MpsWorksWithoutItsHook) {
+  settings_.hook_folder = folder_.path("hook");
+  std::ofstream(folder_.path("hook")) << "in the way";
+  choose(IsolationMode::kMps);
   EXPECT_EQ(isolation_->limit_hook(), nullptr);
   EXPECT_THAT(health(), Each(kHealthy));
 }

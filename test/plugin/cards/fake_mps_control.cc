@@ -27,8 +27,8 @@
 // The pipe directory has the socket "control" for clients (fake_cuda.cc) and their questions,
 // "control_privileged" for commands of root, "control_lock", which only one daemon can lock, and
 // the FIFO "log", which stays empty. A client sends "client <pid>" and receives "ok", "full" or
-// "fault". After "ok" it is connected until one side closes the connection. A connection to a
-// control socket that sends nothing blocks the daemon. NVIDIA's program has one more file there,
+// "fault". After "ok" it is connected until one side closes the connection. Each connection is
+// greeted; one that sends nothing blocks the daemon. NVIDIA's program has one more file there,
 // and its server is a separate process, which outlives a daemon that was killed.
 #include <fcntl.h>
 #include <poll.h>
@@ -58,6 +58,9 @@ namespace {
 // Clients of one server on Volta and later.
 constexpr char kClientsMax[] = "48";
 constexpr std::size_t kHelloBytesMax = 64;
+constexpr std::size_t kPacket = 4096;
+// What NVIDIA's daemon sends first, with its zero.
+constexpr char kGreeting[] = "OUTBHELL";
 constexpr int kListeners = 2;
 constexpr const char* kForRoot[] = {"quit", "set_", "start_server", "terminate_client"};
 
@@ -103,7 +106,7 @@ sockaddr_un address(const std::string& name) {
 
 std::string read_all(int from) {
   std::string text;
-  char part[4096];
+  char part[kPacket];
   for (ssize_t count; (count = ::read(from, part, sizeof part)) > 0;) {
     text.append(part, static_cast<std::size_t>(count));
   }
@@ -112,7 +115,7 @@ std::string read_all(int from) {
 
 void write_all(int to, const std::string& text) {
   for (std::size_t done = 0; done < text.size();) {
-    const ssize_t count = ::write(to, text.data() + done, text.size() - done);
+    const ssize_t count = ::write(to, text.data() + done, std::min(kPacket, text.size() - done));
     if (count <= 0) return;
     done += static_cast<std::size_t>(count);
   }
@@ -120,7 +123,7 @@ void write_all(int to, const std::string& text) {
 
 // A socket, or a negative number if it cannot be created.
 int listen_at(const std::string& name, mode_t mode) {
-  const int listener = ::socket(AF_UNIX, SOCK_STREAM, 0);
+  const int listener = ::socket(AF_UNIX, SOCK_SEQPACKET, 0);
   const sockaddr_un at = address(name);
   // The socket of a daemon that was killed cannot be bound again.
   ::unlink(at.sun_path);
@@ -312,6 +315,8 @@ bool handle_commands(int connection, Daemon& daemon, bool privileged) {
 
 // Returns whether the daemon goes on.
 bool handle_connection(int connection, Daemon& daemon, bool privileged) {
+  // If this fails, the other side has gone.
+  static_cast<void>(::send(connection, kGreeting, sizeof kGreeting, MSG_NOSIGNAL));
   char first = 0;
   const bool is_client = ::recv(connection, &first, 1, MSG_PEEK) == 1 && first == 'c';
   if (!is_client) return handle_commands(connection, daemon, privileged);
@@ -370,7 +375,7 @@ int serve() {
 
 // A connection; negative if there is none.
 int connect_to(const std::string& name) {
-  const int daemon = ::socket(AF_UNIX, SOCK_STREAM, 0);
+  const int daemon = ::socket(AF_UNIX, SOCK_SEQPACKET, 0);
   const sockaddr_un at = address(name);
   if (::connect(daemon, reinterpret_cast<const sockaddr*>(&at), sizeof at) == 0) return daemon;
   ::close(daemon);
@@ -384,6 +389,8 @@ int run_client() {
     std::cout << "Cannot find MPS control daemon process\n";
     return 1;
   }
+  char greeting[sizeof kGreeting];
+  if (::recv(daemon, greeting, sizeof greeting, 0) != sizeof greeting) return 1;
   write_all(daemon, read_all(STDIN_FILENO));
   ::shutdown(daemon, SHUT_WR);
   write_all(STDOUT_FILENO, read_all(daemon));

@@ -111,6 +111,22 @@ TEST_F(ContainerEditsTest, AShareThatTheDriverLimitsHasAHook) {
   EXPECT_THAT(edits->hooks, ElementsAre(expected));
 }
 
+// kubelet can start a container without the plugin.
+TEST_F(ContainerEditsTest, AShareOfMpsHasAHookThatAsksItsDaemon) {
+  const Mps mps(no_control());
+  const LimitHook hook{"/opt/mgpu-set-limits"};
+  const auto edits = edits_of(share(), inventory_, &mps, &hook);
+  ASSERT_TRUE(edits) << edits.error().message;
+  const Hook expected{
+      .name = "createRuntime",
+      .path = "/opt/mgpu-set-limits",
+      .arguments = {"/opt/mgpu-set-limits", "--mps", folder_.path("mps/GPU-1/client/control")},
+      .environment = {},
+      .timeout_seconds = 15};
+  EXPECT_THAT(edits->hooks, ElementsAre(expected));
+  EXPECT_THAT(edits_of(whole_cards(), inventory_, &mps, &hook)->hooks, IsEmpty());
+}
+
 TEST_F(ContainerEditsTest, AShareWithoutAHookCannotBeLimited) {
   const LimitHook hook{"", "", "the disk is full"};
   EXPECT_EQ(edits_of(share(), inventory_, nullptr, &hook).error().message, "the disk is full");

@@ -1,6 +1,9 @@
 // mgpu-set-limits as the program that a container runtime starts, by itself and in runc.
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
+#include <poll.h>
+#include <sys/socket.h>
+#include <sys/un.h>
 #include <unistd.h>
 
 #include <filesystem>
@@ -10,6 +13,7 @@
 #include <nlohmann/json.hpp>
 #include <thread>
 
+#include "common/base/files.h"
 #include "common/base/log.h"
 #include "common/base/process.h"
 #include "plugin/containers/limit_server.h"
@@ -130,6 +134,58 @@ TEST_F(LimitHookTest, FailsWithTooLongAState) {
 TEST_F(LimitHookTest, FailsWithOtherArguments) {
   EXPECT_THAT(run({hook_program(), socket_}, kState),
               HasSubstr("usage: mgpu-set-limits SOCKET ALLOCATION\nfailed\n"));
+}
+
+// --- MPS -----------------------------------------------------------------------------------------
+
+// A daemon that greets its next connection with `greeting`.
+class MpsHookTest : public LimitHookTest {
+ public:
+  void listen() {
+    listener_ = UniqueFd(::socket(AF_UNIX, SOCK_SEQPACKET | SOCK_CLOEXEC, 0));
+    sockaddr_un at{};
+    at.sun_family = AF_UNIX;
+    control_.copy(at.sun_path, sizeof at.sun_path - 1);
+    ASSERT_EQ(::bind(listener_.number(), reinterpret_cast<const sockaddr*>(&at), sizeof at), 0);
+    ASSERT_EQ(::listen(listener_.number(), 8), 0);
+  }
+  std::string run_greeted(const std::string& greeting) {
+    auto hook = std::async(std::launch::async, [this] { return run_mps_hook(); });
+    for (bool ended = false; !ended;) {
+      pollfd ready{listener_.number(), POLLIN, 0};
+      if (::poll(&ready, 1, 10) > 0) {
+        const UniqueFd connection(::accept(listener_.number(), nullptr, nullptr));
+        EXPECT_GE(::send(connection.number(), greeting.data(), greeting.size(), MSG_NOSIGNAL), 0);
+      }
+      ended = hook.wait_for(std::chrono::seconds(0)) == std::future_status::ready;
+    }
+    return hook.get();
+  }
+  std::string run_mps_hook() const { return run({hook_program(), "--mps", control_}, kState); }
+
+  const std::string control_ = folder_.path("control");
+  UniqueFd listener_;
+};
+
+TEST_F(MpsHookTest, SucceedsIfADaemonGreetsIt) {
+  listen();
+  EXPECT_EQ(run_greeted(std::string("OUTBHELL\0", 9)), "");
+}
+
+TEST_F(MpsHookTest, FailsIfSomethingElseAnswers) {
+  listen();
+  EXPECT_THAT(run_greeted("hello"), HasSubstr("does not answer"));
+}
+
+TEST_F(MpsHookTest, FailsWithoutADaemon) {
+  EXPECT_EQ(run_mps_hook(), "mgpu-set-limits: MPS does not run: cannot reach its daemon at " +
+                                control_ + ": No such file or directory\nfailed\n");
+}
+
+// One that was stopped, or that waits for a connection that sends nothing.
+TEST_F(MpsHookTest, FailsIfTheDaemonSaysNothing) {
+  listen();
+  EXPECT_THAT(run_mps_hook(), HasSubstr("does not answer"));
 }
 
 // --- in runc -------------------------------------------------------------------------------------
