@@ -137,6 +137,7 @@ class Agent {
   void leave_node_to_successor();
   void report_overuse(const Overuse& overuse);
   void report_bypass(const ContainerUse& use);
+  void report_blocked_daemons();
   void evict_pods(const std::vector<Overuse>& overuses);
   void set_waiting_for(const std::string& what);
   bool wait(std::chrono::milliseconds time);
@@ -220,6 +221,7 @@ class Agent {
   std::unique_ptr<PreStartHandler> pre_start_handler_;
   std::unique_ptr<RecordCollector> collector_;
   DriftDetector drifts_;
+  std::map<CardUuid, std::int64_t> blocked_by_;  // MpsState::blocked_by as reported; of maintain()
 
   mutable Mutex mutex_;
   ConditionVariable changed_;

@@ -15,6 +15,7 @@
 #include "plugin/containers/rebuild.h"
 #include "plugin/kubelet/runtime.h"
 #include "plugin/monitor/limits.h"
+#include "plugin/monitor/sampler.h"
 
 namespace mgpu::plugin {
 
@@ -284,6 +285,7 @@ void Agent::maintain() {
     Monitoring::Found found = monitoring.sample();
     for (const Overuse& overuse : found.over) report_overuse(overuse);
     for (const ContainerUse& use : found.without_mps) report_bypass(use);
+    report_blocked_daemons();
     if (settings_.enforcement == Enforcement::kEvict) evict_pods(monitoring.over());
     agent_metrics_.sampled(std::chrono::steady_clock::now() - start);
     drifts_.step(std::move(found.processes));
@@ -348,6 +350,28 @@ void Agent::report_bypass(const ContainerUse& use) {
       use.owner.container, use.without_mps, use.grant.index.value());
   log_warn("container bypasses MPS", {{"pod", to_string(use.owner.pod)}, {"problem", message}});
   events_.on_pod(use.owner.pod, use.owner.uid, {Event::Type::kWarning, "MGPUBypass", message});
+}
+
+// The pod of the process is known from its cgroup. A process of the node itself is only logged.
+void Agent::report_blocked_daemons() {
+  for (const MpsState& state : isolation_.mps_states()) {
+    const auto reported = std::exchange(blocked_by_[state.uuid], state.blocked_by);
+    if (state.blocked_by == 0 || state.blocked_by == reported) continue;
+    const std::string message = fmt::format(
+        "process {} has a connection to the MPS daemon of card {} that sends nothing, and the "
+        "daemon serves nobody else until it is closed; no program can start on the card",
+        state.blocked_by, state.uuid.str());
+    log_warn("an MPS daemon is blocked", {{"problem", message}});
+    ProcessSampler sampler(settings_.proc_folder);
+    const auto samples = sampler.sample({{.card = state.uuid, .pid = state.blocked_by}});
+    if (samples.empty() || !samples.front().container) continue;
+    const auto bound = records_.bound();
+    const auto record = std::ranges::find_if(
+        bound, [&](const Record& one) { return one.owner->uid == samples.front().container->uid; });
+    if (record == bound.end()) continue;
+    events_.on_pod(record->owner->pod, record->owner->uid,
+                   {Event::Type::kWarning, "MGPUMPSBlocked", message});
+  }
 }
 
 }  // namespace mgpu::plugin

@@ -227,6 +227,7 @@ void MpsDaemon::check_running(Time now, Target target) {
 
 void MpsDaemon::note_load(const MpsLoad& load, Time now, Target target) {
   failed_probes_ = 0;
+  awaited_.reset();
   servers_ = load.servers;
   clients_ = load.clients;
   if (!options_.watch_only) trim_log(folders_);
@@ -248,6 +249,7 @@ void MpsDaemon::note_load(const MpsLoad& load, Time now, Target target) {
   state_.running = true;
   state_.problem.clear();
   state_.server_problem.clear();
+  state_.blocked_by = 0;
   logged_.clear();
   // After a long run the next restart does not wait.
   if (now - since_ >= options_.times.restart_max) wait_ = milliseconds(0);
@@ -277,6 +279,9 @@ void MpsDaemon::start_server(const MpsLoad& load, Time now) {
 void MpsDaemon::note_failed_probe(const std::string& why, Time now) {
   state_.running = false;
   state_.problem = "its control daemon does not respond: " + why;
+  // A connection that sends nothing blocks the daemon. Every user of a container can make one.
+  const auto before = process_ ? std::exchange(awaited_, awaited_process(*process_)) : std::nullopt;
+  if (awaited_ && awaited_ == before) state_.blocked_by = *awaited_;
   // A daemon whose process is not known is known by its responses only.
   if (!process_) return fail(state_.problem, now);
   if (++failed_probes_ < kMpsFailedProbes) return;

@@ -54,6 +54,9 @@ struct MpsState {
   std::string problem;  // one sentence unless it is running
   // Why its server did not start when that was tried last; empty: it did, or was not tried yet.
   std::string server_problem{};
+  // The process whose connection the daemon was waiting for in two failed probes in a row, until it
+  // runs again; 0: there is none.
+  std::int64_t blocked_by = 0;
   std::int64_t restarts = 0;
   // Since when it has not run without interruption; none while it runs.
   std::optional<std::chrono::steady_clock::time_point> down_since{};
@@ -122,6 +125,7 @@ class MpsDaemon {
   std::vector<std::int64_t> servers_;  // as of the last successful probe, and
   std::vector<std::int64_t> clients_;
   int failed_probes_ = 0;
+  std::optional<std::int64_t> awaited_;  // in the last failed probe
   std::optional<Time> fault_since_;
   std::optional<Time> server_asked_;   // since when its server is being started
   std::string logged_;                 // the problem in the log; empty: it has run since

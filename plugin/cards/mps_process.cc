@@ -2,8 +2,14 @@
 
 #include <fcntl.h>
 #include <fmt/format.h>
+#include <sys/socket.h>
 #include <sys/stat.h>
 #include <unistd.h>
+
+// glibc 2.36 declares its functions as if they were C++.
+extern "C" {
+#include <sys/pidfd.h>
+}
 
 #include <algorithm>
 #include <cerrno>
@@ -28,6 +34,8 @@ namespace fs = std::filesystem;
 // The daemon's own settings are the only ones that count.
 constexpr const char* kCudaVariables = "CUDA_";
 constexpr std::streamoff kLogBytesRead = 4096;
+// A larger argument of a system call is no descriptor.
+constexpr std::uint64_t kDescriptorMax = 1 << 20;
 // Two numbers.
 constexpr std::size_t kDaemonFileBytesMax = 256;
 // Fields of /proc/<pid>/stat between the state, which follows the name, and the start time
@@ -169,6 +177,25 @@ bool is_alive(const DaemonProcess& daemon) {
 
 void kill_mps_daemon(const DaemonProcess& daemon) {
   if (daemon.pid > 1 && is_alive(daemon)) kill_session(daemon.pid);
+}
+
+std::optional<std::int64_t> awaited_process(const DaemonProcess& daemon) {
+  // The number of the system call that the daemon is in, and its first argument.
+  const auto text = read_file(fmt::format("/proc/{}/syscall", daemon.pid), kProcFileBytesMax);
+  if (!text) return std::nullopt;
+  std::istringstream words(*text);
+  int call = 0;
+  std::uint64_t descriptor = 0;
+  if (!(words >> call >> std::hex >> descriptor) || descriptor > kDescriptorMax)
+    return std::nullopt;
+  const UniqueFd process(::pidfd_open(daemon.pid, 0));
+  if (!process.is_open() || !is_alive(daemon)) return std::nullopt;
+  const UniqueFd copy(::pidfd_getfd(process.number(), static_cast<int>(descriptor), 0));
+  ucred peer{};
+  socklen_t size = sizeof peer;
+  const bool is_socket =
+      copy.is_open() && ::getsockopt(copy.number(), SOL_SOCKET, SO_PEERCRED, &peer, &size) == 0;
+  return is_socket && peer.pid > 0 ? std::optional<std::int64_t>(peer.pid) : std::nullopt;
 }
 
 std::string last_log_line(const MpsFolders& folders) {

@@ -51,6 +51,9 @@ std::optional<DaemonProcess> known_mps_daemon(const MpsFolders& folders);
 bool is_alive(const DaemonProcess& daemon);
 // Kills the daemon and its servers, which ends all clients.
 void kill_mps_daemon(const DaemonProcess& daemon);
+// The process whose connection the daemon waits for, as one with root's rights can see it; none if
+// it waits for no connection.
+std::optional<std::int64_t> awaited_process(const DaemonProcess& daemon);
 // ": " and the last line that the daemon printed, to end a sentence; empty if it printed nothing.
 std::string last_log_line(const MpsFolders& folders);
 // The same with the daemon's reason why its server has ended, without time and process.

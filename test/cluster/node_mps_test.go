@@ -4,6 +4,7 @@ import (
 	"fmt"
 	"net"
 	"os"
+	"os/exec"
 	"path/filepath"
 	"strings"
 	"syscall"
@@ -163,6 +164,54 @@ func TestNodeStartsNoContainerOfMPSWithoutPluginAndDaemon(t *testing.T) {
 		now := get(world.ctx, t, world.namespace, "app")
 		return allRun(now) && now.Status.ContainerStatuses[0].RestartCount > 0, statusOf(now)
 	})
+}
+
+// The daemon needs the socket, so that nothing prevents it.
+func TestNodeNamesThePodThatBlocksMPS(t *testing.T) {
+	world, _ := newMPSWorld(t)
+	world.createBound(t, world.pod("idle").share(30, 2000), "0")
+	pod := world.waitRunning(t, "idle")
+	container := world.node.pidOf(t, pod, "c0")
+	path := fmt.Sprintf("/proc/%d/root/run/mgpu/mps/control", container)
+	blocker := exec.Command("perl", "-e", `use Socket; <STDIN>; socket(my $f, PF_UNIX, SOCK_SEQPACKET, 0);
+		connect($f, sockaddr_un($ARGV[0])) or die $!; <STDIN>`, path)
+	input, err := blocker.StdinPipe()
+	if err != nil {
+		t.Fatal(err)
+	}
+	if err := blocker.Start(); err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() { _ = input.Close(); _ = blocker.Wait() })
+	enterCgroupOf(t, container, blocker.Process.Pid)
+	if _, err := fmt.Fprintln(input, "connect"); err != nil {
+		t.Fatal(err)
+	}
+	waitFor(t, podRunningLimit, "an Event on the pod", func() (bool, string) {
+		events := pluginEventsOf(world.ctx, pod)
+		return strings.Contains(events, "MGPUMPSBlocked") &&
+			strings.Contains(events, fmt.Sprintf("process %d ", blocker.Process.Pid)), events
+	})
+}
+
+// enterCgroupOf moves a process into the cgroup, or the cgroups of version 1, of another one.
+func enterCgroupOf(t *testing.T, of, pid int) {
+	t.Helper()
+	text, err := os.ReadFile(fmt.Sprintf("/proc/%d/cgroup", of))
+	if err != nil {
+		t.Fatal(err)
+	}
+	moved := 0
+	for _, line := range strings.Split(strings.TrimSpace(string(text)), "\n") {
+		fields := strings.SplitN(line, ":", 3)
+		folder := filepath.Join("/sys/fs/cgroup", strings.TrimPrefix(fields[1], "name="), fields[2], "cgroup.procs")
+		if os.WriteFile(folder, []byte(fmt.Sprint(pid)), 0o644) == nil {
+			moved++
+		}
+	}
+	if moved == 0 {
+		t.Fatalf("the process could not be moved into any of %s", text)
+	}
 }
 
 // The extender reads what MPS cannot limit from the annotation of the node.

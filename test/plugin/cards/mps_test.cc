@@ -3,7 +3,9 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 #include <signal.h>
+#include <sys/socket.h>
 #include <sys/stat.h>
+#include <sys/un.h>
 #include <sys/wait.h>
 #include <unistd.h>
 
@@ -13,6 +15,7 @@
 #include <string>
 #include <thread>
 
+#include "common/base/files.h"
 #include "plugin/cards/mps_daemon.h"
 #include "plugin/cards/mps_process.h"
 #include "test/plugin/cards/fake_driver.h"
@@ -466,6 +469,28 @@ TEST_F(MpsTest, FindsTheServerBesideTheControlProgram) {
   std::string path;
   std::getline(std::ifstream(folder + "/path"), path);
   EXPECT_THAT(path, StartsWith(folder + ":"));
+}
+
+// Every user of a container can do so.
+TEST_F(MpsTest, NamesTheProcessWhoseConnectionBlocksTheDaemon) {
+  options_.times.command = milliseconds(300);
+  Mps mps(options_);
+  mps.set_cards({kCard});
+  until_ready(mps);
+  EXPECT_EQ(mps.states().at(0).blocked_by, 0);
+  {
+    const UniqueFd idle(::socket(AF_UNIX, SOCK_SEQPACKET | SOCK_CLOEXEC, 0));
+    sockaddr_un control{};
+    control.sun_family = AF_UNIX;
+    (folders().client + "/control").copy(control.sun_path, sizeof control.sun_path - 1);
+    ASSERT_EQ(::connect(idle.number(), reinterpret_cast<const sockaddr*>(&control), sizeof control),
+              0);
+    until([&] { return mps.states().at(0).blocked_by != 0; });
+    EXPECT_EQ(mps.states().at(0).blocked_by, ::getpid());
+  }
+  until_ready(mps);
+  EXPECT_EQ(mps.states().at(0).blocked_by, 0);
+  mps.stop();
 }
 
 // Two daemons in one folder would replace each other's sockets. NVIDIA's program refuses to start
