@@ -39,6 +39,24 @@ void add_fitting(FilterReply& reply, const ExtenderArgs& args, std::size_t node)
   if (args.has_full_nodes()) reply.fitting_full_nodes.push_back(node);
 }
 
+// kube-scheduler asks about a bound pod whose resize waits for resources. It has its cards.
+FilterReply stay(const ExtenderArgs& args) {
+  const std::string& node = args.pod().node_name;
+  FilterReply reply;
+  reply.own_sentence = std::make_shared<const std::string>("the pod is bound to node " + node);
+  const auto names = args.node_names();
+  for (std::size_t i = 0; i < names.size(); ++i) {
+    if (names[i] == node) {
+      add_fitting(reply, args, i);
+    } else {
+      reply.failed_and_unresolvable.push_back({names[i], *reply.own_sentence});
+    }
+  }
+  reply.nodes_fitting = reply.fitting.size();
+  if (reply.fitting.empty()) reply.rejection = Rejection::kInvalid;
+  return reply;
+}
+
 // minFeasibleNodesToFind of kube-scheduler: if it sends fewer nodes, it has examined all.
 constexpr std::size_t kLeastExaminedNodes = 100;
 constexpr std::size_t kNodesElsewhereMax = 256;
@@ -137,6 +155,7 @@ FilterReply filter(const ExtenderArgs& args, const VerbContext& context, Instant
   context.ledger.end_expectation(args.pod().uid());
   const auto pod = read_pod_request(args.pod(), context.settings);
   if (!pod) return refuse_everywhere(args, pod.error().message);
+  if (!args.pod().node_name.empty() && !pod->request.empty()) return stay(args);
   if (context.window != nullptr) {
     context.window->seen(pod->tie_break_seed, args.pod().metadata.name_space, pod->request,
                          pod->resources);

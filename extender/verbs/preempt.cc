@@ -108,6 +108,11 @@ std::optional<NominatedPlacement> placement_after(const NodeVictims& victims, No
                             pod.resources};
 }
 
+std::vector<NodeVictims> only_on(const NodeName& node, std::vector<NodeVictims> nodes) {
+  std::erase_if(nodes, [&](const NodeVictims& one) { return one.node != node; });
+  return nodes;
+}
+
 }  // namespace
 
 std::vector<NodeVictims> preempt(const PreemptionArgs& args, const VerbContext& context,
@@ -116,6 +121,7 @@ std::vector<NodeVictims> preempt(const PreemptionArgs& args, const VerbContext& 
   const auto pod = read_pod_request(args.pod, settings);
   if (!pod) return {};
   if (pod->request.empty()) return args.nodes;
+  if (!args.pod.node_name.empty()) return only_on(NodeName(args.pod.node_name), args.nodes);
   const Preemptor preemptor{pod->request, pod->resources,
                             asks_only_for_resources(args.pod, settings.contract)};
   const auto price_snapshot = context.prices.current();

@@ -49,7 +49,8 @@ struct VerbContext {
 // that does not fit is listed with the sentence of its reason (reason.h); all nodes, with the
 // sentence of read_pod_request, where the pod is invalid. A non-GPU pod fits everywhere. With one
 // node left filter records the expected placement, because kube-scheduler does not call prioritize
-// then. The pod is added to the learned workload.
+// then. The pod is added to the learned workload. A bound pod, whose resize waits, has its cards:
+// it fits on its node alone.
 FilterReply filter(const ExtenderArgs& args, const VerbContext& context, Instant now);
 
 // Scores are 0 to 10. The policy's best node gets 10 and is recorded as the pod's expected
@@ -70,7 +71,8 @@ std::vector<HostScore> prioritize_non_gpu(const ExtenderArgs& args, const VerbCo
 // cheapest set of bound lower-priority pods (placement/preemption/preemption.h) that contains or
 // replaces the proposal so that cards, CPU, main memory and the number of pods suffice (victims.h).
 // Nodes that are unknown, where no such set is found, or that would have no victims are left out.
-// For a non-GPU pod the proposal is returned.
+// For a non-GPU pod the proposal is returned, and for a bound pod that on its node: it has its
+// cards.
 //
 // The cards that the pod is to get on the node for which it is nominated then are reserved for it
 // (ledger/nominations.h).

@@ -216,6 +216,20 @@ TEST_F(FilterTest, NoCandidatesGiveAnEmptyReply) {
 }
 
 // As shipped: the answer has the best node only.
+TEST_F(FilterTest, ABoundPodFitsOnItsNodeAlone) {
+  for (const char* node : {"n1: 0[100/1000]", "n2: 0[100/1000]"}) add_node(ledger, node);
+  ledger.apply_pod(bound_claim("uid-p", "n1", "60/600", "0"));
+  const PodText bound{.requests = {"60/600"}, .spec = R"("nodeName":"n1",)"};
+  for (const std::size_t candidates : {0u, 1u}) {
+    settings.candidate_nodes = candidates;
+    const auto reply = run_filter(bound, {"n1", "n2"});
+    EXPECT_THAT(reply.fitting, ElementsAre("n1"));
+    EXPECT_THAT(texts(reply.failed_and_unresolvable),
+                ElementsAre("n2: the pod is bound to node n1"));
+  }
+  EXPECT_EQ(ledger.counts().expected, 0u);
+}
+
 struct BestNodeTest : FilterTest {
   BestNodeTest() { settings.candidate_nodes = 1; }
 };

@@ -110,6 +110,17 @@ TEST_F(PreemptTest, TheProposalStandsWhereItFreesTheCards) {
   EXPECT_THAT(run_preempt(whole_card_and("30"), {proposal("n1", {"a"})}), ElementsAre("n1: a (0)"));
 }
 
+// kube-scheduler 1.37 asks so for a pod whose resize waits. Its cards are not to be freed again.
+TEST_F(PreemptTest, ForABoundPodTheProposalStandsOnItsNode) {
+  add_whole_node("n1: 0[100/1000]");
+  put("uid-p", "n1", "60/600", "0", 10);
+  put("low", "n1", "40/400", "0");
+  const PodText bound{.requests = {"60/600"}, .priority = 10, .spec = R"("nodeName":"n1",)"};
+  EXPECT_THAT(run_preempt(bound, {proposal("n1", {"low"}), proposal("n2", {"x"})}),
+              ElementsAre("n1: low (0)"));
+  EXPECT_EQ(ledger.counts().nominated, 0u);
+}
+
 TEST_F(PreemptTest, VictimsThatReplaceTheProposalFreeItsResources) {
   add_whole_node("n1: 0[100/8000] 1[100/8000]");
   put_with_cpu("a", "50/1000", "0", 1);
