@@ -173,6 +173,16 @@ void Probe::read_ledger() {
   set("expected_placements", "Pods between filter and bind.", number(counts.expected));
   set("nominated_pods", "Pods that preempted others and for which cards are kept.",
       number(counts.nominated));
+  const auto advance = [](Counter& to, std::uint64_t count) {
+    to.Increment(number(count) - to.Value());
+  };
+  advance(counter("search_steps_total",
+                  "Steps of decisions about pods of several containers, some 20 ns each."),
+          counts.search_steps);
+  advance(counter("searches_limited_total",
+                  "Decisions about pods of several containers that used up the steps of their "
+                  "namespace."),
+          counts.searches_limited);
 }
 
 void Probe::answered(const char* verb, std::chrono::nanoseconds took) {

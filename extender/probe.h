@@ -15,7 +15,8 @@
 //   mgpu_extender_price_refresh_duration_seconds   of the last refresh, which no request waits for
 //   mgpu_extender_drifts_total{drift}              pods whose drift began or changed to this one
 //   mgpu_extender_nodes, _cards, _claims{phase}, _drifting_pods, _overfull_cards,
-//   mgpu_extender_expected_placements, _nominated_pods  what the ledger holds
+//   mgpu_extender_expected_placements, _nominated_pods, _search_steps_total,
+//   _searches_limited_total                        what the ledger holds and has counted
 //   mgpu_extender_events_dropped_total             Events that were not written
 //   mgpu_extender_ready                            1 once it has listed nodes and pods, and has
 //                                                  taken the Lease or follows the leader

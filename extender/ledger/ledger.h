@@ -35,6 +35,7 @@
 #include "extender/ledger/node_index.h"
 #include "extender/ledger/node_record.h"
 #include "extender/ledger/nominations.h"
+#include "extender/ledger/search_allowances.h"
 #include "extender/placement/cluster.h"
 #include "extender/placement/context.h"
 #include "extender/placement/place.h"
@@ -92,7 +93,9 @@ struct Counts {
   std::size_t drifting = 0;  // claims whose drift is not kNone
   std::size_t overfull = 0;  // cards with more used than their capacity
   std::size_t expected = 0;
-  std::size_t nominated = 0;  // pods for which cards are reserved
+  std::size_t nominated = 0;           // pods for which cards are reserved
+  std::uint64_t search_steps = 0;      // that pods of several containers have taken
+  std::uint64_t searches_limited = 0;  // decisions that the allowance of their namespace ended
 };
 
 // Valid only within Ledger::read, which holds the lock. (The thread-safety analysis cannot see
@@ -284,10 +287,13 @@ class Ledger {
   // Not analyzed, because `lock` holds mutex_, and the analysis cannot connect the two.
   void each_record(MutexLock& lock, const std::function<void(NodeRecord&)>& visit) const
       MGPU_REQUIRES(mutex_) MGPU_NO_THREAD_ANALYSIS;
-  // `cells_of` is called under the lock.
+  // `cells_of` is called under the lock. The steps of `budget` are those of the allowance of the
+  // pod's namespace, and the decisions have taken what is missing afterwards.
   template <class Decision>
   std::vector<Decision> decide_in_steps(SteppedDecisions<Decision> decisions, Instant now,
-                                        const std::function<Cells<Decision>*()>& cells_of);
+                                        const std::function<Cells<Decision>*()>& cells_of,
+                                        const GpuRequest& request, const DecidedPod& pod,
+                                        SearchBudget& budget);
 
   // Each of these leaves totals and indices consistent.
   NodeRecord* find(std::string_view node) const MGPU_REQUIRES(mutex_);
@@ -319,6 +325,7 @@ class Ledger {
   std::uint64_t releases_ MGPU_GUARDED_BY(mutex_) = 0;
   DecisionCache<Cells<std::optional<Reason>>> fits_ MGPU_GUARDED_BY(mutex_);
   DecisionCache<ScoreCache> scores_ MGPU_GUARDED_BY(mutex_);
+  SearchAllowances allowances_ MGPU_GUARDED_BY(mutex_);
   std::uint64_t longest_hold_ MGPU_GUARDED_BY(mutex_) = 0;  // in steps
 };
 

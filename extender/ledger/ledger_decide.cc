@@ -34,12 +34,18 @@ bool names_cards(const GpuRequest& request) {
 
 template <class Decision>
 std::vector<Decision> Ledger::decide_in_steps(SteppedDecisions<Decision> decisions, Instant now,
-                                              const std::function<Cells<Decision>*()>& cells_of) {
+                                              const std::function<Cells<Decision>*()>& cells_of,
+                                              const GpuRequest& request, const DecidedPod& pod,
+                                              SearchBudget& budget) {
+  const bool counted = request.containers.size() > 1 && !pod.name_space.empty();
+  const std::uint32_t most = budget.steps;
   {
     const MutexLock lock(mutex_);
     expected_.expire(now);
     nominations_.expire(now);
+    if (counted) budget.steps = allowances_.of(pod.name_space, most, now);
   }
+  const std::uint32_t given = budget.steps;
   while (!decisions.done()) {
     {
       const MutexLock lock(mutex_);
@@ -48,6 +54,11 @@ std::vector<Decision> Ledger::decide_in_steps(SteppedDecisions<Decision> decisio
       longest_hold_ = std::max(longest_hold_, decisions.read(cells, index_, nominations_));
     }
     decisions.search();
+  }
+  if (counted) {
+    const MutexLock lock(mutex_);
+    allowances_.charge(pod.name_space, given - budget.steps, given < most && budget.steps == 0,
+                       now);
   }
   return decisions.take();
 }
@@ -68,8 +79,9 @@ std::vector<std::optional<Reason>> Ledger::why_not(std::span<const std::string_v
           },
       .keep = [&] { return may_keep(request, budget); },
       .by_shape = !names_cards(request)};
-  return decide_in_steps<Decision>({nodes, pod, decider}, now,
-                                   [&]() MGPU_REQUIRES(mutex_) { return &fits_.of(key); });
+  return decide_in_steps<Decision>(
+      {nodes, pod, decider}, now, [&]() MGPU_REQUIRES(mutex_) { return &fits_.of(key); }, request,
+      pod, budget);
 }
 
 std::vector<std::string> Ledger::fitting_nodes(const GpuRequest& request,
@@ -117,9 +129,11 @@ std::vector<Scored> Ledger::score(std::span<const std::string_view> nodes,
       .keep = [&] { return may_keep(context.request, budget); },
       .by_shape = cacheable && !names_cards(context.request)};
   return decide_in_steps<Scored>(
-      {nodes, pod, decider}, now, [&]() MGPU_REQUIRES(mutex_) -> Cells<Scored>* {
+      {nodes, pod, decider}, now,
+      [&]() MGPU_REQUIRES(mutex_) -> Cells<Scored>* {
         return cacheable ? scores_.of(key).by(context.price_snapshot) : nullptr;
-      });
+      },
+      context.request, pod, budget);
 }
 
 std::uint64_t Ledger::longest_hold() const {

@@ -185,6 +185,8 @@ Counts Ledger::counts() const {
   counts.bound = claims_.size() - counts.assumed;
   counts.expected = expected_.size();
   counts.nominated = nominations_.size();
+  counts.search_steps = allowances_.spent();
+  counts.searches_limited = allowances_.limited();
   each_record(lock, [&](const NodeRecord& record) { count_node(record, counts); });
   return counts;
 }

@@ -41,10 +41,12 @@ struct NominatedPlacement {
 };
 
 // The pod that a decision is about. What is reserved for itself, or for a pod of lower priority, is
-// free to it. Without a uid, everything is.
+// free to it. Without a uid, everything is. Its searches count against the allowance of the
+// namespace (search_allowances.h), and without one against none.
 struct DecidedPod {
   PodUid uid{};
   std::int32_t priority = 0;
+  std::string name_space{};
 };
 
 // A pod, and the node that it is nominated for.

@@ -40,7 +40,7 @@ Result<PodRequest> read_pod_request(const kube::Pod& pod, const Settings& settin
                   .policy = settings.policy,
                   .resources = resources_of(pod),
                   .tie_break_seed = tie_break_seed_of(pod.uid()),
-                  .pod = {pod.uid(), pod.priority}};
+                  .pod = {pod.uid(), pod.priority, pod.metadata.name_space}};
   if (read.request.empty() || read.request.policy.empty()) return read;
   auto policy = find_policy(read.request.policy);
   if (!policy) {

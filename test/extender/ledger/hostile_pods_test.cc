@@ -128,6 +128,61 @@ TEST_F(HostilePodsTest, NodesOfOneShapeTakeOneSearch) {
   EXPECT_LE(ledger_.longest_hold(), kLongestHold);
 }
 
+// --- the allowance of a namespace ----------------------------------------------------------------
+
+class AllowanceTest : public HostilePodsTest {
+ protected:
+  static DecidedPod pod_of(const char* name_space) { return {PodUid("p"), 0, name_space}; }
+  // Of hostile pods, of which no two are equal.
+  std::uint64_t steps_of_filters(int count, int at) {
+    const std::uint64_t before = ledger_.counts().search_steps;
+    for (int i = 0; i < count; ++i) {
+      GpuRequest request = hostile_request();
+      request.containers[0].per_card.memory += MiB(++filters_);
+      ledger_.why_not(views_, request, at_ms(at), pod_of("hostile"));
+    }
+    return ledger_.counts().search_steps - before;
+  }
+  std::int64_t fitting(const char* name_space, const char* containers, int at) {
+    const auto reasons =
+        ledger_.why_not(views_, test::request_of(containers), at_ms(at), pod_of(name_space));
+    return std::ranges::count(reasons, std::optional<Reason>());
+  }
+
+  int filters_ = 0;
+};
+
+TEST_F(AllowanceTest, BoundsTheStepsOfAllPodsTogether) {
+  add_nodes(50);
+  EXPECT_LE(steps_of_filters(20, 0), kSearchStepsSaved + 20 * kSearchStepsLeast);
+  EXPECT_GE(ledger_.counts().search_steps, kSearchStepsSaved);
+  EXPECT_GT(ledger_.counts().searches_limited, 0U);
+  EXPECT_LE(steps_of_filters(10, 0), 10 * kSearchStepsLeast);
+  EXPECT_LE(steps_of_filters(10, 1'000), 1'000 * kSearchStepsPerMs + 10 * kSearchStepsLeast);
+}
+
+TEST_F(AllowanceTest, IsThatOfItsOwnNamespace) {
+  add_nodes(50);
+  steps_of_filters(20, 0);
+  const std::uint64_t before = ledger_.counts().searches_limited;
+  ledger_.why_not(views_, hostile_request(), at_ms(0), pod_of("another"));
+  EXPECT_EQ(ledger_.counts().searches_limited, before);
+}
+
+TEST_F(AllowanceTest, PodsThatAreEasyToPlaceFitBeyondIt) {
+  add_nodes(50);
+  steps_of_filters(20, 0);
+  EXPECT_EQ(fitting("hostile", "30/300", 0), 50);
+  EXPECT_GT(fitting("hostile", "30/300 20/300 50/1000 whole", 0), 0);
+}
+
+TEST_F(AllowanceTest, ManyNamespacesTakeBoundedMemory) {
+  add_nodes(1);
+  for (std::size_t i = 0; i < 2 * kSearchAccountsMax; ++i)
+    fitting(("n" + std::to_string(i)).c_str(), "30/300 20/300", 0);
+  EXPECT_EQ(ledger_.counts().searches_limited, 0U);
+}
+
 // --- visiting ------------------------------------------------------------------------------------
 
 TEST_F(HostilePodsTest, NodesAreVisitedInStepsBetweenWhichTheyMayChange) {
