@@ -1,6 +1,7 @@
 #include "plugin/agent/access_facts.h"
 
 #include <fmt/format.h>
+#include <fmt/ranges.h>
 
 #include "common/kube/json_value.h"
 #include "common/kube/object_json.h"
@@ -17,13 +18,19 @@ void ask_runtime(const AccessPlace& place, AccessFacts& facts) {
   const auto runtime = query_runtime(place.runtime_socket, place.cdi_folder, place.timeout);
   if (!runtime) {
     facts.problems.push_back(runtime.error().message);
+    return;
+  }
+  facts.default_handler = runtime->default_handler;
+  facts.nvidia_handlers = runtime->nvidia_handlers;
+  if (!runtime->unknown_handlers.empty()) {
+    facts.problems.push_back(
+        fmt::format("{} {} has handlers that run programs which are not known: {}; check that they "
+                    "give no cards to containers",
+                    runtime->name, runtime->version, fmt::join(runtime->unknown_handlers, ", ")));
   } else if (!runtime->default_handler) {
     facts.problems.push_back(
         fmt::format("{} {} does not report its default runtime; check that it is not NVIDIA's",
                     runtime->name, runtime->version));
-  } else {
-    facts.default_handler = runtime->default_handler;
-    facts.nvidia_handlers = runtime->nvidia_handlers;
   }
 }
 

@@ -51,26 +51,57 @@ std::string folder_key(std::string_view path) {
   return path.starts_with("/run/") ? "/var" + std::string(path) : std::string(path);
 }
 
+std::string_view file_name(std::string_view path) {
+  return path.substr(path.rfind('/') + 1);
+}
+
 // Its own programs are called nvidia-container-runtime, nvidia-container-runtime.cdi and so on.
 bool is_nvidia_runtime(std::string_view program) {
-  const auto slash = program.rfind('/');
-  if (slash != std::string_view::npos) program.remove_prefix(slash + 1);
-  return program.starts_with("nvidia-container-runtime");
+  return file_name(program).starts_with("nvidia-container-runtime");
+}
+
+// These give no cards to a container that has not asked for devices.
+bool is_plain_runtime(std::string_view program) {
+  constexpr std::string_view kPlain[] = {"",
+                                         "runc",
+                                         "crun",
+                                         "youki",
+                                         "io.containerd.runc.v1",
+                                         "io.containerd.runc.v2",
+                                         "containerd-shim-runc-v1",
+                                         "containerd-shim-runc-v2"};
+  return std::ranges::find(kPlain, file_name(program)) != std::end(kPlain);
 }
 
 struct ParsedHandlers {
   std::string default_handler;
   std::vector<std::string> nvidia;
+  std::vector<std::string> unknown;
 };
 
 void read_handler(kube::JsonValue& value, std::string_view name, ParsedHandlers& parsed) {
+  std::string type;
   std::string path;
+  std::string engine;  // of containerd before 2.0
   std::string binary;
   const auto read_options = [&](kube::JsonValue& options) {
     options.read({{"BinaryName", binary}});
   };
-  value.read({{"runtimePath", path}, {"options", read_options}});
-  if (is_nvidia_runtime(path) || is_nvidia_runtime(binary)) parsed.nvidia.emplace_back(name);
+  value.read({{"runtimeType", type},
+              {"runtimePath", path},
+              {"runtimeEngine", engine},
+              {"options", read_options}});
+  const std::string* const programs[] = {&type, &path, &engine, &binary};
+  const auto is_nvidia = [](const std::string* program) { return is_nvidia_runtime(*program); };
+  if (std::ranges::any_of(programs, is_nvidia)) {
+    parsed.nvidia.emplace_back(name);
+    return;
+  }
+  for (const std::string* const program : programs) {
+    if (is_plain_runtime(*program)) continue;
+    parsed.unknown.push_back(fmt::format("{} ({})", name, *program));
+    return;
+  }
 }
 
 struct ParsedConfig {
@@ -159,9 +190,13 @@ Runtime runtime_of(std::string name, std::string version, std::string_view confi
   const Cdi cdi = cdi_of(name, parse_version(version), parsed, cdi_dir);
   Runtime runtime{name, version, cdi.resolves, fmt::format("{} {} {}", name, version, cdi.why)};
   if (parsed && parsed->handlers) {
-    runtime.default_handler = shown(parsed->handlers->default_handler);
-    std::ranges::transform(parsed->handlers->nvidia, std::back_inserter(runtime.nvidia_handlers),
-                           shown);
+    const ParsedHandlers& handlers = *parsed->handlers;
+    std::ranges::transform(handlers.nvidia, std::back_inserter(runtime.nvidia_handlers), shown);
+    std::ranges::transform(handlers.unknown, std::back_inserter(runtime.unknown_handlers), shown);
+    const bool nvidia_first =
+        std::ranges::find(handlers.nvidia, handlers.default_handler) != handlers.nvidia.end();
+    if (handlers.unknown.empty() || nvidia_first)
+      runtime.default_handler = shown(handlers.default_handler);
   }
   return runtime;
 }

@@ -24,10 +24,14 @@ struct Runtime {
   std::string version;  // "v2.2.9"
   bool cdi = false;     // whether it resolves CDI names from `cdi_dir`
   std::string why;      // one sentence with the reason, for the log
-  // The handler of pods without a RuntimeClass. Not set: the runtime does not report it.
+  // The handler of pods without a RuntimeClass. Not set: the runtime does not report it, or it runs
+  // a program that is not known, as one of the others does.
   std::optional<std::string> default_handler{};
   // The handlers that run NVIDIA's container runtime.
   std::vector<std::string> nvidia_handlers{};
+  // Those that run a program that is not known, which may give cards to containers: "kata
+  // (io.containerd.kata.v2)".
+  std::vector<std::string> unknown_handlers{};
 };
 
 // `cdi_dir` is the folder of the plugin's CDI spec. Errors: the socket does not answer.

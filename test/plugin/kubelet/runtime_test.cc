@@ -85,6 +85,30 @@ TEST(RuntimeHandlers, AreNvidiasWhereTheyRunItsProgram) {
   EXPECT_THAT(runtime.nvidia_handlers, ::testing::UnorderedElementsAre("nvidia", "cdi", "by-path"));
 }
 
+TEST(RuntimeHandlers, OfProgramsThatAreNotKnownAreReported) {
+  const auto read = [](const std::string& name, const std::string& all) {
+    return runtime_of("containerd", "v2.2.9", handlers(name, all), "/var/run/cdi");
+  };
+  const Runtime other = read("nvidia", R"({"nvidia":
+      {"runtimeType":"io.containerd.runc.v2","options":{"BinaryName":"nvidia-oci"}}})");
+  EXPECT_EQ(other.default_handler, std::nullopt);
+  EXPECT_THAT(other.unknown_handlers, ::testing::ElementsAre("nvidia (nvidia-oci)"));
+  const Runtime shims = read("runc", R"({
+      "runc": {"runtimeType":"io.containerd.runc.v2","options":{"BinaryName":"/usr/sbin/runc"}},
+      "kata": {"runtimeType":"io.containerd.kata.v2"},
+      "shim": {"runtimeType":"io.containerd.runc.v2","runtimePath":"/opt/my-shim"},
+      "runsc": {"runtimeType":"io.containerd.runsc.v1","options":{"TypeUrl":"x"}}})");
+  EXPECT_EQ(shims.default_handler, std::nullopt);
+  EXPECT_THAT(shims.unknown_handlers,
+              ::testing::UnorderedElementsAre("kata (io.containerd.kata.v2)", "shim (/opt/my-shim)",
+                                              "runsc (io.containerd.runsc.v1)"));
+  const Runtime plain = read("runc", R"({"runc": {"runtimeType":"io.containerd.runc.v2"}})");
+  EXPECT_EQ(plain.default_handler, "runc");
+  EXPECT_TRUE(plain.unknown_handlers.empty());
+  const Runtime old = read("x", R"({"x": {"runtimeEngine":"/usr/bin/nvidia-container-runtime"}})");
+  EXPECT_THAT(old.nvidia_handlers, ::testing::ElementsAre("x"));
+}
+
 TEST(RuntimeHandlers, AreUnknownWhereTheRuntimeDoesNotTellThem) {
   for (const std::string& config :
        {std::string(), std::string("{}"), std::string(R"({"containerd":null})"),
