@@ -61,7 +61,12 @@ IndexedCards index_cards(const KnownCards& known, const std::vector<FoundCard>& 
   std::ranges::stable_partition(ordered,
                                 [](const FoundCard& card) { return card.index.has_value(); });
   std::set<CardUuid> present;
+  std::vector<const FoundCard*> unreadable;
   for (const FoundCard& card : ordered) {
+    if (card.unreadable) {
+      unreadable.push_back(&card);
+      continue;
+    }
     const std::string name = "card " + in_quotes(card.uuid.str());
     if (!present.insert(card.uuid).second) {
       result.problems.push_back(name + " was found twice");
@@ -83,9 +88,19 @@ IndexedCards index_cards(const KnownCards& known, const std::vector<FoundCard>& 
     }
     update_facts(result.known, *index, card, now);
   }
+  std::size_t lost = 0;
   for (auto& [index, facts] : result.known) {
-    if (!present.contains(facts.uuid)) set_health(facts, kLost, now);
+    if (!present.contains(facts.uuid)) {
+      set_health(facts, kLost, now);
+      ++lost;
+    }
     result.cards.push_back(facts);
+  }
+  // A card that was read before is reported as lost.
+  for (std::size_t i = lost; i < unreadable.size(); ++i) {
+    result.problems.push_back(fmt::format("the driver counts card {}, which {}",
+                                          in_quotes(unreadable[i]->uuid.str()),
+                                          unreadable[i]->health));
   }
   // A node lists at most kCardsPerNodeMax cards. Those that have been lost for longest go first.
   while (result.cards.size() > kCardsPerNodeMax) {

@@ -49,6 +49,9 @@ struct FoundCard {
   std::optional<ComputeCapability> compute_capability{};  // none: unknown
   Percent core = kWholeCard;                              // what pods may hold in sum
   std::optional<unsigned> compute_mode{};                 // nvmlComputeMode_t; none: unknown
+  // The driver counts it, and has never said which card it is: `uuid` is only its place in the list
+  // of the driver.
+  bool unreadable = false;
   bool operator==(const FoundCard&) const = default;
 };
 

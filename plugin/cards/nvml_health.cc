@@ -26,11 +26,25 @@ XidMeaning meaning_of(std::uint64_t xid) {
       return XidMeaning::kHarmless;
     case 94:  // contained error
       return XidMeaning::kContained;
+    // Those whose immediate action is a reset or a restart in NVIDIA's catalog
+    // (docs.nvidia.com/deploy/xid-errors, analyzing-xid-catalog).
+    case 46:   // the card stopped processing
     case 48:   // double-bit error
+    case 62:   // the power management unit halted
     case 64:   // a row could not be remapped
+    case 79:   // fell off the bus
     case 95:   // uncontained error
+    case 109:  // a context switch took too long; by default --xid-ignore has it
+    case 110:  // security fault
     case 119:  // the GPU System Processor does not respond
     case 120:  // error of the GPU System Processor
+    case 136:  // a link could not be trained
+    case 140:  // an uncorrected error was not handled
+    case 143:  // initialization failed
+    case 151:  // a key could not be rotated
+    case 155:  // error of an NVLink, by software
+    case 156:  // a resource was retired, from the next reset on
+    case 158:  // fatal timeout
       return XidMeaning::kUnhealthyUntilReset;
     default:
       return XidMeaning::kUnhealthy;

@@ -3,7 +3,9 @@
 //   Healthy --XID that is not a program's fault, failed probe--> Unhealthy
 //   Unhealthy --kGoodProbes good probes in a row--> Healthy
 //
-// Any further XID or failed probe restarts the count.
+// Any further XID or failed probe restarts the count. After an XID that needs a reset, good probes
+// only count where the driver reports recovery actions, or after a reset: the card did not respond,
+// or the driver was released.
 #pragma once
 
 #include <cstdint>
@@ -29,6 +31,8 @@ class CardHealth {
   // XIDs of `ignored` do not affect health. Meanings: docs.nvidia.com/deploy/xid-errors.
   void note_xid(std::uint64_t xid, const std::set<std::uint64_t>& ignored);
   void note_probe(const Probe& probe);
+  // The driver was released for a reset or for another driver: good probes suffice from now on.
+  void note_release() { until_reset_ = false; }
   // kHealthy, or the reason why the card is unhealthy, in at most kCardTextMax bytes.
   std::string text() const;
 

@@ -31,6 +31,8 @@
 
 #include "common/base/files.h"
 #include "common/base/log.h"
+#include "common/base/text.h"
+#include "common/contract/limits.h"
 #include "plugin/cards/limits.h"
 
 namespace mgpu::plugin::nvml {
@@ -38,6 +40,7 @@ namespace {
 
 constexpr std::string_view kMig = "MIG";
 constexpr char kUnnamedCard[] = "NVIDIA GPU";
+constexpr char kNoNodesInWsl[] = "the Windows Subsystem for Linux has no device nodes of cards";
 
 // Empty where it is not known.
 std::string system_text(int (*function)(char*, unsigned)) {
@@ -112,6 +115,11 @@ void Session::close() {
   library_.reset();
 }
 
+void Session::release() {
+  close();
+  for (auto& [uuid, card] : cards_) card.health.note_release();
+}
+
 Error Session::failed(const char* function, int code) const {
   return error(fmt::format("NVML {}: {} failed: {}{}", library_->name(), function,
                            library_->describe(code), advice_for(code)));
@@ -140,6 +148,7 @@ DriverPlace Session::place() const {
 // starts.
 void Session::load_uvm_if_missing(const DriverPlace& at) {
   if (!options_.prepare_node || options_.modprobe.empty() || at.driver_root != "/") return;
+  if (is_wsl()) return;  // which has no such module
   const auto now = std::chrono::steady_clock::now();
   if (has_uvm(at) || (uvm_tried_at_ && now - *uvm_tried_at_ < kLoadUvmPeriod)) return;
   uvm_tried_at_ = now;
@@ -150,6 +159,23 @@ void Session::load_uvm_if_missing(const DriverPlace& at) {
             {"advice",
              "run nvidia-modprobe -u -c=0 on the node whenever it has started, for example from a "
              "systemd unit"}});
+}
+
+// In the Windows Subsystem for Linux programs reach the cards through /dev/dxg, which is of all
+// cards together; a card has no minor number.
+bool Session::is_wsl() const {
+  const bool none_has_nodes = std::ranges::all_of(
+      cards_, [](const auto& entry) { return entry.second.facts.nodes.empty(); });
+  return (!cards_.empty() && none_has_nodes) || path_on_node(options_.node_root, "/dev/dxg");
+}
+
+// What can be done about missing_.
+std::string Session::advice_about_files(bool wsl) const {
+  const auto about = [this](std::string_view what) { return missing_.find(what) != missing_.npos; };
+  if (wsl) return "mgpu cannot offer cards that have no device nodes of their own";
+  if (about("/dev/nvidia")) return "nvidia-modprobe -u -c=0 on the node makes the device nodes";
+  if (about("is of driver")) return "load the kernel module of that driver, or restart the node";
+  return "--driver-root says where libcuda.so.1 is";
 }
 
 // A spec that was written before a kernel module was loaded lacks its device nodes.
@@ -171,7 +197,8 @@ void Session::read_files() {
   load_uvm_if_missing(at);
   const Edits now{.devices = control_nodes(at), .mounts = driver_files(at), .environment = {}};
   const std::optional<Edits> toolkit = read_toolkit_spec(at, now);
-  const std::string missing = missing_for_cuda(at, toolkit ? *toolkit : now);
+  const bool wsl = is_wsl();
+  const std::string missing = wsl ? kNoNodesInWsl : missing_for_cuda(at, toolkit ? *toolkit : now);
   if (!missing.empty() && missing_.empty() && was_complete_ && ++missing_reads_ < kMissingReads) {
     return;
   }
@@ -186,9 +213,7 @@ void Session::read_files() {
            {{"problem", missing_},
             {"driver_root", at.driver_root},
             {"node_root", at.node_root},
-            {"advice",
-             "nvidia-modprobe -u -c=0 on the node makes /dev/nvidia-uvm; --driver-root "
-             "says where libcuda.so.1 is"}});
+            {"advice", advice_about_files(wsl)}});
 }
 
 // A failure is logged once for each error.
@@ -219,9 +244,10 @@ Result<FoundCards> Session::read() {
   // If it fails again and again, the driver is not asked at every read.
   const int wait_for_events = failed_waits_ == 1 ? 1 : kNvmlReopenReads;
   if (events_ == nullptr && ++reads_without_events_ >= wait_for_events) open_events();
+  std::vector<FoundCard> unreadable;
+  const auto found = read_cards(count, unreadable);
   read_files();
   FoundCards result{.cards = {}, .shared = shared_, .toolkit = toolkit_};
-  const auto found = read_cards(count);
   bool complete = found.size() == count;
   for (Card* const card : found) {
     complete = complete && card->responds;
@@ -230,6 +256,10 @@ Result<FoundCards> Session::read() {
     std::string& health = result.cards.back().health;
     if (health == kHealthy && !missing_.empty()) health = missing_;
   }
+  // Cards that were read before and are lost now may be some of these.
+  const std::size_t lost = std::min(cards_.size() - found.size(), unreadable.size());
+  result.cards.insert(result.cards.end(), unreadable.begin() + std::ptrdiff_t(lost),
+                      unreadable.end());
   if (options_.prepare_node) link_devices(result);
   reopen_if_needed(complete);
   return result;
@@ -246,12 +276,25 @@ void Session::reopen_if_needed(bool complete) {
   close();
 }
 
-std::vector<Session::Card*> Session::read_cards(unsigned count) {
+// `unreadable` gets those that NVML counts and does not identify.
+std::vector<Session::Card*> Session::read_cards(unsigned count,
+                                                std::vector<FoundCard>& unreadable) {
   std::vector<Card*> found;
+  const auto cannot_read = [&](unsigned index, const std::string& why) {
+    unreadable.push_back({.uuid = CardUuid(fmt::format("NVML-{}", index)),
+                          .model = {},
+                          .memory = {},
+                          .health = std::string(cut_text("cannot be read: " + why, kCardTextMax)),
+                          .unreadable = true});
+  };
   for (unsigned i = 0; i < count; ++i) {
     Device device = nullptr;
-    if (library_->functions().device_by_index(i, &device) != kOk) continue;
+    if (const int code = library_->functions().device_by_index(i, &device); code != kOk) {
+      cannot_read(i, library_->describe(code));
+      continue;
+    }
     Card* const card = identify_card(device);
+    if (card == nullptr) cannot_read(i, "it has no UUID");
     if (card == nullptr || std::ranges::find(found, card) != found.end()) continue;
     update_card(*card);
     found.push_back(card);

@@ -36,6 +36,8 @@ class Session {
   // closed, or no card has events.
   std::optional<bool> wait_for_xids();
   void close();
+  // Closes, for what only the administrator can do: a reset of a card ends an XID that needs one.
+  void release();
 
   // As CardSource::needs_restart().
   std::string needs_restart() const;
@@ -63,9 +65,11 @@ class Session {
   void read_files();
   std::optional<Edits> read_toolkit_spec(const DriverPlace& at, const Edits& own);
   void load_uvm_if_missing(const DriverPlace& at);
+  bool is_wsl() const;
+  std::string advice_about_files(bool wsl) const;
   void link_devices(const FoundCards& found);
   void reopen_if_needed(bool complete);
-  std::vector<Card*> read_cards(unsigned count);
+  std::vector<Card*> read_cards(unsigned count, std::vector<FoundCard>& unreadable);
   Card* find_card(Device device);
   Card* identify_card(Device device);
   void update_card(Card& card);

@@ -73,7 +73,7 @@ class NvmlSource : public CardSource {
   void interrupt() override { thread_.interrupt(); }
 
   void release() override {
-    run([session = session_] { session->close(); });
+    run([session = session_] { session->release(); });
   }
 
   std::string needs_restart() const override { return needs_restart_; }

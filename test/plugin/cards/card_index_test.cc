@@ -183,5 +183,24 @@ TEST(CardIndex, ProducesCardsThatTheContractCanHold) {
   EXPECT_EQ(*read, lost.cards);
 }
 
+TEST(CardIndex, ACardThatCannotBeReadIsAProblemUnlessItIsTheLostOne) {
+  const FoundCard good{.uuid = CardUuid("GPU-a"), .model = "T4", .memory = MiB(100)};
+  const FoundCard dead{.uuid = CardUuid("NVML-1"),
+                       .model = {},
+                       .memory = {},
+                       .health = "cannot be read: GPU is lost (15)",
+                       .unreadable = true};
+  const IndexedCards first = index_cards({}, {good, dead}, "now");
+  EXPECT_EQ(first.cards.size(), 1U);
+  EXPECT_EQ(first.problems, std::vector<std::string>{
+                                "the driver counts card \"NVML-1\", which cannot be read: GPU is "
+                                "lost (15)"});
+  KnownCards known = first.known;
+  known[CardIndex(1)] = {CardIndex(1), CardUuid("GPU-b"), "T4", MiB(100), "Healthy", "before"};
+  const IndexedCards later = index_cards(known, {good, dead}, "now");
+  EXPECT_TRUE(later.problems.empty());
+  EXPECT_EQ(later.cards.at(1).health, kLost);
+}
+
 }  // namespace
 }  // namespace mgpu::plugin

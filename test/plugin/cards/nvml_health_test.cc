@@ -9,11 +9,15 @@ namespace mgpu::plugin::nvml {
 namespace {
 
 // Probes of a card, one letter each: '+' is good, '0' is good with the recovery action "none", '1'
-// requests a reset, 'L' is a lost card, 'R' "reset required", '?' an unknown error, 'M' a failed
-// row remapping.
+// requests a reset, 'D' releases the driver, 'L' is a lost card, 'R' "reset required", '?' an
+// unknown error, 'M' a failed row remapping.
 void note_probes(CardHealth& card, const std::string& probes) {
   for (const char letter : probes) {
     Probe probe;
+    if (letter == 'D') {
+      card.note_release();
+      continue;
+    }
     if (letter == '0') probe.recovery_action = 0;
     if (letter == '1') probe.recovery_action = 1;
     if (letter == 'L') probe.code = kGpuIsLost;
@@ -61,7 +65,6 @@ TEST(NvmlHealth, IsDerivedFromXidsAndProbes) {
       {"row remapping", {}, "M", "row remapping failed"},
       {"the last XID counts", {79, 48}, "", "XID 48"},
       {"the first failed probe counts", {}, "LR", "fell off the bus"},
-      {"all XIDs that need a reset", {64, 95, 119, 120}, "+++", "XID 120"},
   };
   const auto ignored = NvmlOptions().xids_ignored;
   for (const Case& c : cases) {
@@ -69,6 +72,21 @@ TEST(NvmlHealth, IsDerivedFromXidsAndProbes) {
     for (const std::uint64_t xid : c.xids) card.note_xid(xid, ignored);
     note_probes(card, c.probes);
     EXPECT_EQ(card.text(), c.health) << c.name;
+  }
+}
+
+// The actions RESET_GPU, RESTART_BM and RESTART_VM of NVIDIA's catalog, and double-bit errors.
+TEST(NvmlHealth, AnXidThatNeedsAResetStaysUntilThen) {
+  for (const std::uint64_t xid :
+       {46, 48, 62, 64, 79, 95, 109, 110, 119, 120, 136, 140, 143, 151, 155, 156, 158}) {
+    CardHealth card;
+    card.note_xid(xid, {});
+    note_probes(card, "++++++++++");
+    EXPECT_NE(card.text(), "Healthy") << xid;
+    note_probes(card, "D++");
+    EXPECT_NE(card.text(), "Healthy") << xid;
+    note_probes(card, "+");
+    EXPECT_EQ(card.text(), "Healthy") << xid;
   }
 }
 

@@ -287,9 +287,23 @@ TEST_F(NvmlSource, NeedsNoNewProcessWhereNvmlWasNeverOpen) {
   EXPECT_EQ(source_->needs_restart(), "");
 }
 
-TEST_F(NvmlSource, LeavesOutACardWithoutAUuid) {
+TEST_F(NvmlSource, ReportsACardThatItHasNeverRead) {
   set_scenario("fail nvmlDeviceGetUUID 999 GPU-a\n");
+  EXPECT_EQ(read(), "GPU-b NVML-0(cannot be read: it has no UUID)");
+  set_scenario("fail nvmlDeviceGetHandleByIndex_v2 15 GPU-a\n");
+  EXPECT_THAT(read(), StartsWith("GPU-b NVML-0(cannot be read: "));
+  set_scenario("");
+  EXPECT_EQ(read(), "GPU-a GPU-b");
+  // It is known as lost from now on.
+  set_scenario("fail nvmlDeviceGetHandleByIndex_v2 15 GPU-a\n");
   EXPECT_EQ(read(), "GPU-b");
+}
+
+TEST_F(NvmlSource, KnowsTheWindowsSubsystemForLinux) {
+  set_scenario("fail nvmlDeviceGetMinorNumber 3 GPU-a\nfail nvmlDeviceGetMinorNumber 3 GPU-b\n");
+  testing::internal::CaptureStderr();
+  EXPECT_EQ(read(), "GPU-a(has no device node) GPU-b(has no device node)");
+  EXPECT_THAT(testing::internal::GetCapturedStderr(), testing::Not(HasSubstr("modprobe")));
 }
 
 TEST_F(NvmlSource, DoesNotOfferACardWithoutADeviceNode) {
@@ -368,9 +382,9 @@ TEST_F(NvmlSource, KeepsAReserveOfEachCard) {
 
 TEST_F(NvmlSource, EndsAWaitForAnXidThatMakesTheCardUnhealthy) {
   ASSERT_TRUE(source_->read());
-  node_.send_events("GPU-b 8 79\n");
+  node_.send_events("GPU-b 8 69\n");
   source_->wait_for_change(hours(1));
-  EXPECT_EQ(read(), "GPU-a GPU-b(XID 79)");
+  EXPECT_EQ(read(), "GPU-a GPU-b(XID 69)");
   EXPECT_EQ(read(kGoodProbes - 1), "GPU-a GPU-b");
 }
 
