@@ -6,8 +6,6 @@
 namespace mgpu::kubectl {
 namespace {
 
-constexpr const char* kUpgrade = "upgrade Kubernetes to 1.30 or later";
-
 // kube-apiserver before 1.25.9 and 1.26.4 ignores the resourceVersion of a binding
 // (extender/bind/precondition_check.h).
 bool ignores_preconditions(const Version& server) {
@@ -22,7 +20,7 @@ Findings check_api_server(const Facts& facts) {
     return {
         {Level::kError,
          fmt::format("the API server cannot be asked for its version: {}", facts.server.problem()),
-         "check the kubeconfig, its context, and that this machine reaches the API server"}};
+         kCheckKubeconfig}};
   }
   const Version& server = facts.server.value();
   if (server < Version{1, 25, 0, ""}) {
@@ -30,14 +28,14 @@ Findings check_api_server(const Facts& facts) {
              fmt::format("the API server has version {}, and mgpu needs Kubernetes 1.25.9, 1.26.4, "
                          "1.27 or later",
                          server.text),
-             kUpgrade}};
+             kUpgradeServer}};
   }
   if (ignores_preconditions(server)) {
     return {{Level::kError,
              fmt::format("the API server has version {}, which ignores metadata.resourceVersion of "
                          "a binding; mgpu needs Kubernetes 1.25.9, 1.26.4, 1.27 or later",
                          server.text),
-             kUpgrade}};
+             kUpgradeServer}};
   }
   return {{Level::kOk, fmt::format("the API server answers, and has version {}", server.text)}};
 }

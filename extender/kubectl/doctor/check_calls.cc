@@ -15,17 +15,7 @@ namespace {
 constexpr const char* kExpiry = "mgpu_extender_certificate_expiry_timestamp_seconds";
 constexpr double kSecondsMax = 1e11;  // the year 5138; a time beyond is no time
 
-constexpr const char* kConfigure =
-    "start kube-scheduler with --config and the extenders of deploy/scheduler/kube-scheduler.yaml, "
-    "or kube-scheduler-tls.yaml where it reaches the extender over the network";
-
 // Pods without an extender that binds them have no cards, so that no bindVerb can just be removed.
-constexpr const char* kOneBinder =
-    "let each kube-scheduler have one of them: remove the entry of the other project when its pods "
-    "are "
-    "gone, or remove mgpu's and run a second kube-scheduler for mgpu (scheduler.enabled of the "
-    "chart)";
-
 void check_binders(const Facts& facts, Findings& findings) {
   if (known_or_add(facts.two_binders, findings)) {
     for (const SchedulerConfig& config : facts.two_binders.value()) {
@@ -81,14 +71,11 @@ std::vector<std::string> names_of(const std::vector<const GpuPod*>& pods) {
 void check_scheduler_errors(const std::vector<const GpuPod*>& pods, Findings& findings) {
   for (const GpuPod* pod : pods) {
     if (pod->unscheduled_reason != "SchedulerError") continue;
-    add_grouped(
-        findings,
-        {Level::kError,
-         fmt::format("kube-scheduler has an error for a pod with cards: {}",
-                     pod->unscheduled_message),
-         "check urlPrefix, tlsConfig and httpTimeout of the extender in the configuration of "
-         "kube-scheduler",
-         {to_string(pod->pod.ref())}});
+    add_grouped(findings, {Level::kError,
+                           fmt::format("kube-scheduler has an error for a pod with cards: {}",
+                                       pod->unscheduled_message),
+                           kCheckConnection,
+                           {to_string(pod->pod.ref())}});
   }
 }
 
@@ -109,8 +96,7 @@ void check_refused(const Facts& facts, Findings& findings) {
     findings.push_back(
         {Level::kWarning,
          fmt::format("the extender refused {:.0f} connections to its verbs: {}", count, why),
-         "check the client certificate of kube-scheduler and --tls-client-names of the "
-         "extender; a scan of the network is refused, too"});
+         kCheckClients});
   }
 }
 
@@ -127,16 +113,11 @@ void check_certificate(const ReplicaFacts& replica, const MetricSample& sample, 
   const bool expired = end <= now;
   const std::chrono::seconds least = name == "ca" ? kAuthorityLeft : kCertificateLeft;
   if (!expired && end - now > least) return;
-  add_grouped(
-      findings,
-      {expired ? Level::kError : Level::kWarning,
-       fmt::format("the certificate \"{}\" of the extender {} at {:%FT%TZ}", name,
-                   expired ? "has expired" : "expires", end),
-       name == "ca" ? "renew the CA as the documentation of the installation describes, and "
-                      "give it to each kube-scheduler"
-                    : "renew it; where the extender makes its certificates itself, its log "
-                      "has the reason why it does not",
-       {replica.name}});
+  add_grouped(findings, {expired ? Level::kError : Level::kWarning,
+                         fmt::format("the certificate \"{}\" of the extender {} at {:%FT%TZ}", name,
+                                     expired ? "has expired" : "expires", end),
+                         name == "ca" ? kRenewAuthority : kRenewCertificate,
+                         {replica.name}});
 }
 
 }  // namespace
@@ -151,7 +132,7 @@ Findings check_scheduler(const Facts& facts) {
     findings.push_back({Level::kUnknown,
                         "no metrics of the extender could be read, so that it is not known whether "
                         "kube-scheduler calls it",
-                        "see the findings about the extender"});
+                        kSeeExtender});
     return findings;
   }
   check_refused(facts, findings);
@@ -160,8 +141,7 @@ Findings check_scheduler(const Facts& facts) {
     findings.push_back(
         {Level::kWarning,
          fmt::format("the extender could not read {:.0f} requests of kube-scheduler", bad),
-         "compare the extenders of its configuration with "
-         "deploy/scheduler/kube-scheduler.yaml; nodeCacheCapable must be true"});
+         kCompareExtenders});
   }
   const double calls = total(facts, "mgpu_extender_verb_duration_seconds_count", "verb", "filter");
   if (calls == 0 && !waiting.empty()) {
@@ -169,16 +149,15 @@ Findings check_scheduler(const Facts& facts) {
         {Level::kError,
          "pods with cards are pending, and kube-scheduler has not called filter of the "
          "extender since its start",
-         kConfigure, names_of(waiting)});
+         kConfigureScheduler, names_of(waiting)});
   } else if (calls == 0) {
     findings.push_back(
         {Level::kNote,
          "kube-scheduler has not called filter of the extender since its start, and no "
          "pod with cards is pending, so that it had no reason to",
-         "create a pod with cards, and run this again"});
+         kCreatePod});
   } else if (!waiting.empty()) {
-    findings.push_back({Level::kNote, "pods with cards are pending",
-                        "kubectl describe pod shows the reasons", names_of(waiting)});
+    findings.push_back({Level::kNote, "pods with cards are pending", kExplain, names_of(waiting)});
   }
   return or_ok(
       std::move(findings),
@@ -201,7 +180,7 @@ Findings check_certificates(const Facts& facts) {
         {Level::kUnknown,
          "no metrics of the extender could be read, so that the ends of its certificates are not "
          "known",
-         "see the findings about the extender"}};
+         kSeeExtender}};
   }
   return or_ok(std::move(findings), any ? "no certificate of the extender expires soon"
                                         : "the extender reports no certificates, as on loopback");

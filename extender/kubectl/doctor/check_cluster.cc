@@ -10,8 +10,6 @@
 namespace mgpu::kubectl {
 namespace {
 
-constexpr const char* kSynchronize = "synchronize the clocks of the machines, for example with NTP";
-
 struct ExpectedPolicy {
   const char* name;
   const char* file;  // of deploy/rbac
@@ -89,7 +87,7 @@ Findings check_objects(const Facts& facts) {
   if (!facts.server.known()) return {};
   Findings findings;
   for (const std::string& sentence : facts.unreadable) {
-    findings.push_back({Level::kUnknown, sentence, "repair or delete the object"});
+    findings.push_back({Level::kUnknown, sentence, kRepairObject});
   }
   return or_ok(std::move(findings), "all objects that were listed can be read");
 }
@@ -104,7 +102,7 @@ Findings check_rights(const Facts& facts) {
     findings.push_back(
         {level,
          "the rights of the service accounts of mgpu were not checked: " + facts.rights.problem(),
-         "use a context whose user may create subjectaccessreviews"});
+         kOtherUserForReviews});
     return findings;
   }
   for (const Right& right : facts.rights.value()) {
@@ -125,8 +123,7 @@ Findings check_policies(const Facts& facts) {
     return {{Level::kWarning,
              "the API server has no ValidatingAdmissionPolicies, which need Kubernetes 1.30, so "
              "that users who may patch pods can edit the cards of a pod",
-             "upgrade Kubernetes to 1.30 or later; deploy/SECURITY.md describes what is lost until "
-             "then"}};
+             kUpgradeForPolicies}};
   }
   if (!known_or_add(facts.policies, findings)) return findings;
   known_or_add(facts.policy_bindings, findings);

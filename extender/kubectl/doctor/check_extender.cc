@@ -13,21 +13,16 @@ namespace {
 void check_pod(const ProgramPod& pod, bool others_ready, Findings& findings) {
   if (pod.ready || pod.being_deleted) return;
   const std::string why = pod.waiting.empty() ? "phase " + pod.phase : pod.waiting;
-  add_grouped(findings,
-              {others_ready ? Level::kWarning : Level::kError,
-               fmt::format("a pod of mgpu-extender is not ready ({})", why),
-               "see kubectl logs and kubectl describe pod, and the sentences below, for the reason",
-               {to_string(pod.ref)}});
+  add_grouped(findings, {others_ready ? Level::kWarning : Level::kError,
+                         fmt::format("a pod of mgpu-extender is not ready ({})", why),
+                         kSeePod,
+                         {to_string(pod.ref)}});
 }
 
 void check_readiness(const ReplicaFacts& replica, Findings& findings) {
   if (!replica.readiness.known()) {
     add_grouped(findings,
-                {Level::kUnknown,
-                 replica.readiness.problem(),
-                 "kubectl port-forward needs the right to create pods/portforward, and the port of "
-                 "--metrics-port; --url connects to the listener without kubectl",
-                 {replica.name}});
+                {Level::kUnknown, replica.readiness.problem(), kReachListener, {replica.name}});
     return;
   }
   const Readiness& readiness = replica.readiness.value();
@@ -36,16 +31,14 @@ void check_readiness(const ReplicaFacts& replica, Findings& findings) {
         readiness.waiting_for.empty()
             ? "is not ready"
             : fmt::format("waits for: {}", fmt::join(readiness.waiting_for, ", "));
-    add_grouped(findings, {Level::kError,
-                           "the extender " + missing,
-                           "the log of the extender has the reason",
-                           {replica.name}});
+    add_grouped(findings,
+                {Level::kError, "the extender " + missing, kSeeExtenderLog, {replica.name}});
   }
   if (readiness.api_server.starts_with("no answer")) {
     add_grouped(findings,
                 {Level::kWarning,
                  fmt::format("the API server gives the extender {}", readiness.api_server),
-                 "check the network between them, and the extender's log",
+                 kCheckNetwork,
                  {replica.name}});
   }
   for (const auto& [collection, count] : readiness.unreadable) {
@@ -53,7 +46,7 @@ void check_readiness(const ReplicaFacts& replica, Findings& findings) {
     add_grouped(findings, {Level::kWarning,
                            fmt::format("the extender skips {} objects of {} that it cannot read",
                                        count, collection),
-                           "the log of the extender names each of them",
+                           kSeeSkipped,
                            {replica.name}});
   }
 }
@@ -63,14 +56,7 @@ void check_views(const ReplicaFacts& replica, Findings& findings) {
        {std::pair(!replica.metrics.known(), &replica.metrics.problem()),
         std::pair(!replica.cluster.known(), &replica.cluster.problem())}) {
     if (!missing || !replica.readiness.known()) continue;
-    add_grouped(
-        findings,
-        {Level::kUnknown,
-         *problem,
-         "the listener of --metrics-bind-address serves metrics and inspection on loopback, "
-         "or with a certificate (--metrics-tls-cert-file) to users with the ClusterRoles "
-         "of deploy/rbac/readers.yaml",
-         {replica.name}});
+    add_grouped(findings, {Level::kUnknown, *problem, kReadListener, {replica.name}});
   }
 }
 
@@ -111,10 +97,9 @@ Findings check_extender(const Facts& facts) {
     const bool any_ready = std::ranges::any_of(pods, &ProgramPod::ready);
     for (const ProgramPod& pod : pods) check_pod(pod, any_ready, findings);
     if (pods.empty() && facts.replicas.empty()) {
-      findings.push_back(
-          {Level::kError, fmt::format("namespace {} has no pod of mgpu-extender", facts.name_space),
-           "install it as deploy/INSTALL.md says, name its namespace with -n, or where it does not "
-           "run in pods, its inspection listener with --url"});
+      findings.push_back({Level::kError,
+                          fmt::format("namespace {} has no pod of mgpu-extender", facts.name_space),
+                          kInstall});
     }
   }
   for (const ReplicaFacts& replica : facts.replicas) {
@@ -139,9 +124,7 @@ Findings check_versions(const Facts& facts) {
       findings.push_back(
           {Level::kWarning,
            fmt::format("replicas of the extender have different versions, these have {}", version),
-           "wait for the end of the rollout; kubectl rollout status shows what it "
-           "waits for",
-           names});
+           kAwaitRollout, names});
     }
   }
   for (const auto& [version, names] : extenders) {
@@ -149,7 +132,7 @@ Findings check_versions(const Facts& facts) {
     findings.push_back({fit_together(version, facts.cli_version) ? Level::kNote : Level::kWarning,
                         fmt::format("the extender has version {}, and kubectl mgpu has {}", version,
                                     facts.cli_version),
-                        "use the kubectl-mgpu of the extender's release", names});
+                        kOtherClient, names});
   }
   for (const auto& [version, names] : plugins) {
     for (const auto& [other, ignored] : extenders) {
@@ -158,7 +141,7 @@ Findings check_versions(const Facts& facts) {
       findings.push_back(
           {fits ? Level::kNote : Level::kWarning,
            fmt::format("the device plugin has version {}, and the extender has {}", version, other),
-           fits ? "" : "upgrade step by step: minor versions may differ by one", names});
+           fits ? Advice() : kUpgradeSteps, names});
     }
   }
   if (extenders.empty()) {

@@ -27,8 +27,7 @@ Findings check_installation(const Facts& facts) {
              fmt::format("mgpu is not installed in namespace {}, and is in others, so that nothing "
                          "else was checked",
                          facts.name_space),
-             "kubectl mgpu doctor --namespace NAMESPACE, with one of these, or without --namespace",
-             facts.elsewhere}};
+             kOtherNamespace, facts.elsewhere}};
   }
   Findings findings;
   if (!facts.elsewhere.empty()) {
@@ -37,9 +36,7 @@ Findings check_installation(const Facts& facts) {
          fmt::format("namespace {} was checked, and other namespaces have pods or the Lease of "
                      "mgpu, which can have one installation in a cluster",
                      facts.name_space),
-         "kubectl mgpu doctor --namespace NAMESPACE checks another one; remove all but one, and "
-         "then install the one that stays again, because they share ClusterRoles and policies",
-         facts.elsewhere});
+         kOneInstallation, facts.elsewhere});
   }
   if (facts.found_here && !facts.takes_tokens) {
     findings.push_back(
@@ -47,8 +44,7 @@ Findings check_installation(const Facts& facts) {
          fmt::format("it is not known that the service account of the extender in namespace {} may "
                      "bind pods, so that its pods did not get the token of this user",
                      facts.name_space),
-         fmt::format("kubectl mgpu doctor --namespace {}, if this is your installation",
-                     facts.name_space)});
+         Advice(kTrustNamespace, facts.name_space)});
   }
   if (!facts.found_here) return findings;
   return or_ok(std::move(findings),
@@ -57,29 +53,19 @@ Findings check_installation(const Facts& facts) {
 
 // The files of deploy/rbac are for an installation without the chart in kube-system. Elsewhere they
 // would take the rights from the service accounts that have them.
-std::string make_again(const Facts& facts, const std::string& file) {
-  if (!facts.elsewhere.empty()) {
-    return "leave one installation in the cluster first: see the finding about the installation";
-  }
-  if (!facts.installer.known()) {
-    return fmt::format("install it again as it was installed; deploy/rbac/{} has what is missing",
-                       file);
-  }
+Advice make_again(const Facts& facts, const std::string& file) {
+  if (!facts.elsewhere.empty()) return kOneInstallationFirst;
+  if (!facts.installer.known()) return {kInstallAgain, file};
   switch (facts.installer->kind) {
     case Installer::Kind::kHelm:
-      return fmt::format(
-          "helm upgrade {} deploy/chart --namespace {} --reset-then-reuse-values --wait --set "
-          "policies.enabled=true, with the chart of the installed version",
-          facts.installer->release, facts.name_space);
+      return {kHelmUpgrade, facts.installer->release, facts.name_space};
     case Installer::Kind::kManifests:
-      return "kubectl apply -k FOLDER, with the kustomization.yaml of the installation";
+      return kApplyFolder;
     case Installer::Kind::kFiles:
       break;
   }
-  if (facts.name_space == "kube-system")
-    return fmt::format("kubectl apply -f deploy/rbac/{}", file);
-  return fmt::format("sed 's/kube-system/{}/' deploy/rbac/{} | kubectl apply -f -",
-                     facts.name_space, file);
+  if (facts.name_space == "kube-system") return {kApplyFile, file};
+  return {kApplyFileElsewhere, facts.name_space, file};
 }
 
 }  // namespace mgpu::kubectl

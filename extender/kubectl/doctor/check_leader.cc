@@ -33,10 +33,7 @@ void check_holder(const Facts& facts, Findings& findings) {
          fmt::format("the Lease {} is held by \"{}\", which is no living pod of mgpu-extender, so "
                      "that no extender binds pods",
                      lease_name(facts), holder),
-         fmt::format(
-             "find who writes it (kubectl get lease -n {} {} -o yaml), end that, and restart "
-             "the extender",
-             facts.name_space, facts.lease_name)});
+         Advice(kEndHolder, facts.name_space, facts.lease_name)});
   };
   if (!is_identity(holder)) return foreign();
   if (!facts.extender_pods.known()) return;
@@ -60,7 +57,7 @@ void check_renewal(const Facts& facts, Findings& findings) {
        fmt::format("the Lease {} was not renewed for {} s, and is valid for {} s, so "
                    "that no extender leads",
                    lease_name(facts), age.count(), *lease.duration_seconds),
-       "see whether the pods of the extender run and reach the API server"});
+       kSeeReplicas});
 }
 
 }  // namespace
@@ -78,17 +75,15 @@ const ProgramPod* pod_of_holder(const std::vector<ProgramPod>& pods, std::string
 Findings check_leader(const Facts& facts) {
   Findings findings;
   if (facts.lease.absent()) {
-    return {
-        {Level::kError,
-         fmt::format("there is no Lease {}, so that no extender has ever started",
-                     lease_name(facts)),
-         "see why the extender does not become ready, or name its namespace with -n and its Lease "
-         "with --lease-name"}};
+    return {{Level::kError,
+             fmt::format("there is no Lease {}, so that no extender has ever started",
+                         lease_name(facts)),
+             kSeeStart}};
   }
   if (!known_or_add(facts.lease, findings)) return findings;
   if (facts.lease->holder.empty()) {
     return {{Level::kError, fmt::format("the Lease {} has no holder", lease_name(facts)),
-             "see whether the pods of the extender run"}};
+             kSeeReplicas}};
   }
   check_holder(facts, findings);
   check_renewal(facts, findings);
@@ -116,8 +111,7 @@ Findings check_endpoints(const Facts& facts) {
              fmt::format("the EndpointSlices of the Service {} have no address, so that "
                          "kube-scheduler reaches no extender",
                          service),
-             "the extender that leads writes them: see its log, and its right to update "
-             "endpointslices"}};
+             kSeeEndpoints}};
   }
   if (!facts.lease.known() || !facts.extender_pods.known()) return findings;
   const ProgramPod* const leader = pod_of_holder(facts.extender_pods.value(), facts.lease->holder);
@@ -135,8 +129,7 @@ Findings check_endpoints(const Facts& facts) {
          fmt::format("the Service {} points at an address that is not the one of the leader "
                      "{} ({})",
                      service, to_string(leader->ref), leader->address),
-         "the extender that leads writes the EndpointSlice: see its log, and delete "
-         "EndpointSlices of others",
+         kRemoveEndpoints,
          {address}});
   }
   return or_ok(std::move(findings), fmt::format("the Service {} points at the leader {}", service,

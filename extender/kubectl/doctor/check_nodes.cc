@@ -43,7 +43,7 @@ struct CheckedNode {
   const ProgramPod* plugin;  // null: none, or not known
   Findings& findings;
 
-  void add(Level level, std::string what, std::string remedy) const {
+  void add(Level level, std::string what, Advice remedy) const {
     add_grouped(findings, {level, std::move(what), std::move(remedy), {node.name}});
   }
 };
@@ -56,15 +56,14 @@ bool check_plugin(const CheckedNode& at) {
   if (at.plugin == nullptr) {
     // The device plugin may also run outside of pods.
     if (ready != nullptr && ready->status == "True" && offers) return true;
-    at.add(Level::kError, "no mgpu-device-plugin runs on the node",
-           "see whether the DaemonSet mgpu-device-plugin selects the node (labels, taints)");
+    at.add(Level::kError, "no mgpu-device-plugin runs on the node", kSelectNode);
     return false;
   }
   if (!at.plugin->ready && !at.plugin->being_deleted) {
     const std::string why =
         at.plugin->waiting.empty() ? "phase " + at.plugin->phase : at.plugin->waiting;
     at.add(Level::kError, fmt::format("the pod of mgpu-device-plugin is not ready ({})", why),
-           "see kubectl logs and kubectl describe pod of that pod for the reason");
+           kSeePluginPod);
   }
   return true;
 }
@@ -74,7 +73,7 @@ void check_cards(const CheckedNode& at) {
   const auto found = at.node.annotations.find(contract.node_cards);
   if (found == at.node.annotations.end()) {
     at.add(Level::kError, fmt::format("the node has no annotation {}", contract.node_cards),
-           "the device plugin writes it: see its log");
+           kSeePluginLog);
     return;
   }
   const auto published = parse_node_annotation(found->second);
@@ -82,25 +81,22 @@ void check_cards(const CheckedNode& at) {
     at.add(Level::kError,
            fmt::format("the annotation {} cannot be read: {}", contract.node_cards,
                        published.error().message),
-           "the device plugin writes it again within a minute; if not, see its log");
+           kSeePluginLog);
     return;
   }
   if (!published->profile.problem.empty()) {
-    at.add(Level::kWarning, published->profile.problem,
-           "correct the labels of the node, or the profiles of the chart");
+    at.add(Level::kWarning, published->profile.problem, kCorrectProfile);
   }
   for (const CardFacts& card : published->cards) {
     if (card.healthy() || card.reserved()) continue;
     at.add(Level::kWarning,
-           fmt::format("card {} is not healthy: {}", card.index.value(), card.health),
-           "see the message, and the log of the device plugin");
+           fmt::format("card {} is not healthy: {}", card.index.value(), card.health), kSeeCard);
   }
   if (amount_of(at.node.capacity, contract.core_resource) == 0) {
-    at.add(Level::kError, fmt::format("the node has no {}", contract.core_resource),
-           "kubelet reports it while the device plugin is registered: see the condition MGPUReady");
+    at.add(Level::kError, fmt::format("the node has no {}", contract.core_resource), kSeeReady);
   } else if (amount_of(at.node.capacity, contract.memory_resource) == 0) {
     at.add(Level::kError, fmt::format("the node has no {}", contract.memory_resource),
-           "the device plugin writes it: see its log");
+           kSeePluginLog);
   }
 }
 
@@ -113,11 +109,12 @@ void check_cordoned(const CheckedNode& at) {
     at.add(Level::kWarning,
            fmt::format("the annotation {} cannot be read, so that no card is cordoned: {}",
                        contract.cordoned_cards, cards.error().message),
-           fmt::format("kubectl annotate node NODE {}- removes it", contract.cordoned_cards));
+           Advice(kRemoveAnnotation, contract.cordoned_cards));
     return;
   }
+  if (cards->empty()) return;
   at.add(Level::kNote, fmt::format("cards are cordoned: {}", format_card_indices(*cards)),
-         "kubectl mgpu uncordon-card NODE INDEX lets pods be placed on a card again");
+         {kUncordon, std::to_string(cards->front().value())});
 }
 
 void check_ready(const CheckedNode& at) {
@@ -125,18 +122,17 @@ void check_ready(const CheckedNode& at) {
     at.add(Level::kNote,
            fmt::format("the label {} makes the device plugin release the driver",
                        at.facts.contract.release),
-           "remove the label when the work on the node is done");
+           Advice(kRemoveRelease, at.facts.contract.release));
     return;
   }
   const kube::Condition* const ready = condition_of(at.node, "MGPUReady");
   if (ready == nullptr) {
-    at.add(Level::kError, "the node has no condition MGPUReady",
-           "the device plugin writes it: see its log");
+    at.add(Level::kError, "the node has no condition MGPUReady", kSeePluginLog);
   } else if (ready->status != "True") {
     at.add(ready->status == "False" ? Level::kError : Level::kWarning,
            fmt::format("the condition MGPUReady is {} ({}): {}", ready->status, ready->reason,
                        ready->message),
-           "follow the message; the log of the device plugin has the details");
+           kFollowMessage);
   }
 }
 
@@ -151,28 +147,27 @@ void check_other_owners(const CheckedNode& at) {
     at.add(Level::kWarning,
            fmt::format("other software can allocate the cards of the node ({}): {}",
                        exclusive->reason, exclusive->message),
-           "follow the message");
+           kFollowMessage);
     return;
   }
   if (exclusive != nullptr && exclusive->status == "Unknown") {
     at.add(Level::kNote,
            fmt::format("it is not known who else can reach the cards of the node: {}",
                        exclusive->message),
-           "follow the message");
+           kFollowMessage);
   }
   for (const auto& [name, amount] : at.node.capacity) {
     if (!is_nvidia_resource(name) || amount_of(at.node.capacity, name) == 0) continue;
     at.add(Level::kWarning,
            fmt::format("the node has {}, so that another device plugin allocates its cards", name),
-           "remove that device plugin from the node; with the GPU operator by the label "
-           "nvidia.com/gpu.deploy.device-plugin=false");
+           kRemovePlugin);
   }
   const auto& slices = at.facts.nodes_of_dra_driver;
   if (slices.known() && slices.value().contains(at.node.name)) {
     at.add(
         Level::kWarning,
         "the node has a ResourceSlice of gpu.nvidia.com, so that this driver allocates its cards",
-        "remove NVIDIA's DRA driver from the node");
+        kRemoveDra);
   }
 }
 
@@ -197,19 +192,16 @@ void check_gates(const KubeletGates& kubelet, const NodeFacts& node, Findings& f
                 {Level::kError,
                  "kubelet has the feature gate KubeletPodResources switched off, without which the "
                  "shares of deleted pods are not released",
-                 "remove it from featureGates of the configuration of kubelet",
+                 kRemoveGate,
                  {node.name}});
   }
   const auto version = parse_version(node.kubelet_version);
   if (version && !(*version < Version{1, 36, 0}) && !is_off("ResourceHealthStatus")) {
-    add_grouped(
-        findings,
-        {Level::kNote,
-         "kubelet 1.36 updates the status of pods with shares every few seconds "
-         "(kubernetes/kubernetes#142293)",
-         "set featureGates: {ResourceHealthStatus: false, ResourceHealthStatusMessage: false} "
-         "in the configuration of kubelet",
-         {node.name}});
+    add_grouped(findings, {Level::kNote,
+                           "kubelet 1.36 updates the status of pods with shares every few seconds "
+                           "(kubernetes/kubernetes#142293)",
+                           kSetGates,
+                           {node.name}});
   }
 }
 
@@ -219,7 +211,7 @@ void check_kubelet_version(const NodeFacts& node, Findings& findings) {
     add_grouped(findings, {Level::kError,
                            fmt::format("kubelet has version {}, and mgpu needs 1.25 or later",
                                        node.kubelet_version),
-                           "upgrade kubelet",
+                           kUpgradeKubelet,
                            {node.name}});
   }
 }
@@ -258,9 +250,7 @@ Findings check_nodes(const Facts& facts) {
     findings.push_back(
         {Level::kWarning,
          facts.node_selector.empty() ? "no node has cards" : "no selected node has cards",
-         fmt::format("label nodes with GPUs {}/mgpu-node=true, or install "
-                     "node-feature-discovery",
-                     facts.contract.domain)});
+         Advice(kLabelNodes, facts.contract.domain)});
   }
   return or_ok(std::move(findings), count_text(count, "node") + " with cards checked");
 }
@@ -279,7 +269,7 @@ Findings check_kubelets(const Facts& facts) {
     findings.push_back(
         {Level::kNote,
          "the feature gates of the kubelets were not checked: " + facts.gates.problem(),
-         "use a context whose user may get nodes/proxy"});
+         kOtherUserForKubelets});
     return findings;
   }
   for (const KubeletGates& kubelet : facts.gates.value()) {

@@ -11,13 +11,6 @@
 namespace mgpu::kubectl {
 namespace {
 
-constexpr const char* kDelete =
-    "delete the pod, so that its controller creates it again, and see that "
-    "deploy/rbac/policies.yaml is applied";
-constexpr const char* kBoundByOther =
-    "delete the pod; kube-scheduler must have bindVerb in the extenders of its configuration, and "
-    "ignorable: false (deploy/scheduler/kube-scheduler.yaml)";
-
 // The indices of the cards of each node; a node without a list of cards that can be read has none.
 using Cards = std::map<std::string, std::optional<std::set<std::int32_t>>>;
 
@@ -49,7 +42,7 @@ struct PodCheck {
   Findings& findings;
   std::set<PodRef>& reported;
 
-  void add(const kube::Pod& pod, Level level, std::string what, std::string remedy) const {
+  void add(const kube::Pod& pod, Level level, std::string what, Advice remedy) const {
     reported.insert(pod.ref());
     add_grouped(findings, {level, std::move(what), std::move(remedy), {to_string(pod.ref())}});
   }
@@ -61,7 +54,7 @@ void check_cards_of(const PodCheck& check, const kube::Pod& pod, const Placement
   const auto node = check.cards.find(pod.node_name);
   if (node == check.cards.end()) {
     return check.add(pod, Level::kError, "a pod with cards is bound to a node that does not exist",
-                     "delete the pod");
+                     kDeleteMoved);
   }
   if (!node->second) return;
   for (const auto& container : placement.cards_of) {
@@ -69,7 +62,7 @@ void check_cards_of(const PodCheck& check, const kube::Pod& pod, const Placement
       if (node->second->contains(card.value())) continue;
       return check.add(pod, Level::kError,
                        "the annotations of a pod name a card that its node does not have",
-                       "see whether a card of the node was removed; then delete the pod");
+                       kDeleteMoved);
     }
   }
 }
@@ -89,14 +82,14 @@ void check_bound(const PodCheck& check, const GpuPod& gpu) {
     return check.add(pod, Level::kError,
                      "a pod with cards was bound without annotations, so that the extender did not "
                      "bind it",
-                     kBoundByOther);
+                     kDeleteUnbound);
   }
   const auto placement = placement_of(pod, contract);
   if (!placement) {
     return check.add(pod, Level::kError,
                      fmt::format("the annotations of a bound pod do not match its request: {}",
                                  placement.error().message),
-                     kDelete);
+                     kDeletePod);
   }
   check_cards_of(check, pod, *placement);
 }
@@ -104,8 +97,7 @@ void check_bound(const PodCheck& check, const GpuPod& gpu) {
 void check_waiting(const PodCheck& check, const GpuPod& gpu) {
   if (!has_placement_annotation(gpu.pod, check.facts.contract)) return;
   check.add(gpu.pod, Level::kWarning, "a pod has the annotations of a bound pod, and no node",
-            "remove them from the manifest that creates the pod, and see that "
-            "deploy/rbac/policies.yaml is applied");
+            kCorrectManifest);
 }
 
 // What the extender found, except for pods that were reported.
@@ -119,15 +111,14 @@ void check_drift(const PodCheck& check) {
       add_grouped(check.findings,
                   {Level::kError,
                    fmt::format("the extender reports drift ({}): {}", drift.kind, drift.detail),
-                   "the README explains each kind of drift; deleting the pod ends it",
+                   kDeleteDrifting,
                    {to_string(drift.pod)}});
     }
   }
   if (overfull == 0) return;
   check.findings.push_back({Level::kError,
                             fmt::format("{} cards have more in use than they have", overfull),
-                            "/inspect/cluster of the extender shows the pods on each card; delete "
-                            "those that were not bound by the extender"});
+                            kDeleteOverfull});
 }
 
 }  // namespace

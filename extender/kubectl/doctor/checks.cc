@@ -58,14 +58,14 @@ void add_grouped(Findings& findings, Finding finding) {
 Finding missing_fact(Missing why, const std::string& problem) {
   switch (why) {
     case Missing::kForbidden:
-      return {Level::kUnknown, problem, "use a context whose user has this right"};
+      return {Level::kUnknown, problem, kOtherUser};
     case Missing::kNotAsked:
       return {Level::kUnknown, problem.empty() ? "this was not asked" : problem};
     case Missing::kAbsent:
     case Missing::kFailed:
       break;
   }
-  return {Level::kUnknown, problem, "try again; if it fails again, see the log of the server"};
+  return {Level::kUnknown, problem, kTryAgain};
 }
 
 std::string count_text(std::size_t count, const std::string& noun) {

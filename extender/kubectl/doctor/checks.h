@@ -49,7 +49,7 @@ bool known_or_add(const Fact<T>& fact, Findings& findings) {
 }
 
 // How the objects of a file of deploy/rbac are made again.
-std::string make_again(const Facts& facts, const std::string& file);
+Advice make_again(const Facts& facts, const std::string& file);
 
 // "1 pod", "2 pods"
 std::string count_text(std::size_t count, const std::string& noun);

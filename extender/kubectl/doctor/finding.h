@@ -4,6 +4,8 @@
 #include <string>
 #include <vector>
 
+#include "extender/kubectl/doctor/remedies.h"
+
 namespace mgpu::kubectl {
 
 enum class Level {
@@ -17,7 +19,7 @@ enum class Level {
 struct Finding {
   Level level = Level::kOk;
   std::string what;                    // one sentence
-  std::string remedy{};                // what to do, one sentence; empty: nothing
+  Advice remedy{};                     // what to do, one sentence
   std::vector<std::string> objects{};  // the nodes, pods or others that it is about
 
   bool operator==(const Finding&) const = default;

@@ -6,6 +6,7 @@
 #include <array>
 #include <ctime>
 #include <fstream>
+#include <functional>
 #include <map>
 #include <mutex>
 #include <string>
@@ -49,6 +50,9 @@ class Answers {
     const std::lock_guard lock(mutex_);
     answers_[target] = {status, std::move(body)};
   }
+  // Answers what has no answer of its own.
+  std::function<Answer(const std::string& request, const std::string& target)> otherwise;
+
   void clear() {
     const std::lock_guard lock(mutex_);
     answers_.clear();
@@ -86,7 +90,7 @@ class Answers {
   std::string answer(const std::string& request, const std::string& target) {
     const std::lock_guard lock(mutex_);
     requests_.push_back(target);
-    if (request.starts_with("PATCH ")) {
+    if (request.starts_with("PATCH ") && !otherwise) {
       patches_.push_back(request.substr(request.find("\r\n\r\n") + 4));
       if (patch_status_ != 200) return answer_text(std::exchange(patch_status_, 200), "{}");
     }
@@ -96,9 +100,13 @@ class Answers {
     }
     if (header_of(request, "X-Scope-OrgID") != tenant_) return answer_text(401, "no org id\n");
     Answer found{404, R"({"kind": "Status", "code": 404, "message": "not found"})"};
+    bool is_found = false;
     for (const auto& [begin, one] : answers_) {
-      if (target.starts_with(begin)) found = one;  // longer ones come later
+      if (!target.starts_with(begin)) continue;
+      found = one;  // longer ones come later
+      is_found = true;
     }
+    if (!is_found && otherwise) found = otherwise(request, target);
     const std::string date = "Date: " + http_date() + "\r\n";
     return answer_text(found.status, found.body, date);
   }

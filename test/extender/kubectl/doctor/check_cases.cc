@@ -20,7 +20,7 @@ void expect_findings(kubectl::Findings (*check)(const kubectl::Facts&),
     if (findings.size() != 1) continue;
     EXPECT_EQ(level_name(findings[0].level), level_name(one.level)) << all;
     EXPECT_THAT(findings[0].what, testing::HasSubstr(one.what));
-    EXPECT_THAT(findings[0].remedy, testing::HasSubstr(one.remedy));
+    EXPECT_THAT(findings[0].remedy.text(), testing::HasSubstr(one.remedy));
     if (!one.objects.empty()) {
       EXPECT_EQ(findings[0].objects, one.objects);
     }

@@ -112,7 +112,7 @@ TEST(NodeCheck, ShowsTheConditionsOfTheNode) {
                    {"released", with_node([](NodeFacts& node) {
                       node.labels[domain_key("mgpu-release-driver")] = "true";
                     }),
-                    Level::kNote, "release the driver", "remove the label"}});
+                    Level::kNote, "release the driver", "mgpu-release-driver-, when"}});
 }
 
 TEST(NodeCheck, NamesOtherOwnersOfTheCards) {
