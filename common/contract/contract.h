@@ -52,6 +52,9 @@
 
 namespace mgpu {
 
+// The condition of a node by which its device plugin shows that it runs.
+inline constexpr std::string_view kReadyCondition = "MGPUReady";
+
 inline constexpr std::string_view kDefaultResourceDomain = "vke.volcengine.com";
 
 // All keys of one domain, which is that of --resource-domain.

@@ -172,9 +172,17 @@ void check_policy(NodeProfile& profile) {
   profile.policy.clear();
 }
 
+// The plugin writes the annotation soon. The node may have been registered again: then cards with
+// the indices of the capacity may not exist, or not be healthy.
+bool has_plugin(const kube::Node& node) {
+  return std::ranges::find(node.conditions, kReadyCondition, &kube::Condition::type) !=
+         node.conditions.end();
+}
+
 Result<NodeCards> cards_of(const kube::Node& node, const Contract& contract) {
   const auto annotation = node.metadata.annotations.find(contract.node_cards);
   if (annotation == node.metadata.annotations.end()) {
+    if (has_plugin(node)) return NodeCards();
     auto cards = cards_by_capacity(node, contract);
     if (!cards) return cards.error();
     return NodeCards{*std::move(cards), {}};
@@ -245,6 +253,7 @@ NodeFacts node_facts_of(const kube::Node& node, const Contract& contract) {
   facts.name = NodeName(node.metadata.name);
   facts.allocatable = allocatable_of(node);
   facts.gates = gates_of(node);
+  facts.by_capacity = !node.metadata.annotations.contains(contract.node_cards);
   facts.pods_allowed = std::min(scaled(node.allocatable, "pods", 0, 0), kAmountMax);
   Result<NodeCards> cards = cards_of(node, contract);
   if (cards.has_error()) {

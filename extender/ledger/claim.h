@@ -84,15 +84,17 @@ struct NonGpuPod {
 };
 
 // The cards of a node, ascending by index, from the mgpu-cards annotation, or where there is none
-// from the capacity: core/100 cards of equal memory (remainders are not offered). Where they cannot
-// be read, `problem` is a sentence and there are no cards. Where mgpu-cordoned-cards cannot be
-// read, it is one, too, and no card is cordoned.
+// from the capacity: core/100 cards of equal memory (remainders are not offered). A node with the
+// condition of the device plugin of mgpu has no cards before it has the annotation. Where they
+// cannot be read, `problem` is a sentence and there are no cards. Where mgpu-cordoned-cards cannot
+// be read, it is one, too, and no card is cordoned.
 struct NodeFacts {
   NodeName name;
   std::vector<CardFacts> cards;
   NodeResources allocatable;
   std::string problem;
   std::int64_t pods_allowed = 0;      // zero where it is not known
+  bool by_capacity = false;           // the cards are those of the capacity
   std::vector<CardIndex> cordoned{};  // ascending; the node need not have them
   NodeProfile profile{};
   NodeGates gates{};

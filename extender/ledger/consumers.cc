@@ -4,10 +4,13 @@
 
 #include <algorithm>
 #include <memory>
+#include <string>
+#include <unordered_set>
 #include <utility>
 #include <vector>
 
 #include "common/kube/object_json.h"
+#include "extender/ledger/limits.h"
 
 namespace mgpu::extender {
 namespace {
@@ -87,9 +90,16 @@ void notify(const PodHandlers& handlers, const PodFacts& pod) {
 
 kube::Consumer<NodeFacts> node_consumer(Ledger& ledger, const Contract& contract,
                                         std::function<void(const std::string&)> on_problem) {
-  const auto check = [on_problem = std::move(on_problem)](const NodeFacts& node) {
+  // A node that is registered again has its capacity before the annotation: its cards are those
+  // that the plugin will name, and not the first ones.
+  const auto annotated = std::make_shared<std::unordered_set<std::string>>();
+  const auto check = [on_problem = std::move(on_problem), annotated](NodeFacts& node) {
     if (!node.problem.empty())
       on_problem(fmt::format("node {}: {}", node.name.str(), node.problem));
+    if (node.by_capacity && annotated->contains(node.name.str())) node.cards.clear();
+    if (!node.by_capacity && annotated->size() < kAnnotatedNodesMax) {
+      annotated->insert(node.name.str());
+    }
   };
   return {.read = [&contract](std::string_view json) { return read_node_facts(json, contract); },
           .apply =
@@ -100,7 +110,7 @@ kube::Consumer<NodeFacts> node_consumer(Ledger& ledger, const Contract& contract
           .remove = [&ledger](const NodeFacts& node) { ledger.remove_node(node.name); },
           .relist =
               [&ledger, check](std::vector<NodeFacts> nodes, bool complete) {
-                for (const NodeFacts& node : nodes) check(node);
+                for (NodeFacts& node : nodes) check(node);
                 if (complete) return ledger.replace_nodes(std::move(nodes));
                 for (NodeFacts& node : nodes) ledger.apply_node(std::move(node));
               }};

@@ -7,6 +7,10 @@
 
 namespace mgpu::extender {
 
+// Names of nodes that have had the annotation of their cards. More than a cluster has; nodes of
+// other names have cards by their capacity where they have no annotation.
+inline constexpr std::size_t kAnnotatedNodesMax = 65'536;
+
 // The life of an expected placement: longer than any gap observed between filter and bind.
 inline constexpr std::chrono::milliseconds kExpectedPlacementLife{1'000};
 inline constexpr std::size_t kExpectedPlacementsMax = 4096;

@@ -11,7 +11,7 @@
 
 namespace mgpu::plugin {
 
-inline constexpr std::string_view kConditionType = "MGPUReady";
+inline constexpr std::string_view kConditionType = kReadyCondition;
 
 struct NodeDifference {
   std::optional<std::string> cards;  // new value of the annotation mgpu-cards

@@ -220,6 +220,16 @@ TEST(NodeFactsOf, CapacityWithoutTheAnnotationMeansEqualCards) {
     EXPECT_EQ(cards_text(node_with(c.core, c.memory)), c.cards) << c.core << " / " << c.memory;
 }
 
+// The annotation follows, and names other cards perhaps.
+TEST(NodeFactsOf, CapacityMeansNoCardsBesideThePluginOfMgpu) {
+  kube::Node node = node_with("200", "2000");
+  node.conditions = {{"Ready", "True", "", ""}};
+  EXPECT_EQ(cards_text(node), "0=1000 1=1000");
+  EXPECT_TRUE(node_facts_of(node, contract()).by_capacity);
+  node.conditions.push_back({"MGPUReady", "False", "", ""});
+  EXPECT_EQ(cards_text(node), "");
+}
+
 TEST(NodeFactsOf, AnnotationHasPrecedenceOverCapacity) {
   kube::Node node = node_with("200", "2000");
   node.metadata.annotations[contract().node_cards] =

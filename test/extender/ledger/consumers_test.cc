@@ -91,6 +91,28 @@ TEST_F(ConsumersTest, NodesAreAddedChangedAndRemoved) {
   EXPECT_THAT(problems, IsEmpty());
 }
 
+// After `kubectl delete node`, kubelet creates it again, with the capacity and nothing else.
+TEST_F(ConsumersTest, ANodeThatHadTheAnnotationHasNoCardsByItsCapacity) {
+  const std::string annotated =
+      R"({"metadata":{"name":"n3","annotations":{"vke.volcengine.com/mgpu-cards":)"
+      R"("{\"version\":1,\"cards\":[{\"index\":7,\"uuid\":\"GPU-7\",\"model\":\"L4\",)"
+      R"(\"memoryMiB\":1000,\"health\":\"Healthy\"}]}"}},"status":{"capacity":{)"
+      R"("vke.volcengine.com/mgpu-core":"100","vke.volcengine.com/mgpu-memory":"1000"}}})";
+  node({Kind::kApply, node_json("n3", 1)});
+  EXPECT_EQ(used_text(ledger, "n3"), "0=0/0");
+  node({Kind::kApply, annotated});
+  EXPECT_EQ(used_text(ledger, "n3"), "7=0/0");
+  node({Kind::kDelete, annotated});
+  node({Kind::kApply, node_json("n3", 1)});
+  EXPECT_EQ(used_text(ledger, "n3"), "");
+  node({Kind::kRelistBegin, ""});
+  node({Kind::kRelistObject, node_json("n3", 1)});
+  node({Kind::kRelistEnd, ""});
+  EXPECT_EQ(used_text(ledger, "n3"), "");
+  node({Kind::kApply, annotated});
+  EXPECT_EQ(used_text(ledger, "n3"), "7=0/0");
+}
+
 TEST_F(ConsumersTest, RelistOfNodesIsAppliedOnceItIsComplete) {
   node({Kind::kRelistBegin, ""});
   node({Kind::kRelistObject, node_json("n3", 1)});
