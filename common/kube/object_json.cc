@@ -158,6 +158,7 @@ void read_pod_spec(JsonValue& from, Pod& pod) {
              {"tolerations",
               [&](JsonValue& list) { pod.node_rules.tolerations = list.list(read_toleration); }},
              {"affinity", [&pod](JsonValue& affinity) { read_affinity(affinity, pod); }},
+             {"schedulingGates", [&pod](JsonValue& gates) { pod.gated = has_elements(gates); }},
              {"topologySpreadConstraints", constrains(has_elements)},
              {"resourceClaims", constrains(has_elements)},
              {"volumes", constrains(has_shared_volume)}});

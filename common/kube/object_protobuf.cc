@@ -155,6 +155,7 @@ void read_spec(const proto::PodSpec& spec, Pod& pod) {
   pod.node_name = valid_text(spec.nodename());
   pod.scheduler_name = valid_text(spec.schedulername());
   pod.priority = spec.priority();
+  pod.gated = spec.schedulinggates_size() > 0;
   pod.anti_affinity = requires_pods(spec.affinity().podantiaffinity());
   pod.constrained = pod.anti_affinity || requires_pods(spec.affinity().podaffinity()) ||
                     spec.topologyspreadconstraints_size() > 0 || spec.resourceclaims_size() > 0 ||

@@ -90,6 +90,8 @@ struct Pod {
   // Whether it may run beside other pods depends on more than resources: volumes that several pods
   // may share, resource claims, or rules about other pods.
   bool constrained = false;
+  // It has schedulingGates, which can only be removed: it cannot be bound before that.
+  bool gated = false;
   bool anti_affinity = false;  // requires that some pods are not on its node
   NodeRules node_rules{};      // read from JSON only: kube-scheduler sends it
   std::string phase;           // Pending, Running, Succeeded, Failed, Unknown

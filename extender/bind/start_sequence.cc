@@ -9,6 +9,17 @@
 #include "extender/verbs/pod_request.h"
 
 namespace mgpu::extender {
+namespace {
+
+// No binding of the pod that was sent already can happen any more: the API server refuses it while
+// the pod has a gate, whose removal changes the resourceVersion, and after its deletion has begun
+// (kubernetes pkg/registry/core/pod/storage/storage.go, setPodNodeAndMetadata).
+bool cannot_be_bound(const kube::Pod& pod) {
+  return pod.gated || pod.metadata.being_deleted;
+}
+
+}  // namespace
+
 StartSequence::StartSequence(kube::Transport& transport, kube::Client& client,
                              const Contract& contract, const BindGuards& guards, Events events)
     : transport_(transport),
@@ -88,7 +99,7 @@ void StartSequence::list_pending() {
         const Result<kube::Pod> pod = kube::read_pod(json);
         // A process that could not read the pod could not bind it.
         if (!pod) return pod.error();
-        if (!names_cards(*pod, contract_)) return Named();
+        if (!names_cards(*pod, contract_) || cannot_be_bound(*pod)) return Named();
         return Named({pod->ref(), pod->metadata.resource_version});
       },
       .apply = [](const Named&) {},

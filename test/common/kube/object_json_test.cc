@@ -161,6 +161,13 @@ TEST(ReadPod, APodWithoutRulesMayRunOnAnyNode) {
   }
 }
 
+TEST(ObjectJson, APodIsGatedWhileItHasAGate) {
+  for (const char* gates : {"null", "[]"}) {
+    EXPECT_FALSE(read_pod(fmt::format(R"({{"spec":{{"schedulingGates":{}}}}})", gates))->gated);
+  }
+  EXPECT_TRUE(read_pod(R"({"spec":{"schedulingGates":[{"name":"a/b"}]}})")->gated);
+}
+
 TEST(ReadPod, TellsWhichContainersUseAPortOfTheNode) {
   const auto pod =
       read_pod(R"({"spec":{"containers":[{"name":"a","ports":[{"containerPort":80}]},)"

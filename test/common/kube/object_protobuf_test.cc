@@ -71,10 +71,10 @@ std::string text_of(const Metadata& metadata) {
 std::string text_of(const Pod& pod) {
   return fmt::format(
       "{}\ninit{}\ncontainers{}\noverhead {} node {} scheduler {} nominated {} priority {} "
-      "constrained {} anti-affinity {} phase {} start {}\nstatuses{}",
+      "constrained {} gated {} anti-affinity {} phase {} start {}\nstatuses{}",
       text_of(pod.metadata), text_of(pod.init_containers), text_of(pod.containers), pod.overhead,
       pod.node_name, pod.scheduler_name, pod.nominated_node, pod.priority, pod.constrained,
-      pod.anti_affinity, pod.phase, pod.start_time, text_of(pod.container_statuses));
+      pod.gated, pod.anti_affinity, pod.phase, pod.start_time, text_of(pod.container_statuses));
 }
 
 TEST(ObjectProtobuf, EventsHaveTheSamePodsAsInJson) {

@@ -95,6 +95,29 @@ TEST_F(StartSequenceTest, TouchesThePendingPodsThatNameCardsAndNoOthers) {
   EXPECT_TRUE(process.preconditions.enforced());
 }
 
+// A late binding of it fails too, also when the gate is removed, since that changes the pod.
+TEST_F(StartSequenceTest, AGatedPodIsNotTouched) {
+  create(server, {.name = "pending"}, "n1");
+  const BindingArgs gated =
+      create(server, {.name = "gated", .spec = R"("schedulingGates":[{"name":"a/b"}],)"}, "n1");
+  const std::string gated_version = version_of("gated");
+  start();
+  EXPECT_EQ(done, 1);
+  EXPECT_EQ(progress.back().second, 1u);
+  EXPECT_EQ(version_of("gated"), gated_version);
+  kube::Request no_gate;
+  no_gate.method = kube::Method::kPatch;
+  no_gate.target = "/api/v1/namespaces/d/pods/gated";
+  no_gate.body = R"({"spec":{"schedulingGates":null}})";
+  no_gate.content_type = "application/merge-patch+json";
+  const auto late = [&] {
+    return server.call(kube::bind({gated.pod, gated.uid, gated.node, {}, gated_version})).status;
+  };
+  EXPECT_NE(late(), 201);
+  ASSERT_EQ(server.call(no_gate).status, 200);
+  EXPECT_EQ(late(), 409);
+}
+
 TEST_F(StartSequenceTest, TakesTheLeaseBeforeItListsAndListsBeforeItTouches) {
   create(server, {}, "n1");
   std::vector<std::string> order;
