@@ -9,6 +9,7 @@
 
 #include "common/base/files.h"
 #include "common/base/log.h"
+#include "common/base/text.h"
 #include "plugin/allocation/limits.h"
 #include "plugin/cards/limits.h"
 #include "plugin/cards/yaml_fields.h"
