@@ -363,7 +363,8 @@ void Agent::report_blocked_daemons() {
         state.blocked_by, state.uuid.str());
     log_warn("an MPS daemon is blocked", {{"problem", message}});
     ProcessSampler sampler(settings_.proc_folder);
-    const auto samples = sampler.sample({{.card = state.uuid, .pid = state.blocked_by}});
+    const auto samples = sampler.sample(
+        {{.card = state.uuid, .pid = state.blocked_by, .memory = {}, .sm_percent = {}}});
     if (samples.empty() || !samples.front().container) continue;
     const auto bound = records_.bound();
     const auto record = std::ranges::find_if(
