@@ -77,8 +77,9 @@ TEST(NvmlHealth, IsDerivedFromXidsAndProbes) {
 
 // The actions RESET_GPU, RESTART_BM and RESTART_VM of NVIDIA's catalog, and double-bit errors.
 TEST(NvmlHealth, AnXidThatNeedsAResetStaysUntilThen) {
-  for (const std::uint64_t xid :
-       {46, 48, 62, 64, 79, 95, 109, 110, 119, 120, 136, 140, 143, 151, 155, 156, 158}) {
+  constexpr std::uint64_t kXids[] = {46,  48,  62,  64,  79,  95,  109, 110, 119,
+                                     120, 136, 140, 143, 151, 155, 156, 158};
+  for (const std::uint64_t xid : kXids) {
     CardHealth card;
     card.note_xid(xid, {});
     note_probes(card, "++++++++++");
