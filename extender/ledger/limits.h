@@ -31,10 +31,10 @@ inline constexpr std::uint32_t kHoldStepsMax = 2'000;
 inline constexpr std::uint32_t kLockedDecisionStepsMax = 64;
 inline constexpr std::uint32_t kCopySteps = 4;
 // Steps that decisions about pods of several containers may take, for each namespace: 20 ms of each
-// second, and 0.3 s at once, which one filter may take. A pod of four containers takes some 1,000
+// second, and 60 ms at once, which one filter may take. A pod of four containers takes some 1,000
 // on a node by a policy with prices, and one without them some 100.
 inline constexpr std::uint32_t kSearchStepsPerMs = 1'000;
-inline constexpr std::uint32_t kSearchStepsSaved = 14'000'000;
+inline constexpr std::uint32_t kSearchStepsSaved = 3'000'000;
 // What a decision has in any case: 0.1 ms.
 inline constexpr std::uint32_t kSearchStepsLeast = 5'000;
 // Namespaces that have used any of these lately. With more, all have them again.

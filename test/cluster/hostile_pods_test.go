@@ -10,7 +10,7 @@ import (
 // Those of extender/ledger/limits.h.
 const (
 	searchStepsPerMs = 1_000
-	searchStepsSaved = 14_000_000
+	searchStepsSaved = 3_000_000
 	searchStepsLeast = 5_000
 	// score, why_not and fitting_nodes, for a filter that is delayed again and again.
 	decisionsOfOneFilter = 10

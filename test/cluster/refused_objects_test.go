@@ -88,6 +88,10 @@ func TestANamespaceThatIsBeingDeletedDoesNotHoldUpAStart(t *testing.T) {
 	if err := plane.admin.CoreV1().Namespaces().Delete(ctx, namespace, metav1.DeleteOptions{}); err != nil {
 		t.Fatal(err)
 	}
+	// No controller does it here. The finalizer keeps the pod.
+	if err := plane.admin.CoreV1().Pods(namespace).Delete(ctx, "left", metav1.DeleteOptions{}); err != nil {
+		t.Fatal(err)
+	}
 	node := plane.createNodes(ctx, t, "gpu-", 1)[0]
 	pod := create(ctx, t, newPod(newNamespace(ctx, t), "some").share(10, 1024).scheduler("nobody"))
 	extender := plane.extenderOn(t, "http", http.DefaultClient)

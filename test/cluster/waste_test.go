@@ -265,8 +265,8 @@ func TestWasteSaysWhatPrometheusSays(t *testing.T) {
 	}
 	output, problems, code = kubectlMgpu(t, adminToken, "waste", "-A", "--prometheus-url", plane.serverURL(),
 		"--prometheus-ca", plane.authority.file())
-	refused := regexp.MustCompile(`^kubectl mgpu: the server at --prometheus-url answers 40[13]; the token in the file ` +
-		`--prometheus-token-file must permit queries\n$`)
+	refused := regexp.MustCompile(`^kubectl mgpu: the server at --prometheus-url answers 40[13] with ".+"; the token in the file ` +
+		`--prometheus-token-file must permit queries, and a server with tenants needs --prometheus-tenant\n$`)
 	if code != 1 || output != "" || !refused.MatchString(problems) {
 		t.Errorf("the API server in place of Prometheus: exit code %d, %q, %q", code, output, problems)
 	}
