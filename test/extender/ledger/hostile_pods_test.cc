@@ -165,7 +165,7 @@ TEST_F(AllowanceTest, IsThatOfItsOwnNamespace) {
   add_nodes(50);
   steps_of_filters(20, 0);
   const std::uint64_t before = ledger_.counts().searches_limited;
-  ledger_.why_not(views_, hostile_request(), at_ms(0), pod_of("another"));
+  EXPECT_EQ(fitting("another", "30/300 20/300 50/1000 whole", 0), 50);
   EXPECT_EQ(ledger_.counts().searches_limited, before);
 }
 
