@@ -47,18 +47,16 @@ void PodTouch::touch(const PodRef& pod, Duration timeout, Done done) {
 }
 
 void PodTouch::settle(const PodRef& pod, const std::string& sent, Duration timeout, Done done) {
-  touch(
-      pod, timeout,
-      [this, pod, sent, timeout,
-       done = std::move(done)](const kube::ApiResult<kube::Pod>& touched) {
-        if (touched || touched.error().kind == Kind::kNotFound) return done(touched);
-        client_.get_pod(
-            pod, timeout,
-            callbacks_.wrap([sent, touched, done](const kube::ApiResult<kube::Pod>& read) {
-              if (is_settled(touched.error(), sent, read)) return done(read);
-              done(kube::ApiError{read ? Kind::kRefused : Kind::kUnknown, touched.error().message});
-            }));
-      });
+  touch(pod, timeout,
+        [this, pod, sent, timeout,
+         done = std::move(done)](const kube::ApiResult<kube::Pod>& touched) {
+          if (touched || touched.error().kind == Kind::kNotFound) return done(touched);
+          client_.get_pod(
+              pod, timeout,
+              callbacks_.wrap([sent, touched, done](const kube::ApiResult<kube::Pod>& read) {
+                done(is_settled(touched.error(), sent, read) ? read : touched);
+              }));
+        });
 }
 
 }  // namespace mgpu::extender

@@ -45,8 +45,6 @@ class PodTouch {
   //     binding needs more room than another value of the condition, and a pod that has changed
   //     since has another resourceVersion. This does not hold for more than 1 MiB of
   //     metadata.managedFields, which kube-scheduler does not send.
-  // Otherwise the error is kRefused where the API server shows the pod unchanged: this pod cannot
-  // be changed, and others perhaps can. It is kUnknown where the pod could not be read either.
   void settle(const PodRef& pod, const std::string& sent, Duration timeout, Done done);
 
  private:

@@ -21,13 +21,11 @@ bool cannot_be_bound(const kube::Pod& pod) {
 }  // namespace
 
 StartSequence::StartSequence(kube::Transport& transport, kube::Client& client,
-                             const Contract& contract, const BindGuards& guards, Ledger& ledger,
-                             Events events)
+                             const Contract& contract, const BindGuards& guards, Events events)
     : transport_(transport),
       client_(client),
       contract_(contract),
       guards_(guards),
-      ledger_(ledger),
       events_(std::move(events)) {}
 
 void StartSequence::start() {
@@ -87,7 +85,6 @@ void StartSequence::check_pod(const kube::Response& page) {
 void StartSequence::take_lease() {
   enter(Step::kTaking);
   guards_.lease.take(callbacks_.wrap([this](const kube::ApiResult<void>& taken) {
-    bindings_end_ = client_.executor().now() + kLateBindingMax;
     if (taken) return list_pending();
     retry(taken.error().message, &StartSequence::take_lease);
   }));
@@ -103,9 +100,7 @@ void StartSequence::list_pending() {
         // A process that could not read the pod could not bind it.
         if (!pod) return pod.error();
         if (!names_cards(*pod, contract_) || cannot_be_bound(*pod)) return Named();
-        const auto most = most_of_one_card(*pod, contract_);
-        return Named({pod->ref(), pod->uid(), pod->metadata.resource_version,
-                      most ? *most : Share{kWholeCard, MiB(kCardMemoryMiBMax)}});
+        return Named({pod->ref(), pod->metadata.resource_version});
       },
       .apply = [](const Named&) {},
       .remove = [](const Named&) {},
@@ -152,22 +147,6 @@ void StartSequence::touch_more() {
                          }));
   }
   if (in_flight_ > 0 || !to_touch_.empty()) return;
-  if (!done()) finish();
-  if (waiting_ || unsettled_.empty()) return;
-  waiting_ = true;
-  client_.executor().after(backoff_.next(), callbacks_.wrap([this] {
-    waiting_ = false;
-    try_unsettled();
-  }));
-}
-
-void StartSequence::finish() {
-  if (!unsettled_.empty()) {
-    note_problem(fmt::format(
-        "{} of the pending pods cannot be changed, and count on every card for "
-        "{} s; the first one: {}",
-        unsettled_.size(), kLateBindingMax.count() / 1'000, unsettled_.begin()->second.problem));
-  }
   // In this order: verbs run on other threads, and must not find it done while the pods count as
   // listed because a follower listed them.
   events_.on_done();
@@ -176,44 +155,12 @@ void StartSequence::finish() {
 
 void StartSequence::on_touched(const Pending& pending, const kube::ApiResult<kube::Pod>& touched) {
   --in_flight_;
-  const bool refused = !touched && touched.error().kind == kube::ApiError::Kind::kRefused;
-  const bool settled = touched || touched.error().kind == kube::ApiError::Kind::kNotFound;
-  if (!settled && !refused) return on_failed(pending, touched.error().message);
-  // The API server answers.
-  failures_ = 0;
-  if (refused) {
-    set_aside(pending, touched.error().message);
-  } else {
-    settle(pending);
-  }
-  touch_more();
-}
-
-void StartSequence::settle(const Pending& pending) {
+  const bool gone = !touched && touched.error().kind == kube::ApiError::Kind::kNotFound;
+  if (!touched && !gone) return on_failed(pending, touched.error().message);
   backoff_.reset();
+  failures_ = 0;
   in_flight_max_ = std::min(in_flight_max_ + 1, kStartTouchesInFlight);
-  if (!done()) report_progress();
-  if (unsettled_.erase(pending.uid) == 0) return;
-  ledger_.end_everywhere(pending.uid);
-  count_unsettled();
-}
-
-void StartSequence::set_aside(const Pending& pending, const std::string& problem) {
-  const auto [unsettled, is_new] = unsettled_.try_emplace(pending.uid, Unsettled{pending, problem});
-  if (!is_new) return;
-  ledger_.keep_everywhere(pending.uid, pending.most, bindings_end_);
-  count_unsettled();
-}
-
-// The next ones: while all are refused, they cost the API server a bounded number of requests.
-void StartSequence::try_unsettled() {
-  auto next = unsettled_.upper_bound(tried_last_);
-  while (to_touch_.size() < std::min(kStartTouchesInFlight, unsettled_.size())) {
-    if (next == unsettled_.end()) next = unsettled_.begin();
-    to_touch_.push_back(next->second.pending);
-    tried_last_ = next->first;
-    ++next;
-  }
+  report_progress();
   touch_more();
 }
 
@@ -250,27 +197,7 @@ void StartSequence::report_progress() {
   if (touched % tenth == 0 || touched == all) events_.on_progress(touched, all);
 }
 
-void StartSequence::count_unsettled() {
-  const MutexLock lock(mutex_);
-  unsettled_count_ = unsettled_.size();
-}
-
-std::size_t StartSequence::unsettled() const {
-  const MutexLock lock(mutex_);
-  return unsettled_count_;
-}
-
-std::vector<UnsettledPod> StartSequence::unsettled_pods(std::size_t most) const {
-  std::vector<UnsettledPod> pods;
-  for (const auto& [uid, unsettled] : unsettled_) {
-    if (pods.size() == most) break;
-    pods.push_back({unsettled.pending.pod, uid, unsettled.problem});
-  }
-  return pods;
-}
-
 void StartSequence::note_problem(const std::string& sentence) {
-  if (done()) return;
   events_.on_problem(sentence);
 }
 

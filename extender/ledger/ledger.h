@@ -197,14 +197,6 @@ class Ledger {
   void nominate(const PodUid& uid, const NodeName& node);
   void replace_nominated(const std::vector<Nominated>& nominated);
 
-  // --- unsettled pods ----------------------------------------------------------------------------
-
-  // A binding of the pod that an earlier process has sent may still happen, on any node: `most` is
-  // not available on any card to other pods, until the pod is bound, finished or deleted, or until
-  // `until`.
-  void keep_everywhere(const PodUid& uid, const Share& most, Instant until);
-  void end_everywhere(const PodUid& uid);
-
   // --- decisions ---------------------------------------------------------------------------------
   //
   // These hold the lock for kHoldStepsMax steps at a time, and search without it, so that others

@@ -38,8 +38,6 @@ class Fault:
 
 
 TWO_REPLICAS = (4, 4)
-# With policies of the project, one replica; a policy refuses some objects.
-REFUSED_OBJECTS = (10, 16)
 
 FAULTS = [
     Fault("a lost answer to a bind counts as a refusal", "extender/bind/attempt.cc",
@@ -76,13 +74,6 @@ FAULTS = [
           "}"),
     Fault("a start touches no pod", "extender/bind/start_sequence.cc",
           "  to_touch_.assign(", "  pods.clear();\n  to_touch_.assign("),
-    Fault("what a pod that cannot be changed may take is given to others", "extender/bind/start_sequence.cc",
-          "  ledger_.keep_everywhere(pending.uid, pending.most, bindings_end_);\n", "", seeds=REFUSED_OBJECTS),
-    Fault("a pod that cannot be changed stops a start", "extender/bind/start_sequence.cc",
-          "  if (refused) {\n", "  if (refused) {\n    return on_failed(pending, touched.error().message);\n", 20,
-          seeds=REFUSED_OBJECTS),
-    Fault("a pod whose bindings are refused stops a start", "extender/bind/start_sequence.cc",
-          "        go_on();\n", "        retry(refused.error().message, &StartSequence::check);\n", 5, seeds=REFUSED_OBJECTS),
     Fault("the Lease is not read before a bind", "extender/bind/attempt.cc",
           "        if (!held) return self->end_not_bound({BindOutcome::kUnavailable, held.error().message});",
           "        if (!held && self->answered_) {\n"

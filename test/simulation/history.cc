@@ -102,7 +102,6 @@ class World {
       nodes_.push_back(std::make_unique<Node>(Node::World{server_, invariants_, contract_}, name,
                                               folder_ + "/" + name));
     }
-    if (setting_.has_refused_objects) refuse_objects();
     start_scheduler();
   }
   ~World() {
@@ -142,22 +141,6 @@ class World {
       const Duration left = end - executor_.now();
       executor_.advance(next ? std::clamp(*next, Duration(1), left) : left);
     }
-  }
-
-  void refuse_objects() {
-    const Json metadata = {{"name", "first"}, {"namespace", "a"}};
-    const Json spec = {{"nodeName", "elsewhere"},
-                       {"containers", {{{"name", "c"}, {"image", "i"}}}}};
-    call(kube::Method::kPost, "/api/v1/namespaces/a/pods",
-         {{"apiVersion", "v1"}, {"kind", "Pod"}, {"metadata", metadata}, {"spec", spec}});
-    extenders_.faults().refused = [](const kube::Request& request) {
-      if (request.method == kube::Method::kGet) return false;
-      const std::string& target = request.target;
-      constexpr std::string_view kTouch = "/status";
-      const bool touches = target.ends_with(kTouch) && target.find("/pods/p") != target.npos;
-      return target.starts_with("/api/v1/namespaces/a/") ||
-             (touches && target[target.size() - kTouch.size() - 1] % 3 == 0);
-    };
   }
 
   void start_scheduler() {

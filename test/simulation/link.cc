@@ -59,8 +59,6 @@ std::optional<Response> error_of(Fault fault) {
       return status(500, "InternalError", "etcd");
     case Fault::kErrorServed:
       return status(500, "InternalError", "etcdserver: request timed out");
-    case Fault::kForbidden:
-      return status(403, "Forbidden", "a policy refuses it");
     case Fault::kConflictOfEtcd:
       return status(409, "Conflict", "etcdserver: leader changed");
     default:
@@ -71,7 +69,6 @@ std::optional<Response> error_of(Fault fault) {
 }  // namespace
 
 Fault FaultQueue::next(const Request& request) {
-  if (refused && refused(request)) return Fault::kForbidden;
   if (is_bind(request)) {
     if (const auto fault = take(of_binds)) return *fault;
   }
@@ -106,8 +103,6 @@ std::string_view text_of(Fault fault) {
       return "409, served a moment later";
     case Fault::kAnswerSlow:
       return "served, the answer takes seconds";
-    case Fault::kForbidden:
-      return "403";
   }
   return "";
 }
@@ -176,7 +171,6 @@ void Link::send(Request request, Done done) {
     case Fault::kTooManyRequests:
     case Fault::kUnavailable:
     case Fault::kErrorNotServed:
-    case Fault::kForbidden:
       return after(there, [fault, later] { later(*error_of(fault)); });
     case Fault::kUnavailableProxy:
     case Fault::kErrorServed:

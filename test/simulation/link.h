@@ -31,7 +31,6 @@ enum class Fault : std::uint8_t {
   kErrorServed,       // 500, served
   kConflictOfEtcd,    // 409 though nothing is in conflict; served a moment later
   kAnswerSlow,        // served; the answer takes seconds
-  kForbidden,         // 403, not served; in no plan, but for FaultQueue::refused
 };
 inline constexpr int kFaults = static_cast<int>(Fault::kAnswerSlow) + 1;
 std::string_view text_of(Fault fault);
@@ -40,8 +39,6 @@ std::string_view text_of(Fault fault);
 struct FaultQueue {
   std::deque<Fault> of_binds;
   std::deque<Fault> of_any;
-  // What a policy refuses each time; may be empty.
-  std::function<bool(const kube::Request&)> refused;
 
   Fault next(const kube::Request& request);
 };

@@ -85,9 +85,6 @@ struct Setting {
   // Each kube-scheduler calls the replica on its machine; otherwise it calls a Service.
   bool is_beside_scheduler = false;
   bool has_short_lease = false;
-  // Until the faults end, policies refuse that the extender changes some pods, and binds the first
-  // pod of the cluster by name.
-  bool has_refused_objects = false;
 };
 Setting setting_of(std::uint64_t seed);
 
