@@ -75,11 +75,13 @@ NodeGates gates_of(const kube::Node& node) {
     gates.labels.push_back(hash_of(key, value));
   }
   std::ranges::sort(gates.labels);
-  for (const kube::Taint& taint : node.taints)
+  for (const kube::Taint& taint : node.taints) {
     if (taint.effect != "PreferNoSchedule") gates.taints.push_back(taint);
-  if (node.unschedulable)
+  }
+  if (node.unschedulable) {
     gates.taints.push_back(
         {.key = kCordonTaint, .value = "", .effect = "NoSchedule", .time_added = ""});
+  }
   return gates;
 }
 
