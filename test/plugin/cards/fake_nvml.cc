@@ -134,17 +134,21 @@ Device handle_of(const std::string& uuid) {
   return &handles.try_emplace(uuid, DeviceHandle{uuid}).first->second;
 }
 
+// Threads may start and stop NVML at the same time (NVML API Reference, "Thread safety").
+std::mutex start_mutex;
 // The file that is open while the library is started; negative: none.
 int opened = -1;
 int starts = 0;
 
 void open_file() {
+  const std::lock_guard lock(start_mutex);
   const auto found = lines("opens");
   if (starts++ == 0 && !found.empty() && opened < 0)
     opened = ::open(found[0].at(1).c_str(), O_RDONLY | O_CLOEXEC);
 }
 
 void close_file() {
+  const std::lock_guard lock(start_mutex);
   if (--starts > 0 || opened < 0 || !lines("leaks").empty()) return;
   ::close(opened);
   opened = -1;
