@@ -155,7 +155,10 @@ class MpsHookTest : public LimitHookTest {
       pollfd ready{listener_.number(), POLLIN, 0};
       if (::poll(&ready, 1, 10) > 0) {
         const UniqueFd connection(::accept(listener_.number(), nullptr, nullptr));
-        EXPECT_GE(::send(connection.number(), greeting.data(), greeting.size(), MSG_NOSIGNAL), 0);
+        // The hook may have given up this connection: what it says at its end shows what it has
+        // read.
+        static_cast<void>(
+            ::send(connection.number(), greeting.data(), greeting.size(), MSG_NOSIGNAL));
       }
       ended = hook.wait_for(std::chrono::seconds(0)) == std::future_status::ready;
     }
