@@ -4,6 +4,7 @@
 
 #include <algorithm>
 #include <iterator>
+#include <optional>
 #include <utility>
 
 #include "common/base/limits.h"
@@ -58,11 +59,28 @@ bool has_member(JsonValue& from, std::string_view member) {
   return found;
 }
 
+JsonField requests_in(std::string_view name, StringMap& to) {
+  return {name, [&to](JsonValue& from) { from.read({quantities("requests", to)}); }};
+}
+
+// The two members of a status.
+JsonField given_requests(std::optional<GivenResources>& to) {
+  return {"resources", [&to](JsonValue& from) {
+            if (from.kind() != JsonValue::Kind::kObject) return;
+            if (!to) to.emplace();
+            from.read({quantities("requests", to->requests)});
+          }};
+}
+
 ContainerStatus read_container_status(JsonValue& from) {
   ContainerStatus status;
+  StringMap allocated;
   from.read({{"name", status.name},
              {"containerID", status.id},
+             given_requests(status.given),
+             quantities("allocatedResources", allocated),
              {"state", [&](JsonValue& state) { status.running = has_member(state, "running"); }}});
+  if (status.given) status.given->allocated = std::move(allocated);
   return status;
 }
 
@@ -151,6 +169,7 @@ void read_pod_spec(JsonValue& from, Pod& pod) {
   from.read({containers("initContainers", pod.init_containers),
              containers("containers", pod.containers),
              quantities("overhead", pod.overhead),
+             requests_in("resources", pod.requests),
              {"nodeName", pod.node_name},
              {"schedulerName", pod.scheduler_name},
              {"priority", pod.priority},
@@ -164,16 +183,34 @@ void read_pod_spec(JsonValue& from, Pod& pod) {
              {"volumes", constrains(has_shared_volume)}});
 }
 
+// Whether the condition PodResizePending has the reason Infeasible.
+bool is_resize_infeasible(JsonValue& conditions) {
+  std::optional<bool> infeasible;
+  conditions.elements([&](JsonValue& condition) {
+    std::string type;
+    std::string reason;
+    condition.read({{"type", type}, {"reason", reason}});
+    if (type == kResizePending && !infeasible) infeasible = reason == kResizeInfeasible;
+  });
+  return infeasible.value_or(false);
+}
+
 void read_pod_status(JsonValue& from, Pod& pod) {
   std::vector<ContainerStatus> init;
   std::vector<ContainerStatus> apps;
+  StringMap allocated;
   from.read({{"phase", pod.phase},
              {"startTime", pod.start_time},
              {"nominatedNodeName", pod.nominated_node},
+             {"conditions",
+              [&pod](JsonValue& all) { pod.resize_infeasible = is_resize_infeasible(all); }},
+             given_requests(pod.given),
+             quantities("allocatedResources", allocated),
              container_statuses("initContainerStatuses", init),
              container_statuses("containerStatuses", apps)});
   std::ranges::move(apps, std::back_inserter(init));
   pod.container_statuses = std::move(init);
+  if (pod.given) pod.given->allocated = std::move(allocated);
 }
 
 Condition read_condition(JsonValue& from) {

@@ -131,10 +131,25 @@ Container container_of(const proto::Container& from) {
   return container;
 }
 
+// Of the status of a container or a pod.
+template <class Status>
+std::optional<GivenResources> given_of(const Status& from) {
+  if (!from.has_resources()) return std::nullopt;
+  return GivenResources{.requests = quantities_of(from.resources().requests()),
+                        .allocated = quantities_of(from.allocatedresources())};
+}
+
 ContainerStatus container_status_of(const proto::ContainerStatus& from) {
   return {.name = valid_text(from.name()),
           .id = valid_text(from.containerid()),
-          .running = from.state().has_running()};
+          .running = from.state().has_running(),
+          .given = given_of(from)};
+}
+
+bool is_resize_infeasible(const proto::PodStatus& status) {
+  const auto pending = std::ranges::find(status.conditions(), kResizePending,
+                                         [](const auto& one) { return one.type(); });
+  return pending != status.conditions().end() && pending->reason() == kResizeInfeasible;
 }
 
 bool has_shared_volume(const proto::PodSpec& spec) {
@@ -152,6 +167,7 @@ void read_spec(const proto::PodSpec& spec, Pod& pod) {
   pod.init_containers = list_of(spec.initcontainers(), container_of);
   pod.containers = list_of(spec.containers(), container_of);
   pod.overhead = quantities_of(spec.overhead());
+  pod.requests = quantities_of(spec.resources().requests());
   pod.node_name = valid_text(spec.nodename());
   pod.scheduler_name = valid_text(spec.schedulername());
   pod.priority = spec.priority();
@@ -174,6 +190,8 @@ void read_status(const proto::PodStatus& status, Pod& pod) {
   pod.phase = valid_text(status.phase());
   if (is_time(status.starttime())) pod.start_time = time_text(status.starttime());
   pod.nominated_node = valid_text(status.nominatednodename());
+  pod.given = given_of(status);
+  pod.resize_infeasible = is_resize_infeasible(status);
   pod.container_statuses = list_of(status.initcontainerstatuses(), container_status_of);
   for (const proto::ContainerStatus& one : status.containerstatuses()) {
     pod.container_statuses.push_back(container_status_of(one));

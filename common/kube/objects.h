@@ -6,6 +6,7 @@
 #include <map>
 #include <optional>
 #include <string>
+#include <string_view>
 #include <vector>
 
 #include "common/base/ids.h"
@@ -44,11 +45,18 @@ struct Container {
   bool host_port = false;  // it uses a port of the node
 };
 
+// What kubelet has given to a container or a pod, which differs from the spec while it is resized.
+struct GivenResources {
+  StringMap requests;   // resources.requests of the status
+  StringMap allocated;  // allocatedResources
+};
+
 // A container that the runtime has created. The id changes with every restart.
 struct ContainerStatus {
   std::string name;
   std::string id;        // "containerd://<64 hexadecimal digits>"; empty before the first start
   bool running = false;  // state.running is set
+  std::optional<GivenResources> given{};  // none: the status has no resources
 };
 
 // One term of a label selector (metav1.LabelSelector).
@@ -83,6 +91,9 @@ struct Pod {
   std::vector<Container> init_containers;  // spec order
   std::vector<Container> containers;       // spec order
   StringMap overhead;                      // spec.overhead, from the runtime class
+  StringMap requests;                      // spec.resources.requests: of the pod as a whole
+  std::optional<GivenResources> given{};   // of the pod as a whole; none: the status has none
+  bool resize_infeasible = false;          // the node will not give what the spec requests
   std::string node_name;                   // empty until bound
   std::string scheduler_name;
   std::string nominated_node;  // status.nominatedNodeName: others are evicted there for this pod
@@ -105,6 +116,10 @@ struct Pod {
   // Succeeded or Failed: no container runs or will run again.
   bool finished() const { return phase == "Succeeded" || phase == "Failed"; }
 };
+
+// The condition of a pod whose resize waits, and its reason if the node never grants it.
+inline constexpr std::string_view kResizePending = "PodResizePending";
+inline constexpr std::string_view kResizeInfeasible = "Infeasible";
 
 struct Condition {
   std::string type;

@@ -4,6 +4,9 @@
 
 #include <algorithm>
 #include <limits>
+#include <optional>
+#include <string_view>
+#include <unordered_map>
 #include <utility>
 
 #include "common/base/limits.h"
@@ -119,6 +122,25 @@ NodeResources requests_of(const kube::Container& container) {
   if (!container.requests.contains("cpu")) requests.cpu = limits.cpu;
   if (!container.requests.contains("memory")) requests.memory = limits.memory;
   return requests;
+}
+
+// While a pod is resized, the most of what it requests and of what its node has given to it
+// (component-helpers/resource/helpers.go: determineEffectiveRequests).
+NodeResources effective(const NodeResources& requests,
+                        const std::optional<kube::GivenResources>& given, bool infeasible) {
+  if (!given) return requests;
+  const NodeResources now = max_of(requested(given->requests), requested(given->allocated));
+  return infeasible ? now : max_of(requests, now);
+}
+
+// The status of each container that has resources, by name.
+using Statuses = std::unordered_map<std::string_view, const kube::ContainerStatus*>;
+
+NodeResources requests_of(const kube::Container& container, const Statuses& statuses,
+                          bool infeasible) {
+  const auto status = statuses.find(container.name);
+  if (status == statuses.end()) return requests_of(container);
+  return effective(requests_of(container), status->second->given, infeasible);
 }
 
 // --- nodes ---------------------------------------------------------------------------------------
@@ -276,14 +298,23 @@ NodeFacts node_facts_of(const kube::Node& node, const Contract& contract) {
 }
 
 NodeResources resources_of(const kube::Pod& pod) {
+  Statuses statuses;
+  for (const kube::ContainerStatus& status : pod.container_statuses)
+    if (status.given) statuses.insert_or_assign(status.name, &status);
+  const auto lasting = [&](const kube::Container& container) {
+    return requests_of(container, statuses, pod.resize_infeasible);
+  };
   PodRequests<NodeResources> requests;
   for (const kube::Container& container : pod.init_containers) {
-    const NodeResources amount = requests_of(container);
-    container.restart_always ? requests.add_lasting(amount) : requests.add_init(amount);
+    container.restart_always ? requests.add_lasting(lasting(container))
+                             : requests.add_init(requests_of(container));
   }
-  for (const kube::Container& container : pod.containers)
-    requests.add_lasting(requests_of(container));
+  for (const kube::Container& container : pod.containers) requests.add_lasting(lasting(container));
   NodeResources sum = requests.peak();
+  // The requests of the pod as a whole count instead of those of its containers.
+  const NodeResources whole = effective(requested(pod.requests), pod.given, pod.resize_infeasible);
+  if (pod.requests.contains("cpu")) sum.cpu = whole.cpu;
+  if (pod.requests.contains("memory")) sum.memory = whole.memory;
   sum += requested(pod.overhead);
   return {MilliCpu(std::min(sum.cpu.value(), kAmountMax)),
           MiB(std::min(sum.memory.value(), kAmountMax))};

@@ -48,8 +48,13 @@ std::string text_of(const Container& one) {
                      one.requests, one.restart_always, one.host_port);
 }
 
+std::string text_of(const std::optional<GivenResources>& given) {
+  if (!given) return "none";
+  return fmt::format("requests {} allocated {}", given->requests, given->allocated);
+}
+
 std::string text_of(const ContainerStatus& one) {
-  return fmt::format("{} {} {}", one.name, one.id, one.running);
+  return fmt::format("{} {} {} given {}", one.name, one.id, one.running, text_of(one.given));
 }
 
 template <class T>
@@ -71,10 +76,12 @@ std::string text_of(const Metadata& metadata) {
 std::string text_of(const Pod& pod) {
   return fmt::format(
       "{}\ninit{}\ncontainers{}\noverhead {} node {} scheduler {} nominated {} priority {} "
-      "constrained {} gated {} anti-affinity {} phase {} start {}\nstatuses{}",
+      "constrained {} gated {} anti-affinity {} phase {} start {} requests {} given {} infeasible "
+      "{}\nstatuses{}",
       text_of(pod.metadata), text_of(pod.init_containers), text_of(pod.containers), pod.overhead,
       pod.node_name, pod.scheduler_name, pod.nominated_node, pod.priority, pod.constrained,
-      pod.gated, pod.anti_affinity, pod.phase, pod.start_time, text_of(pod.container_statuses));
+      pod.gated, pod.anti_affinity, pod.phase, pod.start_time, pod.requests, text_of(pod.given),
+      pod.resize_infeasible, text_of(pod.container_statuses));
 }
 
 TEST(ObjectProtobuf, EventsHaveTheSamePodsAsInJson) {

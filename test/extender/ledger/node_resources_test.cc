@@ -45,6 +45,41 @@ TEST(ResourcesOf, CountsInitContainersSidecarsAndOverhead) {
   EXPECT_EQ(resources_of(pod), amount(4'250, 156));
 }
 
+TEST(ResourcesOf, TheRequestsOfThePodAsAWholeCountInsteadOfItsContainers) {
+  kube::Pod pod;
+  pod.containers = {requesting("1", "50Mi"), requesting("", "")};
+  pod.requests = {{"cpu", "6"}, {"hugepages-2Mi", "2Mi"}};
+  EXPECT_EQ(resources_of(pod), amount(6'000, 50));
+  pod.requests = {{"cpu", "6"}, {"memory", "1Gi"}};
+  pod.overhead = {{"cpu", "250m"}};
+  EXPECT_EQ(resources_of(pod), amount(6'250, 1'024));
+  pod.given = {{.requests = {{"cpu", "7"}, {"memory", "1Mi"}}, .allocated = {{"cpu", "8"}}}};
+  EXPECT_EQ(resources_of(pod), amount(8'250, 1'024));
+  pod.resize_infeasible = true;
+  EXPECT_EQ(resources_of(pod), amount(8'250, 1));
+}
+
+TEST(ResourcesOf, WhileAContainerIsResizedTheMostCounts) {
+  kube::Pod pod;
+  pod.init_containers = {requesting("1", ""), requesting("1", "")};
+  pod.init_containers[0].name = "init";
+  pod.init_containers[1].name = "side";
+  pod.init_containers[1].restart_always = true;
+  pod.containers = {requesting("2", "10Mi")};
+  pod.containers[0].name = "app";
+  const kube::GivenResources more{.requests = {{"cpu", "3"}}, .allocated = {{"cpu", "4"}}};
+  pod.container_statuses = {{.name = "app", .id = {}, .given = more},
+                            {.name = "init", .id = {}, .given = more},
+                            {.name = "gone", .id = {}, .given = more}};
+  EXPECT_EQ(resources_of(pod), amount(5'000, 10));
+  pod.container_statuses.push_back({.name = "side", .id = {}, .given = more});
+  EXPECT_EQ(resources_of(pod), amount(8'000, 10));
+  // The node will not give more than it has given.
+  pod.resize_infeasible = true;
+  pod.containers[0].requests = {{"cpu", "64"}};
+  EXPECT_EQ(resources_of(pod), amount(8'000, 0));
+}
+
 TEST(ResourcesOf, UnreadableAndHugeQuantitiesAreBounded) {
   kube::Pod pod;
   pod.containers = {requesting("many", "-1"), requesting("9E", "9E"), requesting("1P", "4E")};

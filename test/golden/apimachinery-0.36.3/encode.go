@@ -55,6 +55,7 @@ func everything() *corev1.Pod {
 		Containers: []corev1.Container{container("main"), server, {Name: "log"}},
 		NodeName:   "n1", SchedulerName: "default-scheduler", Priority: pointer(int32(-5)),
 		Overhead: corev1.ResourceList{"cpu": resource.MustParse("250m")}}
+	pod.Spec.Resources = requesting("6")
 	pod.Status = corev1.PodStatus{Phase: corev1.PodRunning, StartTime: pointer(metav1.NewTime(time.Unix(1767323046, 0))),
 		NominatedNodeName: "n2",
 		InitContainerStatuses: []corev1.ContainerStatus{{Name: "side", ContainerID: "containerd://aa",
@@ -62,6 +63,25 @@ func everything() *corev1.Pod {
 		ContainerStatuses: []corev1.ContainerStatus{{Name: "main", ContainerID: "cri-o://bb",
 			State: corev1.ContainerState{Running: &corev1.ContainerStateRunning{}}},
 			{Name: "log", State: corev1.ContainerState{Waiting: &corev1.ContainerStateWaiting{Reason: "PullImage"}}}}}
+	pod.Status.ContainerStatuses[0].Resources = requesting("3")
+	pod.Status.ContainerStatuses[0].AllocatedResources = corev1.ResourceList{"cpu": resource.MustParse("4")}
+	pod.Status.ContainerStatuses[1].Resources = &corev1.ResourceRequirements{}
+	pod.Status.InitContainerStatuses[0].AllocatedResources = corev1.ResourceList{"cpu": resource.MustParse("9")}
+	pod.Status.Resources = requesting("7")
+	pod.Status.AllocatedResources = corev1.ResourceList{"cpu": resource.MustParse("8")}
+	pod.Status.Conditions = []corev1.PodCondition{{Type: corev1.PodReady, Reason: corev1.PodReasonInfeasible},
+		{Type: corev1.PodResizePending, Reason: corev1.PodReasonInfeasible}}
+	return pod
+}
+
+func requesting(cpu string) *corev1.ResourceRequirements {
+	return &corev1.ResourceRequirements{Requests: corev1.ResourceList{"cpu": resource.MustParse(cpu),
+		"memory": resource.MustParse("1Gi")}}
+}
+
+func deferred() *corev1.Pod {
+	pod := &corev1.Pod{ObjectMeta: meta("deferred")}
+	pod.Status.Conditions = []corev1.PodCondition{{Type: corev1.PodResizePending, Reason: corev1.PodReasonDeferred}}
 	return pod
 }
 
@@ -98,7 +118,7 @@ func withSpec(name string, spec corev1.PodSpec) *corev1.Pod {
 func pods() []*corev1.Pod {
 	term := corev1.PodAffinityTerm{TopologyKey: "zone"}
 	weighted := []corev1.WeightedPodAffinityTerm{{Weight: 1, PodAffinityTerm: term}}
-	return []*corev1.Pod{everything(), longGrace(), zeroTimes(), epoch(), {ObjectMeta: meta("least")},
+	return []*corev1.Pod{everything(), longGrace(), zeroTimes(), epoch(), deferred(), {ObjectMeta: meta("least")},
 		withVolume("host-path", corev1.VolumeSource{HostPath: &corev1.HostPathVolumeSource{Path: "/"}}),
 		withVolume("empty-dir", corev1.VolumeSource{EmptyDir: &corev1.EmptyDirVolumeSource{}}),
 		withVolume("secret", corev1.VolumeSource{Secret: &corev1.SecretVolumeSource{SecretName: "s"}}),
