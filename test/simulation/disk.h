@@ -31,7 +31,8 @@ class Disk {
   std::map<std::string, std::optional<std::string>> synced_;  // by path
 };
 
-// The disk that has the file, or null.
+// The disk that has the file, or null. A name that continues that of another folder does so with a
+// character after "/", such as "~".
 Disk* disk_of(const std::string& path);
 
 }  // namespace mgpu::simulation

@@ -198,6 +198,10 @@ class World {
         return node_at(event.who).restart_kubelet();
       case Action::kPowerLoss:
         return node_at(event.who).lose_power();
+      case Action::kCrashContainers:
+        return node_at(event.who).crash_containers(event.what);
+      case Action::kPutSpecBack:
+        return node_at(event.who).put_spec_back();
       case Action::kDiskFails:
         return node_at(event.who).fail_disk(failure_of(event));
       case Action::kCardFails:

@@ -23,6 +23,7 @@ constexpr int kContainerEndMostMs = 3'000;
 // The part of the pods that need up to their grace period to end.
 constexpr double kSlowEnds = 0.3;
 constexpr int kSlowEndMostMs = 30'000;
+constexpr char kDiskFails[] = "I/O error";  // disk.cc
 constexpr Duration kRetryStart{10'000};
 constexpr Duration kRetryWrite{2'000};
 constexpr Duration kPublishPeriod{5'000};
@@ -75,6 +76,7 @@ Node::Node(World world, const std::string& name, const std::string& folder)
       name_(name),
       disk_(folder),
       cards_(name, kCardsPerNode),
+      run_(folder + "~run"),
       kubelet_clock_(world.server.executor()) {
   std::filesystem::create_directories(folder + "/proc");
   create_object();
@@ -112,7 +114,7 @@ void Node::create_object() {
 void Node::start_plugin() {
   plugin_ = std::make_unique<PluginProcess>(
       PluginProcess::Parts{world_.server, plugin_faults_, world_.contract, disk_, cards_,
-                           injector_},
+                           run_.folder()},
       name_, plugins_++);
 }
 
@@ -154,6 +156,25 @@ void Node::restart_kubelet() {
   start_kubelet();
 }
 
+void Node::crash_containers(int pod) {
+  std::vector<PodUid> running;
+  for (const auto& [uid, state] : pods_) {
+    if (!state.ending && std::ranges::all_of(state.containers, &Container::started)) {
+      running.push_back(uid);
+    }
+  }
+  if (running.empty() || !has_power_) return;
+  const PodUid& uid = running[static_cast<std::size_t>(pod) % running.size()];
+  end_process(uid);
+  world_.invariants.end_containers(uid);
+  for (Container& container : pods_.at(uid).containers) container.started = false;
+  start_containers_later(uid, any_delay(kContainerStartMostMs));
+}
+
+void Node::put_spec_back() {
+  if (has_power_) put_empty_spec(run_.folder(), world_.contract);
+}
+
 void Node::freeze_kubelet(Duration time) {
   kubelet_clock_.freeze(time);
   if (kubelet_link_) kubelet_link_->executor().freeze(time);
@@ -185,7 +206,7 @@ void Node::lose_power() {
   plugin_.reset();
   reflector_.reset();
   kubelet_link_.reset();
-  injector_.clear();
+  std::filesystem::remove_all(run_.folder());
   disk_.lose_power();
   executor().after(kBoot, guarded([this] { boot(); }));
 }
@@ -335,19 +356,30 @@ void Node::start_containers_later(const PodUid& uid, Duration delay) {
   kubelet_after(delay, [this, uid] { start_containers(uid); });
 }
 
+// Calls the plugin. Returns the cards that the runtime gives the container.
+std::optional<std::vector<CardIndex>> Node::prepare(Container& container) {
+  if (!plugin_answers()) return std::nullopt;
+  const auto prepared = plugin_->pre_start(container.ids);
+  if (!prepared && container.has_record &&
+      prepared.error().message.find(kDiskFails) != std::string::npos) {
+    world_.invariants.violate("the disk keeps a container from starting again that has its record");
+  }
+  if (!prepared) return std::nullopt;
+  container.has_record = true;
+  return cards_in_spec(run_.folder(), world_.contract, container.allocation);
+}
+
 void Node::start_containers(const PodUid& uid) {
   const auto at = pods_.find(uid);
   if (at == pods_.end() || at->second.ending || !reflector_) return;
   PodState& state = at->second;
   for (Container& container : state.containers) {
     if (container.started) continue;
-    if (!plugin_answers() || !plugin_->pre_start(container.ids)) {
-      return start_containers_later(uid, kRetryStart + any_delay(kContainerStartMostMs));
-    }
+    const auto cards = prepare(container);
+    if (!cards) return start_containers_later(uid, kRetryStart + any_delay(kContainerStartMostMs));
     container.started = true;
     start_process(uid);
-    world_.invariants.start_container(
-        uid, container.name, name_, injector_.cards_of(plugin::AllocationId(container.allocation)));
+    world_.invariants.start_container(uid, container.name, name_, *cards);
   }
   Json statuses = Json::array();
   for (const Container& container : state.containers) {

@@ -38,6 +38,9 @@ class Node {
   void kill_plugin();
   void restart_kubelet();
   void lose_power();
+  // Of a pod whose containers run; kubelet starts them again.
+  void crash_containers(int pod);
+  void put_spec_back();
   void freeze_kubelet(Duration time);
   // The machine with all its processes.
   void pause(Duration time);
@@ -59,6 +62,7 @@ class Node {
     std::vector<std::string> ids;
     std::string allocation;
     bool started = false;
+    bool has_record = false;  // on disk
   };
   struct PodState {
     PodRef ref;
@@ -79,6 +83,7 @@ class Node {
   bool allocate(const kube::Pod& pod, PodState& state);
   void start_containers_later(const PodUid& uid, Duration delay);
   void start_containers(const PodUid& uid);
+  std::optional<std::vector<CardIndex>> prepare(Container& container);
   void forget(const PodUid& uid);
   void end_later(const PodUid& uid);
   void end(const PodUid& uid);
@@ -101,7 +106,7 @@ class Node {
   const std::string name_;
   Disk disk_;
   SimulatedCards cards_;
-  SimulatedInjector injector_;
+  Disk run_;  // in memory
   FaultQueue plugin_faults_;
   FaultQueue kubelet_faults_;
   int plugins_ = 0;

@@ -1,5 +1,9 @@
 #include "test/simulation/node_parts.h"
 
+#include <filesystem>
+#include <fstream>
+#include <nlohmann/json.hpp>
+#include <string_view>
 #include <utility>
 
 #include "plugin/cards/inventory.h"
@@ -35,6 +39,10 @@ std::vector<CardFacts> facts_of(const plugin::FoundCards& found) {
   return facts;
 }
 
+std::string spec_path(const std::string& cdi_folder, const Contract& contract) {
+  return cdi_folder + "/" + contract.domain + "-mgpu.json";
+}
+
 }  // namespace
 
 void serve_pod_resources(const std::string& node, ListDevices list) {
@@ -63,29 +71,28 @@ std::unique_ptr<plugin::CardSource> SimulatedCards::source() const {
 
 // --- injection -----------------------------------------------------------------------------------
 
-std::vector<CardIndex> SimulatedInjector::cards_of(const plugin::AllocationId& id) const {
-  const auto at = injected_.find(id);
-  if (at == injected_.end()) return {};
-  const auto cards = at->second.environment.find("MGPU_CARDS");
-  return cards == at->second.environment.end() ? std::vector<CardIndex>()
-                                               : parse_card_indices(cards->second).value();
+std::optional<std::vector<CardIndex>> cards_in_spec(const std::string& cdi_folder,
+                                                    const Contract& contract,
+                                                    const std::string& allocation) {
+  constexpr std::string_view kCards = "MGPU_CARDS=";
+  std::ifstream file(spec_path(cdi_folder, contract));
+  const auto spec = nlohmann::json::parse(file, nullptr, false);
+  if (!spec.is_object()) return std::nullopt;
+  for (const auto& device : spec["devices"]) {
+    if (device["name"] != allocation) continue;
+    for (const std::string line : device["containerEdits"]["env"]) {
+      if (line.starts_with(kCards)) return parse_card_indices(line.substr(kCards.size())).value();
+    }
+  }
+  return std::nullopt;
 }
 
-plugin::AllocateResponse SimulatedInjector::allocate_response(const plugin::Record& record) const {
-  return {{{}, {}, plugin::environment_of(record)}, {}};
-}
-
-void SimulatedInjector::restore(const plugin::AllocationId& id, const plugin::Edits& edits) {
-  injected_[id] = edits;
-}
-
-Result<bool> SimulatedInjector::inject(const plugin::AllocationId& id, const plugin::Edits& edits) {
-  injected_[id] = edits;
-  return false;
-}
-
-void SimulatedInjector::remove(const plugin::AllocationId& id) {
-  injected_.erase(id);
+void put_empty_spec(const std::string& cdi_folder, const Contract& contract) {
+  std::filesystem::create_directories(cdi_folder);
+  std::ofstream(spec_path(cdi_folder, contract))
+      << nlohmann::json{{"cdiVersion", "0.5.0"},
+                        {"kind", plugin::cdi_kind(contract)},
+                        {"devices", nlohmann::json::array()}};
 }
 
 }  // namespace mgpu::simulation

@@ -6,12 +6,12 @@
 #include <functional>
 #include <map>
 #include <memory>
+#include <optional>
 #include <string>
 #include <vector>
 
 #include "common/base/result.h"
 #include "plugin/cards/card_source.h"
-#include "plugin/injection/injector.h"
 #include "plugin/kubelet/pod_resources.h"
 
 namespace mgpu::simulation {
@@ -31,23 +31,13 @@ class SimulatedCards {
   plugin::FoundCards found_;
 };
 
-// What the runtime would add to containers. It is in memory, as /run is.
-class SimulatedInjector final : public plugin::Injector {
- public:
-  // The cards that a container with this allocation gets; empty where there is none.
-  std::vector<CardIndex> cards_of(const plugin::AllocationId& id) const;
-  void clear() { injected_.clear(); }
-
-  std::string name() const override { return "simulated"; }
-  plugin::AllocateResponse allocate_response(const plugin::Record& record) const override;
-  void set_shared(const plugin::Edits&, const plugin::Edits&) override {}
-  void restore(const plugin::AllocationId& id, const plugin::Edits& edits) override;
-  Result<bool> inject(const plugin::AllocationId& id, const plugin::Edits& edits) override;
-  void remove(const plugin::AllocationId& id) override;
-
- private:
-  std::map<plugin::AllocationId, plugin::Edits> injected_;
-};
+// The cards that the runtime gives a container with this allocation; nothing where the CDI specs of
+// the folder do not have it, and the runtime creates no container.
+std::optional<std::vector<CardIndex>> cards_in_spec(const std::string& cdi_folder,
+                                                    const Contract& contract,
+                                                    const std::string& allocation);
+// Replaces the spec by one without containers, as an earlier process or a backup could.
+void put_empty_spec(const std::string& cdi_folder, const Contract& contract);
 
 // Answers PodResources("<node>").list(); an empty function: kubelet does not answer.
 using ListDevices = std::function<Result<std::vector<plugin::ContainerDevices>>()>;

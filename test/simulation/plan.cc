@@ -33,7 +33,8 @@ constexpr std::array kWeights = {
     Weight{Action::kLagWatches, 5},      Weight{Action::kCompact, 2},
     Weight{Action::kRelist, 6},          Weight{Action::kLateBind, 6},
     Weight{Action::kFreeze, 5},          Weight{Action::kPauseVm, 3},
-    Weight{Action::kReplaceExtender, 5},
+    Weight{Action::kReplaceExtender, 5}, Weight{Action::kCrashContainers, 6},
+    Weight{Action::kPutSpecBack, 3},
 };
 
 // With two replicas besides.
@@ -206,6 +207,10 @@ std::string what_happens(const Event& event) {
                          in_seconds(stop_of(event)));
     case Action::kPowerLoss:
       return fmt::format("node n{} loses power", node);
+    case Action::kCrashContainers:
+      return fmt::format("the containers of a pod on node n{} crash", node);
+    case Action::kPutSpecBack:
+      return fmt::format("an old CDI spec is put back on node n{}", node);
     case Action::kDiskFails:
       return fmt::format("the disk of node n{} fails for {} s", node,
                          in_seconds(failure_of(event)));

@@ -32,8 +32,10 @@ enum class Action : std::uint8_t {
   kFreeze,   // `who` selects the client, `amount` the time
   kPauseVm,  // the same, and its clock stands still
   kPowerLoss,
-  kDiskFails,  // `amount` is the time
-  kCardFails,  // `what` is the card
+  kCrashContainers,  // of a pod that runs; `what` selects it
+  kPutSpecBack,      // a program that is not ours replaces the CDI spec by an old one
+  kDiskFails,        // `amount` is the time
+  kCardFails,        // `what` is the card
   kCardRecovers,
   kRemoveNode,  // the Node object; kubelet creates it again
   // The API server and the network. `who` selects the client, `what` the kind of the fault.

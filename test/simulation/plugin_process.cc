@@ -16,25 +16,26 @@ constexpr Duration kStartPoll{100};
 }  // namespace
 
 PluginProcess::PluginProcess(Parts parts, const std::string& node, int number)
-    : parts_(parts),
+    : parts_(std::move(parts)),
       node_(node),
-      link_(parts.server, parts.faults),
-      records_(parts.disk.folder() + "/allocations"),
+      link_(parts_.server, parts_.faults),
+      records_(parts_.disk.folder() + "/allocations"),
       pods_(NodeName(node), link_),
-      publisher_(NodeName(node), parts.contract, link_, [](const std::string&) {}),
+      publisher_(NodeName(node), parts_.contract, link_, [](const std::string&) {}),
       pod_resources_(node),
-      pod_processes_(parts.disk.folder() + "/proc"),
-      inventory_(parts.cards.source(), {}),
-      allocate_handler_(records_, parts.injector,
+      pod_processes_(parts_.disk.folder() + "/proc"),
+      inventory_(parts_.cards.source(), {}),
+      injector_(plugin::cdi_injector(parts_.contract, parts_.cdi_folder)),
+      allocate_handler_(records_, *injector_,
                         [this, number] {
                           return "n" + std::to_string(number) + "x" + std::to_string(++nonces_);
                         }),
       pre_start_handler_(
-          {parts.contract, NodeName(node), parts.disk.folder(), {}},
-          {records_, parts.injector, inventory_, nullptr, pods_, pod_resources_, pod_processes_},
+          {parts_.contract, NodeName(node), parts_.disk.folder(), {}},
+          {records_, *injector_, inventory_, nullptr, pods_, pod_resources_, pod_processes_},
           [](const plugin::Refusal&) {}),
-      collector_({records_, parts.injector, pods_, pod_resources_, pod_processes_},
-                 parts.contract.core_resource, parts.disk.folder()) {
+      collector_({records_, *injector_, pods_, pod_resources_, pod_processes_},
+                 parts_.contract.core_resource, parts_.disk.folder()) {
   link_.answer_gets_at_once();
   (void)records_.load();
   pods_.start();
@@ -65,7 +66,7 @@ void PluginProcess::open() {
   }
   for (const plugin::Record& record : records_.bound()) {
     if (auto edits = plugin::edits_of(record, inventory_, nullptr, nullptr)) {
-      parts_.injector.restore(record.id, *edits);
+      injector_->restore(record.id, *edits);
     }
   }
   pre_start_handler_.open();

@@ -12,6 +12,7 @@
 #include "plugin/containers/pods.h"
 #include "plugin/containers/pre_start_handler.h"
 #include "plugin/containers/record_collector.h"
+#include "plugin/injection/injector.h"
 #include "plugin/node/node_publisher.h"
 #include "plugin/state/records.h"
 #include "test/simulation/disk.h"
@@ -28,7 +29,7 @@ class PluginProcess {
     const Contract& contract;
     Disk& disk;
     SimulatedCards& cards;
-    SimulatedInjector& injector;
+    std::string cdi_folder;
   };
   // `number` differs between the processes of a node. All of `parts` outlive it.
   PluginProcess(Parts parts, const std::string& node, int number);
@@ -61,6 +62,7 @@ class PluginProcess {
   plugin::PodResources pod_resources_;
   const plugin::PodProcesses pod_processes_;
   plugin::Inventory inventory_;
+  const std::unique_ptr<plugin::Injector> injector_;
   int nonces_ = 0;
   plugin::AllocateHandler allocate_handler_;
   plugin::PreStartHandler pre_start_handler_;
