@@ -1,8 +1,8 @@
 #!/usr/bin/env bash
-# Measures the placements of all policies and the latency of the extender, and draws plots.
+# Measures the placements of all policies and the parts of a request to the extender, and draws plots.
 #
 #   bench/run.sh --traces DIR    measures everything; DIR is the folder of the openb traces (bench/README.md)
-#   bench/run.sh --quick         runs the synthetic workload and a short latency benchmark, and checks the
+#   bench/run.sh --quick         runs the synthetic workload and each part of a request once, and checks the
 #                                results, but no times; takes minutes
 #
 # Flags that can be combined with --traces:
@@ -13,7 +13,7 @@
 #   --trace NAMES     separated by commas; default all traces of the folder
 #   --jobs N          number of seeds in parallel; default one for each processor. The time per decision
 #                     is measured separately, with one job
-#   --only PART       placement, latency or draw; default all three
+#   --only PART       placement, parts or draw; default all three
 #   --publish         writes the tables into bench/README.md and the plots into bench/plots/
 set -euo pipefail
 cd "$(dirname "${BASH_SOURCE[0]}")/.."
@@ -29,7 +29,6 @@ readonly node_file=openb_node_list_gpu_node.csv
 # Times are measured with the release build. --quick can use any build.
 readonly preset=${MGPU_PRESET:-release}
 readonly sim=build/$preset/bench/mgpu-sim
-readonly latency=build/$preset/bench/mgpu-latency
 readonly parts=build/$preset/bench/mgpu-parts
 export CCACHE_BASEDIR=$PWD CCACHE_NOHASHDIR=1 PYTHONDONTWRITEBYTECODE=1
 
@@ -74,8 +73,8 @@ check_flags() {
   [[ -n $quick || -n $traces ]] || fail_usage "expected --traces DIR or --quick"
   [[ -z $quick || -z $traces ]] || fail_usage "expected only one of --traces and --quick"
   [[ $jobs =~ ^[1-9][0-9]{0,2}$ ]] || fail_usage "--jobs is \"$jobs\"; expected 1 to 999"
-  [[ $only =~ ^(placement|latency|draw|)$ ]] ||
-    fail_usage "--only is \"$only\"; expected placement, latency or draw"
+  [[ $only =~ ^(placement|parts|draw|)$ ]] ||
+    fail_usage "--only is \"$only\"; expected placement, parts or draw"
   [[ $seeds =~ ^[0-9]{1,9}(-[0-9]{1,9})?$ ]] || fail_usage "--seeds is \"$seeds\"; expected A-B, such as 42-51"
   check_names --policies "$policies" "$all_policies"
   [[ -z $traces ]] || check_traces
@@ -114,11 +113,11 @@ traces_of_folder() {
 
 # --- measuring ------------------------------------------------------------------------------------
 
-build() { # additional targets
+build() {
   say "build"
   bash deploy/install.sh >&2 &&
     cmake --preset "$preset" --log-level=WARNING >&2 &&
-    nice ninja -C "build/$preset" mgpu-sim mgpu-latency "$@" >&2
+    nice ninja -C "build/$preset" mgpu-sim mgpu-parts >&2
 }
 
 # Writes the output of a program to a file, unless the file already has the output of the same program
@@ -173,8 +172,7 @@ measure_placement() {
   done
 }
 
-measure_latency() {
-  measure "$out/latency.json" "$latency" --output json
+measure_parts() {
   measure "$out/parts.json" "$parts" --benchmark_format=json
 }
 
@@ -206,12 +204,12 @@ draw() {
 everything() {
   mkdir -p "$out"
   if [[ $only != draw ]]; then
-    build mgpu-parts
+    build
     describe_machine
   fi
-  [[ $only =~ ^(latency|draw)$ ]] || measure_placement
-  [[ $only =~ ^(placement|draw)$ ]] || measure_latency
-  [[ $only =~ ^(placement|latency)$ ]] || draw
+  [[ $only =~ ^(parts|draw)$ ]] || measure_placement
+  [[ $only =~ ^(placement|draw)$ ]] || measure_parts
+  [[ $only =~ ^(placement|parts)$ ]] || draw
 }
 
 # --- quick ----------------------------------------------------------------------------------------
@@ -260,11 +258,11 @@ quick_placement() {
   done
 }
 
-quick_latency() {
-  say "latency at 200 nodes"
-  count measure "$scratch/latency.json" "$latency" --nodes 200 --http-threads 1 \
-    --requests 200 --output json
-  check latency "$scratch/latency.json"
+quick_parts() {
+  say "parts of a request"
+  count measure "$scratch/parts.json" "$parts" --benchmark_format=json --benchmark_min_time=0.001 \
+    --benchmark_filter='nodes:1000|read_|place|explain'
+  check parts "$scratch/parts.json"
 }
 
 # Checks that wrong flags end the script with status 2 and one line that says what was expected.
@@ -290,7 +288,7 @@ quick() {
   count rejects --policies best --quick
   count rejects --seeds first --quick
   quick_placement
-  quick_latency
+  quick_parts
   echo "$passed passed, $failed failed"
   [[ $failed -eq 0 ]]
 }

@@ -3,7 +3,7 @@
 
     check.py trace FILE...      results of mgpu-sim trace
     check.py departures FILE... results of mgpu-sim trace --departures
-    check.py latency FILE...    results of mgpu-latency
+    check.py parts FILE...      results of mgpu-parts
     check.py same FILE FILE     two results of mgpu-sim trace that may differ only in times and --ties
 
 Prints one line for every check, and "N passed, N failed" at the end. The exit status is 0 if no check
@@ -21,10 +21,6 @@ SEED_KEYS = {"seed", "at95", "at100", "at130", "overcommitted", "us_per_decision
              "failures", "curve"}
 FAILURE_KEYS = {"size", "pods", "gpus"}
 CURVE_KEYS = {"arrived", "allocation", "fragmentation_amount", "fragmentation_rate"}
-# Members that are equal in rows that are compared.
-SETTING = ("nodes", "verb", "form", "load", "threads")
-LATENCY_KEYS = {*SETTING, "name", "p50_us", "p99_us", "p999_us", "requests", "bytes_in",
-                "bytes_out", "ratio_to_echo"}
 RATIOS = ("at95", "at100", "at130")
 ARRIVED_TO = 130
 # Results are rounded to two decimals or more.
@@ -165,38 +161,16 @@ DEPARTURE_CHECKS = [("expected keys", check_departures_keys), ("every number fin
                     ("nothing overcommitted", check_no_overcommit), ("shares", check_shares),
                     ("decisions", check_decisions)]
 
-# --- mgpu-latency ---------------------------------------------------------------------------------
+# --- mgpu-parts -----------------------------------------------------------------------------------
 
-def check_latency_keys(result):
-    need(isinstance(result, list) and len(result) > 0, "there is no row")
-    for row in result:
-        need_keys(row, LATENCY_KEYS, "row")
-
-
-def check_percentiles(result):
-    for row in result:
-        need(0 < row["p50_us"] <= row["p99_us"] <= row["p999_us"],
-             f"{row['name']} {row['verb']}: percentiles do not ascend")
+def check_parts(result):
+    need(len(result["benchmarks"]) > 0, "there is no part")
+    for part in result["benchmarks"]:
+        need("error_message" not in part, f"{part['name']}: {part.get('error_message')}")
+        need(part["cpu_time"] > 0, f"{part['name']}: cpu_time is {part['cpu_time']}")
 
 
-def check_traffic(result):
-    for row in result:
-        for name in ("requests", "bytes_in", "bytes_out", "nodes", "threads"):
-            need(row[name] > 0, f"{row['name']} {row['verb']}: {name} is {row[name]}")
-
-
-def check_ratio_to_echo(result):
-    echoed = {tuple(row[key] for key in SETTING) for row in result if row["name"] == "echo"}
-    for verb in ("filter", "prioritize"):
-        need(any(setting[1] == verb for setting in echoed), f"{verb}: no echo to compare with")
-    for row in result:
-        if tuple(row[key] for key in SETTING) in echoed:
-            need(row["ratio_to_echo"] > 0, f"{row['name']} {row['verb']}: no ratio to echo")
-
-
-LATENCY_CHECKS = [("expected keys", check_latency_keys), ("every number finite", check_finite),
-                  ("percentiles ascend", check_percentiles), ("traffic", check_traffic),
-                  ("ratio to echo", check_ratio_to_echo)]
+PARTS_CHECKS = [("every number finite", check_finite), ("every part took time", check_parts)]
 
 # --------------------------------------------------------------------------------------------------
 
@@ -254,9 +228,9 @@ def main(arguments):
     if kind == "same" and len(paths) == 2:
         return report(outcomes_of_same(*paths))
     checks = {"trace": TRACE_CHECKS, "departures": DEPARTURE_CHECKS,
-              "latency": LATENCY_CHECKS}.get(kind)
+              "parts": PARTS_CHECKS}.get(kind)
     if checks is None or not paths:
-        print("check.py: expected trace, departures or latency FILE..., or same FILE FILE",
+        print("check.py: expected trace, departures or parts FILE..., or same FILE FILE",
               file=sys.stderr)
         return 2
     return report([outcome for path in paths for outcome in outcomes_of(path, checks)])

@@ -8,7 +8,6 @@ import style
 from results import LABELS, EQUILIBRIUM, Everything, Unusable, main_trace, published_traces
 from style import WIDTH, look_of, pyplot
 
-SERVERS = {"naive": "plain loop", "echo": "echo, the same bytes"}
 SHOWN_FROM = 80  # percent arrived; below it almost all policies place every pod
 LINES_END = 130
 TOP = 98.5
@@ -114,45 +113,6 @@ def draw_traces(everything):
     return figure
 
 
-def steady(row, verb):
-    return row["verb"] == verb and row["form"] == "names" and row["load"] == "steady"
-
-
-def latency_lines(rows, verb):
-    """Returns nodes, p50 and p99 in milliseconds by server, for the smallest number of threads."""
-    rows = [row for row in rows if steady(row, verb)]
-    threads = min((row["threads"] for row in rows), default=0)
-    lines = {}
-    for row in sorted(rows, key=lambda row: row["nodes"]):
-        if row["threads"] == threads:
-            lines.setdefault(row["name"], []).append(
-                (row["nodes"], row["p50_us"] / 1000, row["p99_us"] / 1000))
-    return lines
-
-
-def draw_latency(everything):
-    figure, both = pyplot.subplots(1, 2, figsize=(WIDTH, 4.3), sharey=True)
-    for axes, verb in zip(both, ("filter", "prioritize")):
-        for name, points in latency_lines(everything.latency, verb).items():
-            nodes, p50, p99 = zip(*points)
-            look = look_of(name)
-            axes.plot(nodes, p50, **look, markersize=6, label=SERVERS.get(name, name))
-            axes.fill_between(nodes, p50, p99, color=look["color"], alpha=0.15, linewidth=0)
-        axes.set_xscale("log")
-        axes.set_yscale("log")
-        sizes = sorted({row["nodes"] for row in everything.latency if steady(row, verb)})
-        axes.set_xticks(sizes, [f"{size:,}" for size in sizes])
-        axes.minorticks_off()
-        axes.set_xlabel("nodes, 8 cards each")
-        axes.set_title(verb)
-    both[0].set_ylabel("milliseconds: line p50, band up to p99")
-    both[0].yaxis.set_major_formatter(lambda value, _: f"{value:g}")
-    handles, labels = both[0].get_legend_handles_labels()
-    figure.legend(handles, labels, loc="upper center", bbox_to_anchor=(0.5, 0.0), ncols=4)
-    figure.tight_layout()
-    return figure
-
-
 def wanted(everything):
     """Yields the names of the plots that have results, and their functions."""
     if everything.placement.traces():
@@ -160,8 +120,6 @@ def wanted(everything):
         yield "fragmentation", draw_fragmentation
         yield "policies", draw_policies
         yield "traces", draw_traces
-    if everything.latency:
-        yield "latency", draw_latency
 
 
 def main():

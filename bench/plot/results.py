@@ -139,7 +139,6 @@ class Everything:
         self.departures = {load: Placements(self.folder / f"departures-{load}") for load in LOADS}
         self.timing = Placements(self.folder / "timing")
         self.published = Published()
-        self.latency = self._read("latency.json", [])
         self.parts = self._read("parts.json", {"benchmarks": []})["benchmarks"]
         machine = self.folder / "machine.txt"
         self.machine = machine.read_text(encoding="utf-8") if machine.is_file() else ""

@@ -18,15 +18,13 @@ LOOKS = {
     "clustering": ("#e69f00", "-.", "D"), "packing": ("#cc79a7", (0, (5, 1.5)), "X"),
     "bestfit": ("#009e73", (0, (3, 1, 1, 1)), "h"), "fgd": ("#0072b2", "-", "o"),
     EQUILIBRIUM: ("#d55e00", "-", "*"),
-    "extender": ("#d55e00", "-", "o"), "echo": ("#0072b2", "--", "s"),
-    "naive": ("#595959", ":", "^"),
 }
 OTHER = ("#595959", "-", "o")
 
 
 def look_of(name):
     colour, line, marker = LOOKS.get(name, OTHER)
-    strong = name in (EQUILIBRIUM, "extender")
+    strong = name == EQUILIBRIUM
     return {"color": colour, "linestyle": line, "marker": marker,
             "linewidth": 2.6 if strong else 1.6, "zorder": 3 if strong else 2}
 

@@ -254,37 +254,6 @@ def departure_cells(results, trace, policy):
             for name in ("allocation", "rejected_gpus")]
 
 
-def latency(everything):
-    rows = everything.latency
-    if not rows:
-        return NOT_MEASURED
-    by_name = {(row["name"], *setting_of(row)): row for row in rows}
-    settings = list(dict.fromkeys(setting_of(row) for row in rows))
-    lines = [latency_line(by_name, one) for one in settings if ("extender", *one) in by_name]
-    return table(["verb, form, load", "threads", "nodes", "p50", "p99", "p99.9", "echo p50",
-                  "times echo", "plain loop p50"], lines)
-
-
-def setting_of(row):
-    """Returns the members that are equal in compared rows. The load of bind is a result."""
-    load = "" if row["verb"] == "bind" else row["load"]
-    return row["verb"], row["form"], load, row["threads"], row["nodes"]
-
-
-def latency_line(by_name, setting):
-    own = by_name["extender", *setting]
-    verb, form, _, threads, nodes = setting
-    return [f"{verb}, {form}, {own['load']}", threads, f"{nodes:,}", milliseconds(own, "p50_us"),
-            milliseconds(own, "p99_us"), milliseconds(own, "p999_us"),
-            milliseconds(by_name.get(("echo", *setting)), "p50_us"),
-            f"{own['ratio_to_echo']:.2f}" if own["ratio_to_echo"] else "",
-            milliseconds(by_name.get(("naive", *setting)), "p50_us")]
-
-
-def milliseconds(row, name):
-    return f"{row[name] / 1000:.3f} ms" if row else ""
-
-
 def parts(everything):
     rows = []
     for one in everything.parts:
@@ -304,7 +273,7 @@ TABLES = {
     "traces": traces_with_published, "other-traces": traces_without_published,
     "policies": policies, "fragments": fragments, "failures": failures, "conditions": conditions,
     "shipped": shipped,
-    "departures": departures, "latency": latency, "parts": parts, "machine": machine,
+    "departures": departures, "parts": parts, "machine": machine,
 }
 
 

@@ -80,8 +80,7 @@ const Library kLibraries[] = {
      {"boost/"},
      {"common/http/", "common/base/asio_executor.cc", "common/contract/quantity.cc",
       "common/kube/curl_", "common/kube/memory/path.cc", "common/kube/request.cc",
-      "bench/latency/client.cc", "bench/gpu/nvidia_smi.cc", "extender/ledger/node_index.h",
-      "test/"}},
+      "bench/gpu/nvidia_smi.cc", "extender/ledger/node_index.h", "test/"}},
     {"OpenSSL",
      {"openssl/"},
      {"common/http/", "common/kube/base64.cc", "common/kube/pem.cc", "common/base/digest.cc",
@@ -98,7 +97,7 @@ const Library kLibraries[] = {
      {"google/protobuf/", "kubernetes.pb.h"},
      {"common/kube/object_protobuf.cc", "plugin/kubelet/", "test/plugin/kubelet/"}},
     {"GoogleTest", {"gtest/", "gmock/"}, {"test/"}},
-    {"Google Benchmark", {"benchmark/"}, {"bench/latency/parts/"}},
+    {"Google Benchmark", {"benchmark/"}, {"bench/parts/"}},
 };
 
 // --- pure code -----------------------------------------------------------------------------------

@@ -26,15 +26,8 @@ def trace_result():
             "deviation": {"at95": 0.0, "at100": 0.0, "at130": 0.0}}
 
 
-def latency_result():
-    row = {"name": "extender", "nodes": 1000, "verb": "filter", "form": "names",
-           "load": "steady", "threads": 1, "p50_us": 90.0, "p99_us": 200.0,
-           "p999_us": 300.0, "requests": 1000,
-           "bytes_in": 9000, "bytes_out": 8000, "ratio_to_echo": 1.7}
-    rows = [row, {**row, "name": "echo", "ratio_to_echo": 1.0}]
-    rows += [{**one, "verb": "prioritize"} for one in rows]
-    # There is no echo for binds.
-    return [*rows, {**row, "verb": "bind", "form": "-", "ratio_to_echo": 0.0}]
+def parts_result():
+    return {"benchmarks": [{"name": "read_pod", "cpu_time": 2.3, "time_unit": "us"}]}
 
 
 def wrongs(checks, result):
@@ -111,30 +104,18 @@ class DepartureChecks(unittest.TestCase):
             self.assertIn("lacks " + key, check.run_check(check.check_departures_keys, result))
 
 
-class LatencyChecks(unittest.TestCase):
+class PartsChecks(unittest.TestCase):
     def test_let_a_sound_result_pass(self):
-        self.assertEqual(wrongs(check.LATENCY_CHECKS, latency_result()), [])
+        self.assertEqual(wrongs(check.PARTS_CHECKS, parts_result()), [])
 
     def test_refuse_what_cannot_be(self):
-        for name, value in [("p50_us", 0), ("p50_us", 201.0), ("p99_us", 301.0), ("requests", 0),
-                            ("bytes_in", 0), ("bytes_out", -1), ("nodes", 0), ("threads", 0),
-                            ("ratio_to_echo", 0), ("ratio_to_echo", float("nan")),
-                            ("ratio_to_echo", None), ("extra", 1)]:
+        self.assertNotEqual(wrongs(check.PARTS_CHECKS, {"benchmarks": []}), [])
+        for name, value in [("cpu_time", 0), ("cpu_time", float("nan")), ("cpu_time", None),
+                            ("error_message", "skipped")]:
             with self.subTest(name=name, value=value):
-                result = latency_result()
-                result[0][name] = value
-                self.assertNotEqual(wrongs(check.LATENCY_CHECKS, result), [])
-
-    def test_refuse_what_lacks_a_row_or_a_key(self):
-        self.assertNotEqual(wrongs(check.LATENCY_CHECKS, []), [])
-        for echo in (1, 3):
-            result = latency_result()
-            del result[echo]
-            self.assertNotEqual(wrongs(check.LATENCY_CHECKS, result), [], echo)
-        for key in check.LATENCY_KEYS:
-            result = latency_result()
-            del result[0][key]
-            self.assertNotEqual(wrongs(check.LATENCY_CHECKS, result), [], key)
+                result = parts_result()
+                result["benchmarks"][0][name] = value
+                self.assertNotEqual(wrongs(check.PARTS_CHECKS, result), [])
 
 
 class CommandLine(unittest.TestCase):
@@ -164,7 +145,7 @@ class CommandLine(unittest.TestCase):
 
     def test_tells_text_that_is_not_json(self):
         for text in ["", "{", "[1,", "\x00"]:
-            status, output = self.run_main("latency", self.write("a", text))
+            status, output = self.run_main("parts", self.write("a", text))
             self.assertEqual((status, output[-1]), (1, "0 passed, 1 failed"), text)
         self.assertEqual(self.run_main("trace", str(self.folder / "absent"))[0], 1)
 

@@ -107,26 +107,6 @@ class Tables(unittest.TestCase):
         self.assertIn("| FGD | 95.00 ± 0.10 | 13.41 ± 13.41 | 95.50 ± 0.10 | 13.41 ± 13.41 |",
                       tables.departures(self.everything()))
 
-    def test_join_latencies_of_the_same_setting(self):
-        row = {"nodes": 5000, "verb": "filter", "form": "names", "load": "steady", "threads": 1,
-               "p99_us": 900.0, "p999_us": 1000.0}
-        (self.folder / "latency.json").write_text(json.dumps([
-            {**row, "name": "extender", "p50_us": 400.0, "ratio_to_echo": 2.0},
-            {**row, "name": "echo", "p50_us": 200.0, "ratio_to_echo": 1.0}]), encoding="utf-8")
-        self.assertIn("| filter, names, steady | 1 | 5,000 | 0.400 ms | 0.900 ms | 1.000 ms "
-                      "| 0.200 ms | 2.00 |  |", tables.latency(self.everything()))
-
-    def test_join_binds_whatever_their_rate(self):
-        row = {"nodes": 1000, "verb": "bind", "form": "own time", "threads": 1, "p99_us": 9.0,
-               "p999_us": 9.0}
-        (self.folder / "latency.json").write_text(json.dumps([
-            {**row, "name": "extender", "load": "900/s", "p50_us": 60.0, "ratio_to_echo": 3.0},
-            {**row, "name": "echo", "load": "950/s", "p50_us": 20.0, "ratio_to_echo": 1.0}]),
-            encoding="utf-8")
-        output = tables.latency(self.everything())
-        self.assertIn("| bind, own time, 900/s | 1 | 1,000 | 0.060 ms |", output)
-        self.assertIn("| 0.020 ms | 3.00 |", output)
-
     def test_list_the_parts_of_a_request(self):
         (self.folder / "parts.json").write_text(json.dumps({"benchmarks": [
             {"name": "parse_request/nodes:5000", "cpu_time": 12.3456, "time_unit": "us"}]}),

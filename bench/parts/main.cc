@@ -2,13 +2,14 @@
 // cards and 8 pods.
 
 #include <benchmark/benchmark.h>
+#include <fmt/format.h>
 
 #include <memory>
 #include <string>
+#include <string_view>
 #include <vector>
 
-#include "bench/latency/cluster_feed.h"
-#include "bench/latency/requests.h"
+#include "bench/parts/requests.h"
 #include "bench/scale/cluster_objects.h"
 #include "common/base/check.h"
 #include "common/kube/object_json.h"
@@ -24,7 +25,6 @@
 namespace {
 
 using namespace mgpu;
-using bench::Form;
 using bench::PodKind;
 using bench::Requests;
 using Kind = kube::WatchEvent::Kind;
@@ -38,10 +38,10 @@ extender::Settings settings() {
 
 // A ledger with the cluster of bench/scale.
 struct World {
-  explicit World(std::size_t nodes) : size{nodes, nodes * bench::kPodsPerNode} {
-    for (std::size_t i = 0; i < size.nodes; ++i)
+  explicit World(std::size_t count) : nodes(count), pods(count * bench::kPodsPerNode) {
+    for (std::size_t i = 0; i < nodes; ++i)
       node_events.on_event({Kind::kApply, bench::node_object(i)});
-    for (std::size_t i = 0; i < size.pods; ++i)
+    for (std::size_t i = 0; i < pods; ++i)
       pod_events.on_event({Kind::kApply, bench::pod_object(i)});
   }
 
@@ -49,11 +49,12 @@ struct World {
   static World& of(std::int64_t nodes) {
     static std::unique_ptr<World> world;
     const auto wanted = static_cast<std::size_t>(nodes);
-    if (!world || world->size.nodes != wanted) world = std::make_unique<World>(wanted);
+    if (!world || world->nodes != wanted) world = std::make_unique<World>(wanted);
     return *world;
   }
 
-  const bench::ClusterSize size;
+  const std::size_t nodes;
+  const std::size_t pods;
   const extender::Settings settings = ::settings();
   extender::Ledger ledger;
   extender::DisruptionBudgets budgets;
@@ -80,7 +81,7 @@ std::vector<extender::ExtenderArgs> args_of(Requests& requests, std::size_t coun
 }
 
 void parse_request(benchmark::State& state) {
-  Requests requests(static_cast<std::size_t>(state.range(0)), Form::kNames, PodKind::kOneContainer);
+  Requests requests(static_cast<std::size_t>(state.range(0)), PodKind::kOneContainer);
   for (auto _ : state)
     benchmark::DoNotOptimize(extender::ExtenderArgs::parse(std::string(requests.next())));
 }
@@ -88,7 +89,7 @@ void parse_request(benchmark::State& state) {
 template <auto kVerb>
 void verb(benchmark::State& state) {
   World& world = World::of(state.range(0));
-  Requests requests(world.size.nodes, Form::kNames, kind_of(state));
+  Requests requests(world.nodes, kind_of(state));
   const auto args = args_of(requests, 8);
   std::size_t next = 0;
   for (auto _ : state)
@@ -144,7 +145,7 @@ void first_score(benchmark::State& state) {
 
 void write_filter(benchmark::State& state) {
   World& world = World::of(state.range(0));
-  Requests requests(world.size.nodes, Form::kNames, PodKind::kOneContainer);
+  Requests requests(world.nodes, PodKind::kOneContainer);
   const auto args = args_of(requests, 1);
   const auto reply = extender::filter(args[0], world.context, Instant());
   for (auto _ : state) benchmark::DoNotOptimize(extender::write_filter_reply(reply, args[0]));
@@ -152,10 +153,14 @@ void write_filter(benchmark::State& state) {
 
 void write_prioritize(benchmark::State& state) {
   World& world = World::of(state.range(0));
-  Requests requests(world.size.nodes, Form::kNames, PodKind::kOneContainer);
+  Requests requests(world.nodes, PodKind::kOneContainer);
   const auto args = args_of(requests, 1);
   const auto scores = extender::prioritize(args[0], world.context, Instant());
   for (auto _ : state) benchmark::DoNotOptimize(extender::write_prioritize_reply(scores, args[0]));
+}
+
+std::string watch_line(std::string_view type, std::string_view object) {
+  return fmt::format(R"({{"type":"{}","object":{}}})", type, object);
 }
 
 // Reads and applies a line of the watch. Pods are deleted and added again.
@@ -163,9 +168,9 @@ void watch_event(benchmark::State& state) {
   World& world = World::of(state.range(0));
   std::vector<std::string> lines;
   for (std::size_t i = 0; i < 512; ++i) {
-    const std::string pod = bench::pod_object(i * (world.size.pods / 512));
-    lines.push_back(bench::watch_line("DELETED", pod));
-    lines.push_back(bench::watch_line("ADDED", pod));
+    const std::string pod = bench::pod_object(i * (world.pods / 512));
+    lines.push_back(watch_line("DELETED", pod));
+    lines.push_back(watch_line("ADDED", pod));
   }
   std::size_t next = 0;
   for (auto _ : state) {
@@ -190,7 +195,7 @@ void read_node(benchmark::State& state) {
 template <class Decide>
 void on_one_node(benchmark::State& state, Decide decide) {
   World& world = World::of(1'000);
-  Requests requests(4, Form::kNames, kind_of(state));
+  Requests requests(4, kind_of(state));
   const auto args = args_of(requests, 1);
   const auto pod = extender::read_pod_request(args[0].pod(), world.settings);
   const auto node =
