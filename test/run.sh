@@ -53,6 +53,7 @@ set -euo pipefail
 cd "$(dirname "${BASH_SOURCE[0]}")/.."
 
 source test/reuse.sh
+source test/background.sh
 
 readonly components_version=1.36.3
 readonly cache=${XDG_CACHE_HOME:-$HOME/.cache}/mgpu
@@ -93,7 +94,6 @@ failed=0
 child=
 downloads=
 cluster_tests_built=
-background=()
 scratch=$(mktemp -d "${TMPDIR:-/tmp}/mgpu-test.XXXXXX")
 export NINJA_STATUS='[%f/%t %es] '
 # ThreadSanitizer does not start if the kernel randomizes addresses too widely (vm.mmap_rnd_bits over
@@ -295,6 +295,7 @@ stage_tidy() {
 stage_format() {
   step "format of C++" check_cpp_format && passed=$((passed + 1))
   step "format of Go" check_go_format && passed=$((passed + 1))
+  step "stages in the background" bash test/background_test.sh && passed=$((passed + 1))
 }
 
 stage_quick() {
@@ -755,37 +756,6 @@ download_go_modules() {
 
 # --- stages ---------------------------------------------------------------------------------------
 
-# Starts a stage after its prepare_STAGE.
-begin_in_background() { # stage
-  # It may be read before the process has begun.
-  : >"$scratch/$1.output"
-  in_background "$1" >>"$scratch/$1.output" 2>&1 </dev/null &
-  background+=($!)
-}
-
-in_background() { # stage
-  trap end_child EXIT
-  trap 'exit 143' TERM
-  background=() times=
-  passed=0
-  failed=0
-  run_timed "$1" "stage_$1"
-  printf '%s %s%s\n' "$passed" "$failed" "$times" >"$scratch/$1.result"
-}
-
-# Prints the output of a stage until it ends, and adds its result.
-end_in_background() { # stage, process ID, inputs
-  local its_passed=0 its_failed=1 its_times=
-  say "stage $1, started in the background"
-  tail -n +1 -f --pid="$2" "$scratch/$1.output"
-  wait "$2" || true
-  [[ ! -f $scratch/$1.result ]] || read -r its_passed its_failed its_times <"$scratch/$1.result"
-  passed=$((passed + its_passed))
-  failed=$((failed + its_failed))
-  times+=" $its_times"
-  [[ $its_failed -ne 0 ]] || keep_result "stage/$1" "$3" "$its_passed"
-}
-
 # Runs a stage in the foreground, unless it has passed before with the same inputs.
 run_stage() { # stage, inputs
   local before_passed=$passed before_failed=$failed
@@ -796,12 +766,6 @@ run_stage() { # stage, inputs
   say "stage $1"
   run_timed "$1" "stage_$1"
   [[ $failed -ne $before_failed ]] || keep_result "stage/$1" "$2" "$((passed - before_passed))"
-}
-
-run_timed() { # name, function
-  local begun=$SECONDS
-  "$2" || true
-  times+=" $1 $((SECONDS - begun))"
 }
 
 stages=()
