@@ -58,20 +58,31 @@ bool note_result(SchedulerRequeue& requeue, const ExtenderArgs& args, const Filt
       requeue.on_rejected_in_part(reply.group, uid, args.node_names(), reply.fitting_elsewhere,
                                   releases))
     return true;
-  if (reply.may_change && !last) return false;
+  if (reply.may_change && !reply.search_ended && !last) return false;
   if (reply.may_change) requeue.on_rejected(uid, releases);
   return true;
 }
 
+// What filter has decided, when the ledger had counted `releases`.
+struct Decided {
+  std::uint64_t releases = 0;
+  FilterReply reply;
+};
+
+// A rejection is decided again only after a release: each decision may take a search on many nodes.
 void filter_now(const Call& call, const std::shared_ptr<const ExtenderArgs>& args) {
   const PodUid uid = args->pod().uid();
   call.to->requeue.on_filter(uid);
-  const auto decide = [call, args, uid](bool last) {
+  const auto last_decided = std::make_shared<std::optional<Decided>>();
+  const auto decide = [call, args, uid, last_decided](bool last) {
     const SchedulerVerbs& to = *call.to;
-    const std::uint64_t releases = to.context.ledger.releases();
-    const auto reply = filter(*args, to.context, to.clock.now());
-    if (!note_result(to.requeue, *args, reply, releases, last)) return false;
-    answer_filter(call, *args, reply);
+    const Instant now = to.clock.now();
+    const std::uint64_t releases = to.context.ledger.releases(now);
+    std::optional<Decided>& decided = *last_decided;
+    if (!decided || decided->releases != releases)
+      decided = Decided{releases, filter(*args, to.context, now)};
+    if (!note_result(to.requeue, *args, decided->reply, releases, last)) return false;
+    answer_filter(call, *args, decided->reply);
     return true;
   };
   RejectionDelay& rejection_delay = call.to->rejection_delay;

@@ -11,7 +11,8 @@
 //      |           |   +-----release seen, but the pod does not fit: a little longer
 //      |           +---------no release for kRejectionDelay--------------> answer: rejected
 //      +---> answered at once: there was a release since the pod's last rejection, and the last
-//            one was seen more than kRejectionDelay ago; or the allowance is used up
+//            one was seen more than kRejectionDelay ago; or the allowance is used up. So
+//            is a pod for which a search ended at its bound
 //
 // kube-scheduler schedules one pod at a time, so a delay keeps the others waiting: the allowance
 // limits all delays together to kRejectionDelayPercent of the time.

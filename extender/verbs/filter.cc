@@ -108,6 +108,7 @@ FilterReply every_node(Ledger& ledger, const ExtenderArgs& args, const PodReques
     change_can_help |= eviction_helps || *reasons[i] == Reason::kNodeUnknown ||
                        *reasons[i] == Reason::kCardsUnhealthy ||
                        *reasons[i] == Reason::kCardsCordoned;
+    reply.search_ended |= *reasons[i] == Reason::kSearchBound;
     const Rejection here = rejection(*reasons[i]);
     reply.rejection = std::min(reply.rejection.value_or(here), here);
   }

@@ -74,6 +74,7 @@ struct FilterReply {
   std::vector<Refusal> failed_and_unresolvable;
   // No node fits, and a change of the cluster may help: see rejection_delay.h.
   bool may_change = false;
+  bool search_ended = false;  // on some node, at its bound of steps: again after a release, too
   std::optional<Rejection> rejection{};  // set where no node fits, and the request has nodes
   // Where no node of the request fits: others that do, and that kube-scheduler may not have
   // examined (asked_nodes.h). Not all of them.

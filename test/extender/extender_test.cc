@@ -124,6 +124,12 @@ class ExtenderTest : public testing::Test {
     start();
     ASSERT_TRUE(becomes_true([this] { return extender->ready(); }));
   }
+  void start_ready_with(const ExtenderSettings& set) {
+    auto started = Extender::start(set, api_server);
+    ASSERT_TRUE(started) << started.error().message;
+    extender = std::move(*started);
+    ASSERT_TRUE(becomes_true([this] { return extender->ready(); }));
+  }
   static bool becomes_true(const std::function<bool()>& condition) {
     for (int i = 0; i < 6'000; ++i) {
       if (condition()) return true;
@@ -157,6 +163,16 @@ class ExtenderTest : public testing::Test {
 
   Json filter(const std::string& name) {
     return post("filter", {{"Pod", pod(name)}, {"Nodes", nullptr}, {"NodeNames", {"n1", "n2"}}});
+  }
+  // The pod "p" with three containers, of which a node of two cards takes two.
+  Json unfit_filter() {
+    Json several = pod("p");
+    Json& containers = several["spec"]["containers"];
+    for (const char* name : {"b", "c"}) {
+      containers.push_back(containers[0]);
+      containers.back()["name"] = name;
+    }
+    return {{"Pod", several}, {"NodeNames", {"n1", "n2"}}};
   }
   std::string bind(const std::string& name, const std::string& node) {
     return post("bind", {{"PodName", name},
@@ -553,6 +569,30 @@ TEST_F(ExtenderTest, InspectionNeedsATokenWhereTheNetworkReachesIt) {
     EXPECT_EQ(get(path).status, 401) << path;
     EXPECT_EQ(with_token(path).status, 200) << path;
   }
+}
+
+// The policy has no cached scores, so that each decision takes the steps of its search.
+TEST_F(ExtenderTest, ARejectionIsDecidedOnceWhereNothingBecameFree) {
+  create_pod("p", {{kCore, "60"}, {kMemory, "600"}});
+  auto set = settings();
+  set.verbs.candidate_nodes = 1;
+  set.verbs.policy = *find_policy("random");
+  start_ready_with(set);
+  const Json body = unfit_filter();
+  const auto steps_of = [&](const char* verb) {
+    const std::string name = "\nmgpu_extender_search_steps_total ";
+    const auto steps = [&] {
+      const std::string metrics = get("/metrics").body;
+      return std::stod(metrics.substr(metrics.find(name) + name.size()));
+    };
+    const double before = steps();
+    post(verb, body);
+    return steps() - before;
+  };
+  steps_of("filter");  // its reasons are cached
+  const double once = steps_of("prioritize");
+  EXPECT_GT(once, 0);
+  EXPECT_EQ(steps_of("filter"), once);
 }
 
 // --- metrics, drain ------------------------------------------------------------------------------

@@ -67,6 +67,19 @@ TEST_F(FilterTest, SaysWhatARejectedPodWaitsFor) {
   EXPECT_EQ(run_filter({.requests = {"101/1024"}}, {"free"}).rejection, Rejection::kInvalid);
 }
 
+// Such a rejection is not delayed: a release makes the next search no shorter.
+TEST_F(FilterTest, SaysThatASearchEndedAtItsBound) {
+  std::string node = "n:";
+  for (int card = 0; card < 8; ++card) node += " " + std::to_string(card) + "[100/100000]";
+  add_node(ledger, node);
+  PodText pod{.requests = {}};
+  for (int core = 34; core <= 50; ++core) pod.requests.push_back(std::to_string(core) + "/300");
+  const auto reply = run_filter(pod, {"n"});
+  EXPECT_TRUE(reply.may_change);
+  EXPECT_TRUE(reply.search_ended);
+  EXPECT_FALSE(run_filter({.requests = {"60/1000", "60/200000"}}, {"n"}).search_ended);
+}
+
 TEST_F(FilterTest, EveryNodeIsEitherFittingOrRefusedWithItsSentence) {
   add_node(ledger, "free: 0[100/8000]");
   add_node(ledger, "busy: 0[100/8000]");
