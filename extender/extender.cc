@@ -220,6 +220,7 @@ Result<void> Extender::use_certificates(const CertificateBundle& bundle) {
 
 void Extender::drain() {
   draining_ = true;
+  ledger_.end_searches();
   if (server_) server_->drain();
 }
 

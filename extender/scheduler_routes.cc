@@ -81,6 +81,11 @@ void filter_now(const Call& call, const std::shared_ptr<const ExtenderArgs>& arg
     std::optional<Decided>& decided = *last_decided;
     if (!decided || decided->releases != releases)
       decided = Decided{releases, filter(*args, to.context, now)};
+    if (decided->reply.fitting.empty() && to.context.ledger.searches_ended()) {
+      // It may fit. kube-scheduler tries it again after its backoff.
+      to.refuse(call.respond);
+      return true;
+    }
     if (!note_result(to.requeue, *args, decided->reply, releases, last)) return false;
     answer_filter(call, *args, decided->reply);
     return true;

@@ -12,6 +12,7 @@
 // Thread-safe. There is one lock, under which nothing waits. Time is an argument.
 #pragma once
 
+#include <atomic>
 #include <cstdint>
 #include <functional>
 #include <limits>
@@ -221,6 +222,10 @@ class Ledger {
   std::vector<Scored> score(std::span<const std::string_view> nodes,
                             const PlacementContext& context, const PolicyChoice& policy,
                             Instant now, const DecidedPod& pod = {});
+  // From now on there is a search on no further node: pods of several containers do not fit, and no
+  // scores are prewarmed. So an end of the process waits for the search on one node at most.
+  void end_searches() { searches_ended_ = true; }
+  bool searches_ended() const { return searches_ended_; }
   // The most steps that why_not and score have taken under the lock at one time. For tests.
   std::uint64_t longest_hold() const;
 
@@ -309,12 +314,15 @@ class Ledger {
   // The watch shows the pod bound: this claim, with the cards that the pod was bound with, replaces
   // the others of the pod.
   Entry& confirm(Claim claim) MGPU_REQUIRES(mutex_);
+  // The same budget, for the next node.
+  SearchBudget& unless_ended(SearchBudget& budget, const GpuRequest& request) const;
   bool lets_in(std::string_view node, const kube::NodeRules& rules) const;
   // A copy in which what is reserved for nominated pods is used.
   Node with_reservations(const Node& node, const DecidedPod& pod) const MGPU_REQUIRES(mutex_);
   void set_non_gpu(NonGpuPod pod) MGPU_REQUIRES(mutex_);
   void remove_non_gpu(const PodUid& uid) MGPU_REQUIRES(mutex_);
 
+  std::atomic<bool> searches_ended_ = false;
   mutable Mutex mutex_;
   std::unordered_map<std::string, NodeRecord> nodes_ MGPU_GUARDED_BY(mutex_);
   NodeIndex index_ MGPU_GUARDED_BY(mutex_);  // of nodes_

@@ -1,4 +1,5 @@
 #include <algorithm>
+#include <atomic>
 #include <functional>
 #include <memory>
 #include <optional>
@@ -38,7 +39,7 @@ std::vector<Decision> Ledger::decide_in_steps(SteppedDecisions<Decision> decisio
                                               const GpuRequest& request, const DecidedPod& pod,
                                               SearchBudget& budget) {
   const bool counted = request.containers.size() > 1 && !pod.name_space.empty();
-  const std::uint32_t most = budget.steps;
+  const std::uint32_t most = unless_ended(budget, request).steps;
   {
     const MutexLock lock(mutex_);
     expected_.expire(now);
@@ -63,6 +64,11 @@ std::vector<Decision> Ledger::decide_in_steps(SteppedDecisions<Decision> decisio
   return decisions.take();
 }
 
+SearchBudget& Ledger::unless_ended(SearchBudget& budget, const GpuRequest& request) const {
+  if (searches_ended_ && request.containers.size() > 1) budget.steps = 0;
+  return budget;
+}
+
 std::vector<std::optional<Reason>> Ledger::why_not(std::span<const std::string_view> nodes,
                                                    const GpuRequest& request, Instant now,
                                                    const DecidedPod& pod) {
@@ -72,10 +78,13 @@ std::vector<std::optional<Reason>> Ledger::why_not(std::span<const std::string_v
   const Decider<Decision> decider{
       .absent = Reason::kNodeUnknown,
       .steps = [&](const Node& node) { return steps_to_find(node, request); },
-      .decide = [&](const Node& node) { return extender::why_not(node, request, budget); },
+      .decide =
+          [&](const Node& node) {
+            return extender::why_not(node, request, unless_ended(budget, request));
+          },
       .decide_with_reservations =
           [&](const Node& node, const Node& available) {
-            return extender::why_not(node, available, request, budget);
+            return extender::why_not(node, available, request, unless_ended(budget, request));
           },
       .keep = [&] { return may_keep(request, budget); },
       .by_shape = !names_cards(request)};
@@ -121,10 +130,13 @@ std::vector<Scored> Ledger::score(std::span<const std::string_view> nodes,
             return steps_to_find(node, context.request) + node_steps(*policy.node, context, node) +
                    node.cards.size() * card_steps(*policy.card, context, node);
           },
-      .decide = [&](const Node& node) { return score_of(node, context, policy, budget); },
+      .decide =
+          [&](const Node& node) {
+            return score_of(node, context, policy, unless_ended(budget, context.request));
+          },
       .decide_with_reservations =
           [&](const Node&, const Node& available) {
-            return score_of(available, context, policy, budget);
+            return score_of(available, context, policy, unless_ended(budget, context.request));
           },
       .keep = [&] { return may_keep(context.request, budget); },
       .by_shape = cacheable && !names_cards(context.request)};
@@ -158,11 +170,11 @@ struct RequestScores {
 };
 
 void score_copies(RequestScores& scores, std::span<const NodeCopy> copies,
-                  const PriceSnapshot& price_snapshot) {
+                  const PriceSnapshot& price_snapshot, const std::atomic<bool>& ended) {
   // Policies that use the seed have no cached scores.
   const PlacementContext context(scores.request, scores.key->resources, 0, &price_snapshot);
   for (const NodeCopy& copy : copies) {
-    if (!may_keep(scores.request, scores.budget)) return;
+    if (ended || !may_keep(scores.request, scores.budget)) return;
     if (scores.cells.size() <= copy.slot) scores.cells.resize(copy.slot + kNodeCopiesMax);
     scores.cells[copy.slot] = {copy.version,
                                score_of(copy.node, context, scores.key->policy, scores.budget)};
@@ -213,7 +225,7 @@ void Ledger::prewarm_scores(const PriceSnapshot& price_snapshot, const std::func
   while (const auto count = copy_nodes(begin, copies)) {
     compute([&] {
       for (RequestScores& scores : requests)
-        score_copies(scores, std::span(copies).first(*count), price_snapshot);
+        score_copies(scores, std::span(copies).first(*count), price_snapshot, searches_ended_);
     });
     if (!go_on()) return;
     begin += kNodeCopiesMax;

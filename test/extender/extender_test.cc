@@ -14,6 +14,7 @@
 #include "common/base/log.h"
 #include "common/kube/memory/api_server.h"
 #include "common/kube/request.h"
+#include "extender/placement/policies/policies.h"
 #include "extender/requeue/scheduler_requeue.h"
 #include "test/support/kube_objects.h"
 #include "test/support/raw_http.h"
@@ -635,6 +636,28 @@ TEST_F(ExtenderTest, IsNotReadyOnceItDrains) {
   EXPECT_EQ(idle.read_to_end(), "");
   EXPECT_EQ(get("/readyz").body, "{\"ready\": false, \"draining\": true}\n")
       << "probes are answered until the end";
+}
+
+Extender* drained_by_the_policy = nullptr;
+
+Score drain_the_extender(const PlacementContext&, const Node&, const Card&, const Share&,
+                         const Share&) {
+  drained_by_the_policy->drain();
+  return 0;
+}
+const Policy kDrainsTheExtender{
+    .name = "drains", .score_card = drain_the_extender, .score_node = kBinpack.score_node};
+
+// Its search was cut short, so that it may fit; and what was rejected would be forgotten.
+TEST_F(ExtenderTest, RejectsNoPodOnceItDrains) {
+  create_pod("p", {{kCore, "60"}, {kMemory, "600"}});
+  auto set = settings();
+  set.verbs.candidate_nodes = 1;
+  set.verbs.policy = {&kDrainsTheExtender, &kDrainsTheExtender};
+  start_ready_with(set);
+  drained_by_the_policy = extender.get();
+  const auto answer = send(post_text("/mgpu/filter", unfit_filter().dump()));
+  EXPECT_EQ(answer.status, 503) << answer.body;
 }
 
 TEST_F(ExtenderTest, FinishesABindBeforeItEnds) {

@@ -113,6 +113,55 @@ TEST_F(HostilePodsTest, NodesMayChangeDuringAScore) {
   EXPECT_EQ(uses, 100U);
 }
 
+Score end_the_searches(const PlacementContext&, const Node&, const std::vector<CardHold>&) {
+  used_by_the_policy->end_searches();
+  return 0;
+}
+const Policy kEndsTheSearches{
+    .name = "ends", .score_card = kBinpack.score_card, .score_node = end_the_searches};
+
+TEST_F(HostilePodsTest, AnEndWaitsForTheSearchOnOneNode) {
+  add_nodes(100);
+  used_by_the_policy = &ledger_;
+  const PolicyChoice policy{&kEndsTheSearches, &kEndsTheSearches};
+  const auto fitting = [&](const char* containers) {
+    const GpuRequest request = test::request_of(containers);
+    const auto scores = ledger_.score(views_, request, policy, at_ms(0), {PodUid("p"), 0, "a"});
+    return std::ranges::count(scores, true, &Scored::fits);
+  };
+  EXPECT_EQ(fitting("30/300 20/300"), 1);
+  const std::uint64_t before = ledger_.counts().search_steps;
+  const auto reasons = ledger_.why_not(views_, hostile_request(), at_ms(0), {PodUid("p"), 0, "a"});
+  EXPECT_EQ(std::ranges::count(reasons, Reason::kSearchBound), 100);
+  EXPECT_EQ(ledger_.counts().search_steps, before);
+  EXPECT_EQ(fitting("30/300"), 100) << "no search";
+}
+
+std::size_t uses_before_the_end = 0;
+
+Score end_the_searches_later(const PlacementContext&, const Node&, const std::vector<CardHold>&) {
+  if (++uses > uses_before_the_end) used_by_the_policy->end_searches();
+  return 0;
+}
+const Policy kEndsLater{
+    .name = "later", .score_card = kBinpack.score_card, .score_node = end_the_searches_later};
+
+TEST_F(HostilePodsTest, AnEndWaitsForOneScoreThatIsPrewarmed) {
+  add_nodes(100);
+  used_by_the_policy = &ledger_;
+  uses = 0;
+  uses_before_the_end = 200;
+  for (const char* containers : {"30/300 20/300", "30/300 20/301"}) {
+    const GpuRequest request = test::request_of(containers);
+    ledger_.score(views_, {request, {}, 0, &prices_}, {&kEndsLater, &kEndsLater}, at_ms(0));
+  }
+  ASSERT_EQ(uses, 200U);
+  const PriceSnapshot next = prices_;
+  ledger_.prewarm_scores(
+      next, [] { return true; }, [](const auto& computation) { computation(); });
+  EXPECT_EQ(uses, 201U);
+}
+
 // --- nodes of one shape --------------------------------------------------------------------------
 
 TEST_F(HostilePodsTest, NodesOfOneShapeTakeOneSearch) {
