@@ -69,11 +69,4 @@ const Entry* ClaimTable::of(const PodRef& pod) const {
   return best;
 }
 
-std::vector<Entry*> ClaimTable::bound() {
-  std::vector<Entry*> bound;
-  for (auto& [id, entry] : entries_)
-    if (entry.view.phase == Phase::kBound) bound.push_back(&entry);
-  return bound;
-}
-
 }  // namespace mgpu::extender

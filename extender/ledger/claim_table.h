@@ -5,11 +5,11 @@
 #include <cstddef>
 #include <cstdint>
 #include <map>
-#include <unordered_map>
 #include <unordered_set>
 #include <vector>
 
 #include "extender/ledger/node_record.h"
+#include "extender/ledger/text_hash.h"
 
 namespace mgpu::extender {
 
@@ -28,8 +28,8 @@ class ClaimTable {
   const Entry* of(const PodRef& pod) const;
   // The claims in Phase::kAssumed, by id.
   const std::map<ClaimId, Entry*>& assumed() const { return assumed_; }
-  // The claims in Phase::kBound, in no order.
-  std::vector<Entry*> bound();
+  // All, by id. Only erase() removes any.
+  std::map<ClaimId, Entry>& entries() { return entries_; }
   std::size_t size() const { return entries_.size(); }
 
  private:
@@ -46,7 +46,7 @@ class ClaimTable {
     static const PodRef& key(const Entry* entry) { return entry->view.claim.pod; }
     static const PodRef& key(const PodRef& pod) { return pod; }
     static std::size_t hash(const PodRef& pod) {
-      const std::hash<std::string> text;
+      const TextHash text;
       return text(pod.name) * 31 + text(pod.name_space);
     }
     std::size_t operator()(const auto& pod) const { return hash(key(pod)); }
@@ -55,7 +55,7 @@ class ClaimTable {
 
   void check_sizes() const;
 
-  std::unordered_map<ClaimId, Entry> entries_;
+  std::map<ClaimId, Entry> entries_;
   std::unordered_multiset<Entry*, ByUid, ByUid> by_uid_;
   std::unordered_multiset<Entry*, ByPod, ByPod> by_pod_;
   std::map<ClaimId, Entry*> assumed_;

@@ -5,6 +5,7 @@
 #include <utility>
 
 #include "common/base/check.h"
+#include "extender/ledger/in_steps.h"
 #include "extender/placement/holds.h"
 #include "extender/placement/limits.h"
 
@@ -60,15 +61,11 @@ std::optional<DriftChange> report_drift(Entry& entry) {
   return DriftChange{claim.pod, claim.node, claim.drift, claim.drift_detail};
 }
 
-// Applies objects under the lock, kRelistStep at a time, so that reads run in between. The analysis
-// cannot see that `mutex` is the one that `apply` requires.
-template <class T, class Apply>
-void in_steps(Mutex& mutex, std::vector<T>& all, Apply apply) MGPU_NO_THREAD_ANALYSIS {
-  for (std::size_t begin = 0; begin < all.size(); begin += kRelistStep) {
-    const std::size_t end = std::min(all.size(), begin + kRelistStep);
+auto under(Mutex& mutex) {
+  return [&mutex](const auto& step) {
     const MutexLock lock(mutex);
-    for (std::size_t i = begin; i < end; ++i) apply(std::move(all[i]));
-  }
+    step();
+  };
 }
 
 }  // namespace
@@ -131,7 +128,7 @@ void Ledger::replace_nodes(std::vector<NodeFacts> nodes) {
       if (record.present && !names.contains(record.node.name.str())) remove(record);
     });
   }
-  in_steps(mutex_, nodes,
+  in_steps(nodes, under(mutex_),
            [this](NodeFacts&& node) MGPU_REQUIRES(mutex_) { apply(std::move(node)); });
 }
 
@@ -211,19 +208,18 @@ std::vector<DriftChange> Ledger::replace_pods(std::vector<Claim> claims,
   for (const Claim& claim : claims) uids.insert(claim.uid.str());
   std::unordered_set<std::string_view> non_gpu_uids;
   for (const NonGpuPod& pod : non_gpu) non_gpu_uids.insert(pod.uid.str());
-  {
-    const MutexLock lock(mutex_);
-    for (Entry* entry : claims_.bound())
-      if (!uids.contains(entry->view.claim.uid.str())) release(*entry);
-    std::vector<PodUid> gone;
-    for (const auto& [uid, pod] : non_gpu_)
-      if (!non_gpu_uids.contains(uid.str())) gone.push_back(uid);
-    for (const PodUid& uid : gone) remove_non_gpu(uid);
-  }
-  in_steps(mutex_, non_gpu,
+  each_in_steps(claims_.entries(), under(mutex_), [&](auto& claim) MGPU_REQUIRES(mutex_) {
+    Entry& entry = claim.second;
+    if (entry.view.phase == Phase::kBound && !uids.contains(entry.view.claim.uid.str()))
+      release(entry);
+  });
+  each_in_steps(non_gpu_, under(mutex_), [&](const auto& pod) MGPU_REQUIRES(mutex_) {
+    if (!non_gpu_uids.contains(pod.first.str())) remove_non_gpu(PodUid(pod.first));
+  });
+  in_steps(non_gpu, under(mutex_),
            [this](NonGpuPod&& pod) MGPU_REQUIRES(mutex_) { set_non_gpu(std::move(pod)); });
   std::vector<DriftChange> changes;
-  in_steps(mutex_, claims, [this, &changes](Claim&& claim) MGPU_REQUIRES(mutex_) {
+  in_steps(claims, under(mutex_), [this, &changes](Claim&& claim) MGPU_REQUIRES(mutex_) {
     Entry& entry = confirm(std::move(claim));
     if (changes.size() >= kDriftChangesMax) return;
     if (auto change = report_drift(entry)) changes.push_back(*std::move(change));

@@ -16,6 +16,7 @@
 #include <cstdint>
 #include <functional>
 #include <limits>
+#include <map>
 #include <memory>
 #include <optional>
 #include <span>
@@ -138,8 +139,9 @@ class Ledger {
   // After a relist: removes all other bound claims and non-GPU pods. Assumed claims of other pods
   // stay, since the list may be older than their bind. Returns the changes of drift, at most
   // kDriftChangesMax: the next event of a pod that is left out returns its change.
-  std::vector<DriftChange> replace_pods(std::vector<Claim> claims,
-                                        std::vector<NonGpuPod> non_gpu = {});
+  // Not analyzed: only its steps hold the lock.
+  std::vector<DriftChange> replace_pods(
+      std::vector<Claim> claims, std::vector<NonGpuPod> non_gpu = {}) MGPU_NO_THREAD_ANALYSIS;
   // Confirms an assumed claim of the same uid, and removes other attempts of the pod. An attempt on
   // the same node with other cards stays until its outcome is known: it may be the binding, and the
   // annotations edited since.
@@ -324,10 +326,10 @@ class Ledger {
 
   std::atomic<bool> searches_ended_ = false;
   mutable Mutex mutex_;
-  std::unordered_map<std::string, NodeRecord> nodes_ MGPU_GUARDED_BY(mutex_);
+  std::unordered_map<std::string, NodeRecord, TextHash, TextEqual> nodes_ MGPU_GUARDED_BY(mutex_);
   NodeIndex index_ MGPU_GUARDED_BY(mutex_);  // of nodes_
   ClaimTable claims_ MGPU_GUARDED_BY(mutex_);
-  std::unordered_map<PodUid, NonGpu> non_gpu_ MGPU_GUARDED_BY(mutex_);
+  std::map<PodUid, NonGpu> non_gpu_ MGPU_GUARDED_BY(mutex_);
   ExpectedPlacements expected_ MGPU_GUARDED_BY(mutex_);
   Nominations nominations_ MGPU_GUARDED_BY(mutex_);
   std::uint64_t releases_ MGPU_GUARDED_BY(mutex_) = 0;

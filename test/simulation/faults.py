@@ -56,10 +56,8 @@ FAULTS = [
           "  if (pod->finished() || pod->metadata.being_deleted) facts.phase = PodPhase::kFinished;\n"
           "  if (pod->finished() || pod->metadata.being_deleted ||"),
     Fault("a relist drops assumed claims", "extender/ledger/ledger.cc",
-          "    std::vector<PodUid> gone;",
-          "    for (const auto& [id, entry] : std::map(claims_.assumed())) {\n"
-          "      if (!uids.contains(entry->view.claim.uid.str())) release(*entry);\n    }\n"
-          "    std::vector<PodUid> gone;"),
+          "    if (entry.view.phase == Phase::kBound && !uids.contains(",
+          "    if (!uids.contains("),
     Fault("memory does not count", "extender/bind/attempt.cc",
           "  const auto answer =\n      context_.ledger.assume(claim_of(*pod_, args_.node),",
           "  Claim claim = claim_of(*pod_, args_.node);\n"

@@ -37,16 +37,6 @@ TEST_F(NodeIndexTest, SimilarNamesAreDistinct) {
   for (std::size_t i = 0; i < names.size(); ++i) EXPECT_EQ(index.find(names[i]), i) << names[i];
 }
 
-// The map compares few names that differ, because most of those have different hashes.
-TEST(NodeNameEqual, NamesAreEqualWhereAllOfTheirCharactersAre) {
-  const auto names = similar_names();
-  const auto copies = names;
-  for (std::size_t i = 0; i < names.size(); ++i) {
-    for (std::size_t j = 0; j < names.size(); ++j)
-      ASSERT_EQ(NodeNameEqual()(names[i], copies[j]), i == j) << names[i] << ", " << names[j];
-  }
-}
-
 TEST_F(NodeIndexTest, PrefixesAndLongerNamesAreNotFound) {
   index.insert("gpu-node-1234", first);
   for (const char* name : {"", "gpu-node-123", "gpu-node-12345", "pu-node-1234", "gpu-node-1235"})
