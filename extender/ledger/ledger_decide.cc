@@ -175,9 +175,12 @@ void score_copies(RequestScores& scores, std::span<const NodeCopy> copies,
   const PlacementContext context(scores.request, scores.key->resources, 0, &price_snapshot);
   for (const NodeCopy& copy : copies) {
     if (ended || !may_keep(scores.request, scores.budget)) return;
+    const std::uint32_t before = scores.budget.steps;
     if (scores.cells.size() <= copy.slot) scores.cells.resize(copy.slot + kNodeCopiesMax);
     scores.cells[copy.slot] = {copy.version,
                                score_of(copy.node, context, scores.key->policy, scores.budget)};
+    // The search ended at its bound, as it would on the other nodes, which takes seconds.
+    if (before - scores.budget.steps >= kPlacementStepsMax) scores.budget.steps = 0;
   }
 }
 

@@ -3,6 +3,7 @@
 #include <gtest/gtest.h>
 
 #include <algorithm>
+#include <utility>
 
 #include "extender/ledger/ledger.h"
 #include "extender/ledger/limits.h"
@@ -160,6 +161,27 @@ TEST_F(HostilePodsTest, AnEndWaitsForOneScoreThatIsPrewarmed) {
   ledger_.prewarm_scores(
       next, [] { return true; }, [](const auto& computation) { computation(); });
   EXPECT_EQ(uses, 201U);
+}
+
+Score count_the_cards(const PlacementContext&, const Node&, const Card&, const Share&,
+                      const Share&) {
+  ++uses;
+  return 0;
+}
+const Policy kCountsTheCards{
+    .name = "counts", .score_card = count_the_cards, .score_node = kBinpack.score_node};
+
+TEST_F(HostilePodsTest, APrewarmGivesUpARequestWhoseSearchEndsAtItsBound) {
+  add_nodes(10);
+  uses = 0;
+  const GpuRequest request = hostile_request();
+  ledger_.score(views_, {request, {}, 0, &prices_}, {&kCountsTheCards, &kCountsTheCards}, at_ms(0));
+  const std::size_t on_all_nodes = std::exchange(uses, 0);
+  const PriceSnapshot next = prices_;
+  ledger_.prewarm_scores(
+      next, [] { return true; }, [](const auto& computation) { computation(); });
+  EXPECT_GT(uses, 0U);
+  EXPECT_LT(uses, on_all_nodes / 5);
 }
 
 // --- nodes of one shape --------------------------------------------------------------------------
