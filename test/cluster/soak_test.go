@@ -17,7 +17,18 @@ import (
 	"k8s.io/client-go/rest"
 )
 
-// Soak runs arrivals, deletions, edits and kills for a given time.
+// Soak runs arrivals, deletions, edits and kills for a given time. It starts, ends and removes pods as kubelets would.
+// Ordinary users create pods of all kinds, some with finalizers or grace periods of 0 or of an hour; a hostile tenant and
+// an administrator edit annotations while pods are being bound. It fails if
+//
+//   - any revision of a pod in etcd violates a promise: a card over its capacity, a bound pod without its cards, a pod with
+//     cards that is not bound, or cards of a bound pod that change;
+//   - the API server accepts an edit or a pod that the policies must refuse, or a pod with an absurd request is bound;
+//   - mgpu-extender ends by itself;
+//   - after the last kill, a pending pod fits on the cards of a node, by an exhaustive search that shares no code with the
+//     extender, and is not bound within settleCyclesPerPod scheduling cycles for each pending pod;
+//   - the ledger differs from what the pods hold, or shows anything in use after the last pod is deleted;
+//   - in the last life, the memory, the open files or the threads of mgpu-extender grow from the first to the last third.
 type Soak struct {
 	seed      int64
 	length    time.Duration
