@@ -171,7 +171,7 @@ void Probe::read_ledger() {
       number(counts.drifting));
   set("overfull_cards", "Cards with more in use than their capacity.", number(counts.overfull));
   set("expected_placements", "Pods between filter and bind.", number(counts.expected));
-  set("nominated_pods", "Pods that preempted others and for which cards are kept.",
+  set("nominated_pods", "Pods that are nominated for a node and for which cards are kept there.",
       number(counts.nominated));
   const auto advance = [](Counter& to, std::uint64_t count) {
     to.Increment(number(count) - to.Value());

@@ -270,10 +270,10 @@ std::variant<Assumed, Reason> Ledger::assume(Claim claim, const Policy& card_pol
     SearchBudget other{kPlacementStepsMax};
     return extender::why_not(record->node, claim.request, other).value_or(Reason::kNominated);
   }
-  nominations_.end(claim.uid);
   claim.placement = std::move(std::get<Placed>(result).placement);
   check_room(record->node, claim);
   const Entry& entry = insert(std::move(claim), Phase::kAssumed, now);
+  nominations_.end_assumed(entry.view.claim.uid, entry.view.claim.node, entry.view.holds);
   MGPU_DEBUG_CHECK(within_capacity(entry), "a card over its capacity by an assumed claim");
   return Assumed{entry.id, *entry.view.claim.placement};
 }
@@ -346,6 +346,13 @@ void Ledger::offer_nomination(const DecidedPod& pod, std::vector<NominatedPlacem
                               const NodeName& nominated, Instant until) {
   const MutexLock lock(mutex_);
   nominations_.offer(pod, std::move(placements), nominated, until);
+}
+
+void Ledger::reserve(const DecidedPod& pod, NominatedPlacement placement, const NodeName& nominated,
+                     Instant until, std::optional<Instant> counted_until) {
+  const MutexLock lock(mutex_);
+  nominations_.offer(pod, {std::move(placement)}, nominated, until);
+  if (counted_until) nominations_.count_until(pod.uid, *counted_until);
 }
 
 void Ledger::nominate(const PodUid& uid, const NodeName& node) {

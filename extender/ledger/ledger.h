@@ -156,7 +156,8 @@ class Ledger {
   // Places `claim`, which has no placement, on its node and counts it as used, in one step, also
   // where the pod has other claims. Cards that are reserved for nominated pods are not free to it.
   // A refusal changes nothing. The pod's expected placement is removed in any case, and what is
-  // reserved for it once it is placed. `price_snapshot` may be null.
+  // reserved for it once it is placed: the same cards do not become free. `price_snapshot` may be
+  // null.
   std::variant<Assumed, Reason> assume(Claim claim, const Policy& card_policy, Instant now,
                                        const PriceSnapshot* price_snapshot = nullptr);
   // The API server accepted the binding: removes the pod's other attempts. The claim stays assumed
@@ -196,6 +197,11 @@ class Ledger {
   // of equal or lower priority until it is bound, or until `until` (nominations.h).
   void offer_nomination(const DecidedPod& pod, std::vector<NominatedPlacement> placements,
                         const NodeName& nominated, Instant until);
+  // filter answered this node. What the pod is to get there is reserved in the same way, once it is
+  // nominated for the node. With `counted_until` it is reserved at once, and until then if the pod
+  // is not nominated by then.
+  void reserve(const DecidedPod& pod, NominatedPlacement placement, const NodeName& nominated,
+               Instant until, std::optional<Instant> counted_until);
   // The watch shows the pod nominated for a node, or for none.
   void nominate(const PodUid& uid, const NodeName& node);
   void replace_nominated(const std::vector<Nominated>& nominated);

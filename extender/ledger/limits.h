@@ -18,7 +18,12 @@ inline constexpr std::size_t kExpectedPlacementsMax = 4096;
 // their grace period of 30 seconds. A pod that needs longer may lose its cards to another one,
 // which is better than cards that stay unused for a pod that does not come.
 inline constexpr std::chrono::milliseconds kNominationLife{300'000};
-inline constexpr std::size_t kNominationsMax = 256;
+// How long cards are reserved for a pod that kube-scheduler has chosen a node for: as long as it
+// waits for the pod's volumes (bindTimeoutSeconds).
+inline constexpr std::chrono::milliseconds kReservationLife{600'000};
+// The pods between filter and bind, and those that preempt. Beyond that the least important lose
+// their reservation first.
+inline constexpr std::size_t kNominationsMax = 1'024;
 // kube-scheduler proposes at least 100 nodes where there are so many, and at most a tenth of all.
 inline constexpr std::size_t kNominatedNodesMax = 128;
 // Objects of a relist that are applied under one hold of the ledger's lock: a millisecond or two.

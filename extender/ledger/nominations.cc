@@ -1,6 +1,8 @@
 #include "extender/ledger/nominations.h"
 
 #include <algorithm>
+#include <optional>
+#include <tuple>
 
 #include "common/base/check.h"
 #include "extender/ledger/limits.h"
@@ -9,26 +11,61 @@ namespace mgpu::extender {
 
 void Nominations::offer(const DecidedPod& pod, std::vector<NominatedPlacement> placements,
                         const NodeName& nominated, Instant until) {
+  const std::uint64_t releases = releases_;
+  std::optional<NominatedPlacement> before;
+  NodeName on = nominated;
+  if (const NominatedPlacement* kept = counted(pod.uid)) {
+    before = *kept;
+    // The pod may have been sent before kube-scheduler saw its nomination.
+    const bool seen = offers_.at(pod.uid).counted_until == Instant::max();
+    if (on.empty() && seen) on = kept->node;
+  }
   end(pod.uid);
   if (placements.empty()) return;
   if (placements.size() > kNominatedNodesMax) placements.resize(kNominatedNodesMax);
   if (offers_.size() >= kNominationsMax) {
-    erase(std::ranges::min_element(offers_, {},
-                                   [](const auto& entry) { return entry.second.until; }));
+    erase(std::ranges::min_element(offers_, {}, [](const auto& entry) {
+      const Offer& offer = entry.second;
+      return std::tuple(!offer.counted_on.empty(), offer.priority, offer.until);
+    }));
   }
-  offers_[pod.uid] = {pod.priority, until, std::move(placements), {}};
+  const auto at =
+      offers_.emplace(pod.uid, Offer{pod.priority, until, std::move(placements), {}}).first;
   first_end_ = std::min(first_end_, until);
-  nominate(pod.uid, nominated);
+  count_on(at, on);
+  const NominatedPlacement* now = counted(pod.uid);
+  if (before && now != nullptr && *before == *now) releases_ = releases;
+}
+
+void Nominations::count_until(const PodUid& uid, Instant until) {
+  const auto at = offers_.find(uid);
+  if (at == offers_.end() || !at->second.counted_on.empty()) return;
+  count_on(at, at->second.placements.front().node);
+  at->second.counted_until = until;
+  first_end_ = std::min(first_end_, until);
 }
 
 void Nominations::nominate(const PodUid& uid, const NodeName& node) {
   const auto at = offers_.find(uid);
-  if (at == offers_.end() || at->second.counted_on == node.str()) return;
+  if (at == offers_.end()) return;
+  at->second.counted_until = Instant::max();
+  if (at->second.counted_on == node.str()) return;
   stop_counting(at);
+  count_on(at, node);
+}
+
+void Nominations::count_on(Offers::iterator at, const NodeName& node) {
   const auto& offered = at->second.placements;
   if (std::ranges::find(offered, node, &NominatedPlacement::node) == offered.end()) return;
   at->second.counted_on = node.str();
-  counted_.emplace(node.str(), uid);
+  counted_.emplace(node.str(), at->first);
+}
+
+const NominatedPlacement* Nominations::counted(const PodUid& uid) const {
+  const auto at = offers_.find(uid);
+  if (at == offers_.end() || at->second.counted_on.empty()) return nullptr;
+  return &*std::ranges::find(at->second.placements, NodeName(at->second.counted_on),
+                             &NominatedPlacement::node);
 }
 
 void Nominations::replace(const std::vector<Nominated>& nominated) {
@@ -44,16 +81,29 @@ void Nominations::end(const PodUid& uid) {
   if (at != offers_.end()) erase(at);
 }
 
+void Nominations::end_assumed(const PodUid& uid, const NodeName& node,
+                              const std::vector<CardHold>& holds) {
+  const NominatedPlacement* kept = counted(uid);
+  const bool same = kept != nullptr && kept->node == node && kept->holds == holds;
+  const std::uint64_t releases = releases_;
+  end(uid);
+  if (same) releases_ = releases;
+}
+
 void Nominations::expire(Instant now) {
   if (now < first_end_) return;
   first_end_ = Instant::max();
   for (auto at = offers_.begin(); at != offers_.end();) {
     if (at->second.until <= now) {
       at = erase(at);
-    } else {
-      first_end_ = std::min(first_end_, at->second.until);
-      ++at;
+      continue;
     }
+    if (at->second.counted_until <= now) {
+      at->second.counted_until = Instant::max();
+      stop_counting(at);
+    }
+    first_end_ = std::min({first_end_, at->second.until, at->second.counted_until});
+    ++at;
   }
 }
 

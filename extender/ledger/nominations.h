@@ -1,18 +1,22 @@
-// The cards that are reserved for pods that preempt others. Part of the ledger; used under its
-// lock.
+// The cards that are reserved for pods that kube-scheduler has nominated for a node
+// (status.nominatedNodeName). Part of the ledger; used under its lock.
 //
 // After preempt, kube-scheduler evicts the victims on one of the nodes answered and nominates the
-// pod for it (status.nominatedNodeName). Until the pod is bound, kube-scheduler's filters count it
-// on that node for pods of equal or lower priority. But they add up the whole node: such a pod
-// could still take a part of the card that the victims leave, and they would have been evicted in
-// vain. Here the same rule is applied to the cards that the nominated pod is to get:
+// pod for it. After filter, it nominates a pod that waits on its node for something else before it
+// is bound: a volume that is made there, a resource claim, the other pods of a group. Until the pod
+// is bound, kube-scheduler's filters count it on that node for pods of equal or lower priority. But
+// they add up the whole node: such a pod could still take a part of the card, and the victims would
+// have been evicted in vain, or the pod be tied by its volume to a node without room. Here the same
+// rule is applied to the cards that the nominated pod is to get:
 //
-//   (none) --preempt answers--> offered --the watch shows the nomination--> counted
-//                                  ^                                           |
-//                                  +-------nominated for no node, or another---+
+//   (none) --preempt or filter answers--> offered --the watch shows the nomination--> counted
+//                                            ^                                           |
+//                                            +-------nominated for no node, or another---+
 //
 // Both end when the pod is assumed, bound, finished or deleted, when the cards of the node change,
-// and at a time given with the answer, so that no pod waits longer for one that does not come.
+// and at a time given with the answer, so that no pod waits longer for one that does not come. What
+// filter answers for a pod that may have to wait counts at once, for the moment until the watch
+// shows whether it does.
 #pragma once
 
 #include <cstddef>
@@ -38,6 +42,7 @@ struct NominatedPlacement {
   NodeName node;
   std::vector<CardHold> holds;
   NodeResources resources;  // what it requests beside cards
+  bool operator==(const NominatedPlacement&) const = default;
 };
 
 // The pod that a decision is about. What is reserved for itself, or for a pod of lower priority, is
@@ -54,18 +59,24 @@ using Nominated = std::pair<PodUid, NodeName>;
 
 class Nominations {
  public:
-  // preempt answered these nodes; the pod's earlier answer ends. At kNominationsMax pods the answer
-  // that ends first is removed; nodes beyond kNominatedNodesMax are not remembered. `nominated` is
-  // the node that the pod is nominated for already, or empty.
+  // preempt or filter answered these nodes; the pod's earlier answer ends. At kNominationsMax pods
+  // one is removed: that is not counted, or else of the lowest priority, or else ends first. Nodes
+  // beyond kNominatedNodesMax are not remembered. `nominated` is the node that the pod is nominated
+  // for already; where it is empty, the one that the watch has shown.
   void offer(const DecidedPod& pod, std::vector<NominatedPlacement> placements,
              const NodeName& nominated, Instant until);
+  // Counts the first node offered until `until`, or longer where the watch shows the nomination.
+  // Without an effect where the pod is nominated already.
+  void count_until(const PodUid& uid, Instant until);
   // The watch shows the pod nominated for `node`; empty where it is not nominated any more. Ignored
-  // for a pod that preempt did not answer.
+  // for a pod that neither preempt nor filter answered.
   void nominate(const PodUid& uid, const NodeName& node);
   // These pods are nominated, and no others.
   void replace(const std::vector<Nominated>& nominated);
-  // The pod is assumed, bound, finished or deleted.
+  // The pod is bound, finished or deleted.
   void end(const PodUid& uid);
+  // The pod is assumed with these cards. If they are those that were reserved, none becomes free.
+  void end_assumed(const PodUid& uid, const NodeName& node, const std::vector<CardHold>& holds);
   // Ends the answers whose `until` is not after `now`.
   void expire(Instant now);
   // To be called when the node's cards change or it is removed.
@@ -88,11 +99,15 @@ class Nominations {
     std::int32_t priority = 0;
     Instant until{};
     std::vector<NominatedPlacement> placements;
-    std::string counted_on;  // a node of `placements`, or empty
+    std::string counted_on;                  // a node of `placements`, or empty
+    Instant counted_until = Instant::max();  // unless the watch shows the nomination before
   };
   using Offers = std::unordered_map<PodUid, Offer>;
 
   bool finds_reservations(const DecidedPod& pod, std::string_view node) const;
+  // Null where nothing is counted for the pod.
+  const NominatedPlacement* counted(const PodUid& uid) const;
+  void count_on(Offers::iterator at, const NodeName& node);
   Offers::iterator erase(Offers::iterator at);
   void stop_counting(Offers::iterator at);
   void each_kept(const DecidedPod& pod, std::string_view node,

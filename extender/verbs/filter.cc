@@ -141,15 +141,6 @@ FilterReply filter_nodes(const VerbContext& context, const ExtenderArgs& args,
   return reply;
 }
 
-void expect_on(std::string_view node, const VerbContext& context, const PodRequest& pod,
-               Instant now) {
-  const auto price_snapshot = context.prices.current();
-  const auto expected = place_on(context.ledger, node, pod, price_snapshot.get());
-  if (!expected) return;
-  context.ledger.expect(pod.pod.uid, NodeName(node), pod.request, *expected, now,
-                        now + context.settings.expectation_life);
-}
-
 }  // namespace
 
 FilterReply filter(const ExtenderArgs& args, const VerbContext& context, Instant now) {
@@ -164,8 +155,7 @@ FilterReply filter(const ExtenderArgs& args, const VerbContext& context, Instant
   if (pod->request.empty()) return pass_everywhere(args);
   FilterReply reply = filter_nodes(context, args, *pod, now);
   // With one node left kube-scheduler calls bind next, without prioritize.
-  if (reply.fitting.size() == 1 && context.settings.expected_placements)
-    expect_on(reply.fitting.front(), context, *pod, now);
+  if (reply.fitting.size() == 1) expect_on(reply.fitting.front(), *pod, args.pod(), context, now);
   return reply;
 }
 

@@ -11,6 +11,7 @@
 #include "common/base/check.h"
 #include "common/base/text.h"
 #include "extender/ledger/claim.h"
+#include "extender/placement/holds.h"
 #include "extender/placement/limits.h"
 #include "extender/placement/place.h"
 
@@ -127,11 +128,21 @@ bool names_cards(const kube::Pod& pod, const Contract& contract) {
          std::ranges::any_of(pod.init_containers, names);
 }
 
-std::optional<Placement> place_on(const Ledger& ledger, std::string_view node,
-                                  const PodRequest& pod, const PriceSnapshot* price_snapshot) {
-  const auto found = ledger.node_for(node, pod.pod);
-  if (!found) return std::nullopt;
-  return place_on(found->available(), pod, price_snapshot);
+void expect_on(std::string_view node, const PodRequest& pod, const kube::Pod& sent,
+               const VerbContext& context, Instant now) {
+  const auto found = context.ledger.node_for(node, pod.pod);
+  if (!found) return;
+  const auto price_snapshot = context.prices.current();
+  const auto placement = place_on(found->available(), pod, price_snapshot.get());
+  if (!placement) return;
+  const Instant soon = now + context.settings.expectation_life;
+  if (context.settings.expected_placements)
+    context.ledger.expect(pod.pod.uid, NodeName(node), pod.request, *placement, now, soon);
+  if (pod.pod.uid.empty()) return;
+  context.ledger.reserve(
+      pod.pod, {NodeName(node), holds(found->node, pod.request, *placement), pod.resources},
+      NodeName(sent.nominated_node), now + context.settings.reservation_life,
+      sent.constrained ? std::optional(soon) : std::nullopt);
 }
 
 std::optional<Placement> place_on(const Node& node, const PodRequest& pod,

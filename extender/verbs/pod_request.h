@@ -38,12 +38,14 @@ bool names_cards(const kube::Pod& pod, const Contract& contract);
 // pod may run. A pod about which not all is known has one of its own. Never 0.
 std::uint64_t group_of(const kube::Pod& pod, const PodRequest& request);
 
-// The cards that the pod's card policy chooses; nothing where the pod does not fit, or the API
-// server has no such node. Searches without the ledger's lock.
-std::optional<Placement> place_on(const Ledger& ledger, std::string_view node,
-                                  const PodRequest& pod, const PriceSnapshot* price_snapshot);
-// The same on a copy of a node.
+// The cards that the pod's card policy chooses; nothing where the pod does not fit.
 std::optional<Placement> place_on(const Node& node, const PodRequest& pod,
                                   const PriceSnapshot* price_snapshot);
+
+// kube-scheduler goes on with this node, unless its own plugins or another extender refuse it: the
+// pod's cards are expected there, and reserved once it is nominated for the node. For a pod whose
+// volumes or claims may have to be made first they are reserved at once, for a moment.
+void expect_on(std::string_view node, const PodRequest& pod, const kube::Pod& sent,
+               const VerbContext& context, Instant now);
 
 }  // namespace mgpu::extender

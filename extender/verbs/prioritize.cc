@@ -16,11 +16,6 @@ constexpr std::int64_t kBestScore = 10;
 constexpr std::int64_t kOthersMin = 1;
 constexpr std::int64_t kOthersMax = 9;
 
-struct Choice {
-  std::vector<std::size_t> best;       // the nodes that get kBestScore; empty where none fits
-  std::optional<Placement> placement;  // on the first of `best`
-};
-
 // The nodes without cards that are as good as the best.
 std::vector<std::size_t> best_without_cards(Ledger& ledger, const std::vector<Scored>& nodes,
                                             std::size_t best,
@@ -36,19 +31,18 @@ std::vector<std::size_t> best_without_cards(Ledger& ledger, const std::vector<Sc
   return found;
 }
 
-Choice choose(Ledger& ledger, const Ranking& ranking, std::span<const std::string_view> names,
-              const PodRequest& pod, const PriceSnapshot* price_snapshot, Instant now) {
+// The nodes that get kBestScore; empty where none fits.
+std::vector<std::size_t> choose(Ledger& ledger, const Ranking& ranking,
+                                std::span<const std::string_view> names, const PodRequest& pod,
+                                Instant now) {
   const auto best = ranking.best();
   if (!best) return {};
-  Choice choice;
   // For a non-GPU pod all nodes without cards that are as good as the best get the same score, and
   // kube-scheduler's own plugins choose among them.
-  if (pod.request.empty())
-    choice.best = best_without_cards(ledger, ranking.nodes(), *best, names, now);
-  if (choice.best.empty()) choice.best.push_back(*best);
-  if (!pod.request.empty())
-    choice.placement = place_on(ledger, names[choice.best.front()], pod, price_snapshot);
-  return choice;
+  std::vector<std::size_t> chosen;
+  if (pod.request.empty()) chosen = best_without_cards(ledger, ranking.nodes(), *best, names, now);
+  if (chosen.empty()) chosen.push_back(*best);
+  return chosen;
 }
 
 // Whether the policy has a preference for any node.
@@ -61,7 +55,7 @@ bool is_ranked(const PodRequest& pod, const PriceSnapshot* price_snapshot) {
 
 // Spreads the scores of the nodes that fit beside the expected placements over 1 .. 9. Equal scores
 // stay equal; scores that differ by less than a ninth of the range may become equal.
-void set_scores(const std::vector<Scored>& nodes, const Choice& choice,
+void set_scores(const std::vector<Scored>& nodes, const std::vector<std::size_t>& chosen,
                 std::vector<HostScore>& scores) {
   const auto counts = [](const Scored& node) { return node.fits && node.beside_expected; };
   Score lowest = std::numeric_limits<Score>::max();
@@ -79,7 +73,7 @@ void set_scores(const std::vector<Scored>& nodes, const Choice& choice,
             ? kOthersMax
             : kOthersMin + (node.score - lowest) * (kOthersMax - kOthersMin) / (highest - lowest);
   }
-  for (const std::size_t i : choice.best) scores[i].score = kBestScore;
+  for (const std::size_t i : chosen) scores[i].score = kBestScore;
 }
 
 }  // namespace
@@ -98,13 +92,10 @@ std::vector<HostScore> prioritize(const ExtenderArgs& args, const VerbContext& c
   if (!pod || !is_ranked(*pod, price_snapshot.get())) return scores;
   const auto names = args.node_names();
   const Ranking ranking(ledger, names, *pod, price_snapshot.get(), now);
-  const Choice choice = choose(ledger, ranking, names, *pod, price_snapshot.get(), now);
-  if (choice.best.empty()) return scores;
-  set_scores(ranking.nodes(), choice, scores);
-  if (context.settings.expected_placements && choice.placement) {
-    ledger.expect(uid, NodeName(names[choice.best.front()]), pod->request, *choice.placement, now,
-                  now + context.settings.expectation_life);
-  }
+  const std::vector<std::size_t> chosen = choose(ledger, ranking, names, *pod, now);
+  if (chosen.empty()) return scores;
+  set_scores(ranking.nodes(), chosen, scores);
+  if (!pod->request.empty()) expect_on(names[chosen.front()], *pod, args.pod(), context, now);
   return scores;
 }
 

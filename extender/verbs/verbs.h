@@ -33,6 +33,7 @@ struct Settings {
   bool expected_placements = true;  // false only to measure what they are worth
   Duration expectation_life = kExpectedPlacementLife;
   Duration nomination_life = kNominationLife;
+  Duration reservation_life = kReservationLife;
 };
 
 // What decisions read and record. It refers to objects that outlive it.
@@ -49,13 +50,14 @@ struct VerbContext {
 // that does not fit is listed with the sentence of its reason (reason.h); all nodes, with the
 // sentence of read_pod_request, where the pod is invalid. A non-GPU pod fits everywhere. With one
 // node left filter records the expected placement, because kube-scheduler does not call prioritize
-// then. The pod is added to the learned workload. A bound pod, whose resize waits, has its cards:
-// it fits on its node alone.
+// then, and offers its cards for the time in which the pod is nominated for the node
+// (ledger/nominations.h). The pod is added to the learned workload. A bound pod, whose resize
+// waits, has its cards: it fits on its node alone.
 FilterReply filter(const ExtenderArgs& args, const VerbContext& context, Instant now);
 
 // Scores are 0 to 10. The policy's best node gets 10 and is recorded as the pod's expected
-// placement. Other feasible nodes get 1 to 9 in policy order. Infeasible nodes, and nodes that are
-// feasible only if other pods' expected placements are ignored, get 0.
+// placement, as filter does it. Other feasible nodes get 1 to 9 in policy order. Infeasible nodes,
+// and nodes that are feasible only if other pods' expected placements are ignored, get 0.
 //
 // For a non-GPU pod every node gets 0, unless the policy ranks such pods. Then all nodes without
 // cards that are as good as the best get 10, and nothing is recorded.

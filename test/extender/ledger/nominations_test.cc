@@ -3,6 +3,7 @@
 #include <gtest/gtest.h>
 
 #include <functional>
+#include <optional>
 #include <string>
 #include <vector>
 
@@ -235,6 +236,99 @@ TEST_F(NominationTest, FollowsTheWatchOfNominatedPods) {
   events.on_event({Change::kApply, pod("n2")});
   events.on_event({Change::kDelete, pod("n2")});
   EXPECT_EQ(fit("n2"), "fits");
+}
+
+// --- pods that wait between filter and bind
+// -------------------------------------------------------
+
+struct ReservationTest : NominationTest {
+  // filter answers the whole card of n1 for "p".
+  void reserve(std::optional<Instant> counted_until = {}, const char* nominated = "") {
+    ledger.reserve({PodUid("p"), kPriority}, whole_card("n1"), NodeName(nominated), at_ms(kLife),
+                   counted_until);
+  }
+  static NominatedPlacement whole_card(const char* node) {
+    return {NodeName(node), {{CardIndex(0), share_of("100/1000")}}, {}};
+  }
+};
+
+TEST_F(ReservationTest, CountsOnceThePodIsNominatedForTheNode) {
+  reserve();
+  EXPECT_EQ(fit("n1"), "fits") << "most pods are bound at once";
+  nominate("n1");
+  EXPECT_EQ(fit("n1"), kept);
+  EXPECT_EQ(assume_text(ledger, "other", "n1", "30/300"), kept);
+  EXPECT_EQ(fit("n1", kPriority + 1), "fits");
+  EXPECT_EQ(assume_text(ledger, "p", "n1", "whole"), "0");
+}
+
+TEST_F(ReservationTest, ThatCountsAtOnceDoesSoForAMoment) {
+  reserve(at_ms(10));
+  EXPECT_EQ(fit("n1", kPriority, "other", 9), kept);
+  const std::uint64_t before = ledger.releases();
+  EXPECT_EQ(fit("n1", kPriority, "other", 10), "fits");
+  EXPECT_EQ(ledger.releases(), before + 1) << "pods may wait for it";
+  nominate("n1");
+  EXPECT_EQ(fit("n1", kPriority, "other", kLife - 1), kept);
+  EXPECT_EQ(fit("n1", kPriority, "other", kLife), "fits");
+}
+
+TEST_F(ReservationTest, ThatCountsAtOnceGoesOnWhereThePodIsNominatedInTime) {
+  reserve(at_ms(10));
+  nominate("n1");
+  EXPECT_EQ(fit("n1", kPriority, "other", kLife - 1), kept);
+  reserve(at_ms(10), "n1");
+  EXPECT_EQ(fit("n1", kPriority, "other", kLife - 1), kept) << "filtered again, and nominated";
+}
+
+TEST_F(ReservationTest, GoesOnWhereTheWatchHasShownTheNominationBeforeKubeScheduler) {
+  offer({"n1", "n2"});
+  nominate("n1");
+  reserve(at_ms(10));
+  EXPECT_EQ(fit("n1", kPriority, "other", kLife - 1), kept);
+}
+
+TEST_F(ReservationTest, ThatCountsAtOnceIsNotProlongedByTheNextFilter) {
+  reserve(at_ms(10));
+  reserve(at_ms(20));
+  EXPECT_EQ(fit("n1", kPriority, "other", 19), kept);
+  EXPECT_EQ(fit("n1", kPriority, "other", 20), "fits");
+}
+
+TEST_F(ReservationTest, TheSameCardsDoNotBecomeFree) {
+  reserve({}, "n1");
+  const std::uint64_t before = ledger.releases();
+  reserve({}, "n1");
+  EXPECT_EQ(assume_text(ledger, "p", "n1", "whole"), "0");
+  EXPECT_EQ(ledger.releases(), before);
+  EXPECT_EQ(ledger.counts().nominated, 0U);
+}
+
+TEST_F(ReservationTest, OtherCardsBecomeFree) {
+  reserve({}, "n1");
+  const std::uint64_t before = ledger.releases();
+  EXPECT_EQ(assume_text(ledger, "p", "n1", "30/300"), "0");
+  EXPECT_EQ(ledger.releases(), before + 1);
+}
+
+TEST_F(ReservationTest, AtTheLimitPodsThatAreNotNominatedAreRemovedFirst) {
+  offer({"n2"}, "n2");
+  for (std::size_t i = 0; i <= kNominationsMax; ++i) {
+    ledger.reserve({PodUid("q" + std::to_string(i)), kPriority + 1}, whole_card("n1"), {},
+                   at_ms(2 * kLife), {});
+  }
+  EXPECT_EQ(fit("n2"), kept);
+  EXPECT_EQ(ledger.counts().nominated, 1U);
+}
+
+TEST_F(ReservationTest, AtTheLimitTheLeastImportantPodsAreRemovedFirst) {
+  offer({"n2"}, "n2");
+  for (std::size_t i = 0; i <= kNominationsMax; ++i) {
+    ledger.reserve({PodUid("q" + std::to_string(i)), kPriority - 1}, whole_card("n1"),
+                   NodeName("n1"), at_ms(2 * kLife), {});
+  }
+  EXPECT_EQ(fit("n2"), kept);
+  EXPECT_EQ(ledger.counts().nominated, kNominationsMax);
 }
 
 }  // namespace

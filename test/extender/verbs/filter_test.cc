@@ -222,6 +222,47 @@ TEST_F(FilterTest, RecordsNoExpectedPlacementWhereThatIsOff) {
   EXPECT_EQ(ledger.counts().expected, 0u);
 }
 
+// kube-scheduler has reserved the node for the first pod, and waits until its volume exists there.
+TEST_F(FilterTest, APodThatIsNominatedAfterFilterKeepsItsCards) {
+  const PodText first{.name = "first", .requests = {"60/1000"}};
+  const PodText second{.name = "second", .requests = {"60/1000"}};
+  for (const std::size_t candidates : {0u, 1u}) {
+    settings.candidate_nodes = candidates;
+    add_node(ledger, "n1: 0[100/8000]");
+    ASSERT_THAT(run_filter(first, {"n1"}).fitting, ElementsAre("n1"));
+    EXPECT_THAT(run_filter(second, {"n1"}).fitting, ElementsAre("n1")) << "not nominated yet";
+    ledger.nominate(PodUid("uid-first"), NodeName("n1"));
+    const auto reply = run_filter(second, {"n1"});
+    EXPECT_THAT(texts(reply.failed), ElementsAre(line("n1", Reason::kNominated)));
+    EXPECT_TRUE(reply.may_change);
+    EXPECT_THAT(run_filter(first, {"n1"}).fitting, ElementsAre("n1"));
+    ledger.remove_node(NodeName("n1"));
+  }
+}
+
+TEST_F(FilterTest, APodThatPrioritizeHasChosenANodeForKeepsItsCards) {
+  add_node(ledger, "n1: 0[100/8000]");
+  add_node(ledger, "n2: 0[100/8000]");
+  ledger.apply_pod(bound_claim("a", "n1", "10/1000", "0"));
+  prioritize(args_of({.name = "first", .requests = {"60/1000"}}, {"n1", "n2"}), context, at_ms(0));
+  ledger.nominate(PodUid("uid-first"), NodeName("n1"));
+  EXPECT_THAT(run_filter({.name = "second", .requests = {"60/1000"}}, {"n1", "n2"}).fitting,
+              ElementsAre("n2"));
+}
+
+// Until kube-scheduler says whether such a pod waits.
+TEST_F(FilterTest, APodWithAVolumeKeepsItsCardsForAMoment) {
+  const PodText first{.name = "first",
+                      .requests = {"60/1000"},
+                      .spec = R"("volumes":[{"name":"v","persistentVolumeClaim":{}}],)"};
+  add_node(ledger, "n1: 0[100/8000]");
+  run_filter(first, {"n1"});
+  EXPECT_THAT(run_filter({.name = "second", .requests = {"60/1000"}}, {"n1"}).fitting, IsEmpty());
+  ledger.releases(at_ms(0) + settings.expectation_life);
+  EXPECT_THAT(run_filter({.name = "second", .requests = {"60/1000"}}, {"n1"}).fitting,
+              ElementsAre("n1"));
+}
+
 TEST_F(FilterTest, NoCandidatesGiveAnEmptyReply) {
   const auto reply = run_filter({}, {});
   EXPECT_THAT(reply.fitting, IsEmpty());
