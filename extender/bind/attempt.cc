@@ -70,7 +70,9 @@ BindAttempt::BindAttempt(BinderContext& context, BindingArgs args, Instant deadl
 void BindAttempt::start() {
   MGPU_CHECK(step_ == Step::kQueued && !answered_, "an attempt starts once");
   auto cached = context_.pods.take(args_.uid);
-  if (cached && cached->ref == args_.pod) return assume(*std::move(cached));
+  // A pod that has been nominated since filter has another resourceVersion.
+  const bool current = cached && !context_.ledger.nomination_changed(args_.uid);
+  if (current && cached->ref == args_.pod) return assume(*std::move(cached));
   step_ = Step::kReading;
   context_.client.get_pod(
       args_.pod, time_left(),

@@ -365,6 +365,11 @@ void Ledger::replace_nominated(const std::vector<Nominated>& nominated) {
   nominations_.replace(nominated);
 }
 
+bool Ledger::nomination_changed(const PodUid& uid) const {
+  const MutexLock lock(mutex_);
+  return nominations_.changed(uid);
+}
+
 Node Ledger::with_reservations(const Node& node, const DecidedPod& pod) const {
   Node copy = node;
   nominations_.count(pod, copy);

@@ -49,6 +49,7 @@ void Nominations::nominate(const PodUid& uid, const NodeName& node) {
   const auto at = offers_.find(uid);
   if (at == offers_.end()) return;
   at->second.counted_until = Instant::max();
+  at->second.changed = true;
   if (at->second.counted_on == node.str()) return;
   stop_counting(at);
   count_on(at, node);
@@ -66,6 +67,11 @@ const NominatedPlacement* Nominations::counted(const PodUid& uid) const {
   if (at == offers_.end() || at->second.counted_on.empty()) return nullptr;
   return &*std::ranges::find(at->second.placements, NodeName(at->second.counted_on),
                              &NominatedPlacement::node);
+}
+
+bool Nominations::changed(const PodUid& uid) const {
+  const auto at = offers_.find(uid);
+  return at != offers_.end() && at->second.changed;
 }
 
 void Nominations::replace(const std::vector<Nominated>& nominated) {

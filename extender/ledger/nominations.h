@@ -89,6 +89,10 @@ class Nominations {
   // Adds that to what is used of a copy of the node.
   void count(const DecidedPod& pod, Node& node) const;
 
+  // Whether the watch has shown a nomination of the pod since its answer, which is older then than
+  // the pod.
+  bool changed(const PodUid& uid) const;
+
   // How many pods have reserved cards.
   std::size_t size() const { return counted_.size(); }
   // How often something has ceased to be counted.
@@ -101,6 +105,7 @@ class Nominations {
     std::vector<NominatedPlacement> placements;
     std::string counted_on;                  // a node of `placements`, or empty
     Instant counted_until = Instant::max();  // unless the watch shows the nomination before
+    bool changed = false;                    // the watch has shown another nomination since
   };
   using Offers = std::unordered_map<PodUid, Offer>;
 

@@ -139,6 +139,10 @@ func TestAPodKeepsItsCardWhileItsVolumeIsMade(t *testing.T) {
 		t.Errorf("the pod is on %s, its volume on %s", bound.Spec.NodeName, node)
 	}
 	waitPending(world.ctx, t, world.namespace, "second", coreShort)
+	// kube-scheduler has changed the pod since filter, by the nomination.
+	if conflicts := world.extender.metrics(t).with("mgpu_extender_bind_conflicts_total"); conflicts != 0 {
+		t.Errorf("%v bindings were sent with an old resourceVersion", conflicts)
+	}
 	world.history.check(world.ctx, t)
 }
 

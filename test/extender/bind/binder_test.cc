@@ -335,6 +335,19 @@ TEST_F(BinderTest, AChangeSinceFilterIsATouchAndASecondPost) {
   EXPECT_EQ(used_text(ledger, "n1"), "0=30/1024 1=0/0");
 }
 
+// kube-scheduler has nominated the pod for the node, because its volume had to be made first.
+TEST_F(BinderTest, APodThatIsNominatedSinceFilterIsReadAgain) {
+  const BindingArgs args = create(server, {}, "n1");
+  binder->remember(test::pod_at(server, "p"));
+  ledger.reserve({args.uid}, {args.node, {}, {}}, {}, executor.now() + Duration(60'000), {});
+  annotate("p", "nominated", "n1");
+  ledger.nominate(args.uid, args.node);
+  record();
+  EXPECT_EQ(bind(args), "");
+  EXPECT_THAT(sent, ElementsAre("pod", "lease", "bind"));
+  EXPECT_EQ(conflicts, 0);
+}
+
 // PodTouch::settle() says why.
 TEST_F(BinderTest, ALargePodIsTouchedBeforeItsBindingIsSent) {
   const BindingArgs args = test::create_long(server, kTouchedFirstBytes, "n1");
