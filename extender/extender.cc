@@ -90,6 +90,7 @@ Extender::Extender(ExtenderSettings settings, kube::Transport& transport,
                    [this](const PodUid& uid) {
                      requeue_.on_settled(uid);
                      rejected_pods_.on_settled(uid);
+                     answered_.end(uid);
                    },
                .on_running =
                    [this](const PodRef& pod, const NonGpuPod& facts, const GpuRequest& request) {
@@ -232,7 +233,8 @@ BinderEvents Extender::binder_events() {
               },
           .on_conflict = [this] { probe_.bind_conflict(); },
           .on_filter_delayed = [this] { probe_.filter_delayed(); },
-          .on_bound = [this](const BindablePod& pod) { naming_pods_.add(pod); }};
+          .on_bound = [this](const BindablePod& pod) { naming_pods_.add(pod); },
+          .on_node_excused = [this](const PodUid& uid) { answered_.forgive(uid); }};
 }
 
 StartSequence::Events Extender::start_events() {

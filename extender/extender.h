@@ -134,7 +134,9 @@ class Extender {
   DisruptionBudgets budgets_;
   CurrentPrices prices_;
   WorkloadWindow window_;
-  const VerbContext verb_context_{settings_.verbs, ledger_, budgets_, prices_, &window_};
+  AnsweredNodes answered_;
+  const VerbContext verb_context_{settings_.verbs, ledger_,  budgets_,
+                                  prices_,         &window_, &answered_};
   Probe probe_{metrics_, ledger_};
   kube::Client client_{transport_};
   HolderLease lease_;

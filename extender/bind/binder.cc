@@ -36,6 +36,7 @@ void Binder::admit(BindingArgs args, Instant deadline, Done done) {
   while (!waiting_.empty() && waiting_.front()->answered()) waiting_.pop_front();
   if (waiting_.size() >= kBindsQueuedMax) {
     return report(
+        args.uid,
         {BindOutcome::kUnavailable, std::to_string(waiting_.size()) + " binds are waiting already"},
         done);
   }
@@ -45,8 +46,8 @@ void Binder::admit(BindingArgs args, Instant deadline, Done done) {
     if (waiting_.empty()) return;
     context_.client.executor().post(context_.callbacks.wrap([this] { start_next(); }));
   };
-  handlers.on_answer = [this, done = std::move(done)](const BindAnswer& answer) {
-    report(answer, done);
+  handlers.on_answer = [this, uid = args.uid, done = std::move(done)](const BindAnswer& answer) {
+    report(uid, answer, done);
   };
   waiting_.push_back(
       std::make_shared<BindAttempt>(context_, std::move(args), deadline, std::move(handlers)));
@@ -65,9 +66,12 @@ void Binder::start_next() {
   }
 }
 
-void Binder::report(const BindAnswer& answer, const Done& done) {
-  in_flight_.end(answer.outcome == BindOutcome::kBound);
-  if (context_.events.on_outcome) context_.events.on_outcome(answer.outcome);
+void Binder::report(const PodUid& uid, const BindAnswer& answer, const Done& done) {
+  const BindOutcome outcome = answer.outcome;
+  in_flight_.end(outcome == BindOutcome::kBound);
+  if (context_.events.on_outcome) context_.events.on_outcome(outcome);
+  const bool excused = outcome == BindOutcome::kUnfit || outcome == BindOutcome::kUnavailable;
+  if (excused && context_.events.on_node_excused) context_.events.on_node_excused(uid);
   done(answer.error);
 }
 

@@ -76,7 +76,7 @@ class Binder {
  private:
   void admit(BindingArgs args, Instant deadline, Done done);
   void start_next();
-  void report(const BindAnswer& answer, const Done& done);
+  void report(const PodUid& uid, const BindAnswer& answer, const Done& done);
 
   // Used on the client's executor, like all below, except for what is thread-safe.
   const std::size_t running_max_;

@@ -65,7 +65,7 @@ constexpr std::size_t kNodesElsewhereMax = 256;
 FilterReply best_nodes(const VerbContext& context, const ExtenderArgs& args, const PodRequest& pod,
                        Instant now) {
   const auto price_snapshot = context.prices.current();
-  const Ranking ranking(context.ledger, args.node_names(), pod, price_snapshot.get(), now);
+  const Ranking ranking(context, args.node_names(), pod, price_snapshot.get(), now);
   FilterReply reply;
   for (const std::size_t node : ranking.best(context.settings.candidate_nodes))
     add_fitting(reply, args, node);
@@ -153,6 +153,7 @@ FilterReply filter(const ExtenderArgs& args, const VerbContext& context, Instant
                          pod->resources);
   }
   if (pod->request.empty()) return pass_everywhere(args);
+  if (context.answered != nullptr) context.answered->asked(pod->pod.uid, now);
   FilterReply reply = filter_nodes(context, args, *pod, now);
   // With one node left kube-scheduler calls bind next, without prioritize.
   if (reply.fitting.size() == 1) expect_on(reply.fitting.front(), *pod, args.pod(), context, now);

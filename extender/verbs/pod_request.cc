@@ -130,6 +130,7 @@ bool names_cards(const kube::Pod& pod, const Contract& contract) {
 
 void expect_on(std::string_view node, const PodRequest& pod, const kube::Pod& sent,
                const VerbContext& context, Instant now) {
+  if (context.answered != nullptr) context.answered->answered(pod.pod.uid, node);
   const auto found = context.ledger.node_for(node, pod.pod);
   if (!found) return;
   const auto price_snapshot = context.prices.current();

@@ -91,7 +91,7 @@ std::vector<HostScore> prioritize(const ExtenderArgs& args, const VerbContext& c
   const auto price_snapshot = context.prices.current();
   if (!pod || !is_ranked(*pod, price_snapshot.get())) return scores;
   const auto names = args.node_names();
-  const Ranking ranking(ledger, names, *pod, price_snapshot.get(), now);
+  const Ranking ranking(context, names, *pod, price_snapshot.get(), now);
   const std::vector<std::size_t> chosen = choose(ledger, ranking, names, *pod, now);
   if (chosen.empty()) return scores;
   set_scores(ranking.nodes(), chosen, scores);

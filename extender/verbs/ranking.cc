@@ -4,11 +4,19 @@
 
 namespace mgpu::extender {
 
-Ranking::Ranking(Ledger& ledger, std::span<const std::string_view> names, const PodRequest& pod,
-                 const PriceSnapshot* price_snapshot, Instant now)
+Ranking::Ranking(const VerbContext& context, std::span<const std::string_view> names,
+                 const PodRequest& pod, const PriceSnapshot* price_snapshot, Instant now)
     : names_(names),
-      nodes_(ledger.score(names, pod.context(price_snapshot), pod.policy, now, pod.pod)) {
+      nodes_(context.ledger.score(names, pod.context(price_snapshot), pod.policy, now, pod.pod)) {
   make_comparable(nodes_);
+  if (context.answered != nullptr) put_last(context.answered->avoided(pod.pod.uid, now));
+}
+
+// As nodes on which other pods are expected.
+void Ranking::put_last(const std::vector<std::string>& avoided) {
+  if (avoided.empty()) return;
+  for (std::size_t i = 0; i < nodes_.size(); ++i)
+    if (std::ranges::find(avoided, names_[i]) != avoided.end()) nodes_[i].beside_expected = false;
 }
 
 std::size_t Ranking::fitting() const {

@@ -4,6 +4,7 @@
 #include <cstddef>
 #include <optional>
 #include <span>
+#include <string>
 #include <string_view>
 #include <vector>
 
@@ -18,8 +19,8 @@ namespace mgpu::extender {
 class Ranking {
  public:
   // The names must outlive the ranking.
-  Ranking(Ledger& ledger, std::span<const std::string_view> names, const PodRequest& pod,
-          const PriceSnapshot* price_snapshot, Instant now);
+  Ranking(const VerbContext& context, std::span<const std::string_view> names,
+          const PodRequest& pod, const PriceSnapshot* price_snapshot, Instant now);
 
   // In the order of the request.
   const std::vector<Scored>& nodes() const { return nodes_; }
@@ -30,6 +31,7 @@ class Ranking {
   std::vector<std::size_t> best(std::size_t count) const;
 
  private:
+  void put_last(const std::vector<std::string>& avoided);
   bool before(std::size_t a, std::size_t b) const;
 
   std::span<const std::string_view> names_;

@@ -1,6 +1,6 @@
 // filter, prioritize and preempt. They compute, and change nothing but the expected placement of
-// their own pod, and the cards that are reserved for it; the fourth verb, bind, is in
-// extender/bind/binder.h.
+// their own pod, the cards that are reserved for it, and what it was answered; the fourth verb,
+// bind, is in extender/bind/binder.h.
 #pragma once
 
 #include <cstddef>
@@ -15,6 +15,7 @@
 #include "extender/ledger/ledger.h"
 #include "extender/ledger/limits.h"
 #include "extender/placement/policy.h"
+#include "extender/verbs/answered_nodes.h"
 #include "extender/wire/wire.h"
 
 namespace mgpu::extender {
@@ -41,8 +42,9 @@ struct VerbContext {
   const Settings& settings;
   Ledger& ledger;
   const DisruptionBudgets& budgets;
-  const CurrentPrices& prices;       // policies have no prices before the first are published
-  WorkloadWindow* window = nullptr;  // records every filtered pod; may be null
+  const CurrentPrices& prices;        // policies have no prices before the first are published
+  WorkloadWindow* window = nullptr;   // records every filtered pod; may be null
+  AnsweredNodes* answered = nullptr;  // what filter has answered; may be null
 };
 
 // Answers with the best Settings::candidate_nodes of the nodes that fit, without reasons, which
@@ -51,7 +53,8 @@ struct VerbContext {
 // sentence of read_pod_request, where the pod is invalid. A non-GPU pod fits everywhere. With one
 // node left filter records the expected placement, because kube-scheduler does not call prioritize
 // then, and offers its cards for the time in which the pod is nominated for the node
-// (ledger/nominations.h). The pod is added to the learned workload. A bound pod, whose resize
+// (ledger/nominations.h). A node that has refused the pod after an earlier answer comes after all
+// others (answered_nodes.h). The pod is added to the learned workload. A bound pod, whose resize
 // waits, has its cards: it fits on its node alone.
 FilterReply filter(const ExtenderArgs& args, const VerbContext& context, Instant now);
 

@@ -159,3 +159,37 @@ func TestADeletedPodKeepsNoCardForItsVolume(t *testing.T) {
 	waitBound(world.ctx, t, world.namespace, "second")
 	world.history.check(world.ctx, t)
 }
+
+// As external-provisioner does it where a topology is full, the test refuses each node but the second one that is
+// tried.
+func TestANodeThatRefusesAPodAfterFilterIsNotAnsweredAgain(t *testing.T) {
+	world := newVolumeWorld(t, "gpu-00", "gpu-01", "gpu-02", "gpu-03")
+	create(world.ctx, t, world.pod("with-volume").share(coreOfReservedPods, 8000).withVolume())
+	refusing := world.waitSelected(t, "with-volume")
+	other, refusals := "", 0
+	waitFor(t, 2*time.Minute, "another node to be tried", func() (bool, string) {
+		claim := world.claim(t)
+		switch node := claim.Annotations[selectedNode]; node {
+		case "":
+		case refusing:
+			refusals++
+			delete(claim.Annotations, selectedNode)
+			claims := plane.admin.CoreV1().PersistentVolumeClaims(world.namespace)
+			if _, err := claims.Update(world.ctx, claim, metav1.UpdateOptions{}); err != nil {
+				refusals-- // kube-scheduler was faster
+			}
+		default:
+			other = node
+		}
+		return other != "", scheduledCondition(get(world.ctx, t, world.namespace, "with-volume"))
+	})
+	// kube-scheduler may ask about the nominated node alone before it has cleared the nomination.
+	if refusals > 2 {
+		t.Errorf("%s was tried %d times before another node", refusing, refusals)
+	}
+	world.makeVolume(t, other)
+	if bound := waitBound(world.ctx, t, world.namespace, "with-volume"); bound.Spec.NodeName != other {
+		t.Errorf("the pod is on %s, its volume on %s", bound.Spec.NodeName, other)
+	}
+	world.history.check(world.ctx, t)
+}

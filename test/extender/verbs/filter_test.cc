@@ -2,6 +2,7 @@
 #include <gtest/gtest.h>
 
 #include <cstdint>
+#include <map>
 #include <set>
 
 #include "extender/placement/reason.h"
@@ -302,6 +303,61 @@ TEST_F(BestNodeTest, OfEqualNodesTheFirstByNameIsTheAnswer) {
   add_node(ledger, "b: 0[100/8000]");
   add_node(ledger, "a: 0[100/8000]");
   EXPECT_THAT(run_filter({}, {"b", "a"}).fitting, ElementsAre("a"));
+}
+
+// --- a node that has refused the pod after filter ------------------------------------------------
+
+struct RefusalTest : BestNodeTest {
+  RefusalTest() {
+    for (const char* node : {"a: 0[100/8000]", "b: 0[100/8000]", "c: 0[100/8000]"})
+      add_node(ledger, node);
+  }
+  std::string ask(int minutes, const std::vector<std::string>& names = {"a", "b", "c"}) {
+    args = std::make_unique<ExtenderArgs>(args_of({}, names));
+    const auto reply = filter(*args, remembering, at_ms(minutes * 60'000));
+    return reply.fitting.empty() ? "" : std::string(reply.fitting.front());
+  }
+  AnsweredNodes answered;
+  const VerbContext remembering{settings, ledger, budgets, prices, &window, &answered};
+};
+
+TEST_F(RefusalTest, ANodeThatRefusesThePodIsNotAnsweredAgainWhileAnotherFits) {
+  const std::string first = ask(0);
+  const std::string second = ask(0);
+  const std::string third = ask(0);
+  EXPECT_THAT((std::set{first, second, third}), testing::SizeIs(3));
+  EXPECT_EQ(ask(1), first) << "it is not avoided any more";
+}
+
+TEST_F(RefusalTest, ItIsAnsweredWhereNoOtherFits) {
+  const std::string first = ask(0);
+  EXPECT_EQ(ask(0, {first}), first) << "a volume may tie the pod to it";
+}
+
+TEST_F(RefusalTest, AnotherPodIsAnsweredTheSameNode) {
+  const std::string first = ask(0);
+  ask(0);
+  args = std::make_unique<ExtenderArgs>(args_of({.name = "other"}, {first}));
+  EXPECT_THAT(filter(*args, remembering, at_ms(0)).fitting, ElementsAre(first));
+}
+
+TEST_F(RefusalTest, TheScoresAvoidItToo) {
+  settings.candidate_nodes = 0;
+  const auto scores = [&] {
+    ask(0);
+    std::map<std::string, std::int64_t> by_node;
+    const auto sent = args_of({}, {"a", "b", "c"});
+    for (const HostScore& one : prioritize(sent, remembering, at_ms(0)))
+      by_node[std::string(one.node)] = one.score;
+    return by_node;
+  };
+  const auto before = scores();
+  const auto after = scores();
+  for (const auto& [node, score] : before) {
+    if (score == 10) {
+      EXPECT_EQ(after.at(node), 0) << node;
+    }
+  }
 }
 
 TEST_F(BestNodeTest, NoNodeIsRefusedWhereOneFits) {

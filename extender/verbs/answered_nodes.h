@@ -1,0 +1,58 @@
+// The nodes that have refused a pod after filter answered them.
+//
+// filter answers the best node, and what fails later is not in its message: a volume that cannot be
+// made there, a plugin of kube-scheduler or another extender that refuses it, a binding that the
+// API server refuses. Without this, the same node would be the best one again and again. If
+// kube-scheduler asks about a pod again whose node was answered, that node is avoided for a minute,
+// and twice as long each time: the pod gets another one where one fits, and that one where none
+// does.
+#pragma once
+
+#include <cstddef>
+#include <list>
+#include <string>
+#include <string_view>
+#include <unordered_map>
+#include <vector>
+
+#include "common/base/executor.h"
+#include "common/base/ids.h"
+#include "common/base/mutex.h"
+
+namespace mgpu::extender {
+
+// Thread-safe.
+class AnsweredNodes {
+ public:
+  // kube-scheduler filters the pod: the node that was answered before has refused it.
+  void asked(const PodUid& uid, Instant now);
+  // kube-scheduler goes on with this node.
+  void answered(const PodUid& uid, std::string_view node);
+  // It failed, and the node is not the reason.
+  void forgive(const PodUid& uid);
+  // The pod is bound, finished or deleted.
+  void end(const PodUid& uid);
+
+  // In no order.
+  std::vector<std::string> avoided(const PodUid& uid, Instant now) const;
+  std::size_t size() const;
+
+ private:
+  struct Refusal {
+    std::string node;
+    Duration wait{};
+    Instant until{};
+  };
+  struct Pod {
+    PodUid uid;
+    std::string answered;  // empty where nothing was answered since it was asked
+    std::vector<Refusal> refusals;
+  };
+  using Pods = std::list<Pod>;  // the one that was answered longest ago is in front
+
+  mutable Mutex mutex_;
+  Pods pods_ MGPU_GUARDED_BY(mutex_);
+  std::unordered_map<PodUid, Pods::iterator> by_uid_ MGPU_GUARDED_BY(mutex_);
+};
+
+}  // namespace mgpu::extender
