@@ -128,6 +128,15 @@ FAULTS = [
           "    if (text == written_) return false;\n    written_ = text;\n",
           more=(("plugin/injection/cdi_injector.cc", "  Mutex mutex_;\n",
                  "  Mutex mutex_;\n  std::string written_;\n"),)),
+    Fault("a device plugin goes on until its successor has ended", "plugin/state/incumbent.cc",
+          "  return file_.is_open() && ::fstat",
+          "  const UniqueFd latest(::open(path_.c_str(), O_RDONLY | O_CLOEXEC));\n"
+          "  if (!latest.is_open() || ::flock(latest.number(), LOCK_SH | LOCK_NB) != 0) return false;\n"
+          "  return file_.is_open() && ::fstat"),
+    Fault("a device plugin that was replaced stays when its successor ends", "plugin/state/incumbent.cc",
+          "  if (!replaced()) return false;", "  if (!replaced() || !path_.empty()) return false;"),
+    Fault("no hook asks for the MPS daemon of a container", "plugin/containers/container_edits.cc",
+          "    if (hook != nullptr) add_hook(", "    if (hook != nullptr && mount.host_path.empty()) add_hook("),
     Fault("the room on a card is not checked at the start of a container", "plugin/allocation/decide.cc",
           "if ((held.share + hold).fits_in(capacity)) return {};", "return {};"),
     Fault("a record ends with the pod at the API server", "plugin/containers/record_liveness.cc",

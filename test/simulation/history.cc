@@ -198,8 +198,14 @@ class World {
         return node_at(event.who).restart_kubelet();
       case Action::kPowerLoss:
         return node_at(event.who).lose_power();
+      case Action::kReplacePlugin:
+        return node_at(event.who).replace_plugin(successor_ends(event), long_stop_of(event));
       case Action::kCrashContainers:
         return node_at(event.who).crash_containers(event.what);
+      case Action::kEndMps:
+        return node_at(event.who).end_mps(event.what % kCardsPerNode, failure_of(event));
+      case Action::kRestartServices:
+        return node_at(event.who).restart_services(event.what, failure_of(event));
       case Action::kPutSpecBack:
         return node_at(event.who).put_spec_back();
       case Action::kDiskFails:

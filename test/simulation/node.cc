@@ -10,7 +10,6 @@
 #include "common/kube/object_json.h"
 #include "common/kube/request.h"
 #include "test/plugin/support/gpu_objects.h"
-#include "test/simulation/plan.h"
 
 namespace mgpu::simulation {
 namespace {
@@ -19,6 +18,8 @@ using Json = nlohmann::json;
 
 constexpr int kPluginStartMostMs = 3'000;
 constexpr int kContainerStartMostMs = 1'500;
+constexpr int kNotByPlugin = -1;    // Container::prepared
+constexpr int kCreateMostMs = 500;  // after the plugin was called
 constexpr int kContainerEndMostMs = 3'000;
 // The part of the pods that need up to their grace period to end.
 constexpr double kSlowEnds = 0.3;
@@ -111,23 +112,68 @@ void Node::create_object() {
 
 // --- processes -----------------------------------------------------------------------------------
 
-void Node::start_plugin() {
-  plugin_ = std::make_unique<PluginProcess>(
+std::unique_ptr<PluginProcess> Node::new_plugin() {
+  const int number = plugins_++;
+  return std::make_unique<PluginProcess>(
       PluginProcess::Parts{world_.server, plugin_faults_, world_.contract, disk_, cards_,
-                           run_.folder()},
-      name_, plugins_++);
+                           run_.folder(), [this, number] { on_registered(number); },
+                           [this, number] {
+                             executor().post(guarded([this, number] { end_plugin(number); }));
+                             start_plugin_later();
+                           },
+                           [this](CardIndex card) { return mps_answers(card); }},
+      name_, number);
+}
+
+void Node::start_plugin() {
+  plugin_ = new_plugin();
 }
 
 void Node::start_plugin_later() {
   executor().after(any_delay(kPluginStartMostMs), guarded([this] {
-                     if (has_power_ && !plugin_) start_plugin();
+                     if (has_power_ && !plugin_ && !starting_) start_plugin();
                    }));
 }
 
 void Node::kill_plugin() {
   if (!plugin_) return;
-  plugin_.reset();
+  end_plugin(plugin_->number());
   start_plugin_later();
+}
+
+void Node::replace_plugin(bool successor_ends, Duration time) {
+  if (!plugin_ || starting_ || replaced_) return;
+  const int first = plugin_->number();
+  starting_ = new_plugin();
+  const int second = starting_->number();
+  executor().after(time, guarded([this, successor_ends, first, second] {
+                     if (runs(first) && runs(second)) end_plugin(successor_ends ? second : first);
+                   }));
+}
+
+// The first process registers last where the second one has started faster.
+void Node::on_registered(int plugin) {
+  unregistered_ = false;
+  if (starting_ && starting_->number() == plugin) {
+    replaced_ = std::move(plugin_);
+    plugin_ = std::move(starting_);
+  } else if (replaced_ && replaced_->number() == plugin) {
+    std::swap(plugin_, replaced_);
+  }
+}
+
+bool Node::runs(int plugin) const {
+  return std::ranges::any_of(
+      std::array{&plugin_, &starting_, &replaced_},
+      [=](const auto* process) { return *process && (*process)->number() == plugin; });
+}
+
+// When the process that kubelet calls ends, it calls the other one.
+void Node::end_plugin(int plugin) {
+  for (auto* process : {&plugin_, &starting_, &replaced_}) {
+    if (*process && (*process)->number() == plugin) process->reset();
+  }
+  if (!plugin_) plugin_ = std::move(replaced_);
 }
 
 void Node::start_kubelet() {
@@ -154,25 +200,57 @@ void Node::restart_kubelet() {
   if (!has_power_) return;
   reflector_.reset();
   start_kubelet();
+  unregistered_ = true;
+  if (plugin_) plugin_->register_later();
+}
+
+std::vector<PodUid> Node::running() const {
+  std::vector<PodUid> uids;
+  for (const auto& [uid, state] : pods_) {
+    const bool runs = std::ranges::all_of(state.containers, &Container::started);
+    if (runs && !state.ending && has_power_) uids.push_back(uid);
+  }
+  return uids;
 }
 
 void Node::crash_containers(int pod) {
-  std::vector<PodUid> running;
-  for (const auto& [uid, state] : pods_) {
-    if (!state.ending && std::ranges::all_of(state.containers, &Container::started)) {
-      running.push_back(uid);
-    }
+  const auto uids = running();
+  if (!uids.empty()) crash(uids[static_cast<std::size_t>(pod) % uids.size()]);
+}
+
+void Node::end_mps(int card, Duration time) {
+  Instant& starts = mps_starts_.at(static_cast<std::size_t>(card));
+  starts = std::max(starts, executor().now() + time);
+  for (const PodUid& uid : running()) {
+    const bool on_card = std::ranges::any_of(pods_.at(uid).containers, [&](const auto& container) {
+      return std::ranges::count(container.cards, CardIndex(card)) > 0;
+    });
+    if (on_card) crash(uid);
   }
-  if (running.empty() || !has_power_) return;
-  const PodUid& uid = running[static_cast<std::size_t>(pod) % running.size()];
+}
+
+void Node::restart_services(int pod, Duration mps_ends) {
+  kill_plugin();
+  restart_kubelet();
+  crash_containers(pod);
+  for (int card = 0; card < kCardsPerNode; ++card) end_mps(card, mps_ends);
+}
+
+bool Node::mps_answers(CardIndex card) const {
+  return world_.server.executor().now() >= mps_starts_.at(static_cast<std::size_t>(card.value()));
+}
+
+void Node::crash(const PodUid& uid) {
   end_process(uid);
   world_.invariants.end_containers(uid);
-  for (Container& container : pods_.at(uid).containers) container.started = false;
+  for (Container& container : pods_.at(uid).containers) container.set_ended();
   start_containers_later(uid, any_delay(kContainerStartMostMs));
 }
 
 void Node::put_spec_back() {
-  if (has_power_) put_empty_spec(run_.folder(), world_.contract);
+  if (!has_power_) return;
+  ++specs_put_back_;
+  put_empty_spec(run_.folder(), world_.contract);
 }
 
 void Node::freeze_kubelet(Duration time) {
@@ -183,7 +261,9 @@ void Node::freeze_kubelet(Duration time) {
 void Node::pause(Duration time) {
   kubelet_clock_.pause(time);
   if (kubelet_link_) kubelet_link_->executor().pause(time);
-  if (plugin_) plugin_->link().executor().pause(time);
+  for (const auto* plugin : {&plugin_, &starting_, &replaced_}) {
+    if (*plugin) (*plugin)->link().executor().pause(time);
+  }
 }
 
 void Node::fail_disk(Duration time) {
@@ -201,13 +281,14 @@ void Node::lose_power() {
   for (auto& [uid, state] : pods_) {
     end_process(uid);
     world_.invariants.end_containers(uid);
-    for (Container& container : state.containers) container.started = false;
+    for (Container& container : state.containers) container.set_ended();
   }
-  plugin_.reset();
+  for (auto* plugin : {&plugin_, &starting_, &replaced_}) plugin->reset();
   reflector_.reset();
   kubelet_link_.reset();
   std::filesystem::remove_all(run_.folder());
   disk_.lose_power();
+  unregistered_ = false;
   executor().after(kBoot, guarded([this] { boot(); }));
 }
 
@@ -226,7 +307,9 @@ void Node::boot() {
 
 void Node::set_card_healthy(int card, bool healthy) {
   cards_.set_healthy(card, healthy);
-  if (plugin_) plugin_->cards_changed();
+  for (const auto* plugin : {&plugin_, &starting_, &replaced_}) {
+    if (*plugin) (*plugin)->cards_changed();
+  }
 }
 
 // --- devices -------------------------------------------------------------------------------------
@@ -356,17 +439,23 @@ void Node::start_containers_later(const PodUid& uid, Duration delay) {
   kubelet_after(delay, [this, uid] { start_containers(uid); });
 }
 
-// Calls the plugin. Returns the cards that the runtime gives the container.
-std::optional<std::vector<CardIndex>> Node::prepare(Container& container) {
-  if (!plugin_answers()) return std::nullopt;
+// Calls the plugin. kubelet leaves the call out where it has read of the plugin in its checkpoint
+// only.
+bool Node::prepare(Container& container) {
+  if (unregistered_ && !container.cards.empty()) {
+    container.prepared = kNotByPlugin;
+    return true;
+  }
+  if (!plugin_answers()) return false;
   const auto prepared = plugin_->pre_start(container.ids);
   if (!prepared && container.has_record &&
       prepared.error().message.find(kDiskFails) != std::string::npos) {
     world_.invariants.violate("the disk keeps a container from starting again that has its record");
   }
-  if (!prepared) return std::nullopt;
+  if (!prepared) return false;
   container.has_record = true;
-  return cards_in_spec(run_.folder(), world_.contract, container.allocation);
+  container.prepared = specs_put_back_;
+  return true;
 }
 
 void Node::start_containers(const PodUid& uid) {
@@ -375,17 +464,45 @@ void Node::start_containers(const PodUid& uid) {
   PodState& state = at->second;
   for (Container& container : state.containers) {
     if (container.started) continue;
-    const auto cards = prepare(container);
-    if (!cards) return start_containers_later(uid, kRetryStart + any_delay(kContainerStartMostMs));
-    container.started = true;
-    start_process(uid);
-    world_.invariants.start_container(uid, container.name, name_, *cards);
+    if (!prepare(container)) {
+      return start_containers_later(uid, kRetryStart + any_delay(kContainerStartMostMs));
+    }
+    return kubelet_after(any_delay(kCreateMostMs), [this, uid] { create_container(uid); });
   }
   Json statuses = Json::array();
   for (const Container& container : state.containers) {
     statuses.push_back({{"name", container.name}, {"containerID", "containerd://" + uid.str()}});
   }
   write(status_patch(state.ref, uid, {{"phase", "Running"}, {"containerStatuses", statuses}}));
+}
+
+// What the runtime does: it reads the CDI specs, creates no container that is not in them, and runs
+// the hooks in them.
+void Node::create_container(const PodUid& uid) {
+  const auto at = pods_.find(uid);
+  if (at == pods_.end() || at->second.ending) return;
+  auto& containers = at->second.containers;
+  const auto next = std::ranges::find(containers, false, &Container::started);
+  const auto prepared = next == containers.end() ? std::nullopt : std::exchange(next->prepared, {});
+  if (!prepared) return;
+  const auto entry = find_in_spec(run_.folder(), world_.contract, next->allocation);
+  if (!entry) {
+    if (*prepared == specs_put_back_) {
+      world_.invariants.violate("a plugin removes a container from the CDI spec that is to start");
+    }
+    return start_containers_later(uid, kRetryStart);
+  }
+  const bool has_mps =
+      std::ranges::all_of(entry->cards, [this](CardIndex card) { return mps_answers(card); });
+  if (entry->asks_mps && !has_mps) return start_containers_later(uid, kRetryStart);
+  if (entry->is_limited_by_mps && !has_mps) {
+    world_.invariants.violate("a container starts without the MPS daemon that limits it");
+  }
+  next->started = true;
+  next->cards = entry->cards;
+  start_process(uid);
+  world_.invariants.start_container(uid, next->name, name_, entry->cards);
+  start_containers(uid);
 }
 
 void Node::forget(const PodUid& uid) {

@@ -3,6 +3,7 @@
 // container, and ends the containers of deleted pods some time after their deletion.
 #pragma once
 
+#include <array>
 #include <functional>
 #include <map>
 #include <memory>
@@ -13,6 +14,7 @@
 #include "common/kube/objects.h"
 #include "common/kube/reflector.h"
 #include "test/simulation/invariants.h"
+#include "test/simulation/plan.h"
 #include "test/simulation/plugin_process.h"
 
 namespace mgpu::simulation {
@@ -36,11 +38,19 @@ class Node {
   Link* kubelet_link() { return kubelet_link_.get(); }
 
   void kill_plugin();
+  // A second process starts and serves kubelet; after `time` it ends, or the first one does.
+  void replace_plugin(bool successor_ends, Duration time);
   void restart_kubelet();
   void lose_power();
   // Of a pod whose containers run; kubelet starts them again.
   void crash_containers(int pod);
+  // By a program that is none of ours.
   void put_spec_back();
+  // The MPS daemon of the card and its clients end; it runs again after `time`.
+  void end_mps(int card, Duration time);
+  // The plugin, kubelet and MPS restart, and the containers of a pod crash meanwhile. kubelet does
+  // not call a plugin that has not registered since.
+  void restart_services(int pod, Duration mps_ends);
   void freeze_kubelet(Duration time);
   // The machine with all its processes.
   void pause(Duration time);
@@ -62,7 +72,16 @@ class Node {
     std::vector<std::string> ids;
     std::string allocation;
     bool started = false;
-    bool has_record = false;  // on disk
+    bool has_record = false;         // on disk
+    std::vector<CardIndex> cards{};  // with which it started
+    // After a call of the plugin, until the runtime creates it: how often another program had
+    // replaced the CDI spec. Negative: the call was left out.
+    std::optional<int> prepared{};
+
+    void set_ended() {
+      started = false;
+      prepared.reset();
+    }
   };
   struct PodState {
     PodRef ref;
@@ -73,8 +92,12 @@ class Node {
     bool forgotten = false;
   };
 
-  bool plugin_answers() const { return plugin_ && plugin_->answers_kubelet(); }
+  bool plugin_answers() const { return plugin_ && !unregistered_ && plugin_->answers_kubelet(); }
+  std::unique_ptr<PluginProcess> new_plugin();
   void start_plugin();
+  void on_registered(int plugin);
+  bool runs(int plugin) const;
+  void end_plugin(int plugin);
   void start_plugin_later();
   void start_kubelet();
   void boot();
@@ -83,11 +106,15 @@ class Node {
   bool allocate(const kube::Pod& pod, PodState& state);
   void start_containers_later(const PodUid& uid, Duration delay);
   void start_containers(const PodUid& uid);
-  std::optional<std::vector<CardIndex>> prepare(Container& container);
+  bool prepare(Container& container);
+  void create_container(const PodUid& uid);
   void forget(const PodUid& uid);
   void end_later(const PodUid& uid);
   void end(const PodUid& uid);
   void forget_containers(const PodUid& uid);
+  void crash(const PodUid& uid);
+  std::vector<PodUid> running() const;
+  bool mps_answers(CardIndex card) const;
   void write_checkpoint() const;
   void start_process(const PodUid& uid) const;
   void end_process(const PodUid& uid) const;
@@ -110,7 +137,12 @@ class Node {
   FaultQueue plugin_faults_;
   FaultQueue kubelet_faults_;
   int plugins_ = 0;
-  std::unique_ptr<PluginProcess> plugin_;
+  std::unique_ptr<PluginProcess> plugin_;    // that kubelet calls
+  std::unique_ptr<PluginProcess> starting_;  // beside it, until kubelet knows it
+  std::unique_ptr<PluginProcess> replaced_;  // which kubelet called before
+  int specs_put_back_ = 0;
+  bool unregistered_ = false;  // no plugin has registered since kubelet was started again
+  std::array<Instant, kCardsPerNode> mps_starts_{};
   bool has_power_ = true;
   Instant disk_fails_until_{};
   // Of the tasks that a restarted kubelet does again.

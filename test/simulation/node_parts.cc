@@ -7,6 +7,7 @@
 #include <utility>
 
 #include "plugin/cards/inventory.h"
+#include "plugin/hook/limit_protocol.h"
 #include "test/plugin/support/gpu_objects.h"
 
 namespace mgpu::simulation {
@@ -37,6 +38,21 @@ std::vector<CardFacts> facts_of(const plugin::FoundCards& found) {
     facts.push_back({index, card.uuid, card.model, card.memory, card.health});
   }
   return facts;
+}
+
+SpecEntry entry_of(const nlohmann::json& edits) {
+  constexpr std::string_view kCards = "MGPU_CARDS=";
+  SpecEntry entry;
+  for (const std::string line : edits.at("env")) {
+    if (line.starts_with(kCards)) {
+      entry.cards = parse_card_indices(line.substr(kCards.size())).value();
+    }
+    if (line.starts_with("CUDA_MPS_PIPE_DIRECTORY=")) entry.is_limited_by_mps = true;
+  }
+  for (const auto& hook : edits.value("hooks", nlohmann::json::array())) {
+    if (hook["args"][1].get<std::string>() == plugin::kMpsHookArgument) entry.asks_mps = true;
+  }
+  return entry;
 }
 
 std::string spec_path(const std::string& cdi_folder, const Contract& contract) {
@@ -71,18 +87,13 @@ std::unique_ptr<plugin::CardSource> SimulatedCards::source() const {
 
 // --- injection -----------------------------------------------------------------------------------
 
-std::optional<std::vector<CardIndex>> cards_in_spec(const std::string& cdi_folder,
-                                                    const Contract& contract,
-                                                    const std::string& allocation) {
-  constexpr std::string_view kCards = "MGPU_CARDS=";
+std::optional<SpecEntry> find_in_spec(const std::string& cdi_folder, const Contract& contract,
+                                      const std::string& allocation) {
   std::ifstream file(spec_path(cdi_folder, contract));
   const auto spec = nlohmann::json::parse(file, nullptr, false);
   if (!spec.is_object()) return std::nullopt;
   for (const auto& device : spec["devices"]) {
-    if (device["name"] != allocation) continue;
-    for (const std::string line : device["containerEdits"]["env"]) {
-      if (line.starts_with(kCards)) return parse_card_indices(line.substr(kCards.size())).value();
-    }
+    if (device["name"] == allocation) return entry_of(device["containerEdits"]);
   }
   return std::nullopt;
 }

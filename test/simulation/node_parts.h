@@ -31,11 +31,16 @@ class SimulatedCards {
   plugin::FoundCards found_;
 };
 
-// The cards that the runtime gives a container with this allocation; nothing where the CDI specs of
-// the folder do not have it, and the runtime creates no container.
-std::optional<std::vector<CardIndex>> cards_in_spec(const std::string& cdi_folder,
-                                                    const Contract& contract,
-                                                    const std::string& allocation);
+// What the CDI specs of a node say about one container.
+struct SpecEntry {
+  std::vector<CardIndex> cards;
+  bool is_limited_by_mps = false;
+  bool asks_mps = false;  // a hook starts it only if the daemon answers
+};
+// Nothing where the specs of the folder do not have the allocation, and the runtime creates no
+// container.
+std::optional<SpecEntry> find_in_spec(const std::string& cdi_folder, const Contract& contract,
+                                      const std::string& allocation);
 // Replaces the spec by one without containers, as an earlier process or a backup could.
 void put_empty_spec(const std::string& cdi_folder, const Contract& contract);
 

@@ -34,7 +34,8 @@ constexpr std::array kWeights = {
     Weight{Action::kRelist, 6},          Weight{Action::kLateBind, 6},
     Weight{Action::kFreeze, 5},          Weight{Action::kPauseVm, 3},
     Weight{Action::kReplaceExtender, 5}, Weight{Action::kCrashContainers, 6},
-    Weight{Action::kPutSpecBack, 3},
+    Weight{Action::kPutSpecBack, 3},     Weight{Action::kReplacePlugin, 6},
+    Weight{Action::kEndMps, 3},          Weight{Action::kRestartServices, 4},
 };
 
 // With two replicas besides.
@@ -207,8 +208,20 @@ std::string what_happens(const Event& event) {
                          in_seconds(stop_of(event)));
     case Action::kPowerLoss:
       return fmt::format("node n{} loses power", node);
+    case Action::kReplacePlugin:
+      return fmt::format("a second plugin starts on node n{}, and the {} one ends after {} s", node,
+                         successor_ends(event) ? "second" : "first",
+                         in_seconds(long_stop_of(event)));
     case Action::kCrashContainers:
       return fmt::format("the containers of a pod on node n{} crash", node);
+    case Action::kEndMps:
+      return fmt::format("the MPS daemon of card {} of node n{} ends, and starts after {} s",
+                         event.what % kCardsPerNode, node, in_seconds(failure_of(event)));
+    case Action::kRestartServices:
+      return fmt::format(
+          "the plugin, kubelet and, for {} s, MPS of node n{} restart when the "
+          "containers of a pod crash",
+          in_seconds(failure_of(event)), node);
     case Action::kPutSpecBack:
       return fmt::format("an old CDI spec is put back on node n{}", node);
     case Action::kDiskFails:
@@ -271,6 +284,10 @@ Link::Cut cut_of(const Event& event) {
 
 Duration failure_of(const Event& event) {
   return std::chrono::seconds(1 + event.amount);
+}
+
+bool successor_ends(const Event& event) {
+  return event.what % 2 == 0;
 }
 
 bool pauses(const Event& event) {

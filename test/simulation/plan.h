@@ -32,7 +32,12 @@ enum class Action : std::uint8_t {
   kFreeze,   // `who` selects the client, `amount` the time
   kPauseVm,  // the same, and its clock stands still
   kPowerLoss,
+  kReplacePlugin,    // a second process of the plugin starts; one of them by `what` ends later
   kCrashContainers,  // of a pod that runs; `what` selects it
+  kEndMps,           // the MPS daemon of card `what`, and its clients; it starts again by `amount`
+  kRestartServices,  // the plugin, kubelet and MPS, when containers crash: kubelet starts them
+                     // again
+                     // before it knows the plugin
   kPutSpecBack,      // a program that is not ours replaces the CDI spec by an old one
   kDiskFails,        // `amount` is the time
   kCardFails,        // `what` is the card
@@ -101,7 +106,7 @@ Fault fault_of(const Event& event);
 Duration stop_of(const Event& event);
 
 // Shorter and longer than a Lease lasts: for kStopReplica, kStopLeaderInBind, kHangLeader,
-// kHoldBind, and the two that cut a replica off.
+// kHoldBind, kReplacePlugin, and the two that cut a replica off.
 Duration long_stop_of(const Event& event);
 
 // Whether the event is about the follower.
@@ -113,8 +118,12 @@ Link::Cut cut_of(const Event& event);
 // How much later the leader is killed in kHoldBind.
 Duration kill_after(const Event& event);
 
-// For how long kDiskFails, kLagWatches and kMisroute last.
+// For how long kDiskFails, kEndMps, kRestartServices, kLagWatches and kMisroute last.
 Duration failure_of(const Event& event);
+
+// Whether the second process is the one that ends in kReplacePlugin, as by mistake. In an upgrade
+// the first one does.
+bool successor_ends(const Event& event);
 
 // Whether a process is paused with its machine, or frozen.
 bool pauses(const Event& event);

@@ -3,7 +3,6 @@
 #include <utility>
 
 #include "plugin/allocation/offer.h"
-#include "plugin/containers/container_edits.h"
 #include "plugin/containers/limits.h"
 #include "plugin/containers/rebuild.h"
 #include "plugin/kubelet/checkpoint.h"
@@ -12,28 +11,39 @@ namespace mgpu::simulation {
 namespace {
 
 constexpr Duration kStartPoll{100};
+constexpr Duration kMaintainPeriod{1'000};
+constexpr int kRegistrationMostMs = 2'000;
+
+plugin::MpsOptions mps_options(const std::string& run_folder) {
+  plugin::MpsOptions options;
+  options.run_dir = run_folder;
+  return options;
+}
 
 }  // namespace
 
 PluginProcess::PluginProcess(Parts parts, const std::string& node, int number)
     : parts_(std::move(parts)),
       node_(node),
+      number_(number),
       link_(parts_.server, parts_.faults),
       records_(parts_.disk.folder() + "/allocations"),
+      incumbent_(parts_.run_folder + "/serving"),
       pods_(NodeName(node), link_),
       publisher_(NodeName(node), parts_.contract, link_, [](const std::string&) {}),
       pod_resources_(node),
       pod_processes_(parts_.disk.folder() + "/proc"),
       inventory_(parts_.cards.source(), {}),
-      injector_(plugin::cdi_injector(parts_.contract, parts_.cdi_folder)),
+      mps_(mps_options(parts_.run_folder)),
+      injector_(plugin::cdi_injector(parts_.contract, parts_.run_folder)),
       allocate_handler_(records_, *injector_,
                         [this, number] {
                           return "n" + std::to_string(number) + "x" + std::to_string(++nonces_);
                         }),
-      pre_start_handler_(
-          {parts_.contract, NodeName(node), parts_.disk.folder(), {}},
-          {records_, *injector_, inventory_, nullptr, pods_, pod_resources_, pod_processes_},
-          [](const plugin::Refusal&) {}),
+      pre_start_handler_({parts_.contract, NodeName(node), parts_.disk.folder(), {}},
+                         {records_, *injector_, inventory_, [this] { return share_limits(); },
+                          pods_, pod_resources_, pod_processes_},
+                         [](const plugin::Refusal&) {}),
       collector_({records_, *injector_, pods_, pod_resources_, pod_processes_},
                  parts_.contract.core_resource, parts_.disk.folder()) {
   link_.answer_gets_at_once();
@@ -64,24 +74,50 @@ void PluginProcess::open() {
       (void)records_.save(rebuilt->record, Durability::kMachine);
     }
   }
+  (void)incumbent_.become();
+  (void)records_.load();
   for (const plugin::Record& record : records_.bound()) {
-    if (auto edits = plugin::edits_of(record, inventory_, nullptr, nullptr)) {
+    if (auto edits = plugin::edits_of(record, inventory_, &mps_, &hook_)) {
       injector_->restore(record.id, *edits);
     }
   }
   pre_start_handler_.open();
-  collect_later();
+  register_later();
+  maintain_later();
 }
 
-void PluginProcess::collect_later() {
+plugin::ShareLimits PluginProcess::share_limits() const {
+  return {&mps_, &hook_, [this](const plugin::Record& record) -> Result<void> {
+            const bool ready = !plugin::is_part_of_one_card(record) ||
+                               parts_.mps_answers(record.cards.front().index);
+            if (!ready) return error("MPS of the card does not run");
+            return {};
+          }};
+}
+
+void PluginProcess::register_later() {
+  const Duration delay(static_cast<int>(link_.executor().random() * kRegistrationMostMs));
+  link_.executor().after(delay, callbacks_.wrap([this] { parts_.on_registered(); }));
+}
+
+void PluginProcess::maintain_later() {
   link_.executor().after(plugin::kRecordCollectPeriod, callbacks_.wrap([this] {
+    if (incumbent_.replaced()) return leave_node_to_successor();
     collector_.collect();
     publish();
-    collect_later();
+    maintain_later();
+  }));
+}
+
+void PluginProcess::leave_node_to_successor() {
+  publisher_.withdraw();
+  link_.executor().after(kMaintainPeriod, callbacks_.wrap([this] {
+    incumbent_.successor_ended() ? parts_.on_fatal() : leave_node_to_successor();
   }));
 }
 
 void PluginProcess::publish() {
+  if (incumbent_.replaced()) return;
   plugin::NodeReport report;
   report.cards = parts_.cards.facts();
   report.memory = plugin::offered(report.cards, held()).memory.value();
@@ -110,6 +146,9 @@ Result<plugin::AllocateResponse> PluginProcess::allocate(const std::vector<std::
 }
 
 plugin::Decided<void> PluginProcess::pre_start(const std::vector<std::string>& ids) {
+  if (incumbent_.replaced()) {
+    return plugin::Refusal{plugin::RefusalReason::kNotReady, "another process serves", true};
+  }
   return pre_start_handler_.start(ids, [] { return true; });
 }
 
