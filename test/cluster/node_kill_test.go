@@ -1,14 +1,78 @@
 package cluster
 
 import (
+	"encoding/binary"
+	"fmt"
 	"os"
+	"path/filepath"
 	"slices"
 	"strings"
 	"testing"
 	"time"
+	"unsafe"
 
+	"golang.org/x/sys/unix"
 	corev1 "k8s.io/api/core/v1"
 )
+
+// heldWriting is a process that the kernel holds when it opens a file, until release or its end.
+type heldWriting struct {
+	held   chan struct{} // closed when a process is held
+	events *os.File
+}
+
+// holdWriting holds who opens the next temporary file of mgpu-device-plugin in the folder, but for the first
+// `passes` files. The plugin writes a temporary file and renames it.
+func holdWriting(t testing.TB, folder string, passes int) *heldWriting {
+	t.Helper()
+	fd, err := unix.FanotifyInit(unix.FAN_CLASS_CONTENT|unix.FAN_CLOEXEC|unix.FAN_NONBLOCK, unix.O_RDONLY)
+	if err != nil {
+		t.Fatal(err)
+	}
+	events := os.NewFile(uintptr(fd), "fanotify")
+	t.Cleanup(func() { _ = events.Close() })
+	if err := unix.FanotifyMark(fd, unix.FAN_MARK_ADD, unix.FAN_OPEN_PERM|unix.FAN_EVENT_ON_CHILD, unix.AT_FDCWD, folder); err != nil {
+		t.Fatal(err)
+	}
+	hold := &heldWriting{held: make(chan struct{}), events: events}
+	go hold.answer(passes)
+	return hold
+}
+
+// answer lets every process go on but the one that is to be held.
+func (h *heldWriting) answer(passes int) {
+	buffer := make([]byte, 4096)
+	for {
+		size, err := h.events.Read(buffer)
+		if err != nil {
+			return
+		}
+		for at := 0; at < size; {
+			event := (*unix.FanotifyEventMetadata)(unsafe.Pointer(&buffer[at]))
+			at += int(event.Event_len)
+			path, _ := os.Readlink(fmt.Sprintf("/proc/self/fd/%d", event.Fd))
+			if filepath.Ext(path) == ".part" {
+				if passes--; passes == -1 {
+					close(h.held)
+					continue
+				}
+			}
+			_ = binary.Write(h.events, binary.NativeEndian, unix.FanotifyResponse{Fd: event.Fd, Response: unix.FAN_ALLOW})
+			_ = unix.Close(int(event.Fd))
+		}
+	}
+}
+
+func (h *heldWriting) wait(t testing.TB) {
+	t.Helper()
+	select {
+	case <-h.held:
+	case <-time.After(podRunningLimit):
+		t.Fatal("mgpu-device-plugin writes nothing")
+	}
+}
+
+func (h *heldWriting) release() { _ = h.events.Close() }
 
 // waitAllocated waits until kubelet has the response of the next Allocate, and returns its record. A pod
 // whose Allocate fails is rejected permanently.
@@ -40,7 +104,8 @@ func isBound(record string) bool {
 func TestNodePluginKilledWhileAPodStarts(t *testing.T) {
 	world := newNodeWorld(t, v100s(4), "--settle-ms", "1500")
 	plugin := world.plugin
-	killed := map[string]string{"between-allocate-and-prestart": "0", "before-the-answer": "1"}
+	killed := map[string]string{
+		"between-allocate-and-prestart": "0", "before-the-spec": "1", "before-the-record": "2", "before-the-answer": "3"}
 	begin := func(name string) (record string) {
 		before := plugin.records()
 		pod := world.createBound(t, world.pod(name).share(50, 8000), killed[name])
@@ -55,6 +120,23 @@ func TestNodePluginKilledWhileAPodStarts(t *testing.T) {
 
 	record := begin("between-allocate-and-prestart")
 	crash("between-allocate-and-prestart", false, record)
+	plugin.startAgain(t)
+
+	hold := holdWriting(t, filepath.Dir(plugin.specFile()), 0)
+	record = begin("before-the-spec")
+	hold.wait(t)
+	crash("before-the-spec", false, record)
+	hold.release()
+	plugin.startAgain(t)
+
+	hold = holdWriting(t, filepath.Dir(record), 1) // Allocate writes a record, too
+	record = begin("before-the-record")
+	hold.wait(t)
+	if spec, _ := os.ReadFile(plugin.specFile()); !strings.Contains(string(spec), allocationOf(record)) {
+		t.Errorf("the spec has no %s yet", allocationOf(record))
+	}
+	crash("before-the-record", false, record)
+	hold.release()
 	plugin.startAgain(t)
 
 	record = begin("before-the-answer")
@@ -73,6 +155,8 @@ func TestNodePluginKilledWhileAPodStarts(t *testing.T) {
 		t.Errorf("%d records of %d pods", count, len(killed))
 	}
 }
+
+func allocationOf(record string) string { return strings.TrimSuffix(filepath.Base(record), ".json") }
 
 // runningPods creates a pod on each card, and returns the pods when they run.
 func (w *NodeWorld) runningPods(t testing.TB, cards ...string) []*corev1.Pod {
