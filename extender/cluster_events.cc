@@ -25,12 +25,14 @@ std::string drift_sentence(const Claim& claim) {
 
 ClusterEvents::ClusterEvents(const Ledger& ledger, const Contract& contract, NamingPods& naming,
                              kube::Transport& transport, const std::string& process,
-                             std::function<bool()> decides)
+                             std::function<bool()> decides,
+                             std::function<std::vector<UnsettledPod>()> unsettled)
     : ledger_(ledger),
       contract_(contract),
       naming_(naming),
       executor_(transport.executor()),
       decides_(std::move(decides)),
+      unsettled_(std::move(unsettled)),
       recorder_({.component = "mgpu-extender", .host = process}, transport, utc_now) {}
 
 void ClusterEvents::start() {
@@ -49,6 +51,7 @@ void ClusterEvents::poll() {
   compare_names();
   Findings findings;
   find_pods(findings);
+  find_unsettled(findings);
   find_nodes(findings);
   std::erase_if(known_, [&](const auto& known) { return !findings.contains(known.first); });
   std::size_t more = kClusterEventsPerPoll;
@@ -90,6 +93,20 @@ void ClusterEvents::find_pods(Findings& findings) {
         std::string(name(claim.drift)), [this, claim] {
           recorder_.on_pod(claim.pod, claim.uid,
                            {Event::Type::kWarning, "MGPUDrift", drift_sentence(claim)});
+        }};
+  }
+}
+
+// One Event for each pod, whatever the API server says next.
+void ClusterEvents::find_unsettled(Findings& findings) {
+  for (const UnsettledPod& found : unsettled_()) {
+    findings["unsettled pod " + found.uid.str()] = {
+        "cannot be changed", [this, found] {
+          recorder_.on_pod(found.pod, found.uid,
+                           {Event::Type::kWarning, "MGPUCannotChangePod",
+                            "the extender cannot change the status of the pod, so that it is not "
+                            "certain that no earlier bind of it is still under way: " +
+                                found.problem});
         }};
   }
 }

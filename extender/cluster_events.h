@@ -2,8 +2,8 @@
 //
 //   MGPUDrift              on a pod: its annotations and its cards do not agree
 //   MGPUUnknownCardName    on a pod that was bound: its annotations name a model or UUID that no
-//   card
-//                          has
+//                          card has
+//   MGPUCannotChangePod    on a pending pod: see bind/start_sequence.h
 //   MGPUCardsOverfull      on a node: a card has more in use than its capacity
 //   MGPUBadNodeAnnotation  on a node: an annotation about its cards cannot be read
 //
@@ -21,6 +21,7 @@
 #include <functional>
 #include <map>
 #include <string>
+#include <vector>
 
 #include "common/base/callback_guard.h"
 #include "common/base/executor.h"
@@ -29,6 +30,7 @@
 #include "common/kube/event_recorder.h"
 #include "common/kube/transport.h"
 #include "extender/bind/bindable_pod.h"
+#include "extender/bind/start_sequence.h"
 #include "extender/ledger/ledger.h"
 
 namespace mgpu::extender {
@@ -62,10 +64,12 @@ class NamingPods {
 class ClusterEvents {
  public:
   // All references outlive it, and its polls run on the executor of `transport`.
-  // `decides` is called there. Events name `process` as their host.
+  // `decides` and `unsettled`, which returns pods that cannot be changed, are called there. Events
+  // name `process` as their host.
   ClusterEvents(const Ledger& ledger, const Contract& contract, NamingPods& naming,
                 kube::Transport& transport, const std::string& process,
-                std::function<bool()> decides);
+                std::function<bool()> decides,
+                std::function<std::vector<UnsettledPod>()> unsettled);
 
   // Begins to poll. Once.
   void start();
@@ -86,6 +90,7 @@ class ClusterEvents {
 
   void poll();
   void find_pods(Findings& findings);
+  void find_unsettled(Findings& findings);
   void find_nodes(Findings& findings);
   void compare_names();
 
@@ -94,6 +99,7 @@ class ClusterEvents {
   NamingPods& naming_;
   Executor& executor_;
   const std::function<bool()> decides_;
+  const std::function<std::vector<UnsettledPod>()> unsettled_;
   kube::EventRecorder recorder_;
   // On the executor.
   std::map<std::string, Known> known_;

@@ -76,7 +76,7 @@ Extender::Extender(ExtenderSettings settings, kube::Transport& transport,
       price_refresher_(ledger_, prices_, window_, transport_.executor(),
                        [this](Duration took) { probe_.prices_refreshed(took); }),
       start_sequence_(transport_, client_, settings_.verbs.contract,
-                      {lease_, touch_, preconditions_}, start_events()),
+                      {lease_, touch_, preconditions_}, ledger_, start_events()),
       watched_nodes_(
           "nodes", kube::all_nodes(), transport_, probe_,
           node_consumer(ledger_, settings_.verbs.contract,
@@ -364,6 +364,10 @@ Readiness Extender::readiness() const {
   } else if (preconditions_.ignored()) {
     out.waiting_for.emplace_back(kPreconditionIgnored);
   }
+  if (const std::size_t pods = start_sequence_.unsettled(); pods > 0) {
+    out.without.push_back(
+        fmt::format("{} pod{} that cannot be changed", pods, pods == 1 ? "" : "s"));
+  }
   if (!has_certificates()) out.waiting_for.push_back("secret " + certificates_->name());
   for (const Watched* watched : watched_) {
     if (!watched->listed()) {
@@ -383,6 +387,7 @@ void Extender::update_metrics() {
   probe_.ready(ready() || (follows() && watched_nodes_.listed() && watched_pods_.listed()));
   probe_.leader(may_decide());
   probe_.binds_in_flight(binder_.in_flight());
+  probe_.unsettled_pods(start_sequence_.unsettled());
   probe_.events_dropped(cluster_events_.dropped());
   for (const Watched* watched : watched_) {
     probe_.watch_silence(watched->name(), watched->silent_for());

@@ -166,9 +166,14 @@ class Extender {
   Watched watched_nominations_;
   const std::array<Watched*, 4> watched_ = {&watched_nodes_, &watched_pods_, &watched_budgets_,
                                             &watched_nominations_};
-  ClusterEvents cluster_events_{ledger_,           settings_.verbs.contract,
-                                naming_pods_,      transport_,
-                                lease_.identity(), [this] { return may_decide(); }};
+  ClusterEvents cluster_events_{
+      ledger_,
+      settings_.verbs.contract,
+      naming_pods_,
+      transport_,
+      lease_.identity(),
+      [this] { return may_decide(); },
+      [this] { return start_sequence_.unsettled_pods(kClusterEventsFindingsMax); }};
   AsioExecutor inspections_;   // for the views of /inspect alone
   AsioExecutor web_executor_;  // for the web page alone; stopped before prometheus_ ends
   std::unique_ptr<kube::CurlTransport> prometheus_;  // may be null

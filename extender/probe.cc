@@ -260,6 +260,10 @@ void Probe::binds_in_flight(std::size_t count) {
   set("binds_in_flight", "Binds that have begun and are not answered.", number(count));
 }
 
+void Probe::unsettled_pods(std::size_t count) {
+  set("unsettled_pods", "Pending pods that the extender cannot change.", number(count));
+}
+
 void Probe::events_dropped(std::uint64_t count) {
   metrics_.replace({{"mgpu_extender_events_dropped_total",
                      "Number of Events that were not sent, or whose request failed.",

@@ -20,6 +20,7 @@
 //   mgpu_extender_events_dropped_total             Events that were not written
 //   mgpu_extender_ready                            1 once it has listed nodes and pods, and has
 //                                                  taken the Lease or follows the leader
+//   mgpu_extender_unsettled_pods                   pending pods that cannot be changed
 //   mgpu_extender_leader                           1 while this process decides
 //   mgpu_extender_certificate_expiry_timestamp_seconds{certificate}  "ca", "server", "client"
 //   mgpu_extender_watch_problems_total{resource}   failed lists and watches
@@ -68,6 +69,7 @@ class Probe {
   void ready(bool ready);
   void leader(bool leader);
   void binds_in_flight(std::size_t count);
+  void unsettled_pods(std::size_t count);
   void events_dropped(std::uint64_t count);
   void certificates_end(const std::map<std::string, std::chrono::sys_seconds>& ends);
 

@@ -38,7 +38,7 @@ struct Readiness {
   bool draining = false;
   std::string role = {};  // where several processes elect a leader: "leader" or "follower"
   std::vector<std::string> waiting_for = {};  // what it needs first, such as collections to list
-  std::vector<std::string> without = {};      // collections that are missing and not needed
+  std::vector<std::string> without = {};      // what is missing and not needed
   bool failing = false;                       // the last list or watch has failed
   std::chrono::seconds silence{0};            // of the API server, if it is failing
   // How many objects of each collection were skipped because they cannot be read; without zeros.

@@ -62,6 +62,13 @@ inline constexpr std::size_t kStartTouchesInFlight = 32;
 inline constexpr std::chrono::milliseconds kStartTouchTimeout{10'000};
 // So many touches that fail in a row are not the fault of one pod.
 inline constexpr int kStartTouchFailures = 4;
+// A pod that can be read and was not changed by so many touches is set aside: a webhook that does
+// not work is answered with 500, or not in time.
+inline constexpr int kStartTouchesOfAPod = 3;
+// How long after the Lease was taken a binding of an earlier process may still happen to a pod that
+// cannot be changed: kube-apiserver ends a request 60 s after it has read it (--request-timeout),
+// and for its way there it has as long. See start_sequence.h for what this rests on.
+inline constexpr std::chrono::milliseconds kLateBindingMax{120'000};
 // A pod whose JSON text has this many bytes is touched before its binding is sent, see PodTouch. A
 // shorter one has room for the condition: etcd accepts 1.5 MiB, and stores less than the text.
 inline constexpr std::size_t kTouchedFirstBytes = std::size_t{256} << 10;

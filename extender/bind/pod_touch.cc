@@ -19,12 +19,25 @@ TouchResult result_of(const kube::ApiResult<kube::Pod>& pod) {
   return pod.error().kind == Kind::kNotFound ? TouchResult::kGone : TouchResult::kFailed;
 }
 
+// A webhook may take the condition out again: then nothing is written.
+const kube::ApiError kWithoutEffect{Kind::kRefused, "a change of the status has no effect"};
+
+bool has_changed(const kube::Pod& pod, const std::string& sent) {
+  return sent.empty() || pod.metadata.resource_version != sent;
+}
+
+// Why the pod is not settled. A webhook may refuse with any code, such as 404.
+kube::ApiError unsettled(const kube::ApiError& failure, const kube::ApiResult<kube::Pod>& read) {
+  if (!read) return {Kind::kUnavailable, failure.message};
+  return {failure.kind == Kind::kNotFound ? Kind::kRefused : failure.kind, failure.message};
+}
+
 // Whether the pod as it was read after a failed touch shows the same as a touch.
 bool is_settled(const kube::ApiError& failure, const std::string& sent,
                 const kube::ApiResult<kube::Pod>& read) {
   if (!read) return read.error().kind == Kind::kNotFound;
   if (failure.kind == Kind::kTooLarge) return true;
-  return !sent.empty() && read->metadata.resource_version != sent;
+  return !sent.empty() && has_changed(*read, sent);
 }
 
 }  // namespace
@@ -50,11 +63,12 @@ void PodTouch::settle(const PodRef& pod, const std::string& sent, Duration timeo
   touch(pod, timeout,
         [this, pod, sent, timeout,
          done = std::move(done)](const kube::ApiResult<kube::Pod>& touched) {
-          if (touched || touched.error().kind == Kind::kNotFound) return done(touched);
+          if (touched) return done(has_changed(*touched, sent) ? touched : kWithoutEffect);
           client_.get_pod(
               pod, timeout,
               callbacks_.wrap([sent, touched, done](const kube::ApiResult<kube::Pod>& read) {
-                done(is_settled(touched.error(), sent, read) ? read : touched);
+                if (is_settled(touched.error(), sent, read)) return done(read);
+                done(unsettled(touched.error(), read));
               }));
         });
 }

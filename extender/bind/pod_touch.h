@@ -45,6 +45,9 @@ class PodTouch {
   //     binding needs more room than another value of the condition, and a pod that has changed
   //     since has another resourceVersion. This does not hold for more than 1 MiB of
   //     metadata.managedFields, which kube-scheduler does not send.
+  // Otherwise the error is that of the touch, such as kRefused, where the API server shows the pod
+  // unchanged: others perhaps can be changed. It is kUnavailable where the pod cannot be read
+  // either.
   void settle(const PodRef& pod, const std::string& sent, Duration timeout, Done done);
 
  private:

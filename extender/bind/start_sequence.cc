@@ -11,6 +11,8 @@
 namespace mgpu::extender {
 namespace {
 
+using Kind = kube::ApiError::Kind;
+
 // No binding of the pod that was sent already can happen any more: the API server refuses it while
 // the pod has a gate, whose removal changes the resourceVersion, and after its deletion has begun
 // (kubernetes pkg/registry/core/pod/storage/storage.go, setPodNodeAndMetadata).
@@ -18,14 +20,22 @@ bool cannot_be_bound(const kube::Pod& pod) {
   return pod.gated || pod.metadata.being_deleted;
 }
 
+// Whether the pod cannot be changed, though the API server works: after `touches` that failed so.
+bool is_of_this_pod(const kube::ApiError& failure, int touches) {
+  if (failure.kind == Kind::kUnavailable) return false;
+  return failure.kind == Kind::kRefused || touches + 1 >= kStartTouchesOfAPod;
+}
+
 }  // namespace
 
 StartSequence::StartSequence(kube::Transport& transport, kube::Client& client,
-                             const Contract& contract, const BindGuards& guards, Events events)
+                             const Contract& contract, const BindGuards& guards, Ledger& ledger,
+                             Events events)
     : transport_(transport),
       client_(client),
       contract_(contract),
       guards_(guards),
+      ledger_(ledger),
       events_(std::move(events)) {}
 
 void StartSequence::start() {
@@ -85,6 +95,7 @@ void StartSequence::check_pod(const kube::Response& page) {
 void StartSequence::take_lease() {
   enter(Step::kTaking);
   guards_.lease.take(callbacks_.wrap([this](const kube::ApiResult<void>& taken) {
+    bindings_end_ = client_.executor().now() + kLateBindingMax;
     if (taken) return list_pending();
     retry(taken.error().message, &StartSequence::take_lease);
   }));
@@ -100,7 +111,9 @@ void StartSequence::list_pending() {
         // A process that could not read the pod could not bind it.
         if (!pod) return pod.error();
         if (!names_cards(*pod, contract_) || cannot_be_bound(*pod)) return Named();
-        return Named({pod->ref(), pod->metadata.resource_version});
+        const auto most = most_of_one_card(*pod, contract_);
+        return Named({pod->ref(), pod->uid(), pod->metadata.resource_version,
+                      most ? *most : Share{kWholeCard, MiB(kCardMemoryMiBMax)}});
       },
       .apply = [](const Named&) {},
       .remove = [](const Named&) {},
@@ -146,7 +159,23 @@ void StartSequence::touch_more() {
                            on_touched(next, result);
                          }));
   }
-  if (in_flight_ > 0 || !to_touch_.empty()) return;
+  if (in_flight_ > 0 || !to_touch_.empty() || waiting_) return;
+  if (!again_.empty()) {
+    in_flight_max_ = std::max<std::size_t>(1, in_flight_max_ / 2);
+    to_touch_.swap(again_);
+    return wait_then(&StartSequence::touch_more);
+  }
+  if (!done()) finish();
+  if (!unsettled_.empty()) wait_then(&StartSequence::try_unsettled);
+}
+
+void StartSequence::finish() {
+  if (!unsettled_.empty()) {
+    note_problem(fmt::format(
+        "{} of the pending pods cannot be changed, and count on every card for "
+        "{} s; the first one: {}",
+        unsettled_.size(), kLateBindingMax.count() / 1'000, unsettled_.begin()->second.problem));
+  }
   // In this order: verbs run on other threads, and must not find it done while the pods count as
   // listed because a follower listed them.
   events_.on_done();
@@ -155,25 +184,61 @@ void StartSequence::touch_more() {
 
 void StartSequence::on_touched(const Pending& pending, const kube::ApiResult<kube::Pod>& touched) {
   --in_flight_;
-  const bool gone = !touched && touched.error().kind == kube::ApiError::Kind::kNotFound;
-  if (!touched && !gone) return on_failed(pending, touched.error().message);
-  backoff_.reset();
-  failures_ = 0;
-  in_flight_max_ = std::min(in_flight_max_ + 1, kStartTouchesInFlight);
-  report_progress();
+  if (touched || touched.error().kind == Kind::kNotFound) {
+    settle(pending);
+  } else if (is_of_this_pod(touched.error(), pending.touches)) {
+    set_aside(pending, touched.error().message);
+  } else {
+    return on_failed(pending, touched.error());
+  }
   touch_more();
 }
 
-// The pod is touched again after the others. All wait where several fail in a row.
-void StartSequence::on_failed(const Pending& pending, const std::string& problem) {
-  to_touch_.push_back(pending);
-  in_flight_max_ = std::max<std::size_t>(1, in_flight_max_ / 2);
-  const bool all_wait = ++failures_ >= kStartTouchFailures || to_touch_.size() + in_flight_ == 1;
-  if (waiting_ || !all_wait) {
-    note_problem(problem);
+void StartSequence::settle(const Pending& pending) {
+  failures_ = 0;
+  backoff_.reset();
+  in_flight_max_ = std::min(in_flight_max_ + 1, kStartTouchesInFlight);
+  if (!done()) report_progress();
+  if (unsettled_.erase(pending.uid) == 0) return;
+  ledger_.end_everywhere(pending.uid);
+  count_unsettled();
+}
+
+void StartSequence::set_aside(const Pending& pending, const std::string& problem) {
+  failures_ = 0;
+  const auto [unsettled, is_new] = unsettled_.try_emplace(pending.uid, Unsettled{pending, problem});
+  if (!is_new) return;
+  ledger_.keep_everywhere(pending.uid, pending.most, bindings_end_);
+  count_unsettled();
+}
+
+// The next ones: while all are refused, they cost the API server a bounded number of requests.
+void StartSequence::try_unsettled() {
+  auto next = unsettled_.upper_bound(tried_last_);
+  while (to_touch_.size() < std::min(kStartTouchesInFlight, unsettled_.size())) {
+    if (next == unsettled_.end()) next = unsettled_.begin();
+    to_touch_.push_back(next->second.pending);
+    tried_last_ = next->first;
+    ++next;
+  }
+  touch_more();
+}
+
+// The pod is touched again after the others. All wait where several fail in a row, and where the
+// others are done.
+void StartSequence::on_failed(Pending pending, const kube::ApiError& failure) {
+  note_problem(failure.message);
+  if (failure.kind != Kind::kUnavailable) {
+    failures_ = 0;
+    ++pending.touches;
+    again_.push_back(std::move(pending));
     return touch_more();
   }
-  retry(problem, &StartSequence::touch_more);
+  to_touch_.push_back(std::move(pending));
+  in_flight_max_ = std::max<std::size_t>(1, in_flight_max_ / 2);
+  const bool all_wait = ++failures_ >= kStartTouchFailures || to_touch_.size() + in_flight_ == 1;
+  if (waiting_ || !all_wait) return touch_more();
+  wait_then(&StartSequence::touch_more);
 }
 
 // --- state ---------------------------------------------------------------------------------------
@@ -197,12 +262,36 @@ void StartSequence::report_progress() {
   if (touched % tenth == 0 || touched == all) events_.on_progress(touched, all);
 }
 
+void StartSequence::count_unsettled() {
+  const MutexLock lock(mutex_);
+  unsettled_count_ = unsettled_.size();
+}
+
+std::size_t StartSequence::unsettled() const {
+  const MutexLock lock(mutex_);
+  return unsettled_count_;
+}
+
+std::vector<UnsettledPod> StartSequence::unsettled_pods(std::size_t most) const {
+  std::vector<UnsettledPod> pods;
+  for (const auto& [uid, unsettled] : unsettled_) {
+    if (pods.size() == most) break;
+    pods.push_back({unsettled.pending.pod, uid, unsettled.problem});
+  }
+  return pods;
+}
+
 void StartSequence::note_problem(const std::string& sentence) {
+  if (done()) return;
   events_.on_problem(sentence);
 }
 
 void StartSequence::retry(const std::string& sentence, void (StartSequence::*step)()) {
   note_problem(sentence);
+  wait_then(step);
+}
+
+void StartSequence::wait_then(void (StartSequence::*step)()) {
   waiting_ = true;
   client_.executor().after(backoff_.next(), callbacks_.wrap([this, step] {
     waiting_ = false;

@@ -14,11 +14,28 @@
 // resourceVersion, so that a binding with an older copy, wherever it still waits, is refused. The
 // list of bound pods that the ledger is built from is requested after Done, and so has all bindings
 // that came first.
+//
+// A pod that can be read and not changed, because a policy or a webhook refuses it, holds up
+// nobody: at once after a clear refusal, or after kStartTouchesOfAPod touches without a clear
+// answer. It is unsettled: an earlier process may have sent a binding of it, which may still
+// happen, on a node that is not known. For kLateBindingMax after the Lease was taken, what the pod
+// may hold of a card counts on every card, for all pods but itself. It is touched again and again,
+// and settled once that succeeds or anybody has changed it. It may be bound meanwhile: of two
+// bindings with the same resourceVersion as precondition only one happens, so either this one
+// fails, or the earlier one.
+//
+// kLateBindingMax is no proof, and is used for these pods alone. A binding that was sent before
+// this process took the Lease happens later than that only where its process, its machine, a proxy
+// or an API server stood still for as long between the read of the Lease and the write. Nothing but
+// a change of the pod excludes that. Counting the pod for ever would be a proof, but then a few
+// pods of one tenant would stop a cluster. A card that gets more than its capacity in this way is
+// reported (MGPUCardsOverfull), and the device plugin starts no container for which it has no room.
 #pragma once
 
 #include <cstddef>
 #include <deque>
 #include <functional>
+#include <map>
 #include <optional>
 #include <string>
 #include <utility>
@@ -33,6 +50,13 @@
 
 namespace mgpu::extender {
 
+// A pending pod that cannot be changed.
+struct UnsettledPod {
+  PodRef pod;
+  PodUid uid;
+  std::string problem;  // one sentence
+};
+
 class StartSequence {
  public:
   struct Events {
@@ -44,7 +68,7 @@ class StartSequence {
 
   // All references outlive it. Callbacks run on the transport's executor.
   StartSequence(kube::Transport& transport, kube::Client& client, const Contract& contract,
-                const BindGuards& guards, Events events);
+                const BindGuards& guards, Ledger& ledger, Events events);
   ~StartSequence() { stop(); }
 
   void start();
@@ -59,6 +83,11 @@ class StartSequence {
   // touched". Everybody may read it, so it does not have the reason, which may name a pod: the log
   // has it. Empty once it is done.
   std::string waiting_for() const;
+  // How many pods are unsettled.
+  std::size_t unsettled() const;
+
+  // The first `most` unsettled pods. On the executor.
+  std::vector<UnsettledPod> unsettled_pods(std::size_t most) const;
 
  private:
   enum class Step { kChecking, kTaking, kListing, kTouching, kDone };
@@ -71,34 +100,53 @@ class StartSequence {
   void list_pending();
   struct Pending {
     PodRef pod;
+    PodUid uid;
     std::string resource_version;
+    Share most;       // what it may hold of any card
+    int touches = 0;  // that failed
+  };
+  struct Unsettled {
+    Pending pending;
+    std::string problem;
   };
 
   void on_pending(std::vector<Pending> pods);
   void touch_more();
   void on_touched(const Pending& pending, const kube::ApiResult<kube::Pod>& touched);
-  void on_failed(const Pending& pending, const std::string& problem);
+  void on_failed(Pending pending, const kube::ApiError& failure);
+  void set_aside(const Pending& pending, const std::string& problem);
+  void settle(const Pending& pending);
+  void finish();
+  void try_unsettled();
+  void count_unsettled();
   std::string step_text() const MGPU_REQUIRES(mutex_);
   void enter(Step step);
   void report_progress();
   void note_problem(const std::string& sentence);
   // Notes the problem, and calls `step` again after a backoff.
   void retry(const std::string& sentence, void (StartSequence::*step)());
+  void wait_then(void (StartSequence::*step)());
 
   kube::Transport& transport_;
   kube::Client& client_;
   const Contract& contract_;
   const BindGuards guards_;
+  Ledger& ledger_;
   const Events events_;
   mutable Mutex mutex_;
   Step step_ MGPU_GUARDED_BY(mutex_) = Step::kChecking;
   std::size_t touched_ MGPU_GUARDED_BY(mutex_) = 0;
   std::size_t pending_ MGPU_GUARDED_BY(mutex_) = 0;
+  std::size_t unsettled_count_ MGPU_GUARDED_BY(mutex_) = 0;
   // Below: on the executor.
   NodeName check_node_;
   int checks_left_ = 0;
   std::optional<kube::Reflector> lister_;
   std::deque<Pending> to_touch_;
+  std::deque<Pending> again_;  // after a backoff, when the others are done
+  Instant bindings_end_{};     // kLateBindingMax after the Lease was taken
+  std::map<PodUid, Unsettled> unsettled_;
+  PodUid tried_last_;  // of the unsettled pods
   std::size_t in_flight_ = 0;
   // Fewer after a failure: large pods in parallel may all take longer than the timeout.
   std::size_t in_flight_max_ = kStartTouchesInFlight;

@@ -166,6 +166,7 @@ void Ledger::release_all(const PodUid& uid) {
 Entry& Ledger::confirm(Claim claim) {
   expected_.end(claim.uid);
   nominations_.end(claim.uid);
+  nominations_.end_everywhere(claim.uid);
   remove_non_gpu(claim.uid);
   const std::vector<Entry*> known = claims_.of(claim.uid);
   const Entry* first = bound_with(known, claim.node);
@@ -243,6 +244,7 @@ void Ledger::remove_pod(const PodUid& uid) {
   remove_non_gpu(uid);
   expected_.end(uid);
   nominations_.end(uid);
+  nominations_.end_everywhere(uid);
   release_all(uid);
 }
 
@@ -368,6 +370,16 @@ void Ledger::replace_nominated(const std::vector<Nominated>& nominated) {
 bool Ledger::nomination_changed(const PodUid& uid) const {
   const MutexLock lock(mutex_);
   return nominations_.changed(uid);
+}
+
+void Ledger::keep_everywhere(const PodUid& uid, const Share& most, Instant until) {
+  const MutexLock lock(mutex_);
+  nominations_.keep_everywhere(uid, most, until);
+}
+
+void Ledger::end_everywhere(const PodUid& uid) {
+  const MutexLock lock(mutex_);
+  nominations_.end_everywhere(uid);
 }
 
 Node Ledger::with_reservations(const Node& node, const DecidedPod& pod) const {

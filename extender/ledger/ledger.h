@@ -209,6 +209,14 @@ class Ledger {
   // offer_nomination or reserve.
   bool nomination_changed(const PodUid& uid) const;
 
+  // --- unsettled pods ----------------------------------------------------------------------------
+
+  // A binding of the pod that an earlier process has sent may still happen, on any node: `most` is
+  // not available on any card to other pods, until the pod is bound, finished or deleted, or until
+  // `until`.
+  void keep_everywhere(const PodUid& uid, const Share& most, Instant until);
+  void end_everywhere(const PodUid& uid);
+
   // --- decisions ---------------------------------------------------------------------------------
   //
   // These hold the lock for kHoldStepsMax steps at a time, and search without it, so that others

@@ -75,17 +75,13 @@ bool blocks(const Claim& claim) {
   return !claim.placement && !claim.most_of_one_card;
 }
 
-// What the claim counts with on each card, ascending by card. A pod holds no more of a card than
-// the card has; 100 % is all of its compute (ContainerRequest::on).
+// What the claim counts with on each card, ascending by card.
 std::vector<CardHold> holds_of(const Node& node, const Claim& claim) {
   if (claim.placement) return holds(node, claim.request, *claim.placement);
   std::vector<CardHold> held;
   if (!claim.most_of_one_card) return held;
-  const Share& most = *claim.most_of_one_card;
   for (const Card& card : node.cards) {
-    const Share share{most.core < kWholeCard ? most.core : card.capacity.core,
-                      std::min(most.memory, card.capacity.memory)};
-    held.push_back({card.index, share});
+    held.push_back({card.index, at_most_of(card, *claim.most_of_one_card)});
   }
   return held;
 }
@@ -157,6 +153,11 @@ bool totals_are_consistent(const NodeRecord& record) {
   return counted.blocking == record.blocking && counted.drifting == record.drifting && resources &&
          pods && counted.node.pods == record.node.pods &&
          std::ranges::equal(record.node.cards, counted.node.cards, same);
+}
+
+Share at_most_of(const Card& card, const Share& most) {
+  return {most.core < kWholeCard ? most.core : card.capacity.core,
+          std::min(most.memory, card.capacity.memory)};
 }
 
 bool changes(const NodeRecord& record, const NodeFacts& facts) {

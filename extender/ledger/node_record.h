@@ -64,6 +64,10 @@ struct NodeRecord {
   bool empty() const { return !visible() && non_gpu_pods == 0; }
 };
 
+// What a pod that may hold `most` of any card holds of this one: no more than the card has, and all
+// of its compute from 100 % on (ContainerRequest::on).
+Share at_most_of(const Card& card, const Share& most);
+
 // Whether the cards or the allocatable differ from the record, or the node was not present.
 bool changes(const NodeRecord& record, const NodeFacts& facts);
 // Replaces the cards and counts every claim again. REQUIRES: no expected placements on the node.

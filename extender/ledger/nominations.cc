@@ -6,6 +6,7 @@
 
 #include "common/base/check.h"
 #include "extender/ledger/limits.h"
+#include "extender/ledger/node_record.h"
 
 namespace mgpu::extender {
 
@@ -96,9 +97,39 @@ void Nominations::end_assumed(const PodUid& uid, const NodeName& node,
   if (same) releases_ = releases;
 }
 
+void Nominations::keep_everywhere(const PodUid& uid, const Share& most, Instant until) {
+  end_everywhere(uid);
+  everywhere_[uid] = {most, until};
+  everywhere_sum_ += most;
+  first_end_ = std::min(first_end_, until);
+}
+
+void Nominations::end_everywhere(const PodUid& uid) {
+  const auto at = everywhere_.find(uid);
+  if (at == everywhere_.end()) return;
+  everywhere_sum_ -= at->second.most;
+  everywhere_.erase(at);
+  ++releases_;
+}
+
+Share Nominations::kept_everywhere(const DecidedPod& pod) const {
+  if (everywhere_.empty() || pod.uid.empty()) return {};
+  const auto own = everywhere_.find(pod.uid);
+  return own == everywhere_.end() ? everywhere_sum_ : everywhere_sum_ - own->second.most;
+}
+
 void Nominations::expire(Instant now) {
   if (now < first_end_) return;
   first_end_ = Instant::max();
+  std::vector<PodUid> ended;
+  for (const auto& [uid, kept] : everywhere_) {
+    if (kept.until <= now) {
+      ended.push_back(uid);
+    } else {
+      first_end_ = std::min(first_end_, kept.until);
+    }
+  }
+  for (const PodUid& uid : ended) end_everywhere(uid);
   for (auto at = offers_.begin(); at != offers_.end();) {
     if (at->second.until <= now) {
       at = erase(at);
@@ -129,6 +160,8 @@ bool Nominations::finds_reservations(const DecidedPod& pod, std::string_view nod
 }
 
 void Nominations::count(const DecidedPod& pod, Node& node) const {
+  const Share everywhere = kept_everywhere(pod);
+  for (Card& card : node.cards) card.used += at_most_of(card, everywhere);
   each_kept(pod, node.name.str(), [&node](const NominatedPlacement& kept) {
     for (const CardHold& hold : kept.holds) {
       if (Card* card = node.find(hold.card)) card->used += hold.share;

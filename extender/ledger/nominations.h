@@ -17,6 +17,9 @@
 // and at a time given with the answer, so that no pod waits longer for one that does not come. What
 // filter answers for a pod that may have to wait counts at once, for the moment until the watch
 // shows whether it does.
+//
+// What a late binding of an unsettled pod may take (bind/start_sequence.h) is kept in the same way,
+// but for pods of every priority, and on each card of each node, since its node is not known.
 #pragma once
 
 #include <cstddef>
@@ -79,11 +82,15 @@ class Nominations {
   void end_assumed(const PodUid& uid, const NodeName& node, const std::vector<CardHold>& holds);
   // Ends the answers whose `until` is not after `now`.
   void expire(Instant now);
+  // Until `until`, `most` is not available on any card, except to the pod itself.
+  void keep_everywhere(const PodUid& uid, const Share& most, Instant until);
+  void end_everywhere(const PodUid& uid);
   // To be called when the node's cards change or it is removed.
   void end_on(const NodeName& node);
 
   // Whether anything is counted on the node that is not free to the pod.
   bool has_reservations_on(const DecidedPod& pod, std::string_view node) const {
+    if (!everywhere_.empty() && !kept_everywhere(pod).zero()) return true;
     return !counted_.empty() && finds_reservations(pod, node);  // mostly there are none
   }
   // Adds that to what is used of a copy of the node.
@@ -109,6 +116,13 @@ class Nominations {
   };
   using Offers = std::unordered_map<PodUid, Offer>;
 
+  struct KeptEverywhere {
+    Share most;
+    Instant until{};
+  };
+
+  // By other pods than this one.
+  Share kept_everywhere(const DecidedPod& pod) const;
   bool finds_reservations(const DecidedPod& pod, std::string_view node) const;
   // Null where nothing is counted for the pod.
   const NominatedPlacement* counted(const PodUid& uid) const;
@@ -120,7 +134,9 @@ class Nominations {
 
   Offers offers_;
   std::multimap<std::string, PodUid, std::less<>> counted_;  // by node
-  Instant first_end_ = Instant::max();                       // no offer ends before it
+  std::unordered_map<PodUid, KeptEverywhere> everywhere_;
+  Share everywhere_sum_;
+  Instant first_end_ = Instant::max();  // nothing ends before it
   std::uint64_t releases_ = 0;
 };
 

@@ -26,7 +26,7 @@ constexpr std::string_view kSentences[] = {
     "too few cards have both enough free mgpu-core and enough free mgpu-memory",
     "each container fits alone, but not all of them together",
     "no placement of the pod's containers was found within the search bound",
-    "the free cards are kept for another pod, which is nominated for the node",
+    "the free cards are kept for another pod",
 };
 static_assert(std::size(kSentences) == static_cast<std::size_t>(Reason::kNominated) + 1);
 

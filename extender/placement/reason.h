@@ -27,7 +27,7 @@ enum class Reason : std::uint8_t {
   kCoreAndMemory,   // some have the compute, some the memory, too few have both
   kTogether,        // each container fits alone, but not all of them together
   kSearchBound,     // the search ended at its bound of steps without a result
-  kNominated,       // what is free is reserved for nominated pods of equal or higher priority
+  kNominated,       // what is free is reserved for other pods (ledger/nominations.h)
 };
 
 // One sentence without a full stop, such as "too few cards have enough free mgpu-core".
@@ -42,7 +42,7 @@ enum class Rejection : std::uint8_t {
   // On some node, cards together have what the pod requests, and no placement on them exists:
   // kube-scheduler only sends nodes whose free resources suffice in total.
   kFragmentation,
-  kKept,       // free cards are reserved for a nominated pod
+  kKept,       // free cards are reserved for another pod
   kUnhealthy,  // cards are not healthy, or cordoned, or a pod whose cards are not known blocks them
   kNeverFits,  // no node that kube-scheduler examined can ever host the pod
   kInvalid,    // the request of the pod is invalid

@@ -100,6 +100,10 @@ func TestANamespaceThatIsBeingDeletedDoesNotHoldUpAStart(t *testing.T) {
 	if answer := extender.bindVerb(t, pod, node); !strings.Contains(answer, `"Error":""`) {
 		t.Error("bind: ", answer)
 	}
+	// A pod that is being deleted cannot be bound by anybody.
+	if isTouched(get(ctx, t, namespace, "left")) || !isTouched(get(ctx, t, pod.Namespace, pod.Name)) {
+		t.Error("the start has changed a pod that is being deleted, or has not changed another one")
+	}
 }
 
 // The first bind that the policy does not refuse checks the preconditions.
@@ -120,5 +124,61 @@ func TestAPolicyOnBindingsDoesNotHoldUpAStart(t *testing.T) {
 	allow()
 	if answer := extender.bindVerb(t, pod, node); !strings.Contains(answer, `"Error":""`) {
 		t.Error("bind: ", answer)
+	}
+}
+
+// A policy freezes a namespace, and leaves out kube-scheduler and nodes. A pod that waits there is not bound, and what a
+// late binding of it could take is kept free; other pods are bound meanwhile.
+func TestAPodThatCannotBeChangedDoesNotHoldUpAStart(t *testing.T) {
+	ctx := context.Background()
+	node := plane.createNodes(ctx, t, "gpu-", 1)[0]
+	waits := create(ctx, t, newPod(newNamespace(ctx, t), "waits").share(30, 1024).scheduler("nobody"))
+	const others = "others-than-the-frozen-pod"
+	if err := plane.createNamespace(ctx, others); err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() { removePods(others) })
+	create(ctx, t, newPod(others, "pending").share(10, 1024).scheduler("nobody"))
+	thaw := deny(ctx, t, admissionv1.Update, "pods/status", fmt.Sprintf("object.metadata.namespace == %q", waits.Namespace), func() error {
+		_, err := plane.admin.CoreV1().Pods(waits.Namespace).Patch(ctx, waits.Name, types.MergePatchType,
+			[]byte(`{"status":{"message":"a"}}`), metav1.PatchOptions{DryRun: []string{metav1.DryRunAll}}, "status")
+		return err
+	})
+	extender := plane.extenderOn(t, "http", http.DefaultClient)
+	extender.start(t)
+	extender.waitReady(t)
+	if _, body, err := extender.get("/readyz"); err != nil || !strings.Contains(body, "1 pod that cannot be changed") {
+		t.Error("/readyz: ", body, err)
+	}
+	if pods := extender.metrics(t).with("mgpu_extender_unsettled_pods"); pods != 1 {
+		t.Error("mgpu_extender_unsettled_pods is ", pods)
+	}
+	fits := create(ctx, t, newPod(others, "fits").share(70, 1024).scheduler("nobody"))
+	if answer := extender.bindVerb(t, fits, node); !strings.Contains(answer, `"Error":""`) {
+		t.Error("bind: ", answer)
+	}
+	// One pod on each of the other cards, and one too many.
+	for card := range cardsOfEachNode {
+		more := create(ctx, t, newPod(others, fmt.Sprint("more-", card)).share(70, 1024).scheduler("nobody"))
+		answer := extender.bindVerb(t, more, node)
+		if fits := card < cardsOfEachNode-1; strings.Contains(answer, `"Error":""`) != fits {
+			t.Errorf("bind of pod %d with 70 %%: %s", card, answer)
+		}
+	}
+	whole := create(ctx, t, newPod(others, "beside").share(30, 1024).scheduler("nobody"))
+	if answer := extender.bindVerb(t, whole, node); !strings.Contains(answer, "kept") {
+		t.Error("bind of what the frozen pod could take: ", answer)
+	}
+	waitFor(t, time.Minute, "an Event on the pod", func() (bool, string) {
+		list, err := plane.admin.CoreV1().Events(waits.Namespace).List(ctx, metav1.ListOptions{FieldSelector: "reason=MGPUCannotChangePod"})
+		return err == nil && len(list.Items) == 1 && list.Items[0].InvolvedObject.Name == waits.Name, fmt.Sprint(err)
+	})
+	thaw()
+	waitFor(t, time.Minute, "the pod to be changed", func() (bool, string) {
+		_, body, err := extender.get("/readyz")
+		return err == nil && !strings.Contains(body, "cannot be changed"), fmt.Sprint(body, err)
+	})
+	if answer := extender.bindVerb(t, whole, node); !strings.Contains(answer, `"Error":""`) {
+		t.Error("bind after the pod was changed: ", answer)
 	}
 }

@@ -29,8 +29,9 @@ class ClusterEventsTest : public testing::Test {
     start();
   }
   void start() {
-    events.emplace(ledger, contract, naming, server.api(), "extender-1",
-                   [this] { return decides; });
+    events.emplace(
+        ledger, contract, naming, server.api(), "extender-1", [this] { return decides; },
+        [this] { return unsettled; });
     events->start();
   }
   void poll(int times = 2) {
@@ -53,6 +54,7 @@ class ClusterEventsTest : public testing::Test {
   const Contract contract = *Contract::for_domain(kDefaultResourceDomain);
   NamingPods naming;
   bool decides = true;
+  std::vector<UnsettledPod> unsettled;
   std::optional<ClusterEvents> events;
 };
 
@@ -78,6 +80,14 @@ TEST_F(ClusterEventsTest, WritesTheDriftOfAPod) {
   EXPECT_THAT(event["message"].get<std::string>(),
               AllOf(HasSubstr("changed-annotations"), HasSubstr("they were edited"),
                     HasSubstr("delete the pod")));
+}
+
+TEST_F(ClusterEventsTest, WritesThatAPodCannotBeChanged) {
+  unsettled = {{{"default-of-pods", "a"}, PodUid("a"), "a policy refuses it"}};
+  poll(5);
+  ASSERT_THAT(pod_events(), SizeIs(1));
+  EXPECT_EQ(pod_events()[0]["reason"], "MGPUCannotChangePod");
+  EXPECT_THAT(pod_events()[0]["message"].get<std::string>(), HasSubstr("a policy refuses it"));
 }
 
 TEST_F(ClusterEventsTest, WritesAFindingOnce) {

@@ -46,7 +46,7 @@ ExtenderProcess::ExtenderProcess(kube::MemoryApiServer& server, FaultQueue& faul
       binder_(client_, verb_context_, {lease_, touch_, preconditions_}, extender::kBindsInFlight,
               {}),
       requeue_(client_, ledger_, "default", {[](auto) {}, [](const auto&) {}}),
-      start_sequence_(link_, client_, settings_.contract, {lease_, touch_, preconditions_},
+      start_sequence_(link_, client_, settings_.contract, {lease_, touch_, preconditions_}, ledger_,
                       {.on_done = [this] { on_started(); },
                        .on_problem = [](const std::string&) {},
                        .on_progress = [](std::size_t, std::size_t) {}}),

@@ -60,7 +60,9 @@ Extenders::Extenders(kube::MemoryApiServer& server, const Contract& contract,
       server_(server),
       contract_(contract),
       setting_(setting),
-      leadership_([this](int number) { return keeps_lease(number); }, std::move(violate)),
+      leadership_(
+          setting.has_refused_objects, [this](int number) { return keeps_lease(number); },
+          std::move(violate)),
       replicas_(static_cast<std::size_t>(setting.replicas)) {
   if (setting_.replicas > 1) server_.call(create_service());
   for (std::size_t replica = 0; replica < replicas_.size(); ++replica) start(replica);

@@ -87,7 +87,7 @@ FAULTS = [
           "  to_touch_.assign(", "  if (pods.size() > 1) pods.resize(pods.size() / 2);\n  to_touch_.assign(",
           seeds=TWO_REPLICAS),
     Fault("a touch that has failed counts", "extender/bind/pod_touch.cc",
-          "  return !sent.empty() && read->metadata.resource_version != sent;",
+          "  return !sent.empty() && has_changed(*read, sent);",
           "  return !sent.empty();", 4000, seeds=TWO_REPLICAS),
     Fault("a process that has lost the Lease goes on", "extender/bind/holder_lease.cc",
           "  if (!lost_.exchange(true)) on_lost_(sentence);", "  if (lost_.exchange(true)) on_lost_(sentence);",

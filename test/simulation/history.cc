@@ -102,6 +102,7 @@ class World {
       nodes_.push_back(std::make_unique<Node>(Node::World{server_, invariants_, contract_}, name,
                                               folder_ + "/" + name));
     }
+    if (setting_.has_refused_objects) refuse_objects();
     start_scheduler();
   }
   ~World() {
@@ -141,6 +142,15 @@ class World {
       const Duration left = end - executor_.now();
       executor_.advance(next ? std::clamp(*next, Duration(1), left) : left);
     }
+  }
+
+  void refuse_objects() {
+    const Json metadata = {{"name", "first"}, {"namespace", "a"}};
+    const Json spec = {{"nodeName", "elsewhere"},
+                       {"containers", {{{"name", "c"}, {"image", "i"}}}}};
+    call(kube::Method::kPost, "/api/v1/namespaces/a/pods",
+         {{"apiVersion", "v1"}, {"kind", "Pod"}, {"metadata", metadata}, {"spec", spec}});
+    extenders_.faults().refuses_objects = true;
   }
 
   void start_scheduler() {

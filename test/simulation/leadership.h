@@ -21,9 +21,12 @@ std::string identity_of(int process);
 class Leadership {
  public:
   // `keeps_lease`: the process believes that it leads, and has had the time to renew the Lease.
-  Leadership(std::function<bool(int process)> keeps_lease,
+  // `refuses_objects`: as Setting::has_refused_objects.
+  Leadership(bool refuses_objects, std::function<bool(int process)> keeps_lease,
              std::function<void(std::string sentence)> violate)
-      : keeps_lease_(std::move(keeps_lease)), violate_(std::move(violate)) {}
+      : refuses_objects_(refuses_objects),
+        keeps_lease_(std::move(keeps_lease)),
+        violate_(std::move(violate)) {}
 
   // The API server has served a request of the process.
   void on_served(int process, const kube::Request& request, const kube::Response& response);
@@ -36,8 +39,9 @@ class Leadership {
 
  private:
   void note_holder(int process);
-  void check_bind(int process, bool bound);
+  void check_bind(int process, const kube::Request& request, bool bound);
 
+  const bool refuses_objects_;
   const std::function<bool(int)> keeps_lease_;
   const std::function<void(std::string)> violate_;
   int holder_ = 0;

@@ -59,6 +59,8 @@ std::optional<Response> error_of(Fault fault) {
       return status(500, "InternalError", "etcd");
     case Fault::kErrorServed:
       return status(500, "InternalError", "etcdserver: request timed out");
+    case Fault::kForbidden:
+      return status(403, "Forbidden", "a policy refuses it");
     case Fault::kConflictOfEtcd:
       return status(409, "Conflict", "etcdserver: leader changed");
     default:
@@ -68,7 +70,17 @@ std::optional<Response> error_of(Fault fault) {
 
 }  // namespace
 
+std::optional<Fault> refusal_of(const Request& request) {
+  const std::string_view target = request.target;
+  if (request.method == kube::Method::kGet) return std::nullopt;
+  if (target.starts_with("/api/v1/namespaces/a/")) return Fault::kForbidden;
+  if (target.ends_with("3/status")) return Fault::kForbidden;
+  if (target.ends_with("7/status")) return Fault::kErrorNotServed;
+  return std::nullopt;
+}
+
 Fault FaultQueue::next(const Request& request) {
+  if (const auto refusal = refuses_objects ? refusal_of(request) : std::nullopt) return *refusal;
   if (is_bind(request)) {
     if (const auto fault = take(of_binds)) return *fault;
   }
@@ -103,6 +115,8 @@ std::string_view text_of(Fault fault) {
       return "409, served a moment later";
     case Fault::kAnswerSlow:
       return "served, the answer takes seconds";
+    case Fault::kForbidden:
+      return "403";
   }
   return "";
 }
@@ -171,6 +185,7 @@ void Link::send(Request request, Done done) {
     case Fault::kTooManyRequests:
     case Fault::kUnavailable:
     case Fault::kErrorNotServed:
+    case Fault::kForbidden:
       return after(there, [fault, later] { later(*error_of(fault)); });
     case Fault::kUnavailableProxy:
     case Fault::kErrorServed:

@@ -31,14 +31,20 @@ enum class Fault : std::uint8_t {
   kErrorServed,       // 500, served
   kConflictOfEtcd,    // 409 though nothing is in conflict; served a moment later
   kAnswerSlow,        // served; the answer takes seconds
+  kForbidden,         // 403, not served; in no plan, but for refusal_of()
 };
 inline constexpr int kFaults = static_cast<int>(Fault::kAnswerSlow) + 1;
 std::string_view text_of(Fault fault);
+
+// What the extender may never do where objects are refused (Setting): change anything in namespace
+// "a", and touch some pods, because of a policy (403) or of a webhook that does not work (500).
+std::optional<Fault> refusal_of(const kube::Request& request);
 
 // The faults of the next requests of one client, but not of its watches.
 struct FaultQueue {
   std::deque<Fault> of_binds;
   std::deque<Fault> of_any;
+  bool refuses_objects = false;  // as refusal_of() says
 
   Fault next(const kube::Request& request);
 };

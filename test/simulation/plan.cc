@@ -243,6 +243,7 @@ std::string what_happens(const Event& event) {
 Setting setting_of(std::uint64_t seed) {
   Setting setting;
   setting.has_policies = seed % 2 == 0;
+  setting.has_refused_objects = seed / 8 % 2 == 1;
   if (seed % 4 != 0) return setting;
   setting.replicas = 2;
   setting.is_beside_scheduler = seed / 4 % 4 == 3;

@@ -92,6 +92,9 @@ struct Setting {
   // Each kube-scheduler calls the replica on its machine; otherwise it calls a Service.
   bool is_beside_scheduler = false;
   bool has_short_lease = false;
+  // Until the faults end, the extender can neither change some pods nor bind the first pod of the
+  // cluster by name: refusal_of() in link.h.
+  bool has_refused_objects = false;
 };
 Setting setting_of(std::uint64_t seed);
 

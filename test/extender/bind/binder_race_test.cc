@@ -34,7 +34,7 @@ struct Extender {
         client(server),
         process(client, settings.contract),
         binder(client, context, process.guards(), in_flight, {}),
-        start(server, client, settings.contract, process.guards(),
+        start(server, client, settings.contract, process.guards(), ledger,
               {.on_done = [&] { watch.emplace(server, ledger, settings.contract); },
                .on_problem = [](const std::string&) {},
                .on_progress = [](std::size_t, std::size_t) {}}) {

@@ -8,7 +8,9 @@
 
 #include "common/kube/object_protobuf.h"
 #include "test/extender/bind/binder_world.h"
+#include "test/support/cluster_text.h"
 #include "test/support/kube_objects.h"
+#include "test/support/ledger_text.h"
 #include "test/support/manual_executor.h"
 
 namespace mgpu::extender {
@@ -37,11 +39,20 @@ bool is_list_of_pods(const kube::Request& request) {
   return request.target.starts_with("/api/v1/pods?limit=1");
 }
 
+// The API server answers nothing about the pod.
+bool is_of_a_pod(const kube::Request& request) {
+  return request.target.find("/pods/p") != std::string::npos && !is_dry_run(request);
+}
+
+bool is_touch_of_p(const kube::Request& request) {
+  return is_touch(request) && request.target.find("/pods/p/") != std::string::npos;
+}
+
 class StartSequenceTest : public testing::Test {
  protected:
   void start() {
     sequence.emplace(
-        server, client, settings.contract, process.guards(),
+        server, client, settings.contract, process.guards(), ledger,
         StartSequence::Events{
             .on_done =
                 [this] {
@@ -57,6 +68,21 @@ class StartSequenceTest : public testing::Test {
   std::string version_of(const std::string& pod) {
     return test::pod_at(server, pod).metadata.resource_version;
   }
+  // A node with one card.
+  bool fits(const char* uid, const char* share) {
+    return !ledger
+                .why_not(std::vector<std::string_view>{"n1"}, mgpu::test::request_of(share),
+                         executor.now(), {PodUid(uid), 0})
+                .front();
+  }
+  // A policy refuses to change the pods whose names begin so.
+  void freeze(const std::string& name) {
+    server.set_faults([name](const kube::Request& request) -> std::optional<Fault> {
+      const bool frozen = request.target.find("/pods/" + name) != std::string::npos;
+      if (!is_touch(request) || !frozen) return std::nullopt;
+      return Fault{.kind = Fault::Kind::kAnswer, .status = 403};
+    });
+  }
   void fail(bool (*which)(const kube::Request&), Fault fault) {
     server.set_faults([which, fault](const kube::Request& request) {
       return which(request) ? std::optional(fault) : std::nullopt;
@@ -68,6 +94,7 @@ class StartSequenceTest : public testing::Test {
   kube::Client client{server};
   Settings settings = test::settings_of();
   test::Process process{client, settings.contract};
+  Ledger ledger;
   std::optional<StartSequence> sequence;
   int done = 0;
   bool done_before_event = true;
@@ -174,7 +201,7 @@ TEST_F(StartSequenceTest, EachStepIsTriedAgainUntilItSucceeds) {
   const Case cases[] = {
       {is_list_of_nodes, "check of preconditions"},  {is_list_of_pods, "check of preconditions"},
       {is_lease, "lease kube-system/mgpu-extender"}, {is_list, "pending pods"},
-      {is_touch, "pending pods: 0 of 1 touched"},
+      {is_of_a_pod, "pending pods: 0 of 1 touched"},
   };
   create(server, {}, "n1");
   for (const Case& c : cases) {
@@ -281,20 +308,134 @@ TEST_F(StartSequenceTest, APodThatWasChangedSinceTheListIsDone) {
   EXPECT_THAT(process.touches, ElementsAre(TouchResult::kFailed));
 }
 
-// The others do not wait for it.
-TEST_F(StartSequenceTest, APodThatCannotBeTouchedIsTriedAgainAfterTheOthers) {
-  for (int i = 0; i < 40; ++i) create(server, {.name = "p" + std::to_string(i)}, "n1");
-  server.set_faults([&](const kube::Request& request) -> std::optional<Fault> {
-    const bool first = request.target.find("/pods/p0/") != std::string::npos;
-    if (!is_touch(request) || !first) return std::nullopt;
-    return Fault{.kind = Fault::Kind::kAnswer, .status = 403};
-  });
+TEST_F(StartSequenceTest, APodThatCannotBeChangedHoldsUpNobody) {
+  ledger.apply_node(mgpu::test::facts_of("n1: 0[100/1000]"));
+  std::string uid;
+  for (int i = 0; i < 40; ++i) {
+    const BindingArgs made =
+        create(server, {.name = "p" + std::to_string(i), .requests = {i == 7 ? "30" : "1"}}, "n1");
+    if (i == 7) uid = made.uid.str();
+  }
+  freeze("p7/");
   start();
-  executor.advance(Duration(100));
-  EXPECT_EQ(sequence->waiting_for(), "pending pods: 39 of 40 touched");
+  EXPECT_EQ(done, 1);
+  EXPECT_EQ(sequence->waiting_for(), "");
+  EXPECT_EQ(sequence->unsettled(), 1u);
+  const auto pods = sequence->unsettled_pods(10);
+  ASSERT_EQ(pods.size(), 1u);
+  EXPECT_EQ(pods[0].pod, (PodRef{"d", "p7"}));
+  EXPECT_EQ(pods[0].uid.str(), uid);
+  EXPECT_THAT(pods[0].problem, HasSubstr("HTTP 403"));
+  EXPECT_THAT(problems, ElementsAre(HasSubstr("1 of the pending pods cannot be changed")));
+  // What a late binding of it may take is kept from others.
+  EXPECT_TRUE(fits("other", "70/1"));
+  EXPECT_FALSE(fits("other", "71/1"));
+  EXPECT_TRUE(fits(uid.c_str(), "100/1"));
+}
+
+// A webhook that does not work gives 500, and one that refuses any code.
+TEST_F(StartSequenceTest, AnUnclearAnswerAboutOnePodHoldsUpNobodyForLong) {
+  create(server, {}, "n1");
+  create(server, {.name = "q"}, "n1");
+  for (const int status : {404, 409, 422, 500, 504}) {
+    done = 0;
+    fail(is_touch_of_p, {.status = status});
+    start();
+    executor.advance(Duration(10'000));
+    EXPECT_EQ(done, 1) << status;
+    EXPECT_EQ(sequence->unsettled(), 1u) << status;
+    server.set_faults(nullptr);
+    executor.advance(kTouchBackoffMax);
+    EXPECT_EQ(sequence->unsettled(), 0u) << status;
+  }
+}
+
+// Otherwise what it may take would depend on time.
+TEST_F(StartSequenceTest, AnAnswerThatMayPassSetsNoPodAside) {
+  create(server, {}, "n1");
+  fail(is_touch_of_p, {.status = 500});
+  start();
+  executor.advance(kTouchBackoffFirst / 2);
+  server.set_faults(nullptr);
+  EXPECT_EQ(done, 0);
+  EXPECT_EQ(sequence->unsettled(), 0u);
+  executor.advance(kTouchBackoffFirst);
+  EXPECT_EQ(done, 1);
+  EXPECT_EQ(sequence->unsettled(), 0u);
+  fail(is_touch_of_p, {.status = 429});
+  done = 0;
+  start();
+  executor.advance(10 * kTouchBackoffMax);
+  EXPECT_EQ(done, 0);
+}
+
+TEST_F(StartSequenceTest, AChangeWithoutEffectSettlesNoPod) {
+  create(server, {}, "n1");
+  const std::string unchanged = server.call(kube::get_pod({"d", "p"})).body;
+  fail(is_touch_of_p, {.status = 200, .body = unchanged});
+  start();
+  EXPECT_EQ(done, 1);
+  EXPECT_EQ(sequence->unsettled(), 1u);
+}
+
+TEST_F(StartSequenceTest, APodThatCannotBeChangedIsTriedAgainUntilItIsSettled) {
+  ledger.apply_node(mgpu::test::facts_of("n1: 0[100/1000]"));
+  create(server, {.requests = {"200"}}, "n1");
+  freeze("p");
+  start();
+  const std::size_t before = process.touches.size();
+  executor.advance(kLateBindingMax / 2);
+  EXPECT_FALSE(fits("other", "1/1"));
+  EXPECT_GT(process.touches.size(), before + 2);
+  EXPECT_LT(process.touches.size(), before + 10);
   server.set_faults(nullptr);
   executor.advance(kTouchBackoffMax);
+  EXPECT_EQ(sequence->unsettled(), 0u);
+  EXPECT_TRUE(fits("other", "100/1"));
   EXPECT_EQ(done, 1);
+  const std::size_t after = process.touches.size();
+  executor.advance(10 * kTouchBackoffMax);
+  EXPECT_EQ(process.touches.size(), after);
+}
+
+TEST_F(StartSequenceTest, APodThatSomebodyElseChangesIsSettled) {
+  const BindingArgs args = create(server, {}, "n1");
+  freeze("p");
+  start();
+  EXPECT_EQ(sequence->unsettled(), 1u);
+  server.call(kube::bind({args.pod, args.uid, args.node, {}, version_of("p")}));
+  executor.advance(kTouchBackoffMax);
+  EXPECT_EQ(sequence->unsettled(), 0u);
+}
+
+// Otherwise it would cost the others its share for ever.
+TEST_F(StartSequenceTest, APodThatCannotBeChangedIsCountedForABoundedTime) {
+  ledger.apply_node(mgpu::test::facts_of("n1: 0[100/1000]"));
+  create(server, {.requests = {"200"}}, "n1");
+  freeze("p");
+  start();
+  executor.advance(kLateBindingMax - Duration(100));
+  EXPECT_FALSE(fits("other", "1/1"));
+  executor.advance(Duration(100));
+  EXPECT_TRUE(fits("other", "100/1"));
+  EXPECT_EQ(sequence->unsettled(), 1u);
+}
+
+TEST_F(StartSequenceTest, ManyPodsThatCannotBeChangedCostFewRequests) {
+  constexpr std::size_t kPods = 10 * kStartTouchesInFlight;
+  for (std::size_t i = 0; i < kPods; ++i) create(server, {.name = fmt::format("p{}", i)}, "n1");
+  freeze("p");
+  start();
+  EXPECT_EQ(done, 1);
+  EXPECT_EQ(sequence->unsettled(), kPods);
+  EXPECT_EQ(problems.size(), 1u);
+  EXPECT_EQ(sequence->unsettled_pods(5).size(), 5u);
+  executor.advance(Duration(60'000));
+  EXPECT_LE(process.touches.size(), kPods + 7 * kStartTouchesInFlight);
+  // They are touched quickly once that is possible.
+  server.set_faults(nullptr);
+  executor.advance(kTouchBackoffMax + 10 * kTouchBackoffFirst);
+  EXPECT_EQ(sequence->unsettled(), 0u);
 }
 
 TEST_F(StartSequenceTest, APodWithoutRoomForTheConditionIsDone) {
@@ -346,7 +487,7 @@ TEST_F(StartSequenceTest, TouchesABoundedNumberOfPodsAtATime) {
 
 TEST_F(StartSequenceTest, RunsNoCallbackAfterItsEnd) {
   create(server, {}, "n1");
-  sequence.emplace(server, client, settings.contract, process.guards(),
+  sequence.emplace(server, client, settings.contract, process.guards(), ledger,
                    StartSequence::Events{[this] { ++done; }, {}, {}});
   sequence->start();
   sequence.reset();

@@ -55,6 +55,49 @@ struct NominationTest : testing::Test {
   Ledger ledger;
 };
 
+// What a pod that cannot be changed may take (bind/start_sequence.h).
+TEST_F(NominationTest, WhatIsKeptEverywhereIsFreeToThePodItselfAlone) {
+  ledger.keep_everywhere(PodUid("p"), share_of("80/100"), at_ms(kLife));
+  for (const char* node : {"n1", "n2"}) {
+    EXPECT_EQ(fit(node), kept);
+    EXPECT_EQ(fit(node, kPriority + 1), kept);
+    EXPECT_EQ(fit(node, 0, "other", 0, "20/900"), "fits");
+    EXPECT_EQ(fit(node, 0, "p"), "fits");
+  }
+  EXPECT_EQ(assume_text(ledger, "other", "n1", "30/300"), kept);
+  ledger.keep_everywhere(PodUid("q"), share_of("10/100"), at_ms(2 * kLife));
+  EXPECT_EQ(fit("n1", 0, "other", 0, "20/300"), kept);
+  EXPECT_EQ(fit("n1", 0, "p", 0, "80/900"), "fits");
+  const std::uint64_t releases = ledger.releases();
+  EXPECT_EQ(fit("n1", 0, "other", kLife), "fits");
+  EXPECT_GT(ledger.releases(), releases);
+  EXPECT_EQ(fit("n1", 0, "other", kLife, "91/300"), kept);
+  ledger.end_everywhere(PodUid("q"));
+  EXPECT_EQ(fit("n1", 0, "other", kLife, "91/300"), "fits");
+}
+
+TEST_F(NominationTest, WhatIsKeptEverywhereEndsWithTheBindingOfThePod) {
+  ledger.keep_everywhere(PodUid("p"), share_of("80/100"), at_ms(kLife));
+  // The attempt of this process may fail because the earlier one succeeds elsewhere.
+  EXPECT_EQ(assume_text(ledger, "p", "n1", "80/100"), "0");
+  EXPECT_EQ(fit("n2"), kept);
+  ledger.apply_pod(bound_claim("p", "n1", "80/100", "0"));
+  EXPECT_EQ(fit("n2"), "fits");
+}
+
+// A whole card, and more pods than fit on a card.
+TEST_F(NominationTest, NoMoreThanACardIsKeptOfIt) {
+  for (const char* uid : {"p", "q", "r"}) {
+    ledger.keep_everywhere(PodUid(uid), {kWholeCard, MiB(kCardMemoryMiBMax)}, at_ms(kLife));
+  }
+  EXPECT_EQ(fit("n1"), kept);
+  ledger.remove_pod(PodUid("p"));
+  ledger.end_everywhere(PodUid("q"));
+  EXPECT_EQ(fit("n1"), kept);
+  ledger.end_everywhere(PodUid("r"));
+  EXPECT_EQ(fit("n1"), "fits");
+}
+
 TEST_F(NominationTest, CountsOnTheNodeThatThePodIsNominatedFor) {
   offer({"n1", "n2"});
   EXPECT_EQ(fit("n1"), "fits");
