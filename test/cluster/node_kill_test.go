@@ -111,6 +111,9 @@ func TestNodePluginKilledWhileAPodStarts(t *testing.T) {
 		pod := world.createBound(t, world.pod(name).share(50, 8000), killed[name])
 		return plugin.waitAllocated(t, before, pod)
 	}
+	waitBound := func(record string) {
+		waitFor(t, podRunningLimit, "the record to be bound", func() (bool, string) { return isBound(record), record })
+	}
 	crash := func(name string, bound bool, record string) {
 		plugin.kill()
 		if isBound(record) != bound {
@@ -121,6 +124,7 @@ func TestNodePluginKilledWhileAPodStarts(t *testing.T) {
 	record := begin("between-allocate-and-prestart")
 	crash("between-allocate-and-prestart", false, record)
 	plugin.startAgain(t)
+	waitBound(record) // so that the next file that is written belongs to the next pod
 
 	hold := holdWriting(t, filepath.Dir(plugin.specFile()), 0)
 	record = begin("before-the-spec")
@@ -128,6 +132,7 @@ func TestNodePluginKilledWhileAPodStarts(t *testing.T) {
 	crash("before-the-spec", false, record)
 	hold.release()
 	plugin.startAgain(t)
+	waitBound(record)
 
 	hold = holdWriting(t, filepath.Dir(record), 1) // Allocate writes a record, too
 	record = begin("before-the-record")
@@ -140,7 +145,7 @@ func TestNodePluginKilledWhileAPodStarts(t *testing.T) {
 	plugin.startAgain(t)
 
 	record = begin("before-the-answer")
-	waitFor(t, podRunningLimit, "the record to be written", func() (bool, string) { return isBound(record), record })
+	waitBound(record)
 	crash("before-the-answer", true, record)
 	plugin.startAgain(t)
 
