@@ -62,6 +62,9 @@ void DevicePlugin::step() {
   }
   if (server_ && !server_->has_socket()) return stop_server();
   if (accepted_) return check_stream();
+  if (handlers_.may_register && !handlers_.may_register()) {
+    return report(error("another device plugin has replaced this one, which does not register"));
+  }
   if (Clock::now() >= next_attempt_) serve_and_register();
 }
 

@@ -129,6 +129,21 @@ TEST_F(DevicePluginTest, RegistersAgainAfterKubeletRestarts) {
   EXPECT_TRUE(becomes_registered(*plugin));
 }
 
+TEST_F(DevicePluginTest, DoesNotRegisterAgainWhenItWasReplaced) {
+  start_kubelet();
+  std::atomic<bool> replaced = false;
+  DevicePluginHandlers handlers;
+  handlers.may_register = [&] { return !replaced; };
+  const auto plugin = this->plugin(std::move(handlers));
+  ASSERT_TRUE(becomes_registered(*plugin));
+  replaced = true;
+  kubelet_.reset();
+  start_kubelet();
+  EXPECT_TRUE(reports("another device plugin has replaced this one"));
+  EXPECT_THAT(kubelet_->registrations(), IsEmpty());
+  EXPECT_FALSE(plugin->registered());
+}
+
 TEST_F(DevicePluginTest, RegistersAgainWhenAKilledKubeletLeftItsSocket) {
   start_kubelet();
   const auto plugin = this->plugin();
