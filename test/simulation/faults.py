@@ -30,7 +30,8 @@ class Fault:
     histories: int = 1000
     # More changes: file, text, new text.
     more: tuple = ()
-    # The first seed and the difference between seeds. Every fourth history has two replicas.
+    # The first seed and the difference between seeds. Every fourth history has two replicas; of 16 histories, the
+    # last eight have objects that the API server refuses to change.
     seeds: tuple = (1, 1)
 
     def changes(self):
@@ -38,6 +39,7 @@ class Fault:
 
 
 TWO_REPLICAS = (4, 4)
+REFUSED_OBJECTS = (10, 16)
 
 FAULTS = [
     Fault("a lost answer to a bind counts as a refusal", "extender/bind/attempt.cc",
@@ -89,6 +91,11 @@ FAULTS = [
     Fault("a touch that has failed counts", "extender/bind/pod_touch.cc",
           "  return !sent.empty() && has_changed(*read, sent);",
           "  return !sent.empty();", 4000, seeds=TWO_REPLICAS),
+    Fault("a pod that cannot be changed stops a start", "extender/bind/start_sequence.cc",
+          "  } else if (is_of_this_pod(touched.error(), pending.touches)) {",
+          "  } else if (is_of_this_pod(touched.error(), pending.touches) && done()) {", seeds=REFUSED_OBJECTS),
+    Fault("a pod that cannot be changed keeps no room", "extender/bind/start_sequence.cc",
+          "  ledger_.keep_everywhere(pending.uid, pending.most, bindings_end_);\n", "", seeds=REFUSED_OBJECTS),
     Fault("a process that has lost the Lease goes on", "extender/bind/holder_lease.cc",
           "  if (!lost_.exchange(true)) on_lost_(sentence);", "  if (lost_.exchange(true)) on_lost_(sentence);",
           seeds=TWO_REPLICAS),

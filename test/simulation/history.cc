@@ -33,6 +33,8 @@ using Json = nlohmann::json;
 constexpr Duration kFaultsEnd{40'000};
 // kube-scheduler tries every pod again after five minutes.
 constexpr Duration kQuiet{700'000};
+// A start beside objects that are refused: the Lease, three touches, and their backoff.
+constexpr Duration kRefusedStart{120'000};
 // Every binding has a known outcome after this time.
 constexpr Duration kSettledAfter{60'000};
 // The Node object, by kubelet.
@@ -127,6 +129,7 @@ class World {
     }
     advance_to(executor_.now() + kFaultsEnd);
     end_faults();
+    if (setting_.has_refused_objects) check_start_beside_refused_objects();
     advance_to(executor_.now() + kQuiet);
     if (!invariants_.violation()) check_quiet();
     ended();
@@ -449,6 +452,17 @@ class World {
     for (const auto& node : nodes_) {
       for (int card = 0; card < kCardsPerNode; ++card) node->set_card_healthy(card, true);
     }
+  }
+
+  // Objects that the API server goes on to refuse hold up no start.
+  void check_start_beside_refused_objects() {
+    extenders_.faults().refuses_objects = true;
+    kill_extender();
+    advance_to(executor_.now() + kRefusedStart);
+    if (invariants_.violation()) return;
+    if (const auto problem = extenders_.problem_after_quiet())
+      invariants_.violate(*problem + ", and objects are refused");
+    end_faults();
   }
 
   // --- after quiet -------------------------------------------------------------------------------
