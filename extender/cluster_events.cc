@@ -104,8 +104,8 @@ void ClusterEvents::find_unsettled(Findings& findings) {
         "cannot be changed", [this, found] {
           recorder_.on_pod(found.pod, found.uid,
                            {Event::Type::kWarning, "MGPUCannotChangePod",
-                            "the extender cannot change the status of the pod, so that it is not "
-                            "certain that no earlier bind of it is still under way: " +
+                            "the extender cannot change the status of the pod, so an earlier "
+                            "bind of the pod may still succeed: " +
                                 found.problem});
         }};
   }

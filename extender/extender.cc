@@ -234,7 +234,7 @@ BinderEvents Extender::binder_events() {
           .on_conflict = [this] { probe_.bind_conflict(); },
           .on_filter_delayed = [this] { probe_.filter_delayed(); },
           .on_bound = [this](const BindablePod& pod) { naming_pods_.add(pod); },
-          .on_node_excused = [this](const PodUid& uid) { answered_.forgive(uid); }};
+          .on_not_refused_by_node = [this](const PodUid& uid) { answered_.forget_answer(uid); }};
 }
 
 StartSequence::Events Extender::start_events() {

@@ -37,8 +37,9 @@
 # fuzz     feeds changed messages to the parsers of bytes from outside, with libFuzzer
 # bench    runs the Go benchmarks with the device plugin, as bench/node.sh does
 # throughput
-#          measures how many pods kube-scheduler binds in a second with the extender, as bench/throughput.sh does, or
-#          how long ordinary pods wait beside pods that are hard to place, as bench/waits.sh does
+#          measures how many pods kube-scheduler binds in a second with the extender, as bench/throughput.sh does,
+#          how long ordinary pods wait beside pods that are hard to place, as bench/waits.sh does, or how long a start
+#          takes beside pending pods, as bench/start.sh does
 # failover measures how long no pod is bound when the leader of two extenders ends, as bench/failover.sh does
 # web-scale
 #          measures the web page with a large cluster, as bench/web.sh does
@@ -684,12 +685,11 @@ stage_throughput() {
   prepare_components || return 1
   build release mgpu-extender || return 1
   export MGPU_EXTENDER_BINARY=$PWD/build/release/extender/mgpu-extender
-  if [[ -n ${MGPU_WAITS_PENDING-} ]]; then
-    run_cluster_test waits -test.run '^TestWaits$' -test.timeout 12h
-    return
+  if [[ -z ${MGPU_WAITS_PENDING-}${MGPU_START_PENDING-} ]]; then
+    export MGPU_THROUGHPUT_NODES=${MGPU_THROUGHPUT_NODES:-100} MGPU_THROUGHPUT_PAIRS=${MGPU_THROUGHPUT_PAIRS:-1}
   fi
-  export MGPU_THROUGHPUT_NODES=${MGPU_THROUGHPUT_NODES:-100} MGPU_THROUGHPUT_PAIRS=${MGPU_THROUGHPUT_PAIRS:-1}
-  run_cluster_test throughput -test.run '^TestThroughput$' -test.timeout 12h
+  # Each of them runs only where its variable is set.
+  run_cluster_test throughput -test.run '^Test(Throughput|Waits|StartTimes)$' -test.timeout 12h
 }
 
 # Uses the release build.

@@ -43,8 +43,8 @@ struct BinderEvents {
   std::function<void()> on_conflict{};
   std::function<void()> on_filter_delayed{};               // because of the binds in flight
   std::function<void(const BindablePod& pod)> on_bound{};  // which has cards
-  // The pod is not bound, and for no fault of its node that filter would not see.
-  std::function<void(const PodUid& uid)> on_node_excused{};
+  // The pod is not bound for a reason that does not depend on its node, or that filter sees, too.
+  std::function<void(const PodUid& uid)> on_not_refused_by_node{};
 };
 
 // What makes a binding safe whatever is lost, late, or left by an earlier process.

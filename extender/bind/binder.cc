@@ -70,8 +70,9 @@ void Binder::report(const PodUid& uid, const BindAnswer& answer, const Done& don
   const BindOutcome outcome = answer.outcome;
   in_flight_.end(outcome == BindOutcome::kBound);
   if (context_.events.on_outcome) context_.events.on_outcome(outcome);
-  const bool excused = outcome == BindOutcome::kUnfit || outcome == BindOutcome::kUnavailable;
-  if (excused && context_.events.on_node_excused) context_.events.on_node_excused(uid);
+  const bool elsewhere_too = outcome == BindOutcome::kUnfit || outcome == BindOutcome::kUnavailable;
+  if (elsewhere_too && context_.events.on_not_refused_by_node)
+    context_.events.on_not_refused_by_node(uid);
   done(answer.error);
 }
 

@@ -39,7 +39,7 @@ void AnsweredNodes::answered(const PodUid& uid, std::string_view node) {
   known->second->answered = node;
 }
 
-void AnsweredNodes::forgive(const PodUid& uid) {
+void AnsweredNodes::forget_answer(const PodUid& uid) {
   const MutexLock lock(mutex_);
   const auto known = by_uid_.find(uid);
   if (known != by_uid_.end()) known->second->answered.clear();

@@ -28,8 +28,8 @@ class AnsweredNodes {
   void asked(const PodUid& uid, Instant now);
   // kube-scheduler goes on with this node.
   void answered(const PodUid& uid, std::string_view node);
-  // It failed, and the node is not the reason.
-  void forgive(const PodUid& uid);
+  // It failed, and the node is not the reason: the next asked() is no refusal.
+  void forget_answer(const PodUid& uid);
   // The pod is bound, finished or deleted.
   void end(const PodUid& uid);
 

@@ -142,7 +142,7 @@ void expect_on(std::string_view node, const PodRequest& pod, const kube::Pod& se
   if (pod.pod.uid.empty()) return;
   context.ledger.reserve(
       pod.pod, {NodeName(node), holds(found->node, pod.request, *placement), pod.resources},
-      NodeName(sent.nominated_node), now + context.settings.reservation_life,
+      NodeName(sent.nominated_node), now + kReservationLife,
       sent.constrained ? std::optional(soon) : std::nullopt);
 }
 

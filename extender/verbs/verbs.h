@@ -34,7 +34,6 @@ struct Settings {
   bool expected_placements = true;  // false only to measure what they are worth
   Duration expectation_life = kExpectedPlacementLife;
   Duration nomination_life = kNominationLife;
-  Duration reservation_life = kReservationLife;
 };
 
 // What decisions read and record. It refers to objects that outlive it.

@@ -282,10 +282,14 @@ Result<AllocateResponse> Agent::allocate(const std::vector<std::string>& ids) {
   return response;
 }
 
+Result<void> Agent::not_replaced() const {
+  return incumbent_.replaced() ? error(std::string(kReplaced)) : Result<void>();
+}
+
 Result<void> Agent::pre_start(const std::vector<std::string>& ids,
                               const std::function<bool()>& cancelled) {
   const auto start = Clock::now();
-  if (incumbent_.replaced()) return error(std::string(kReplaced));
+  if (auto serves = not_replaced(); !serves) return serves;
   const auto useless = [&] { return cancelled() || incumbent_.replaced(); };
   const auto started = pre_start_handler_->start(ids, useless);
   if (started) {

@@ -185,6 +185,8 @@ class Agent {
   bool registered() const;
   void on_registration(const std::string& resource, const Result<void>& outcome);
   Result<AllocateResponse> allocate(const std::vector<std::string>& ids);
+  // The error says that another process of the node has replaced this one.
+  Result<void> not_replaced() const;
   Result<void> pre_start(const std::vector<std::string>& ids,
                          const std::function<bool()>& cancelled);
   void on_refused(const Refusal& refusal);

@@ -255,7 +255,7 @@ bool Agent::register_with_kubelet() {
 std::unique_ptr<DevicePlugin> Agent::make_plugin(const std::string& resource,
                                                  std::vector<std::string> device_ids,
                                                  DevicePluginHandlers handlers) {
-  handlers.may_register = [this] { return !incumbent_.replaced(); };
+  handlers.may_register = [this] { return not_replaced(); };
   handlers.on_registration = [this, resource](const Result<void>& outcome) {
     on_registration(resource, outcome);
   };

@@ -62,8 +62,8 @@ void DevicePlugin::step() {
   }
   if (server_ && !server_->has_socket()) return stop_server();
   if (accepted_) return check_stream();
-  if (handlers_.may_register && !handlers_.may_register()) {
-    return report(error("another device plugin has replaced this one, which does not register"));
+  if (handlers_.may_register) {
+    if (const auto may = handlers_.may_register(); !may) return report(may);
   }
   if (Clock::now() >= next_attempt_) serve_and_register();
 }

@@ -37,9 +37,9 @@ struct DevicePluginHandlers {
   std::function<Result<void>(const std::vector<std::string>& ids,
                              const std::function<bool()>& cancelled)>
       pre_start;
-  // Whether it may register with kubelet, which calls the process that registered last. Empty: it
-  // may.
-  std::function<bool()> may_register{};
+  // Asked before each registration, since kubelet calls the process that registered last: the
+  // sentence why this one must not register. May be empty.
+  std::function<Result<void>()> may_register{};
   // Called when the plugin becomes registered, and with one sentence when it is not or no longer
   // registered. May be empty.
   std::function<void(const Result<void>&)> on_registration;

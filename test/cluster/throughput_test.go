@@ -68,24 +68,32 @@ func TestThroughput(t *testing.T) {
 
 func throughputsOf(t *testing.T) []Throughput {
 	t.Helper()
-	sizes := os.Getenv("MGPU_THROUGHPUT_NODES")
-	if sizes == "" {
-		t.Skip("MGPU_THROUGHPUT_NODES is not set; bench/throughput.sh sets it")
-	}
-	pairs, err := strconv.Atoi(os.Getenv("MGPU_THROUGHPUT_PAIRS"))
-	if err != nil || pairs < 1 || pairs > 99 {
-		t.Fatalf("MGPU_THROUGHPUT_PAIRS is %q, want a number from 1 to 99", os.Getenv("MGPU_THROUGHPUT_PAIRS"))
-	}
+	sizes := numbersOf(t, "MGPU_THROUGHPUT_NODES", "throughput.sh", 10, 5000)
+	pairs := numbersOf(t, "MGPU_THROUGHPUT_PAIRS", "throughput.sh", 1, 99)[0]
 	var throughputs []Throughput
-	for text := range strings.SplitSeq(sizes, ",") {
-		nodes, err := strconv.Atoi(text)
-		if err != nil || nodes < 10 || nodes > 5000 {
-			t.Fatalf("MGPU_THROUGHPUT_NODES has %q, want numbers from 10 to 5000", text)
-		}
+	for _, nodes := range sizes {
 		throughputs = append(throughputs,
 			Throughput{nodes: nodes, pairs: pairs, against: os.Getenv("MGPU_THROUGHPUT_AGAINST")})
 	}
 	return throughputs
+}
+
+// numbersOf reads a list of numbers, separated by commas. The test is skipped where the variable is not set.
+func numbersOf(t testing.TB, variable, script string, least, most int) []int {
+	t.Helper()
+	value := os.Getenv(variable)
+	if value == "" {
+		t.Skipf("%s is not set; bench/%s sets it", variable, script)
+	}
+	var numbers []int
+	for text := range strings.SplitSeq(value, ",") {
+		number, err := strconv.Atoi(text)
+		if err != nil || number < least || number > most {
+			t.Fatalf("%s has %q, want numbers from %d to %d", variable, text, least, most)
+		}
+		numbers = append(numbers, number)
+	}
+	return numbers
 }
 
 func (b *Throughput) run(ctx context.Context, t *testing.T) {

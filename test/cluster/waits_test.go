@@ -3,10 +3,7 @@ package cluster
 import (
 	"context"
 	"fmt"
-	"os"
 	"slices"
-	"strconv"
-	"strings"
 	"testing"
 	"time"
 
@@ -33,22 +30,8 @@ const (
 
 // TestWaits runs only where MGPU_WAITS_PENDING is set; bench/waits.sh sets it. It checks no times.
 func TestWaits(t *testing.T) {
-	text := os.Getenv("MGPU_WAITS_PENDING")
-	if text == "" {
-		t.Skip("MGPU_WAITS_PENDING is not set; bench/waits.sh sets it")
-	}
-	pairs, err := strconv.Atoi(os.Getenv("MGPU_WAITS_PAIRS"))
-	if err != nil || pairs < 1 || pairs > 99 {
-		t.Fatalf("MGPU_WAITS_PAIRS is %q, want a number from 1 to 99", os.Getenv("MGPU_WAITS_PAIRS"))
-	}
-	var pending []int
-	for number := range strings.SplitSeq(text, ",") {
-		count, err := strconv.Atoi(number)
-		if err != nil || count < 1 || count > 9999 {
-			t.Fatalf("MGPU_WAITS_PENDING has %q, want numbers from 1 to 9999", number)
-		}
-		pending = append(pending, count)
-	}
+	pending := numbersOf(t, "MGPU_WAITS_PENDING", "waits.sh", 1, 9999)
+	pairs := numbersOf(t, "MGPU_WAITS_PAIRS", "waits.sh", 1, 99)[0]
 	t.Run("nodes-of-one-shape", func(t *testing.T) { measureWaits(t, pairs, pending, 0) })
 	t.Run("different-nodes", func(t *testing.T) { measureWaits(t, pairs, pending, 1) })
 }

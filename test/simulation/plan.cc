@@ -165,47 +165,13 @@ std::string what_happens_to_replicas(const Event& event) {
   }
 }
 
-std::string what_happens(const Event& event) {
-  const int pod = event.who % kPodNames;
+std::string what_happens_to_node(const Event& event) {
   const int node = event.who % kNodes;
   switch (event.action) {
-    case Action::kCreatePod:
-      return fmt::format("create pod p{} (request {}, priority {})", pod, event.what,
-                         event.amount % 2);
-    case Action::kDeletePod:
-      return fmt::format("delete pod p{}", pod);
-    case Action::kRecreatePod:
-      return fmt::format("delete pod p{} at once, and create it again", pod);
-    case Action::kFinishPod:
-      return fmt::format("pod p{} finishes", pod);
-    case Action::kEditCards:
-      return fmt::format("change the index annotation of pod p{} to {}", pod,
-                         event.what % kCardsPerNode);
-    case Action::kEditMultipleGpu:
-      return fmt::format("change container-multiple-gpu of pod p{}", pod);
-    case Action::kCreateOnNode:
-      return fmt::format("create pod p{} on node n{}", pod, event.what % kNodes);
-    case Action::kCreateForged:
-      return fmt::format("create pod p{} on node n{} with card {}", pod, event.what % kNodes,
-                         event.amount % kCardsPerNode);
-    case Action::kKillExtender:
-      return "kill the extender";
-    case Action::kReplaceExtender:
-      return fmt::format("the extender is {} for {} s, and another one starts",
-                         pauses(event) ? "paused with its machine" : "frozen",
-                         in_seconds(stop_of(event)));
-    case Action::kKillScheduler:
-      return "kill kube-scheduler";
     case Action::kKillPlugin:
       return fmt::format("kill the plugin of node n{}", node);
     case Action::kRestartKubelet:
       return fmt::format("restart kubelet of node n{}", node);
-    case Action::kFreeze:
-      return fmt::format("{} is frozen for {} s", client_text(event.who),
-                         in_seconds(stop_of(event)));
-    case Action::kPauseVm:
-      return fmt::format("the machine of {} is paused for {} s", client_text(event.who),
-                         in_seconds(stop_of(event)));
     case Action::kPowerLoss:
       return fmt::format("node n{} loses power", node);
     case Action::kReplacePlugin:
@@ -235,6 +201,47 @@ std::string what_happens(const Event& event) {
       return fmt::format("remove and create node n{}", node);
     default:
       return what_happens_to_replicas(event);
+  }
+}
+
+std::string what_happens(const Event& event) {
+  const int pod = event.who % kPodNames;
+  switch (event.action) {
+    case Action::kCreatePod:
+      return fmt::format("create pod p{} (request {}, priority {})", pod, event.what,
+                         event.amount % 2);
+    case Action::kDeletePod:
+      return fmt::format("delete pod p{}", pod);
+    case Action::kRecreatePod:
+      return fmt::format("delete pod p{} at once, and create it again", pod);
+    case Action::kFinishPod:
+      return fmt::format("pod p{} finishes", pod);
+    case Action::kEditCards:
+      return fmt::format("change the index annotation of pod p{} to {}", pod,
+                         event.what % kCardsPerNode);
+    case Action::kEditMultipleGpu:
+      return fmt::format("change container-multiple-gpu of pod p{}", pod);
+    case Action::kCreateOnNode:
+      return fmt::format("create pod p{} on node n{}", pod, event.what % kNodes);
+    case Action::kCreateForged:
+      return fmt::format("create pod p{} on node n{} with card {}", pod, event.what % kNodes,
+                         event.amount % kCardsPerNode);
+    case Action::kKillExtender:
+      return "kill the extender";
+    case Action::kReplaceExtender:
+      return fmt::format("the extender is {} for {} s, and another one starts",
+                         pauses(event) ? "paused with its machine" : "frozen",
+                         in_seconds(stop_of(event)));
+    case Action::kKillScheduler:
+      return "kill kube-scheduler";
+    case Action::kFreeze:
+      return fmt::format("{} is frozen for {} s", client_text(event.who),
+                         in_seconds(stop_of(event)));
+    case Action::kPauseVm:
+      return fmt::format("the machine of {} is paused for {} s", client_text(event.who),
+                         in_seconds(stop_of(event)));
+    default:
+      return what_happens_to_node(event);
   }
 }
 

@@ -54,7 +54,7 @@ TEST_F(AnsweredNodesTest, EachRefusalDoublesTheTimeUpToABound) {
 
 TEST_F(AnsweredNodesTest, ABindThatFailedForAnotherReasonIsNoRefusal) {
   nodes.answered(uid, "a");
-  nodes.forgive(uid);
+  nodes.forget_answer(uid);
   nodes.asked(uid, now);
   EXPECT_THAT(nodes.avoided(uid, now), IsEmpty());
 }
