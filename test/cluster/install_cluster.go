@@ -13,10 +13,12 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 )
 
+// extenderService is in the first sixteenth of the range, from which kube-apiserver does not choose addresses of other
+// Services while the rest has free ones.
 const (
 	serviceRange     = "10.211.0.0/24"
 	apiServerService = "10.211.0.1"
-	extenderService  = "10.211.0.50"
+	extenderService  = "10.211.0.10"
 )
 
 const proxyConfig = `apiVersion: kubeproxy.config.k8s.io/v1alpha1

@@ -53,8 +53,32 @@ func newRelease(t testing.TB) *Release {
 	release := &Release{NodeWorld: world, folder: t.TempDir(), source: deployPath()}
 	release.values = release.firstValues(t)
 	t.Cleanup(func() { release.end(t) })
+	freeExtenderService(t)
 	release.useScheduler(t, SchedulerSetup{configuration: "kube-scheduler.yaml", stock: true})
 	return release
+}
+
+// freeExtenderService removes the IPAddress that the Service of an earlier release has left. kube-apiserver only logs that
+// it cannot delete one, and its repair, which runs beside the deletion of a Service, may create one again.
+func freeExtenderService(t testing.TB) {
+	t.Helper()
+	ctx, addresses := context.Background(), plane.admin.NetworkingV1().IPAddresses()
+	address, err := addresses.Get(ctx, extenderService, metav1.GetOptions{})
+	if apierrors.IsNotFound(err) {
+		return
+	}
+	if err != nil {
+		t.Fatal(err)
+	}
+	owner := address.Spec.ParentRef
+	_, err = plane.admin.CoreV1().Services(owner.Namespace).Get(ctx, owner.Name, metav1.GetOptions{})
+	if !apierrors.IsNotFound(err) {
+		t.Fatalf("%s belongs to the Service %s/%s: %v", extenderService, owner.Namespace, owner.Name, err)
+	}
+	t.Logf("%s has been left by the Service %s/%s", extenderService, owner.Namespace, owner.Name)
+	if err := addresses.Delete(ctx, extenderService, metav1.DeleteOptions{}); err != nil && !apierrors.IsNotFound(err) {
+		t.Fatal(err)
+	}
 }
 
 // installed returns a release that is ready, and whose extender the cluster's kube-scheduler calls.
