@@ -166,6 +166,7 @@ Result<Settings> verb_settings(const Flags& flags) {
                   .min_core = Percent(flags.min_core),
                   .policy = *policy,
                   .candidate_nodes = static_cast<std::size_t>(flags.candidate_nodes),
+                  .ties_by_name = flags.ties == "name",
                   .expected_placements = flags.expected_placements};
 }
 
@@ -302,6 +303,11 @@ void add_flags(Options& options, Flags& flags) {
                      "all. With 1, kube-scheduler computes no scores. With more, and a smaller "
                      "weight of the extender in its configuration, its own scores count too.",
                      flags.candidate_nodes, 0, kCandidateNodesMax);
+  options.add_choice("ties",
+                     "Choice among equally good nodes: pod = by a number of the pod and the node, "
+                     "so that a pod that is made in place of one that failed gets another node, "
+                     "name = the first by name, so that the same pods get the same nodes.",
+                     flags.ties, {"pod", "name"});
   options.add_flag("expected-placements",
                    "Avoid cards that are expected to go to pods between filter and bind.",
                    flags.expected_placements);
@@ -364,6 +370,7 @@ void log_flags(const Flags& flags) {
                         {"url_prefix", flags.url_prefix},
                         {"bind_concurrency", std::to_string(flags.bind_concurrency)},
                         {"candidate_nodes", std::to_string(flags.candidate_nodes)},
+                        {"ties", flags.ties},
                         {"expected_placements", on_or_off(flags.expected_placements)},
                         {"requeue_namespace", flags.requeue_namespace},
                         {"lease", flags.lease_namespace + "/" + flags.lease_name},

@@ -28,6 +28,7 @@ struct Flags : ProgramFlags {
   std::string policy{kDefaultPolicy};
   std::int64_t bind_concurrency = kBindsInFlight;
   std::int64_t candidate_nodes = 1;
+  std::string ties = "pod";
   bool expected_placements = true;
   std::string requeue_namespace = "kube-system";
   std::string lease_namespace = "kube-system";

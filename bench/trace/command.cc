@@ -88,9 +88,14 @@ NonGpuRanking non_gpu_ranking(const std::string& name) {
   return name == "defaults" ? NonGpuRanking::kDefaults : NonGpuRanking::kTaints;
 }
 
+Ties ties_of(const std::string& name) {
+  if (name == "pod") return Ties::kPod;
+  return name == "random" ? Ties::kRandom : Ties::kFirst;
+}
+
 SchedulerRules scheduler_rules(const CommandFlags& flags, const extender::PolicyChoice& policy) {
   return {
-      .ties = flags.ties == "random" ? Ties::kRandom : Ties::kFirst,
+      .ties = ties_of(flags.ties),
       .non_gpu = non_gpu_ranking(non_gpu_of(flags, policy)),
       .sampling = sampling_of(flags, policy) == "all" ? Sampling::kAll : Sampling::kKubeScheduler};
 }
@@ -164,8 +169,9 @@ void add_command(Options& command, CommandFlags& flags) {
       "have arrived, auto = learned for equilibrium and known for the others.",
       flags.workload, {"auto", "known", "learned"});
   command.add_choice("ties",
-                     "Choice among nodes of equal score: first = the smallest name, random = any.",
-                     flags.ties, {"first", "random"});
+                     "Choice among nodes of equal score: first = the smallest name, random = any, "
+                     "pod = the extender's own for each pod, and then the smallest name.",
+                     flags.ties, {"first", "random", "pod"});
   command.add_choice(
       "non-gpu",
       "Ranking of nodes for non-GPU pods: defaults = the default plugins of kube-scheduler, taints "

@@ -42,6 +42,7 @@ Cycle::Cycle(const Objects& objects, extender::PolicyChoice policy,
   settings_.contract = objects.contract();
   settings_.min_memory = MiB(1);
   settings_.policy = policy;
+  settings_.ties_by_name = rules.ties != Ties::kPod;
   const auto& nodes = objects.trace().nodes;
   const std::vector<std::size_t> numbers = node_numbers(objects.trace(), seed);
   for (std::size_t node = 0; node < nodes.size(); ++node)
@@ -136,7 +137,7 @@ std::string_view Cycle::highest(const std::vector<extender::HostScore>& scores) 
   for (const extender::HostScore& score : scores) most = std::max(most, score.score);
   const auto is_highest = [most](const extender::HostScore& score) { return score.score == most; };
   auto chosen = std::find_if(scores.begin(), scores.end(), is_highest);
-  if (rules_.ties == Ties::kFirst) {
+  if (rules_.ties != Ties::kRandom) {
     for (auto other = chosen; other != scores.end(); ++other)
       if (is_highest(*other) && other->node < chosen->node) chosen = other;
     return chosen->node;

@@ -29,8 +29,9 @@
 namespace mgpu::trace {
 
 // The choice among nodes of equal score: kFirst takes the smallest name, as FGD's scheduler does;
-// kRandom takes any, as kube-scheduler does.
-enum class Ties : std::uint8_t { kFirst, kRandom };
+// kRandom takes any, as kube-scheduler does. With kPod the extender chooses among equal nodes by
+// pod, as it does by default in a cluster, and with the others by name.
+enum class Ties : std::uint8_t { kFirst, kRandom, kPod };
 
 // The ranking of nodes for non-GPU pods.
 enum class NonGpuRanking : std::uint8_t {

@@ -1,6 +1,7 @@
 #include "extender/placement/score.h"
 
 #include <algorithm>
+#include <functional>
 #include <limits>
 #include <map>
 #include <tuple>
@@ -60,6 +61,19 @@ void make_comparable(std::vector<Scored>& nodes) {
   for (Scored& node : nodes) {
     if (node.fits) node.score = std::ranges::lower_bound(order, place(node)) - order.begin();
   }
+}
+
+bool TieOrder::before(std::string_view a, std::string_view b) const {
+  if (!seed) return a < b;
+  const auto place = [this](std::string_view name) {
+    // The finaliser of SplitMix64 (Steele, Lea and Flood, OOPSLA 2014): every bit depends on every
+    // bit.
+    std::uint64_t value = *seed ^ std::hash<std::string_view>()(name);
+    value = (value ^ (value >> 30)) * 0xbf58'476d'1ce4'e5b9U;
+    value = (value ^ (value >> 27)) * 0x94d0'49bb'1331'11ebU;
+    return std::pair(value ^ (value >> 31), name);
+  };
+  return place(a) < place(b);
 }
 
 }  // namespace mgpu::extender

@@ -2,6 +2,8 @@
 #pragma once
 
 #include <cstdint>
+#include <optional>
+#include <string_view>
 #include <vector>
 
 #include "extender/placement/cluster.h"
@@ -41,5 +43,13 @@ inline bool better(const Scored& a, const Scored& b) {
   if (a.beside_expected != b.beside_expected) return a.beside_expected;
   return a.score > b.score;
 }
+
+// The order of equally good nodes. By the name and a number of the pod, so that a node on which
+// pods fail is not the first for every pod that is made in their place; without a number by the
+// name.
+struct TieOrder {
+  std::optional<std::uint64_t> seed;  // PlacementContext::tie_break_seed
+  bool before(std::string_view a, std::string_view b) const;
+};
 
 }  // namespace mgpu::extender

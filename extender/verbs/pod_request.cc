@@ -41,7 +41,9 @@ Result<PodRequest> read_pod_request(const kube::Pod& pod, const Settings& settin
                   .policy = settings.policy,
                   .resources = resources_of(pod),
                   .tie_break_seed = tie_break_seed_of(pod.uid()),
+                  .ties = {},
                   .pod = {pod.uid(), pod.priority, pod.metadata.name_space}};
+  if (!settings.ties_by_name) read.ties.seed = read.tie_break_seed;
   if (read.request.empty() || read.request.policy.empty()) return read;
   auto policy = find_policy(read.request.policy);
   if (!policy) {

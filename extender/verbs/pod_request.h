@@ -10,6 +10,7 @@
 #include "common/kube/objects.h"
 #include "extender/placement/context.h"
 #include "extender/placement/policy.h"
+#include "extender/placement/score.h"
 #include "extender/verbs/verbs.h"
 
 namespace mgpu::extender {
@@ -19,6 +20,7 @@ struct PodRequest {
   PolicyChoice policy;               // the pod's own, or the extender's default
   NodeResources resources;           // what it requests beside cards
   std::uint64_t tie_break_seed = 0;  // tie_break_seed_of its uid
+  TieOrder ties = {};
   DecidedPod pod = {};
 
   // Must not outlive this and the price snapshot.

@@ -7,7 +7,8 @@ namespace mgpu::extender {
 Ranking::Ranking(const VerbContext& context, std::span<const std::string_view> names,
                  const PodRequest& pod, const PriceSnapshot* price_snapshot, Instant now)
     : names_(names),
-      nodes_(context.ledger.score(names, pod.context(price_snapshot), pod.policy, now, pod.pod)) {
+      nodes_(context.ledger.score(names, pod.context(price_snapshot), pod.policy, now, pod.pod)),
+      ties_(pod.ties) {
   make_comparable(nodes_);
   if (context.answered != nullptr) put_last(context.answered->avoided(pod.pod.uid, now));
 }
@@ -25,7 +26,7 @@ std::size_t Ranking::fitting() const {
 
 bool Ranking::before(std::size_t a, std::size_t b) const {
   if (better(nodes_[b], nodes_[a])) return false;
-  return better(nodes_[a], nodes_[b]) || names_[a] < names_[b];
+  return better(nodes_[a], nodes_[b]) || ties_.before(names_[a], names_[b]);
 }
 
 std::optional<std::size_t> Ranking::best() const {

@@ -31,6 +31,7 @@ struct Settings {
   // With how many of the nodes that fit filter answers: the best ones. 0: with all of them. With 1
   // kube-scheduler calls neither prioritize nor its own score plugins.
   std::size_t candidate_nodes = 1;
+  bool ties_by_name = false;        // TieOrder without a number of the pod
   bool expected_placements = true;  // false only to measure what they are worth
   Duration expectation_life = kExpectedPlacementLife;
   Duration nomination_life = kNominationLife;

@@ -91,7 +91,7 @@ func TestChartRefusesWrongValues(t *testing.T) {
 		"extender.service.port=70000":             "at '/extender/service/port': maximum: got 70,000, want 65,535",
 		"extender.prometheus.url=prometheus:9090": `extender.prometheus.url: is "prometheus:9090"; expected http:// or https:// with a host`,
 		"extender.prometheus.caSecretName=ca":     `extender.prometheus.caSecretName: is "ca", but extender.prometheus.url is ""; expected an https:// address`,
-		"extender.extraArgs={http-threads}":       `extender.extraArgs[0]: is "http-threads"; expected a flag with its value, as in --http-threads=4`,
+		"extender.extraArgs={http-threads}":       `extender.extraArgs[0]: is "http-threads"; expected a flag with its value, as in --log-level=debug`,
 		"extender.certificates.source=vault":      "at '/extender/certificates/source': value must be one of 'extender', 'secret', 'certManager'",
 		"extender.certificates.clientNames=null":  "extender.certificates.clientNames: is empty; expected the common name of kube-scheduler's client",
 		"extender.certificates.source=certManager": "extender.certificates.issuerRef.name: is empty; " +
@@ -120,6 +120,8 @@ func TestChartRefusesWrongValues(t *testing.T) {
 			"kube-scheduler of scheduler.enabled=true runs in pods without the network of their node",
 		"extender.loopback=true,metrics.serviceMonitor.enabled=true,metrics.devicePluginSecretName=a": "extender.loopback: is " +
 			"true, but Prometheus cannot reach the loopback addresses of nodes",
+		"mps.exclusive=true": `mps.exclusive: is true, but no card has MPS; expected devicePlugin.isolation, or that of a profile, to ` +
+			"be mps or auto",
 		"mps.exclusive=true,mps.partsWithoutLimits=true": "mps.partsWithoutLimits: is true; mps.exclusive=true expects false, " +
 			"since it keeps programs without MPS off the cards",
 		"profiles[0].computeFactor=2":                     "at '/profiles/0': missing property 'name'",

@@ -120,13 +120,13 @@ func (r *Replay) checkNonGPUChosen(t *testing.T, pod *corev1.Pod) int {
 }
 
 // With the same pods in the same order, kube-scheduler places all pods as the simulation does, although
-// it chooses randomly among nodes of equal score. The policies of this test do not use random numbers
-// and do not learn. With spread there are equal nodes at every step.
+// it chooses randomly among nodes of equal score. The policies of this test do not learn, and the extender
+// chooses equal nodes by name. With spread there are equal nodes at every step.
 func TestPlacementEqualsTheSimulation(t *testing.T) {
 	for _, policy := range []string{"binpack", "spread"} {
 		t.Run(policy, func(t *testing.T) {
 			workload := simulate(t, policy)
-			replay := newReplay(t, workload, SchedulerSetup{}, "--policy", policy)
+			replay := newReplay(t, workload, SchedulerSetup{}, "--policy", policy, "--ties", "name")
 			equal := 0
 			for i, arrival := range workload.Arrivals {
 				pod := arrival.pod(replay.namespace, fmt.Sprintf("%s-%03d", arrival.Pod, i))

@@ -193,3 +193,23 @@ func TestANodeThatRefusesAPodAfterFilterIsNotAnsweredAgain(t *testing.T) {
 	}
 	world.history.check(world.ctx, t)
 }
+
+// A controller makes a pod again after kubelet has rejected or ended it, whatever is wrong with the node.
+func TestAPodThatIsMadeAgainGetsAnotherOfEqualNodes(t *testing.T) {
+	world := newWorld(t, 0)
+	nodes := []string{"gpu-00", "gpu-01", "gpu-02", "gpu-03"}
+	for _, name := range nodes {
+		plane.createNodeOf(world.ctx, t, name, v100Node(2))
+	}
+	world.extender.waitNodes(t, len(nodes))
+	used := map[string]int{}
+	for range 16 {
+		create(world.ctx, t, world.pod("worker").share(30, 4000))
+		used[waitBound(world.ctx, t, world.namespace, "worker").Spec.NodeName]++
+		deleteNow(world.ctx, t, world.namespace, "worker")
+	}
+	if len(used) == 1 {
+		t.Errorf("a pod that is made again is always on the same node: %v", used)
+	}
+	world.history.check(world.ctx, t)
+}

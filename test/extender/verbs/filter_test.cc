@@ -299,10 +299,36 @@ TEST_F(BestNodeTest, TheAnswerIsTheNodeThatPrioritizePrefers) {
   EXPECT_EQ(prioritize(args_of({}, {"a", "b", "c"}), context, at_ms(0))[1].score, 10);
 }
 
-TEST_F(BestNodeTest, OfEqualNodesTheFirstByNameIsTheAnswer) {
+TEST_F(BestNodeTest, OfEqualNodesTheFirstByNameIsTheAnswerWhereTheSettingsSaySo) {
   add_node(ledger, "b: 0[100/8000]");
   add_node(ledger, "a: 0[100/8000]");
-  EXPECT_THAT(run_filter({}, {"b", "a"}).fitting, ElementsAre("a"));
+  settings.expected_placements = false;
+  for (int pod = 0; pod < 20; ++pod) {
+    const auto reply = run_filter({.name = "pod-" + std::to_string(pod)}, {"b", "a"});
+    EXPECT_THAT(reply.fitting, ElementsAre("a"));
+  }
+}
+
+TEST_F(BestNodeTest, EqualNodesAreTheAnswerForAboutAsManyPods) {
+  constexpr int kPods = 400;
+  std::vector<std::string> names;
+  for (const char node : {'a', 'b', 'c', 'd'}) {
+    names.emplace_back(1, node);
+    add_node(ledger, names.back() + ": 0[100/8000]");
+  }
+  settings.ties_by_name = false;
+  settings.expected_placements = false;
+  std::map<std::string, int> chosen;
+  for (int pod = 0; pod < kPods; ++pod) {
+    const PodText spec{.name = "pod-" + std::to_string(pod)};
+    const std::string first(run_filter(spec, names).fitting.front());
+    std::ranges::reverse(names);
+    ASSERT_THAT(run_filter(spec, names).fitting, ElementsAre(first)) << "the same node again";
+    ++chosen[first];
+  }
+  for (const auto& [node, pods] : chosen)
+    EXPECT_THAT(pods, testing::AllOf(testing::Gt(kPods / 8), testing::Lt(kPods / 2))) << node;
+  EXPECT_THAT(chosen, testing::SizeIs(4));
 }
 
 // --- a node that has refused the pod after filter ------------------------------------------------

@@ -11,8 +11,10 @@
 
 namespace mgpu::extender::test {
 
+// Equal nodes are chosen by name, so that a test knows which.
 inline Settings settings_of(std::string_view policy = "binpack") {
   Settings settings;
+  settings.ties_by_name = true;
   settings.contract = *Contract::for_domain(kDefaultResourceDomain);
   settings.policy = *find_policy(policy);
   return settings;
