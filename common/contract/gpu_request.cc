@@ -100,10 +100,11 @@ Result<Share> share_per_card(const Amounts& amounts, std::int64_t cards, MiB min
   const std::int64_t memory = amounts.memory / cards;
   const bool too_little = memory != 0 && memory < min_memory.value();
   if (too_little || memory > kCardMemoryMiBMax) {
-    return error(fmt::format("{} requests {} {} of one card; it must be at {} {}", amounts.who,
-                             amounts.contract.memory_resource, memory,
-                             too_little ? "least" : "most",
-                             too_little ? min_memory.value() : kCardMemoryMiBMax));
+    return error(
+        fmt::format("{} requests {} {} MiB of one card; it must be at {} {} MiB{}", amounts.who,
+                    amounts.contract.memory_resource, memory, too_little ? "least" : "most",
+                    too_little ? min_memory.value() : kCardMemoryMiBMax,
+                    too_little ? "" : " (the unit is MiB: 8 GiB is 8192 or 8Ki, not 8Gi)"));
   }
   return Share{Percent(core), MiB(memory)};
 }
