@@ -6,8 +6,11 @@
 #include <vector>
 
 #include "common/base/log.h"
+#include "common/base/text.h"
 #include "common/base/utc_text.h"
 #include "common/contract/contract.h"
+#include "common/kube/limits.h"
+#include "extender/inspect/views.h"
 #include "extender/remedies.h"
 #include "extender/verbs/named_cards.h"
 
@@ -19,6 +22,15 @@ using kube::Event;
 std::string drift_sentence(const Claim& claim) {
   return fmt::format("the annotations of the pod and its cards do not agree ({}): {}; {}",
                      name(claim.drift), claim.drift_detail, drift_remedy(name(claim.drift)));
+}
+
+// What to do comes after `problem`, which a webhook may have made long.
+std::string unsettled_sentence(const std::string& problem) {
+  return fmt::format(
+      "mgpu-extender cannot patch pods/status of this pod ({}), so an earlier bind of it may still "
+      "succeed; the pod can be scheduled nevertheless, but an administrator should let the "
+      "extender's service account patch pods/status",
+      cut_text(problem, kube::kEventMessageMax / 2));
 }
 
 }  // namespace
@@ -102,11 +114,9 @@ void ClusterEvents::find_unsettled(Findings& findings) {
   for (const UnsettledPod& found : unsettled_()) {
     findings["unsettled pod " + found.uid.str()] = {
         "cannot be changed", [this, found] {
-          recorder_.on_pod(found.pod, found.uid,
-                           {Event::Type::kWarning, "MGPUCannotChangePod",
-                            "the extender cannot change the status of the pod, so an earlier "
-                            "bind of the pod may still succeed: " +
-                                found.problem});
+          recorder_.on_pod(
+              found.pod, found.uid,
+              {Event::Type::kWarning, "MGPUCannotChangePod", unsettled_sentence(found.problem)});
         }};
   }
 }
@@ -120,10 +130,10 @@ void ClusterEvents::find_nodes(Findings& findings) {
   };
   for (const NodeProblem& found : ledger_.nodes_with_problems(kClusterEventsFindingsMax)) {
     if (!found.problem.empty()) add(found.node, "MGPUBadNodeAnnotation", found.problem);
-    if (!found.overfull.empty()) {
-      add(found.node, "MGPUCardsOverfull",
-          overfull_sentence(format_card_indices(found.overfull), found.overfull.size()));
-    }
+    if (found.overfull.empty()) continue;
+    const auto view = ledger_.node(found.node);
+    if (view && !view->overfull.empty())
+      add(found.node, "MGPUCardsOverfull", overfull_sentence(*view, view->overfull));
   }
 }
 

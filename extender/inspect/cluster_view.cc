@@ -1,4 +1,5 @@
 #include <fmt/format.h>
+#include <fmt/ranges.h>
 
 #include <algorithm>
 #include <map>
@@ -8,6 +9,7 @@
 #include <vector>
 
 #include "common/base/text.h"
+#include "common/contract/contract.h"
 #include "extender/inspect/limits.h"
 #include "extender/inspect/views.h"
 
@@ -51,8 +53,13 @@ Json card_json(const Card& card, const NodeView& view) {
   Json out = {{"index", card.index.value()}, {"uuid", card.uuid.str()},
               {"model", card.model},         {"healthy", card.healthy},
               {"uncertain", card.uncertain}, {"cordoned", card.cordoned}};
+  const auto health = view.healths.find(card.index);
+  if (health != view.healths.end()) out["health"] = health->second;
   if (card.reserved) out["reserved"] = true;
-  if (std::ranges::binary_search(view.overfull, card.index)) out["overfull"] = true;
+  if (std::ranges::binary_search(view.overfull, card.index)) {
+    out["overfull"] = true;
+    out["overfullDetail"] = overfull_sentence(view, std::span(&card.index, 1));
+  }
   set_amounts(out, amounts_of(card));
   return out;
 }
@@ -157,7 +164,35 @@ Json totals_json(const Counts& counts, const Amounts& total) {
   return out;
 }
 
+// The pods that count where a card is found to be overfull: those whose cards are known.
+std::vector<std::string> pods_on(const NodeView& view, std::span<const CardIndex> cards) {
+  std::vector<std::string> pods;
+  for (const ClaimView& claim : view.claims) {
+    const auto is_one = [&](const CardHold& hold) {
+      return std::ranges::find(cards, hold.card) != cards.end();
+    };
+    if (claim.claim.placement && std::ranges::any_of(claim.holds, is_one))
+      pods.push_back(to_string(claim.claim.pod));
+  }
+  return pods;
+}
+
 }  // namespace
+
+std::string overfull_sentence(const NodeView& view, std::span<const CardIndex> cards) {
+  std::vector<std::string> pods = pods_on(view, cards);
+  std::string more;
+  if (pods.size() > kOverfullPodsMax) {
+    more = fmt::format(" and {} more", pods.size() - kOverfullPodsMax);
+    pods.resize(kOverfullPodsMax);
+  }
+  return fmt::format(
+      "{} more in use than {} capacity: pods {}{}; delete those that were bound without "
+      "mgpu-extender or before the cards of the node changed, else the one that was bound last",
+      cards.size() == 1 ? fmt::format("card {} has", cards[0].value())
+                        : fmt::format("cards {} have", format_card_indices(cards)),
+      cards.size() == 1 ? "its" : "their", fmt::join(pods, ", "), more);
+}
 
 http::Response cluster_view(Ledger& ledger, const Page& page, Instant now) {
   ledger.read(now, [](const View&) {});  // removes expected placements that have ended

@@ -36,17 +36,19 @@ Json request_json(const GpuRequest& request) {
   return {{"containers", std::move(containers)}};
 }
 
-Json card_json(const GpuRequest& request, const CardExplanation& card) {
+Json card_json(const GpuRequest& request, const CardExplanation& card, const Healths& healths) {
   Json out = {{"index", card.card.value()},
               {"container", request.containers[card.container].name},
               {"fits", card.fits}};
   out["core"] = {{"asked", card.asked.core.value()}, {"free", card.room.core.value()}};
   out["memoryMiB"] = {{"asked", card.asked.memory.value()}, {"free", card.room.memory.value()}};
   if (!card.fits) out["why"] = card.why;
+  if (card.why == kUnhealthy) out["why"] = fmt::format("{}: {}", kUnhealthy, healths.at(card.card));
   return out;
 }
 
-Json node_json(const GpuRequest& request, const NodeExplanation& node, bool resources) {
+Json node_json(const GpuRequest& request, const NodeExplanation& node, const Healths& healths,
+               bool resources) {
   Json out = {{"name", node.node.str()}, {"fits", node.placement.has_value()}};
   if (node.placement) out["placement"] = placement_json(request, *node.placement);
   if (node.reason) {
@@ -55,7 +57,7 @@ Json node_json(const GpuRequest& request, const NodeExplanation& node, bool reso
   }
   if (!resources) out["cpuOrMemoryMissing"] = true;
   out["cards"] = Json::array();
-  for (const auto& card : node.cards) out["cards"].push_back(card_json(request, card));
+  for (const auto& card : node.cards) out["cards"].push_back(card_json(request, card, healths));
   return out;
 }
 
@@ -82,7 +84,7 @@ class Explanation {
       const NodeForPod found = node_of(name);
       const auto explained = explain_node(found, price_snapshot, budget);
       rows += explained.cards.size();
-      out.push_back(node_json(pod_.request, explained,
+      out.push_back(node_json(pod_.request, explained, found.healths,
                               may_have_resources_for(found.available(), pod_.resources)));
       last = name;
     }

@@ -28,6 +28,9 @@
 //   profile := {"name", "problem"?, "isolation"?, "policy"?,   the name is empty without a profile
 //               "minimum": {"core", "memoryMiB"}}   the least share of a card that pods may request
 //   card    := {"index", "uuid", "model", "healthy", "uncertain", "cordoned",
+//               "health"?,                       what is wrong with a card that is not healthy
+//               "overfull"?, "overfullDetail"?,  more is in use than its capacity: which pods, what
+//                                                to do
 //               "core": amount, "memoryMiB": amount,
 //               "pods"?}                         how many hold a share of it; in cluster only
 //   amount  := {"capacity", "used", "free", "expected"}   expected: of pods between filter and bind

@@ -49,6 +49,9 @@ http::Response json_response(const Json& json);
 Json indices(std::span<const CardIndex> cards);
 std::string_view kind_name(ContainerKind kind);
 
+// Says what is wrong with `cards`, which are overfull, and names pods on them and what to do.
+std::string overfull_sentence(const NodeView& view, std::span<const CardIndex> cards);
+
 // When an explanation ends before it has examined all nodes.
 struct ExplainBounds {
   std::uint32_t steps = 0;      // for the nodes of the page, and as many for the reasons of all

@@ -9,14 +9,16 @@ namespace mgpu::kubectl {
 namespace {
 
 Json card_object(const InspectedNode& node, const InspectedCard& card) {
-  return {{"node", node.name},
-          {"index", card.index},
-          {"uuid", card.uuid},
-          {"model", card.model},
-          {"state", state_of(card)},
-          {"pods", card.pods},
-          {"core", amounts_json(card.core)},
-          {"memoryMiB", amounts_json(card.memory)}};
+  Json json = {{"node", node.name},
+               {"index", card.index},
+               {"uuid", card.uuid},
+               {"model", card.model},
+               {"state", state_of(card)},
+               {"pods", card.pods},
+               {"core", amounts_json(card.core)},
+               {"memoryMiB", amounts_json(card.memory)}};
+  if (!card.health.empty()) json["health"] = card.health;
+  return json;
 }
 
 class CardsVerb final : public Verb {
@@ -64,7 +66,8 @@ View cards_view(const std::vector<InspectedNode>& nodes) {
       const std::string state = state_of(card);
       view.table.add({{node.name},
                       {std::to_string(card.index)},
-                      {state, state == "Healthy" ? Color::kGreen : Color::kRed},
+                      {card.health.empty() ? state : state + ": " + card.health,
+                       state == "Healthy" ? Color::kGreen : Color::kRed},
                       {std::to_string(card.pods)},
                       {used_text(card.core), color_of(core), core},
                       {used_text(card.memory), color_of(memory), memory},

@@ -55,7 +55,7 @@ void add_overfull(const InspectedNode& node, ReadDrift& drift) {
     DriftItem item{.kind = kOverfull, .node = node.name};
     item.card = card.index;
     item.uuid = card.uuid;
-    item.message = extender::overfull_sentence(std::to_string(card.index), 1);
+    item.message = card.overfull_detail;
     drift.items.push_back(std::move(item));
   }
 }

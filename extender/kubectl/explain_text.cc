@@ -258,6 +258,7 @@ class Sections {
 }  // namespace
 
 std::string kind_of_reason(const std::string& why) {
+  if (why.starts_with("unhealthy: ")) return why;
   std::string kind;
   for (std::size_t begin = 0; begin < why.size();) {
     const std::size_t end = std::min(why.find("; ", begin), why.size());

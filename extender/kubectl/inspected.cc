@@ -27,9 +27,11 @@ InspectedCard card_in(const Json& json) {
   card.uuid = json.value("uuid", "");
   card.model = json.value("model", "");
   card.healthy = json.at("healthy").get<bool>();
+  card.health = json.value("health", "");
   card.uncertain = json.value("uncertain", false);
   card.cordoned = json.value("cordoned", false);
   card.overfull = json.value("overfull", false);
+  card.overfull_detail = json.value("overfullDetail", "");
   card.pods = json.value("pods", std::int64_t{0});
   card.core = amounts_in(json.at("core"));
   card.memory = amounts_in(json.at("memoryMiB"));

@@ -22,9 +22,11 @@ struct InspectedCard {
   std::string uuid;
   std::string model;
   bool healthy = true;
+  std::string health;      // what is wrong with it, such as "XID 79"
   bool uncertain = false;  // a pod whose cards are not known may be on it
   bool cordoned = false;
-  bool overfull = false;  // more is in use than its capacity, by pods whose cards are known
+  bool overfull = false;        // more is in use than its capacity, by pods whose cards are known
+  std::string overfull_detail;  // which pods, and what to do
   std::int64_t pods = 0;
   Amounts core;
   Amounts memory;  // MiB

@@ -101,6 +101,9 @@ void Ledger::erase_if_empty(NodeRecord& record) {
 void Ledger::apply(NodeFacts facts) {
   NodeRecord& record = record_of(facts.name);
   record.gates = std::move(facts.gates);
+  record.healths.clear();
+  for (const CardFacts& card : facts.cards)
+    if (!card.healthy()) record.healths[card.index] = card.health;
   if (!changes(record, facts)) {
     if (record.problem != facts.problem) record.changed();
     record.problem = std::move(facts.problem);

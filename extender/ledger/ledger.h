@@ -60,6 +60,7 @@ struct NodeView {
   Node node;
   std::string problem;  // NodeFacts::problem, or that the node is deleted while it has pods
   std::vector<CardIndex> overfull;  // cards with more in use than their capacity, ascending
+  Healths healths;
   std::vector<ClaimView> claims;
 };
 
@@ -83,6 +84,7 @@ struct NodeForPod {
   Node node;
   // The node in which what is reserved for nominated pods is used; empty where nothing is.
   std::optional<Node> with_reservations;
+  Healths healths;
 
   const Node& available() const { return with_reservations ? *with_reservations : node; }
 };

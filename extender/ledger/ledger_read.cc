@@ -111,7 +111,7 @@ std::optional<NodeView> Ledger::node(const NodeName& name) const {
   const MutexLock lock(mutex_);
   const NodeRecord* record = find(name.str());
   if (record == nullptr || !record->visible()) return std::nullopt;
-  NodeView view{record->node, record->problem, overfull_cards(*record), {}};
+  NodeView view{record->node, record->problem, overfull_cards(*record), record->healths, {}};
   if (!record->present) view.problem = "the API server has no such node, but pods are bound to it";
   for (const Entry* entry : record->claims) view.claims.push_back(entry->view);
   std::ranges::stable_sort(view.claims, by_pod);
@@ -122,7 +122,7 @@ std::optional<NodeForPod> Ledger::node_for(std::string_view name, const DecidedP
   const MutexLock lock(mutex_);
   const NodeRecord* record = find_present(name);
   if (record == nullptr) return std::nullopt;
-  NodeForPod found{record->node, {}};
+  NodeForPod found{record->node, {}, record->healths};
   if (nominations_.has_reservations_on(pod, name))
     found.with_reservations = with_reservations(record->node, pod);
   return found;

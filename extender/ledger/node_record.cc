@@ -192,6 +192,7 @@ void set_absent(NodeRecord& record) {
   record.changed();
   record.present = false;
   record.problem.clear();
+  record.healths.clear();
   set_profile(record.node, {});
   record.node.cards.clear();
   count_all(record);

@@ -10,6 +10,7 @@
 
 #include <cstddef>
 #include <cstdint>
+#include <map>
 #include <string>
 #include <vector>
 
@@ -32,6 +33,9 @@ struct ClaimView {
   std::vector<CardHold> holds;
 };
 
+// What is wrong with cards, such as "XID 79", by those that are not healthy. No decision needs it.
+using Healths = std::map<CardIndex, std::string>;
+
 struct NodeRecord;
 
 // A claim in the ledger, which keeps its address.
@@ -51,6 +55,7 @@ struct NodeRecord {
   // Whether the API server has the node. Otherwise the record exists because of pods on it.
   bool present = false;
   std::string problem;         // NodeFacts::problem
+  Healths healths;             // those of the facts
   NodeGates gates;             // NodeFacts::gates, which no decision about cards depends on
   std::vector<Entry*> claims;  // in the order of arrival
   std::size_t blocking = 0;    // the number of claims that make all cards uncertain

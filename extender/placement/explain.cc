@@ -33,7 +33,7 @@ std::string why_not_card(const Card& card, const CardSelector& selector,
   if (!model_matches(selector, card)) return "does not match gpu-model";
   if (!uuid_matches(selector, card)) return "does not match gpu-uuid";
   if (card.reserved) return "reserved by the profile of the node";
-  if (!card.healthy) return "unhealthy";
+  if (!card.healthy) return kUnhealthy;
   if (card.cordoned) return "cordoned";
   const Share asked = container.on(card.capacity);
   if (!asked.fits_in(card.capacity)) {

@@ -14,6 +14,9 @@
 
 namespace mgpu::extender {
 
+// CardExplanation::why of a card that is not healthy.
+inline constexpr const char* kUnhealthy = "unhealthy";
+
 struct CardExplanation {
   CardIndex card;
   std::size_t container = 0;  // index into request.containers

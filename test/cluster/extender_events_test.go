@@ -143,7 +143,8 @@ func TestTheExtenderWritesEventsAboutNodes(t *testing.T) {
 	}
 	world.waitEvents(t, "default", world.node, 2)
 	text := describe(t, "node", world.node)
-	for _, part := range []string{"MGPUCardsOverfull", "card 0 has more in use than its capacity",
+	for _, part := range []string{"MGPUCardsOverfull", "card 0 has more in use than its capacity: pods",
+		world.namespace + "/one", world.namespace + "/two",
 		"MGPUBadNodeAnnotation", cardsKey} {
 		if !strings.Contains(text, part) {
 			t.Errorf("kubectl describe does not show %q:\n%s", part, text)

@@ -87,7 +87,17 @@ TEST_F(ClusterEventsTest, WritesThatAPodCannotBeChanged) {
   poll(5);
   ASSERT_THAT(pod_events(), SizeIs(1));
   EXPECT_EQ(pod_events()[0]["reason"], "MGPUCannotChangePod");
-  EXPECT_THAT(pod_events()[0]["message"].get<std::string>(), HasSubstr("a policy refuses it"));
+  EXPECT_EQ(pod_events()[0]["message"],
+            "mgpu-extender cannot patch pods/status of this pod (a policy refuses it), so an "
+            "earlier bind of it may still succeed; the pod can be scheduled nevertheless, but an "
+            "administrator should let the extender's service account patch pods/status");
+}
+
+TEST_F(ClusterEventsTest, SaysWhatToDoAboutAPodHoweverLongTheProblemIs) {
+  unsettled = {{{"default-of-pods", "a"}, PodUid("a"), std::string(2'000, 'x')}};
+  poll(5);
+  EXPECT_THAT(pod_events().at(0)["message"].get<std::string>(),
+              testing::EndsWith("patch pods/status"));
 }
 
 TEST_F(ClusterEventsTest, WritesAFindingOnce) {
@@ -124,7 +134,9 @@ TEST_F(ClusterEventsTest, WritesTheOverfullCardsOfANode) {
   EXPECT_EQ(event["involvedObject"]["kind"], "Node");
   EXPECT_EQ(event["involvedObject"]["name"], "n1");
   EXPECT_THAT(event["message"].get<std::string>(),
-              HasSubstr("card 0 has more in use than its capacity"));
+              HasSubstr("card 0 has more in use than its capacity: pods default/a, default/b; "
+                        "delete those that were bound without mgpu-extender or before the cards "
+                        "of the node changed, else the one that was bound last"));
 }
 
 TEST_F(ClusterEventsTest, NamesAllOverfullCards) {

@@ -34,6 +34,14 @@ void check_readiness(const ReplicaFacts& replica, Findings& findings) {
     add_grouped(findings,
                 {Level::kError, "the extender " + missing, kSeeExtenderLog, {replica.name}});
   }
+  for (const std::string& missing : readiness.without) {
+    const bool pods = missing.ends_with("cannot be changed");
+    add_grouped(findings,
+                {Level::kWarning,
+                 fmt::format("the extender is ready {} {}", pods ? "beside" : "without", missing),
+                 pods ? kLetChange : kSeeExtenderLog,
+                 {replica.name}});
+  }
   if (readiness.api_server.starts_with("no answer")) {
     add_grouped(findings,
                 {Level::kWarning,

@@ -112,6 +112,7 @@ struct InspectedCluster {
 struct Readiness {
   bool ready = false;
   std::vector<std::string> waiting_for;
+  std::vector<std::string> without;                // what it is ready without
   std::string api_server;                          // "answers", "no answer for 12 s"
   std::map<std::string, std::int64_t> unreadable;  // objects that were skipped, by collection
 };

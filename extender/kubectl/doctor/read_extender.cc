@@ -31,6 +31,7 @@ Result<Readiness> read_readiness(std::string_view json) {
   auto read = kube::read_json(json, [&](JsonValue& root) {
     root.read({{"ready", readiness.ready},
                {"waiting_for", readiness.waiting_for},
+               {"without", readiness.without},
                {"api_server", readiness.api_server},
                {"unreadable_objects", [&](JsonValue& counts) {
                   counts.members([&](std::string_view collection, JsonValue& count) {

@@ -117,6 +117,10 @@ inline constexpr Remedy kReadListener{
 inline constexpr Remedy kSeeExtenderLog{Act::kLook, "the log of the extender has the reason"};
 inline constexpr Remedy kCheckNetwork{Act::kChange,
                                       "check the network between them, and the extender's log"};
+inline constexpr Remedy kLetChange{
+    Act::kChange,
+    "let the service account of the extender patch pods/status of each pod; kubectl get events -A "
+    "--field-selector reason=MGPUCannotChangePod names the pods, and what refuses it"};
 inline constexpr Remedy kSeeSkipped{Act::kLook, "the log of the extender names each of them"};
 inline constexpr Remedy kAwaitRollout{
     Act::kChange,
@@ -203,8 +207,8 @@ inline constexpr Remedy kDeleteDrifting{
     "explains each kind of drift"};
 inline constexpr Remedy kDeleteOverfull{
     Act::kChange,
-    "/inspect/cluster of the extender shows the pods on each card; delete those that were not "
-    "bound by the extender"};
+    "kubectl mgpu drift -A -o wide names the pods on each of them, as /inspect/node?name=NODE of "
+    "the extender does, and says which to delete"};
 
 }  // namespace remedies
 
@@ -245,6 +249,7 @@ inline constexpr std::array kRemedies = {
     &kReadListener,
     &kSeeExtenderLog,
     &kCheckNetwork,
+    &kLetChange,
     &kSeeSkipped,
     &kAwaitRollout,
     &kOtherClient,

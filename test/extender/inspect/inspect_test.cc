@@ -169,6 +169,31 @@ TEST_F(Inspect, ShowsTheCardsWithMoreInUseThanTheirCapacity) {
   }
 }
 
+TEST_F(Inspect, NamesAFewPodsOfAnOverfullCard) {
+  for (const char* pod : {"a", "b", "c", "d", "e", "f", "g", "h", "i", "j"})
+    bind(pod, "n1", "20/80", "0");
+  bind("elsewhere", "n1", "20/80", "1");
+  ledger.apply_pod(test::drifting_claim("by-hand", "n1", "1/1"));
+  EXPECT_EQ(view("node", "name=n1")["cards"][0]["overfullDetail"],
+            "card 0 has more in use than its capacity: pods default/a, default/b, default/c, "
+            "default/d, default/e, default/f, default/g, default/h and 2 more; delete those that "
+            "were bound without mgpu-extender or before the cards of the node changed, else the "
+            "one that was bound last");
+}
+
+TEST_F(Inspect, ShowsWhatIsWrongWithACard) {
+  NodeFacts facts = test::facts_of("n2: 0[100/1000]");
+  facts.cards[0].health = "XID 79";
+  ledger.apply_node(facts);
+  EXPECT_EQ(view("node", "name=n2")["cards"][0]["health"], "XID 79");
+  EXPECT_FALSE(view("node", "name=n1")["cards"][0].contains("health"));
+  const Json explained = read(explain(test::pod_json("q", {{kCore, "10"}, {kMemory, "500"}})));
+  EXPECT_EQ(explained["nodes"][1]["cards"][0]["why"], "unhealthy: XID 79");
+  facts.cards[0].health = "XID 95";
+  ledger.apply_node(facts);
+  EXPECT_EQ(view("node", "name=n2")["cards"][0]["health"], "XID 95");
+}
+
 // It counts on each card, and is on one of them at most.
 TEST_F(Inspect, APodWithoutAnnotationsMakesNoCardOverfull) {
   bind("a", "n1", "80/800", "0");

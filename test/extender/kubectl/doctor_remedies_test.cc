@@ -504,6 +504,8 @@ std::vector<Situation> situations() {
       extender_says(kSeeExtenderLog, "/readyz", R"({"ready": false})", ready + "}"),
       extender_says(kCheckNetwork, "/readyz",
                     R"({"ready": true, "api_server": "no answer for 9 s"})", ready + "}"),
+      extender_says(kLetChange, "/readyz",
+                    ready + R"(, "without": ["2 pods that cannot be changed"]})", ready + "}"),
       extender_says(kSeeSkipped, "/readyz", ready + R"(, "unreadable_objects": {"pods": 2}})",
                     ready + "}"),
       {&kAwaitRollout,

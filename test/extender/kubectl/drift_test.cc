@@ -48,7 +48,8 @@ constexpr const char* kPluginAnswer =
 constexpr const char* kCluster = R"({"totals": {"podsDrifting": 2, "cardsOverfull": 1},
   "nodes": [{"name": "gpu-1", "pods": 2, "cards": [
     {"index": 0, "uuid": "GPU-0", "model": "A10", "healthy": true, "uncertain": false, "pods": 2,
-     "overfull": true,
+     "overfull": true, "overfullDetail": "card 0 has more in use than its capacity: pods )"
+                                 R"(team-b/one, team-b/two; delete one",
      "core": {"capacity": 100, "used": 130, "free": 0, "expected": 0},
      "memoryMiB": {"capacity": 24000, "used": 8000, "free": 16000, "expected": 0}},
     {"index": 1, "uuid": "GPU-1", "model": "A10", "healthy": true, "uncertain": false, "pods": 0,
@@ -143,8 +144,7 @@ TEST(ExtenderDrift, HasTheOverfullCardsThatTheExtenderNames) {
   ASSERT_THAT(kinds_of(items), ElementsAre("NoAnnotations", "ChangedAnnotations", "OverfullCard"));
   EXPECT_EQ(items[2].card, 0);
   EXPECT_EQ(items[2].message,
-            "card 0 has more in use than its capacity; delete pods that were bound without "
-            "mgpu-extender, or before the cards of the node changed");
+            "card 0 has more in use than its capacity: pods team-b/one, team-b/two; delete one");
 }
 
 TEST(ExtenderDrift, SaysWhatToDoAboutAPod) {

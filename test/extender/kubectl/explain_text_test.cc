@@ -54,7 +54,7 @@ Json waiting() {
           {card_of_node(0, "mgpu-memory: requests 20480, 16000 free"),
            card_of_node(1, i < 3 ? "mgpu-core: requests 50, 20 free; mgpu-memory: "
                                    "requests 20480, 100 free"
-                                 : "unhealthy")}}});
+                                 : "unhealthy: XID 79")}}});
   }
   return json;
 }
@@ -133,7 +133,10 @@ TEST(KindOfReason, LeavesOutTheNumbers) {
             "too little free mgpu-core and too little free mgpu-memory");
   EXPECT_EQ(kind_of_reason("requests the whole card, 30 % and 8 MiB are taken"),
             "requests the whole card");
-  EXPECT_EQ(kind_of_reason("unhealthy"), "unhealthy");
+}
+
+TEST(KindOfReason, KeepsWhatIsWrongWithACard) {
+  EXPECT_EQ(kind_of_reason("unhealthy: XID 79; ECC, 2"), "unhealthy: XID 79; ECC, 2");
 }
 
 }  // namespace

@@ -35,6 +35,7 @@ std::vector<InspectedNode> some_nodes() {
   InspectedNode second{.name = "gpu-2", .problem = {}, .pods = 1, .cards = {}};
   second.cards = {card_of(0, 80, 32'768), card_of(1, 0, 0), card_of(2, 0, 0)};
   second.cards[1].healthy = false;
+  second.cards[1].health = "XID 79";
   second.cards[1].core.free = 0;
   second.cards[2].cordoned = true;
   second.cards[2].model = "Tesla T4";
@@ -49,6 +50,7 @@ std::vector<InspectedNode> hostile_nodes() {
   auto nodes = some_nodes();
   nodes[0].name = hostile_text();
   nodes[0].cards[0].model = hostile_text();
+  nodes[0].cards[0].health = hostile_text();
   nodes[0].cards[0].uuid = hostile_text();
   nodes[2].problem = hostile_text();
   return nodes;

@@ -15,8 +15,8 @@ ReplicaFacts replica(const std::string& name) {
   ReplicaFacts facts;
   facts.name = "kube-system/" + name;
   facts.version = std::string("0.1.0");
-  facts.readiness =
-      Readiness{.ready = true, .waiting_for = {}, .api_server = "answers", .unreadable = {}};
+  facts.readiness = Readiness{
+      .ready = true, .waiting_for = {}, .without = {}, .api_server = "answers", .unreadable = {}};
   facts.metrics = MetricSamples{
       {"mgpu_extender_verb_duration_seconds_count", {{"verb", "filter"}}, 12},
       {"mgpu_extender_bad_requests_total", {{"verb", "filter"}}, 0},

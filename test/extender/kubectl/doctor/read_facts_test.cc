@@ -161,10 +161,11 @@ TEST(ReadFacts, ReadFeatureGates) {
 TEST(ReadFacts, ReadTheAnswersOfTheExtender) {
   const auto readiness = read_readiness(
       R"({"ready": false, "waiting_for": ["nodes"], "api_server": "no answer for 3 s",
-          "unreadable_objects": {"pods": 2}})");
+          "without": ["1 pod that cannot be changed"], "unreadable_objects": {"pods": 2}})");
   ASSERT_TRUE(readiness);
   EXPECT_FALSE(readiness->ready);
   EXPECT_THAT(readiness->waiting_for, ElementsAre("nodes"));
+  EXPECT_THAT(readiness->without, ElementsAre("1 pod that cannot be changed"));
   EXPECT_EQ(readiness->api_server, "no answer for 3 s");
   EXPECT_THAT(readiness->unreadable, ElementsAre(Pair("pods", 2)));
   const auto cluster = read_inspected_cluster(
