@@ -18,7 +18,8 @@ HEAD = """# Configuration reference
 
 `deploy/reference.py` writes this page from what each program prints with `--help`. The values of the chart are in
 [chart/README.md](chart/README.md), which is written from `values.yaml` and `values.schema.json`; the value `extraArgs` of
-a program takes flags that have no value of their own. `mgpu-set-limits` has no flags: the device plugin configures it.
+a program takes flags that have no value of their own. `mgpu-set-limits` has no flags to set: the
+device plugin writes its command line, with `--mps SOCKET` where it checks that a daemon of MPS runs.
 
 A flag is written `--name=value` or `--name value`, and a flag of the type true or false `--name` or `--name=false`. Where
 a variable of the environment is named, it sets the same, and the flag takes precedence."""

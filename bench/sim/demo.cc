@@ -163,7 +163,7 @@ class Demo {
              get("/inspect/explain?namespace=" + pod.ref.name_space + "&name=" + pod.ref.name));
     const Json explained = Json::parse(answer.body, nullptr, false);
     if (!explained.is_object() || !explained.contains("nodes")) return;
-    if (explained.contains("message") && !explained["nodes"].empty())
+    if (explained.contains("message") && (!explained["nodes"].empty() || !pod.reason.empty()))
       pod.details.push_back(explained.value("message", ""));
     if (pod.reason.empty()) return;
     for (const Json& node : explained["nodes"])

@@ -241,7 +241,7 @@ void Options::add_duration(const std::string& name, const std::string& help, Dur
     return duration && *duration >= least && *duration <= most ? duration : std::nullopt;
   };
   add_value(name, help, fmt::format("{}; default {}", range, duration_text(target)), target,
-            fmt::format("a time from {} such as 500ms, 2s or 5m", range), read)
+            "a time from " + range, read)
       .type_name("TIME");
 }
 
@@ -331,7 +331,10 @@ ParsedOptions Options::parse(int argc, const char* const* argv) {
   } catch (const CLI::ExtrasError&) {
     const Values extras = app_->remaining(true);
     const std::string first = extras.empty() ? "" : extras.front();
-    return refused((first.starts_with('-') ? "unknown flag " : "unexpected argument ") +
+    const bool names_command = !commands_.empty() && app_->get_subcommands().empty();
+    return refused((first.starts_with('-') ? "unknown flag "
+                    : names_command        ? "unknown command "
+                                           : "unexpected argument ") +
                    in_quotes(first));
   } catch (const CLI::ArgumentMismatch& mismatch) {
     // "--port: 1 required NUMBER missing"

@@ -230,7 +230,8 @@ void explain_all(Json& out, const VerbContext& context, const PodRequest& pod,
   const Outcomes outcomes = explanation.outcomes_of(names, nearest);
   set_outcomes(out, outcomes, names.size());
   std::string note = unmatched_names(ledger, pod.request.selector, settings.contract);
-  if (note.empty() && outcomes.contains(Reason::kNoCardMatches)) {
+  const bool waits = object.node_name.empty() && !outcomes.contains(std::nullopt);
+  if (note.empty() && waits && outcomes.contains(Reason::kNoCardMatches)) {
     note = "the models of the cluster's cards are " + models_of(ledger);
   }
   if (!note.empty()) out["message"] = std::move(note);

@@ -92,7 +92,7 @@ Fact<std::size_t> Api::list(const kube::Resource& resource, const std::string& w
 
 Result<std::unique_ptr<Cluster>> Cluster::connect(const ClusterFlags& flags) {
   auto config = kube::load_config(flags.kubeconfig, flags.context);
-  if (!config) return config.error();
+  if (!config) return error(config.error().message + "; a kubeconfig is needed with --url, too");
   std::unique_ptr<Cluster> cluster(new Cluster());
   cluster->config_ = *config;
   auto transport = kube::CurlTransport::create(std::move(*config), cluster->executor_);

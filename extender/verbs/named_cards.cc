@@ -6,6 +6,7 @@
 #include <algorithm>
 #include <set>
 #include <string_view>
+#include <utility>
 #include <vector>
 
 #include "common/base/text.h"
@@ -25,15 +26,21 @@ void add_model(Models& models, const std::string& model, std::string_view& last)
   last = *models.insert(model).first;
 }
 
+// "a, b and c"
+std::string listed(std::vector<std::string> words) {
+  const std::string last = words.empty() ? "" : words.back();
+  if (words.size() < 2) return last;
+  words.pop_back();
+  return fmt::format("{} and {}", fmt::join(words, ", "), last);
+}
+
 std::string text_of(const Models& models) {
-  std::vector<std::string> shown;
-  for (const std::string& model : models) {
-    if (shown.size() == kModelsShown) break;
-    shown.push_back(model);
+  std::vector<std::string> shown(models.begin(), models.end());
+  if (shown.size() > kModelsShown) {
+    shown.resize(kModelsShown);
+    shown.push_back(fmt::format("{} more", models.size() - kModelsShown));
   }
-  const std::size_t more = models.size() - shown.size();
-  return fmt::format("{}{}", fmt::join(shown, " and "),
-                     more > 0 ? fmt::format(" and {} more", more) : "");
+  return listed(std::move(shown));
 }
 
 // The names of one annotation for which no card was found yet.
@@ -48,7 +55,7 @@ struct NameList {
   std::string text() const {
     std::vector<std::string> quoted;
     std::ranges::transform(left, std::back_inserter(quoted), in_quotes);
-    return fmt::format("annotation {} names {}", annotation, fmt::join(quoted, " and "));
+    return fmt::format("annotation {} names {}", annotation, listed(std::move(quoted)));
   }
 };
 

@@ -82,6 +82,20 @@ TEST(Demo, PodsOfADumpThatHaveFinishedHoldNothing) {
   EXPECT_THAT(text, testing::ContainsRegex("default/next .* -> n1"));
 }
 
+TEST(Demo, SaysWhyARequestIsInvalid) {
+  const std::string pod =
+      "---\nkind: Pod\nmetadata: {name: p}\nspec:\n  containers:\n  - {name: c, image: x, "
+      "resources: "
+      R"({limits: {vke.volcengine.com/mgpu-core: "60", vke.volcengine.com/mgpu-memory: 8Gi}}})";
+  const DemoSettings settings{.manifests = *read_manifests(kDumpedNode + pod, "dump"),
+                              .policy = std::string(extender::kDefaultPolicy),
+                              .resource_domain = std::string(kDefaultResourceDomain),
+                              .output = DemoOutput::kScreen};
+  EXPECT_THAT(output_of(settings), testing::HasSubstr("container \"c\" requests "
+                                                      "vke.volcengine.com/mgpu-memory 8589934592 "
+                                                      "MiB of one card; it must be at most"));
+}
+
 TEST(Demo, APodOfADumpThatIsBeingDeletedHoldsItsCardsUntilItHasFinished) {
   const std::string dump = kDumpedNode +
                            dumped_pod("ends", "\n  deletionTimestamp: '2026-01-02T03:04:05Z'",

@@ -320,14 +320,19 @@ TEST_F(Inspect, ExplainsWhyAPodIsRefusedEverywhere) {
 }
 
 TEST_F(Inspect, SaysWhichModelsThereAre) {
-  const auto message = [&](const char* annotation, const char* model) {
-    Json pod = Json::parse(test::pod_json("q", {{kCore, "30"}, {kMemory, "500"}}));
-    pod["metadata"]["annotations"][annotation] = model;
+  const auto message = [&](Json requests, const std::string& key, const std::string& models,
+                           const std::string& node = "") {
+    Json pod = Json::parse(test::pod_json("q", requests));
+    pod["metadata"]["annotations"]["vke.volcengine.com/" + key] = models;
+    if (!node.empty()) pod["spec"]["nodeName"] = node;
     return read(explain(pod.dump())).value("message", "");
   };
-  EXPECT_EQ(message("vke.volcengine.com/gpu-model", "A10"),
-            "the models of the cluster's cards are A10");
-  EXPECT_EQ(message("vke.volcengine.com/gpu-model-exclude", "A10G"),
+  const Json share = {{kCore, "30"}, {kMemory, "500"}};
+  const Json two_cards = {{kCore, "200"}};
+  EXPECT_EQ(message(two_cards, "gpu-model", "A10"), "the models of the cluster's cards are A10");
+  EXPECT_EQ(message(two_cards, "gpu-model", "A10", "n1"), "") << "the pod is bound";
+  EXPECT_EQ(message(share, "gpu-model", "A10"), "") << "the pod fits";
+  EXPECT_EQ(message(share, "gpu-model-exclude", "A10G"),
             "annotation vke.volcengine.com/gpu-model-exclude names \"A10G\", and no card of the "
             "cluster has such a name; their models are A10");
 }

@@ -321,6 +321,12 @@ TEST_F(VerbsTest, SimulateNamesAWrongManifest) {
   }
 }
 
+TEST(VerbsUsage, NeedsAKubeconfigAlsoForAnExtenderAtAUrl) {
+  const Ran ran = run({"nodes", "--url", "http://127.0.0.1:9", "--kubeconfig", "/nowhere"});
+  EXPECT_EQ(ran.code, 1);
+  EXPECT_THAT(ran.err, HasSubstr("; a kubeconfig is needed with --url, too"));
+}
+
 TEST(VerbsUsage, RefusesAWrongCommandLine) {
   const std::pair<std::vector<std::string>, std::string> cases[] = {
       {{"explain"}, "POD is missing"},

@@ -1,11 +1,14 @@
 #include "extender/placement/reason.h"
 
+#include <fmt/format.h>
 #include <gtest/gtest.h>
 
 #include <algorithm>
 #include <cctype>
 #include <set>
 #include <string>
+
+#include "common/base/files.h"
 
 namespace mgpu::extender {
 namespace {
@@ -24,6 +27,12 @@ TEST(Reason, EachHasASentenceOfItsOwn) {
   std::set<std::string_view> sentences;
   for (const Reason reason : kReasons) sentences.insert(sentence(reason));
   EXPECT_EQ(sentences.size(), std::size(kReasons));
+}
+
+TEST(Reason, TheReadmeSaysWhatToDoAboutEach) {
+  const std::string readme = *read_file(MGPU_SOURCE_DIR "/README.md", 1 << 20);
+  for (const Reason reason : kReasons)
+    EXPECT_NE(readme.find(fmt::format("`{}`", sentence(reason))), readme.npos) << sentence(reason);
 }
 
 // kube-scheduler counts equal texts, and a number would make them differ.

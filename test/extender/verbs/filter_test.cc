@@ -541,7 +541,7 @@ TEST_F(FilterTest, AReasonAboutModelsNamesThoseThatThereAre) {
   const std::vector<std::string> all = {"n1", "n2", "full"};
   const auto refused = run_filter({.annotations = model + "\"H100\""}, all);
   const std::string no_match(sentence(Reason::kNoCardMatches));
-  const std::string models = no_match + "; the cards are NVIDIA-A100-SXM4 and T4 and Tesla-T4";
+  const std::string models = no_match + "; the cards are NVIDIA-A100-SXM4, T4 and Tesla-T4";
   EXPECT_THAT(texts(refused.failed_and_unresolvable),
               ElementsAre("n1: " + models, "n2: " + models, "full: " + models));
   EXPECT_EQ(refused.rejection, Rejection::kNeverFits);

@@ -26,8 +26,7 @@ TEST_F(NamedCards, ModelsAreNamedOnce) {
     const std::string node = "m" + std::to_string(i) + ": 0[100/1000 model=M" + std::to_string(i);
     ledger.apply_node(mgpu::test::facts_of(node + "]"));
   }
-  EXPECT_EQ(models_of(ledger),
-            "NVIDIA-A100 and M0 and M1 and M2 and M3 and M4 and M5 and M6 and 2 more");
+  EXPECT_EQ(models_of(ledger), "NVIDIA-A100, M0, M1, M2, M3, M4, M5, M6 and 2 more");
 }
 
 TEST_F(NamedCards, NamesOfCardsAreFound) {
