@@ -26,7 +26,7 @@ Facts broken_facts() {
   facts.policies = std::set<std::string>{"mgpu-cards-of-bound-pods"};
   facts.extender_pods = std::vector{program_pod("mgpu-extender-1", "n1")};
   facts.replicas.pop_back();
-  facts.replicas[0].readiness = Readiness{false, {"lease kube-system/mgpu-extender"}, "", {}};
+  facts.replicas[0].readiness = Readiness{false, {"lease kube-system/mgpu-extender"}, {}, "", {}};
   facts.replicas[0].metrics = MetricSamples{
       {"mgpu_extender_certificate_expiry_timestamp_seconds", {{"certificate", "server"}}, 1.7e9}};
   facts.replicas[0].version = std::string("0.2.0");
@@ -86,7 +86,8 @@ Facts hostile_facts() {
   pod.unscheduled_reason = "SchedulerError";
   pod.unscheduled_message = hostile();
   facts.waiting_pods = std::vector{pod};
-  facts.replicas[0].readiness = Readiness{false, {hostile()}, hostile(), {{hostile(), 1}}};
+  facts.replicas[0].readiness =
+      Readiness{false, {hostile()}, {hostile()}, hostile(), {{hostile(), 1}}};
   facts.replicas[0].version = hostile();
   facts.unreadable = {hostile()};
   return facts;
