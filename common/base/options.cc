@@ -268,6 +268,15 @@ void Options::add_texts(const std::string& name, const std::string& help,
       ->multi_option_policy(CLI::MultiOptionPolicy::TakeAll);
 }
 
+void Options::add_removed(const std::string& name, const std::string& instead) {
+  const std::string sentence = fmt::format("--{} was removed: {}", name, instead);
+  app_->add_option(
+          "--" + name, [sentence](const Values&) -> bool { throw CLI::ValidationError(sentence); },
+          "")
+      ->expected(0, 1)
+      ->envname(environment_name(environment_prefix_, name));
+}
+
 void Options::add_words(const std::string& name, std::vector<std::string>& target,
                         std::size_t least, std::size_t most) {
   words_ = name;

@@ -62,6 +62,9 @@ class Options {
   // May be repeated; an environment variable holds one value.
   void add_texts(const std::string& name, const std::string& help,
                  std::vector<std::string>& target);
+  // A flag of earlier versions. With it, the program ends with a sentence that says what to do
+  // instead: "--plugin-url was removed: <instead>". Neither the help nor completion has it.
+  void add_removed(const std::string& name, const std::string& instead);
   // The words on the line that are not flags, from `least` to `most` of them. `name` is "POD", or
   // "NODE..." where there may be several; it is in the help and in errors.
   void add_words(const std::string& name, std::vector<std::string>& target, std::size_t least,

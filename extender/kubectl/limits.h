@@ -46,9 +46,8 @@ inline constexpr int kChangeAttemptsMax = 8;
 inline constexpr std::size_t kPluginsMax = 200;
 inline constexpr std::size_t kPluginsAtOnce = 8;
 
-// Findings, and shares of containers, in the answer of one plugin. Its node may be compromised.
+// Findings in the answer of one plugin. Its node may be compromised.
 inline constexpr std::size_t kDriftItemsMax = 10'000;
-inline constexpr std::size_t kUseItemsMax = 20'000;
 // Sentences about nodes that were not queried, one for each node.
 inline constexpr std::size_t kNodeProblemsMax = 50;
 

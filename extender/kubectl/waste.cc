@@ -12,7 +12,6 @@
 #include "common/kube/pod_owner.h"
 #include "extender/kubectl/age.h"
 #include "extender/kubectl/doctor/read_facts.h"
-#include "extender/kubectl/extender_access.h"
 #include "extender/kubectl/gpu_pods.h"
 #include "extender/kubectl/verb.h"
 #include "extender/kubectl/waste/collect.h"
@@ -51,19 +50,17 @@ class WasteVerb final : public Verb {
     options.add_choice("by", "What the rows are.", by_, kWasteGroups);
     promql::add_prometheus_flags(
         options, prometheus_,
-        "URL of a Prometheus that scrapes the device plugins. If empty, the accounts of the "
-        "plugins are read. $MGPU_PROMETHEUS_URL sets the default.");
-    options.add_duration("since",
-                         "Length of the time that ends at --until. It needs --prometheus-url.",
-                         since_, kSinceMin, kSinceMax);
+        "URL of a Prometheus that scrapes the device plugins. It is required; "
+        "$MGPU_PROMETHEUS_URL sets the default.");
+    options.add_duration("since", "Length of the time that ends at --until.", since_, kSinceMin,
+                         kSinceMax);
     options.add_text("until",
-                     "End of the time, such as 2026-01-02T03:04:05Z. If empty, the time ends now. "
-                     "It needs --prometheus-url.",
+                     "End of the time, such as 2026-01-02T03:04:05Z. If empty, the time ends now.",
                      until_);
     options.add_text("prometheus-matcher",
                      "Label matchers of the series of device plugins in Prometheus, without "
                      "braces. If empty, series of all jobs count, also those that pods of tenants "
-                     "export. It needs --prometheus-url.",
+                     "export.",
                      matcher_);
     options.add_number(
         "margin",
@@ -74,19 +71,20 @@ class WasteVerb final : public Verb {
         margin_, 0, kMarginMax);
     add_output_flag(options, output_, kWasteFormats);
     add_cluster_flags(options, access_);
-    add_plugin_flags(options, plugins_);
-    add_mgpu_namespace_flag(options, mgpu_namespace_);
+    for (const char* name : {"plugin-url", "plugin-metrics-port", "mgpu-namespace"}) {
+      options.add_removed(name, "waste reads a Prometheus alone, at --prometheus-url");
+    }
     options.check([this] { return check_flags(); });
   }
   int run(Console& console) override {
     // With all that is asked in Prometheus, no API server is needed.
     auto cluster = Cluster::connect(access_);
-    const bool needs_cluster = prometheus_.url.empty() || !choice_.selector.empty() ||
-                               (!choice_.all && choice_.name_space.empty());
+    const bool needs_cluster =
+        !choice_.selector.empty() || (!choice_.all && choice_.name_space.empty());
     if (!cluster && needs_cluster) return fail(console, cluster.error().message);
     const std::string name_space =
         namespace_of(choice_.name_space, cluster ? (*cluster)->config() : kube::Config());
-    auto facts = collect(cluster, name_space);
+    auto facts = collect(name_space);
     if (!facts) return fail(console, facts.error().message);
     if (auto chosen = choose(cluster, name_space, *facts); !chosen) {
       return fail(console, chosen.error().message);
@@ -104,15 +102,9 @@ class WasteVerb final : public Verb {
     const auto config = promql::prometheus_config(prometheus_);
     if (!config) return config.error();
     if (prometheus_.url.empty()) {
-      if (since_ != kShortSince || !until_.empty()) {
-        return error(
-            "--since and --until need --prometheus-url; the device plugins have sums since the "
-            "start of their accounts");
-      }
-      if (matcher_ != kMatcherDefault) {
-        return error("--prometheus-matcher requires --prometheus-url");
-      }
-      return {};
+      return error(
+          "a Prometheus that scrapes the device plugins is needed; set --prometheus-url or "
+          "$MGPU_PROMETHEUS_URL, for example to http://127.0.0.1:9090 with kubectl port-forward");
     }
     if (auto checked = check_matcher(matcher_); !checked) return checked;
     if (!until_.empty() && !read_rfc3339(until_)) {
@@ -122,10 +114,7 @@ class WasteVerb final : public Verb {
     return {};
   }
 
-  Result<UseFacts> collect(const Connection& cluster, const std::string& name_space) const {
-    if (prometheus_.url.empty()) {
-      return collect_from_plugins(**cluster, access_, plugins_, mgpu_namespace_);
-    }
+  Result<UseFacts> collect(const std::string& name_space) const {
     const Time until = read_rfc3339(until_).value_or(clock_now());
     const auto since = std::chrono::duration_cast<std::chrono::seconds>(since_);
     return collect_from_prometheus(
@@ -147,7 +136,7 @@ class WasteVerb final : public Verb {
     return {};
   }
 
-  // Of pods whose owners neither Prometheus nor a plugin reports: from their objects, while these
+  // Of pods whose owners Prometheus does not have: from their objects, while these
   // exist. Otherwise a pod is its own owner.
   void add_owners(const Connection& cluster, const std::string& name_space, UseFacts& facts) const {
     const auto unknown = [](const MeasuredShare& share) { return share.owner.empty(); };
@@ -178,10 +167,7 @@ class WasteVerb final : public Verb {
   void print(const UseFacts& facts, Console& console) const {
     const WasteBy by = group_of(by_);
     const auto rows = waste_rows(facts.shares, by, margin_);
-    if (output_ == "csv") {
-      if (!facts.from_prometheus) console.print_error(source_text(facts) + "\n");
-      return console.print(waste_csv(rows, facts));
-    }
+    if (output_ == "csv") return console.print(waste_csv(rows, facts));
     View view = waste_view(rows, facts, by, choice_.all);
     if (!facts.problems.empty()) view.empty = "No shares found in what could be read.";
     if (!facts.problems.empty()) view.json["problems"] = facts.problems;
@@ -193,9 +179,7 @@ class WasteVerb final : public Verb {
 
   ClusterFlags access_;
   PodChoice choice_;
-  PluginFlags plugins_;
   promql::Access prometheus_;
-  std::string mgpu_namespace_;
   std::string by_ = "pod";
   std::string until_;
   std::string matcher_ = kMatcherDefault;

@@ -67,8 +67,6 @@ Agent::Agent(AgentSettings settings, std::unique_ptr<CardSource> cards, kube::Tr
                    log_warn("publishing to the Node object failed", {{"problem", problem}});
                  }),
       pods_(settings_.node, transport),
-      use_(settings_.node, settings_.contract, settings_.state_folder + "/use.json", metrics_,
-           pods_, use_moment_now),
       terminator_({.deleted_pods = [this] { return pods_.deleted(); },
                    .bound = [this] { return records_.bound(); },
                    .use = [this] { return inventory_.use(); },
@@ -104,9 +102,6 @@ Agent::Agent(AgentSettings settings, std::unique_ptr<CardSource> cards, kube::Tr
   add_service_routes(router_, metrics_, work_, [this] { return readiness(); });
   router_.add("GET", "/allocations", [this](const http::Request&, const http::Respond& respond) {
     respond({.body = records_json(records_.all())});
-  });
-  router_.add("GET", "/use", [this](const http::Request&, const http::Respond& respond) {
-    respond({.body = use_.json()});
   });
   router_.add("GET", "/drift", [this](const http::Request&, const http::Respond& respond) {
     respond({.body = drifts_.json()});

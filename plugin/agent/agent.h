@@ -31,7 +31,6 @@
 #include "plugin/agent/isolation.h"
 #include "plugin/agent/monitoring.h"
 #include "plugin/agent/node_profiles.h"
-#include "plugin/agent/use_recorder.h"
 #include "plugin/cards/card_source.h"
 #include "plugin/cards/inventory.h"
 #include "plugin/containers/allocate_handler.h"
@@ -208,7 +207,6 @@ class Agent {
   kube::EventRecorder events_;
   NodePublisher publisher_;
   Pods pods_;
-  UseRecorder use_;
   ClientTerminator terminator_;
   Isolation isolation_;
   NodeProfiles profiles_;

@@ -2,10 +2,12 @@
 #include <fmt/format.h>
 
 #include <algorithm>
+#include <filesystem>
 #include <random>
 #include <string_view>
 #include <utility>
 
+#include "common/base/files.h"
 #include "common/base/log.h"
 #include "common/kube/client.h"
 #include "plugin/agent/agent.h"
@@ -50,7 +52,6 @@ Result<void> Agent::begin() {
     log_error("allocation record unreadable, rebuilding it from kubelet's checkpoint",
               {{"problem", problem}});
   }
-  use_.load();
   auto service = ServiceServer::start(settings_.service, router_, transport_,
                                       server_events(metrics_, "mgpu_plugin", "metrics"));
   if (!service) return service.error();
@@ -204,6 +205,11 @@ void Agent::replace_other_process() {
   }
   // What it has bound since this process read the records.
   static_cast<void>(records_.load());
+  // Earlier versions kept an account of use, and the process that was replaced may have written it.
+  const std::string account = settings_.state_folder + "/use.json";
+  remove_unfinished(account);
+  std::error_code ignored;
+  std::filesystem::remove(account, ignored);
 }
 
 // The runtime may be about to create a container that an earlier process has started.
@@ -268,7 +274,7 @@ std::unique_ptr<DevicePlugin> Agent::make_plugin(const std::string& resource,
 
 void Agent::maintain() {
   Monitoring monitoring(
-      {metrics_, inventory_, pods_, records_, &use_},
+      {metrics_, inventory_, pods_, records_},
       {settings_.node, settings_.proc_folder, settings_.context, isolation_.mps() != nullptr});
   auto collected = std::chrono::steady_clock::now();
   auto next_access_check = collected;
@@ -283,7 +289,7 @@ void Agent::maintain() {
     monitoring.set_mps(isolation_.mps() != nullptr);
     publish_node();
     const auto start = std::chrono::steady_clock::now();
-    Monitoring::Found found = monitoring.sample();
+    Monitoring::Found found = monitoring.sample(std::chrono::floor<Duration>(start));
     for (const Overuse& overuse : found.over) report_overuse(overuse);
     for (const ContainerUse& use : found.without_mps) report_bypass(use);
     report_blocked_daemons();
@@ -301,7 +307,6 @@ void Agent::maintain() {
     if (stopping_) break;
   }
   if (incumbent_.replaced()) return leave_node_to_successor();
-  use_.save();
 }
 
 // kubelet may still call Allocate. If the successor ends first, this process starts anew, since

@@ -13,6 +13,15 @@ std::string bare_id(const std::string& id) {
   return at == std::string::npos ? id : id.substr(at + 3);
 }
 
+// Without a sample a container has certainly used nothing where the driver measures all processes,
+// or all but clients of MPS and it has no process.
+std::optional<double> known_percent(const ContainerUse& use, const CardUse& card) {
+  if (!card.listed) return std::nullopt;
+  if (use.sm_percent) return use.sm_percent;
+  const bool is_idle = card.measured && (card.clients_measured || use.processes == 0);
+  return is_idle ? std::optional<double>(0) : std::nullopt;
+}
+
 }  // namespace
 
 Monitoring::Monitoring(Parts parts, Settings settings)
@@ -33,14 +42,33 @@ std::vector<CardProcess> Monitoring::processes_of(const std::vector<CardUse>& us
   return processes;
 }
 
-ContainerNames Monitoring::names() const {
-  ContainerNames names;
+Monitoring::KnownPods Monitoring::known_pods() const {
+  // First, since the list may arrive in between.
+  KnownPods pods{.listed = parts_.pods.listed()};
   for (const kube::Pod& pod : parts_.pods.all()) {
+    if (!pod.finished()) pods.owners.emplace(pod.uid(), kube::owner_of(pod));
     for (const kube::ContainerStatus& status : pod.container_statuses) {
-      if (!status.id.empty()) names[bare_id(status.id)] = status.name;
+      if (!status.id.empty()) pods.names[bare_id(status.id)] = status.name;
     }
   }
-  return names;
+  return pods;
+}
+
+// Leaves out containers without a process that hold their share no longer: those of ended pods, and
+// init containers that others have followed. Kubernetes and the scheduler give their room to
+// others.
+void Monitoring::complete(const KnownPods& pods, const std::vector<CardUse>& use,
+                          std::vector<ContainerUse>& containers) {
+  std::erase_if(containers, [&](const ContainerUse& container) {
+    const bool ended = pods.listed && !pods.owners.contains(container.owner.uid);
+    return container.processes == 0 && (container.followed || ended);
+  });
+  for (ContainerUse& container : containers) {
+    const auto owner = pods.owners.find(container.owner.uid);
+    if (owner != pods.owners.end()) container.pod_owner = owner->second;
+    const auto card = std::ranges::find(use, container.grant.uuid, &CardUse::uuid);
+    if (card != use.end()) container.known_percent = known_percent(container, *card);
+  }
 }
 
 std::vector<CardReading> Monitoring::readings(const std::vector<CardUse>& use) const {
@@ -65,16 +93,16 @@ CardProcesses Monitoring::card_processes(const std::vector<CardUse>& use,
   return processes;
 }
 
-Monitoring::Found Monitoring::sample() {
+Monitoring::Found Monitoring::sample(Instant now) {
   const std::uint64_t reads = parts_.inventory.reads();
   const auto use = parts_.inventory.use();
   auto samples = sampler_.sample(processes_of(use));
-  const auto joined = join(parts_.records.bound(), samples, names());
+  const KnownPods pods = known_pods();
+  auto joined = join(parts_.records.bound(), samples, pods.names);
   Found found{watchdog_.step(joined.containers), bypass_watch_.step(joined.containers)};
-  metrics_.update(readings(use), joined, found.over);
-  if (parts_.use != nullptr) {
-    parts_.use->add(joined.containers, use, parts_.inventory.state().cards, reads);
-  }
+  complete(pods, use, joined.containers);
+  const bool fresh = std::exchange(reads_, reads) != reads;
+  metrics_.update(readings(use), joined, found.over, {now, fresh});
   found.processes = card_processes(use, std::move(samples));
   return found;
 }

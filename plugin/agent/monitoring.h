@@ -2,11 +2,13 @@
 // metrics.
 #pragma once
 
+#include <cstdint>
+#include <map>
+#include <optional>
 #include <string>
 #include <vector>
 
 #include "common/base/metrics.h"
-#include "plugin/agent/use_recorder.h"
 #include "plugin/cards/inventory.h"
 #include "plugin/containers/pods.h"
 #include "plugin/monitor/drift.h"
@@ -25,7 +27,6 @@ class Monitoring {
     Inventory& inventory;
     const Pods& pods;
     const Records& records;
-    UseRecorder* use = nullptr;  // null: there is no account of use
   };
 
   struct Settings {
@@ -47,12 +48,22 @@ class Monitoring {
 
   // Whether parts of cards are limited by MPS from now on.
   void set_mps(bool mps) { mps_ = mps; }
-  Found sample();
+  // `now` never goes back.
+  Found sample(Instant now);
   // Returns all containers that exceed their memory.
   std::vector<Overuse> over() const { return watchdog_.over(); }
 
  private:
-  ContainerNames names() const;
+  // What the API server knows of the pods.
+  struct KnownPods {
+    bool listed = false;  // otherwise a pod that is missing may exist
+    ContainerNames names{};
+    std::map<PodUid, kube::PodOwner> owners{};  // of pods that have not finished
+  };
+
+  KnownPods known_pods() const;
+  static void complete(const KnownPods& pods, const std::vector<CardUse>& use,
+                       std::vector<ContainerUse>& containers);
   std::vector<CardReading> readings(const std::vector<CardUse>& use) const;
 
   std::vector<CardProcess> processes_of(const std::vector<CardUse>& use) const;
@@ -65,6 +76,7 @@ class Monitoring {
   Watchdog watchdog_;
   BypassWatch bypass_watch_;
   MonitorMetrics metrics_;
+  std::optional<std::uint64_t> reads_{};  // of the inventory, at the last sample
 };
 
 }  // namespace mgpu::plugin

@@ -49,7 +49,18 @@ class Grants {
     return found == by_container_.end() ? nullptr : &uses_[found->second];
   }
 
-  std::vector<ContainerUse> take() { return std::move(uses_); }
+  std::vector<ContainerUse> take() {
+    std::map<PodUid, std::int32_t> last;
+    for (const ContainerUse& use : uses_) {
+      std::int32_t& position = last[use.owner.uid];
+      position = std::max(position, use.owner.position);
+    }
+    for (ContainerUse& use : uses_) {
+      const Owner& owner = use.owner;
+      use.followed = owner.kind == ContainerKind::kInit && owner.position < last[owner.uid];
+    }
+    return std::move(uses_);
+  }
 
  private:
   void add_grant(const Record& record, const CardGrant& grant) {

@@ -7,6 +7,7 @@
 #include <vector>
 
 #include "common/contract/contract.h"
+#include "common/kube/pod_owner.h"
 #include "plugin/allocation/record.h"
 #include "plugin/monitor/cgroup.h"
 
@@ -37,6 +38,11 @@ struct ContainerUse {
   std::int32_t processes = 0;
   bool part_of_one_card = false;  // see is_part_of_one_card()
   std::int32_t without_mps = 0;   // processes
+  // An init container that a later container of its pod has followed.
+  bool followed = false;
+  // For the counters: what it certainly used, 0 where its card is idle. Not set: not measured.
+  std::optional<double> known_percent{};
+  std::optional<kube::PodOwner> pod_owner{};  // not set: not known
 };
 
 struct Joined {

@@ -4,6 +4,7 @@
 #include <utility>
 
 #include "common/contract/limits.h"
+#include "plugin/monitor/limits.h"
 
 namespace mgpu::plugin {
 namespace {
@@ -121,13 +122,17 @@ Labels container_labels(const ContainerUse& use) {
           {"uuid", use.grant.uuid.str()}};
 }
 
+double seconds(std::chrono::milliseconds time) {
+  return static_cast<double>(time.count()) / 1'000;
+}
+
 }  // namespace
 
 MonitorMetrics::MonitorMetrics(Metrics& metrics, NodeName node, std::string driver)
     : metrics_(metrics), node_(std::move(node)), driver_(std::move(driver)) {}
 
 void MonitorMetrics::update(const std::vector<CardReading>& cards, const Joined& joined,
-                            const std::vector<Overuse>& over) {
+                            const std::vector<Overuse>& over, SampleTime time) {
   Uses uses;
   for (const ContainerUse& use : joined.containers) {
     const ContainerKey key(use.owner.pod, use.owner.container, use.grant.uuid);
@@ -135,14 +140,31 @@ void MonitorMetrics::update(const std::vector<CardReading>& cards, const Joined&
     // A pod may have replaced another one of the same name whose record still exists.
     if (!is_new && use.processes > at->second->processes) at->second = &use;
   }
-  for (const Overuse& one : over) {
-    ++over_limit_[{one.owner.pod, one.owner.container, one.grant.uuid}];
-  }
-  std::erase_if(over_limit_, [&](const auto& counted) { return !uses.contains(counted.first); });
+  count(uses, over, time);
   std::vector<MetricFamily> families;
   add_cards(cards, joined, families);
   add_containers(uses, families);
   metrics_.replace(std::move(families));
+}
+
+void MonitorMetrics::count(const Uses& uses, const std::vector<Overuse>& over, SampleTime time) {
+  std::erase_if(counts_, [&](const auto& counted) { return !uses.contains(counted.first); });
+  for (const auto& [key, use] : uses) {
+    const auto [at, is_new] = counts_.try_emplace(key);
+    Counts& counts = at->second;
+    if (is_new) counts.sampled = counts.measured = time.now;
+    const double core = static_cast<double>(use->grant.share.core.value()) / 100;
+    counts.granted += core * seconds(time.now - std::exchange(counts.sampled, time.now));
+    if (!time.fresh) continue;
+    const auto since = time.now - std::exchange(counts.measured, time.now);
+    if (!use->known_percent) continue;
+    const double measured = since <= kMeasuredGapMax ? seconds(since) : 0;
+    counts.used = counts.used.value_or(0) + *use->known_percent / 100 * measured;
+  }
+  for (const Overuse& one : over) {
+    const auto at = counts_.find({one.owner.pod, one.owner.container, one.grant.uuid});
+    if (at != counts_.end()) ++at->second.over_limit;
+  }
 }
 
 void MonitorMetrics::add_cards(const std::vector<CardReading>& cards, const Joined& joined,
@@ -172,18 +194,55 @@ void MonitorMetrics::add_cards(const std::vector<CardReading>& cards, const Join
 
 void MonitorMetrics::add_containers(const Uses& uses, std::vector<MetricFamily>& families) const {
   Labelled<ContainerUse> subjects;
+  constexpr auto kCounter = prometheus::MetricType::Counter;
   MetricFamily over{"mgpu_container_over_limit_total",
                     "Number of times the container exceeded the memory allocated to it.",
-                    prometheus::MetricType::Counter,
+                    kCounter,
+                    {}};
+  MetricFamily granted{"mgpu_container_granted_card_seconds_total",
+                       "Compute of the card allocated to the container, times the time that it "
+                       "held it; 1 is the whole card for a second.",
+                       kCounter,
+                       {}};
+  MetricFamily used{"mgpu_container_used_card_seconds_total",
+                    "Compute of the card that the container used, times the time; 1 is the whole "
+                    "card for a second.",
+                    kCounter,
                     {}};
   for (const auto& [key, use] : uses) {
-    subjects.emplace_back(container_labels(*use), *use);
-    const auto counted = over_limit_.find(key);
-    const auto times = counted == over_limit_.end() ? 0 : counted->second;
-    over.metric.push_back(series(subjects.back().first, static_cast<double>(times)));
+    const Labels& labels = subjects.emplace_back(container_labels(*use), *use).first;
+    const Counts& counts = counts_.at(key);
+    over.metric.push_back(series(labels, counts.over_limit));
+    granted.metric.push_back(series(labels, counts.granted));
+    if (counts.used) used.metric.push_back(series(labels, *counts.used));
   }
   add_families(kContainerMetrics, subjects, families);
-  families.push_back(std::move(over));
+  for (MetricFamily* family : {&over, &granted, &used}) families.push_back(std::move(*family));
+  families.push_back(owners(uses));
+}
+
+MetricFamily MonitorMetrics::owners(const Uses& uses) {
+  MetricFamily family{"mgpu_container_owner_info",
+                      "1 for each container that holds a share of a card, with the owner of its "
+                      "pod.",
+                      prometheus::MetricType::Gauge,
+                      {}};
+  const Owner* last = nullptr;
+  for (const auto& [key, use] : uses) {
+    const Owner& owner = use->owner;
+    // Shares of one container on several cards follow each other.
+    const bool same =
+        last != nullptr && last->pod == owner.pod && last->container == owner.container;
+    if (same || !use->pod_owner) continue;
+    last = &owner;
+    family.metric.push_back(series({{"namespace", owner.pod.name_space},
+                                    {"pod", owner.pod.name},
+                                    {"container", owner.container},
+                                    {"owner_kind", use->pod_owner->kind},
+                                    {"owner", use->pod_owner->name}},
+                                   1));
+  }
+  return family;
 }
 
 }  // namespace mgpu::plugin

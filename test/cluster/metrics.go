@@ -50,6 +50,17 @@ func (m Metrics) with(name string, labels ...string) float64 {
 	return sum
 }
 
+// count returns how many samples of a metric have all these labels.
+func (m Metrics) count(name string, labels ...string) int {
+	count := 0
+	for sample := range m {
+		if sampleMatches(sample, name, labels) {
+			count++
+		}
+	}
+	return count
+}
+
 func sampleMatches(sample, name string, labels []string) bool {
 	if sample != name && !strings.HasPrefix(sample, name+"{") {
 		return false

@@ -34,23 +34,24 @@ func liveWaste(t *testing.T, words ...string) (row ShownWaste, source string, fo
 // The container uses 20 % of a card, and was granted 40 %.
 func TestWasteOfALiveCluster(t *testing.T) {
 	world := newMonitoredWorld(t)
-	for source, flags := range map[string][]string{
-		"device-plugins": {"--plugin-url", fmt.Sprint("http://127.0.0.1:", world.plugin.port)},
-		"prometheus":     {"--prometheus-url", fmt.Sprint("http://127.0.0.1:", world.prometheus.port), "--since", "10m"},
-	} {
-		waitFor(t, 3*time.Minute, "the waste from "+source, func() (bool, string) {
-			row, shown, found := liveWaste(t, flags...)
-			if !found || row.GPUHours.WastedPercent == nil || row.Samples < 3 {
-				return false, fmt.Sprintf("%+v", row)
-			}
-			if shown != source || row.Core.Granted != 40 || row.Memory.Granted != 8000 || row.Memory.Peak == nil ||
-				*row.Memory.Peak != 100 || row.Core.P95 == nil || math.Abs(*row.Core.P95-20) > 0.5 ||
-				row.Suggested != nil {
-				t.Fatalf("from %s: %+v", shown, row)
-			}
-			// Of the first moments a part has no use yet.
-			return math.Abs(*row.GPUHours.WastedPercent-50) <= 2, fmt.Sprint(*row.GPUHours.WastedPercent)
-		})
+	url := fmt.Sprint("http://127.0.0.1:", world.prometheus.port)
+	waitFor(t, 3*time.Minute, "the waste from Prometheus", func() (bool, string) {
+		row, source, found := liveWaste(t, "--prometheus-url", url, "--since", "10m")
+		if !found || row.GPUHours.WastedPercent == nil || row.Samples < 3 {
+			return false, fmt.Sprintf("%+v", row)
+		}
+		if source != "prometheus" || row.Core.Granted != 40 || row.Memory.Granted != 8000 || row.Memory.Peak == nil ||
+			*row.Memory.Peak != 100 || row.Core.P95 == nil || math.Abs(*row.Core.P95-20) > 0.5 ||
+			row.Suggested != nil {
+			t.Fatalf("from %s: %+v", source, row)
+		}
+		// Of the first moments a part has no use yet.
+		return math.Abs(*row.GPUHours.WastedPercent-50) <= 2, fmt.Sprint(*row.GPUHours.WastedPercent)
+	})
+	world.waitSeries(t, "the record of charge-back", "namespace:mgpu_granted_card_hours:increase1h > 0")
+	output, problems, code := kubectlMgpu(t, adminToken, "waste", "-A")
+	if code != 2 || output != "" || !strings.Contains(problems, "set --prometheus-url or $MGPU_PROMETHEUS_URL") {
+		t.Errorf("without a Prometheus: exit code %d, %q, %q", code, output, problems)
 	}
 }
 

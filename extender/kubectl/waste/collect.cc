@@ -10,8 +10,8 @@
 
 #include "common/base/asio_executor.h"
 #include "common/kube/curl_transport.h"
+#include "extender/kubectl/cluster.h"
 #include "extender/kubectl/waste/limits.h"
-#include "extender/kubectl/waste/plugin_use.h"
 #include "extender/prometheus/query.h"
 
 namespace mgpu::kubectl {
@@ -131,45 +131,11 @@ Result<UseFacts> collect_from_prometheus(const promql::Access& access, const Use
     if (owner != owners->end()) std::tie(share.owner_kind, share.owner) = owner->second;
   }
   if (auto checked = check_matched(**client, scope, facts); !checked) return checked.error();
-  facts.from_prometheus = true;
   facts.since = scope.from;
   facts.until = scope.until;
   facts.step = scope.step;
   for (const std::string& warning : (*client)->warnings()) {
     facts.problems.push_back("Prometheus warns: " + warning);
-  }
-  return facts;
-}
-
-UseFacts collect_from_plugins(Cluster& cluster, const ClusterFlags& access,
-                              const PluginFlags& plugins, const std::string& mgpu_namespace) {
-  const PluginAnswers read = ask_plugins(cluster, access, plugins, mgpu_namespace,
-                                         {"/use", "read the account of use", nullptr});
-  UseFacts facts;
-  if (!read.problem.empty()) facts.problems.push_back(read.problem);
-  if (plugins.urls.empty() && read.problem.empty() && read.running.empty()) {
-    facts.problems.push_back(fmt::format(
-        "no device plugin runs in namespace {}; --mgpu-namespace names another namespace, "
-        "--plugin-url a plugin outside of pods, and --prometheus-url a Prometheus",
-        mgpu_namespace));
-  }
-  for (const PluginAnswer& plugin : read.answers) {
-    const std::size_t problems = facts.problems.size();
-    if (!plugin.body.known()) {
-      facts.problems.push_back(plugin.body.problem());
-      continue;
-    }
-    const auto added = add_account(plugin.body.value(), facts);
-    if (!added) facts.problems.push_back(added.error().message);
-    if (plugin.node.empty()) continue;
-    for (std::size_t i = problems; i < facts.problems.size(); ++i) {
-      facts.problems[i].insert(0, fmt::format("node {}: ", plugin.node));
-    }
-  }
-  if (read.not_asked > 0) {
-    facts.problems.push_back(
-        fmt::format("{} device plugins were asked and {} were not; --prometheus-url reads all",
-                    read.answers.size(), read.not_asked));
   }
   return facts;
 }

@@ -122,7 +122,6 @@ void add_extremes(const UseScope& scope, std::vector<UseQuery>& queries) {
   over_time("max_over_time", kLimit, &SeriesOfShare::core);
   over_time("max_over_time", "mgpu_container_memory_limit_bytes", &SeriesOfShare::memory);
   over_time("max_over_time", "mgpu_container_memory_used_bytes", &SeriesOfShare::memory_peak);
-  over_time("max_over_time", "mgpu_container_memory_peak_bytes", &SeriesOfShare::memory_peak);
   over_time("increase", "mgpu_container_granted_card_seconds_total",
             &SeriesOfShare::granted_counter);
   over_time("increase", "mgpu_container_used_card_seconds_total", &SeriesOfShare::used_counter);

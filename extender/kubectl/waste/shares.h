@@ -25,21 +25,15 @@ struct MeasuredShare {
   std::optional<double> used_hours{};  // while it was measured; not set: it never was
   double measured_hours = 0;           // the time that is known, by the clock
   std::int64_t samples = 0;
-  std::optional<Time> since{};          // the begin of the plugin's account; not of Prometheus
   std::optional<double> memory_peak{};  // MiB
   std::optional<double> core_p95{};     // percent of the whole card
 };
 
 struct UseFacts {
   std::vector<MeasuredShare> shares{};
-  // Of Prometheus, or of the device plugins.
-  bool from_prometheus = false;
-  std::optional<Time> since{};         // the begin; of several accounts, of the oldest one
-  std::optional<Time> since_newest{};  // of several accounts, of the newest one
-  std::optional<Time> until{};
-  std::chrono::seconds step{};  // of Prometheus
-  std::size_t accounts = 0;     // of plugins
-  std::int64_t left_out = 0;    // shares that the plugins do not list any more
+  Time since{};
+  Time until{};
+  std::chrono::seconds step{};
   std::vector<std::string> problems{};
 };
 

@@ -33,7 +33,6 @@ void add_share(const MeasuredShare& share, WasteRow& row) {
   row.granted_hours += share.granted_hours;
   row.measured_hours += share.measured_hours;
   row.samples += share.samples;
-  if (share.since) row.since = std::min(row.since.value_or(*share.since), *share.since);
   keep_largest(share.memory_peak, row.memory_peak);
   keep_largest(share.core_p95, row.core_p95);
   if (!share.used_hours) return;

@@ -34,7 +34,6 @@ struct WasteRow {
   double wasted_hours = 0;             // in that part
   double measured_hours = 0;
   std::int64_t samples = 0;
-  std::optional<Time> since{};          // the begin of the oldest account
   std::optional<double> memory_peak{};  // the largest
   std::optional<double> core_p95{};     // the largest
   SuggestedRequest suggested{};

@@ -150,21 +150,12 @@ Json waste_object(const WasteRow& row, WasteBy by) {
   return json;
 }
 
-std::string time_text(const std::optional<Time>& time) {
-  return time ? utc_text(*time) : "";
-}
-
 // Where the numbers come from, as the first members of JSON.
 Json source_object(const UseFacts& facts) {
-  Json json = {{"source", facts.from_prometheus ? "prometheus" : "device-plugins"}};
-  if (facts.since) json["since"] = utc_text(*facts.since);
-  if (!facts.from_prometheus && facts.since_newest) {
-    json["sinceNewest"] = utc_text(*facts.since_newest);
-  }
-  if (facts.until) json["until"] = utc_text(*facts.until);
-  if (facts.from_prometheus) json["stepSeconds"] = facts.step.count();
-  if (facts.left_out > 0) json["leftOut"] = facts.left_out;
-  return json;
+  return {{"source", "prometheus"},
+          {"since", utc_text(facts.since)},
+          {"until", utc_text(facts.until)},
+          {"stepSeconds", facts.step.count()}};
 }
 
 std::string csv_number(const std::optional<double>& value) {
@@ -192,22 +183,8 @@ View waste_view(const std::vector<WasteRow>& rows, const UseFacts& facts, WasteB
 }
 
 std::string source_text(const UseFacts& facts) {
-  if (facts.from_prometheus) {
-    return fmt::format("From Prometheus, since {} until {}, in steps of {} seconds.",
-                       time_text(facts.since), time_text(facts.until), facts.step.count());
-  }
-  if (!facts.since) return "No device plugin has an account of the use.";
-  std::string text =
-      fmt::format("From the accounts of {} device plugin{}, since {}", facts.accounts,
-                  facts.accounts == 1 ? "" : "s", time_text(facts.since));
-  if (facts.since_newest != facts.since) {
-    text += fmt::format(" (the newest since {})", time_text(facts.since_newest));
-  }
-  text += ".";
-  if (facts.left_out > 0) {
-    text += fmt::format(" {} shares that ended earlier are not listed.", grouped(facts.left_out));
-  }
-  return text;
+  return fmt::format("From Prometheus, since {} until {}, in steps of {} seconds.",
+                     utc_text(facts.since), utc_text(facts.until), facts.step.count());
 }
 
 std::string total_text(const std::vector<WasteRow>& rows) {
@@ -266,8 +243,8 @@ std::string waste_csv(const std::vector<WasteRow>& rows, const UseFacts& facts) 
                      csv_whole(peak),
                      csv_whole(row.suggested.core),
                      csv_whole(row.suggested.memory),
-                     time_text(row.since ? row.since : facts.since),
-                     time_text(facts.until)});
+                     utc_text(facts.since),
+                     utc_text(facts.until)});
   }
   return csv;
 }

@@ -17,7 +17,7 @@ std::string source_text(const UseFacts& facts);
 // The sums, on one line.
 std::string total_text(const std::vector<WasteRow>& rows);
 
-// All rows with all columns; a row begins with the oldest account of its shares. Numbers have a
+// All rows with all columns. Numbers have a
 // point, and hours three decimals.
 std::string waste_csv(const std::vector<WasteRow>& rows, const UseFacts& facts);
 

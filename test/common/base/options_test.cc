@@ -100,6 +100,19 @@ TEST(Options, TheLastOfTwoIsUsed) {
   EXPECT_FALSE(program.serve);
 }
 
+TEST(Options, ARemovedFlagSaysWhatToDoInstead) {
+  Program program;
+  program.options.add_removed("old-port", "use --port");
+  for (const std::vector<const char*>& words :
+       {std::vector{"--old-port", "1"}, {"--old-port=1"}, {"--node", "x", "--old-port"}}) {
+    expect_refused(program.parse(words), "--old-port was removed: use --port");
+  }
+  EXPECT_TRUE(program.parse({"--port", "1"}).run);
+  EXPECT_THAT(program.parse({"--help"}).print, Not(HasSubstr("old-port")));
+  const EnvironmentVariable variable("PROG_TEST_OLD_PORT", "1");
+  expect_refused(program.parse({}), "--old-port was removed: use --port");
+}
+
 TEST(Options, TextMayBeEmptyOrHaveAnyCharacters) {
   Program program;
   EXPECT_TRUE(program.parse({"--node=", "--port", "9"}).run);

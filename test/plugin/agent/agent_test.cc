@@ -413,18 +413,17 @@ TEST_F(AgentTest, EvictsAPodThatExceedsItsMemory) {
       eventually([this] { return contains("is to be evicted", event("MGPUMemoryExceeded")); }));
 }
 
-TEST_F(AgentTest, TheAccountOfUseSurvivesARestart) {
+TEST_F(AgentTest, RemovesTheAccountOfUseOfEarlierVersions) {
+  std::filesystem::create_directories(settings().state_folder);
+  const std::string file = settings().state_folder + "/use.json";
+  for (const char* rest : {"", ".x1.part"}) {
+    std::ofstream(file + rest) << "{\"version\": 1}";
+    std::filesystem::last_write_time(
+        file + rest, std::filesystem::file_time_type::clock::now() - std::chrono::hours(1));
+  }
   start_ready();
-  run("a", 1);
-  ASSERT_TRUE(eventually([this] { return contains("\"pod\":\"a\"", get("/use").body); }));
-  const Json before = Json::parse(get("/use").body);
-  EXPECT_EQ(before["node"], "n1");
-  EXPECT_EQ(before["items"][0]["corePercent"], 30);
-  end();
-  start(settings());
-  const Json after = Json::parse(get("/use").body);
-  EXPECT_EQ(after["since"], before["since"]);
-  EXPECT_EQ(after["items"][0]["from"], before["items"][0]["from"]);
+  EXPECT_FALSE(std::filesystem::exists(file));
+  EXPECT_FALSE(std::filesystem::exists(file + ".x1.part"));
 }
 
 // --- memory as a device-plugin resource ----------------------------------------------------------

@@ -69,7 +69,7 @@ class MonitoringTest : public testing::Test {
     return metrics_.text();
   }
   void sample() {
-    const Monitoring::Found found = monitoring_->sample();
+    const Monitoring::Found found = monitoring_->sample(now_);
     reported_.insert(reported_.end(), found.over.begin(), found.over.end());
     without_mps_.insert(without_mps_.end(), found.without_mps.begin(), found.without_mps.end());
   }
@@ -87,18 +87,19 @@ class MonitoringTest : public testing::Test {
   Metrics metrics_;
   std::vector<Overuse> reported_;
   std::vector<ContainerUse> without_mps_;
+  Instant now_{};
   std::optional<Monitoring> monitoring_;
 };
 
 TEST_F(MonitoringTest, SaysOfWhichCardsAllProcessesAreKnown) {
   use(11, 500);
-  CardProcesses processes = monitoring_->sample().processes;
+  CardProcesses processes = monitoring_->sample(now_).processes;
   ASSERT_THAT(processes.samples, SizeIs(1));
   EXPECT_EQ(processes.samples[0].program, "python3");
   EXPECT_THAT(processes.complete, ElementsAre(CardUuid("GPU-1")));
   EXPECT_THAT(processes.doubtful, IsEmpty());
   use(12, 500);  // has ended
-  processes = monitoring_->sample().processes;
+  processes = monitoring_->sample(now_).processes;
   EXPECT_THAT(processes.complete, IsEmpty());
   EXPECT_THAT(processes.doubtful, ElementsAre(CardUuid("GPU-1")));
 }
@@ -111,7 +112,7 @@ TEST_F(MonitoringTest, DoesNotKnowTheProcessesThatTheDriverDoesNotList) {
     const auto seen = inventory_.use();
     return seen.size() == 1 && !seen[0].listed;
   }));
-  EXPECT_THAT(monitoring_->sample().processes.complete, IsEmpty());
+  EXPECT_THAT(monitoring_->sample(now_).processes.complete, IsEmpty());
 }
 
 TEST_F(MonitoringTest, AssignsAProcessToItsContainer) {
@@ -175,6 +176,60 @@ TEST_F(MonitoringTest, RemovesMetricsOfRemovedContainers) {
   use(11, 500);
   ASSERT_THAT(sampled(), HasSubstr("pod=\"a\""));
   for (const auto& record : records_.all()) records_.remove(record.id);
+  EXPECT_THAT(sampled(), Not(HasSubstr("pod=\"a\"")));
+}
+
+// --- what counts ---------------------------------------------------------------------------------
+
+TEST_F(MonitoringTest, CountsWhatAContainerWasGrantedAndHasUsed) {
+  use(11, 500);
+  sample();
+  now_ += std::chrono::seconds(8);
+  const std::uint64_t before = inventory_.reads();
+  inventory_.read_soon();
+  ASSERT_TRUE(test::comes_true([&] { return inventory_.reads() > before; }));
+  const std::string text = sampled();
+  const std::string labels = R"({container="main",index="1",namespace="ml",pod="a",uuid="GPU-1"} )";
+  EXPECT_THAT(text, HasSubstr("mgpu_container_granted_card_seconds_total" + labels + "2.4\n"));
+  EXPECT_THAT(text, HasSubstr("mgpu_container_used_card_seconds_total" + labels + "1\n"));
+  EXPECT_THAT(text, HasSubstr(R"(mgpu_container_owner_info{container="main",namespace="ml",)"
+                              R"(owner="a",owner_kind="Pod",pod="a"} 1)"));
+}
+
+// An idle card is measured, one whose processes the driver does not list or measure is not.
+TEST_F(MonitoringTest, AContainerWithoutASampleUsedNothingOnlyWhereThatIsCertain) {
+  const auto counter_of = [&](const CardUse& card) {
+    const std::uint64_t before = inventory_.reads();
+    cards_->say_use({card});
+    inventory_.read_soon();
+    // The first of these reads may have begun before.
+    EXPECT_TRUE(test::comes_true([&] { return inventory_.reads() > before + 1; }));
+    monitor({.node = NodeName("n1"), .proc_folder = folder_.path()});
+    const std::string text = sampled();
+    const std::size_t at = text.find("\nmgpu_container_used_card_seconds_total{");
+    return at == text.npos ? "" : text.substr(at + 1, text.find('\n', at + 1) - at - 1);
+  };
+  CardUse card{CardUuid("GPU-1"), MiB(7), 50.0, {}, true};
+  EXPECT_THAT(counter_of(card), testing::EndsWith("} 0"));
+  card.listed = false;
+  EXPECT_EQ(counter_of(card), "");
+  card.listed = true;
+  card.measured = false;
+  EXPECT_EQ(counter_of(card), "");
+  card.measured = true;
+  card.clients_measured = false;
+  EXPECT_THAT(counter_of(card), testing::EndsWith("} 0"));
+  card.processes = {{11, MiB(500), std::nullopt, false}};
+  EXPECT_EQ(counter_of(card), "");
+}
+
+// The scheduler may give its share to another pod, although kubelet has not removed it.
+TEST_F(MonitoringTest, AnEndedPodWithoutProcessesHoldsNothing) {
+  use(11, 500);
+  api_.set_phase("a", "Succeeded");
+  ASSERT_TRUE(test::comes_true([&] { return pods_.all().front().finished(); }));
+  EXPECT_THAT(sampled(), HasSubstr("pod=\"a\""));
+  use(12, 500);  // has ended
   EXPECT_THAT(sampled(), Not(HasSubstr("pod=\"a\"")));
 }
 

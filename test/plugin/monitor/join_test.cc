@@ -228,5 +228,23 @@ TEST(Join, CountsEachProcessOnce) {
   }
 }
 
+TEST(Join, KnowsTheInitContainersThatOthersHaveFollowed) {
+  const auto followed = [](const std::vector<Record>& records) {
+    std::vector<bool> all;
+    for (const ContainerUse& use : join(records, {}, {}).containers) all.push_back(use.followed);
+    return all;
+  };
+  const Record first = placed("first", ContainerKind::kInit, 0);
+  const Record sidecar = placed("sidecar", ContainerKind::kSidecar, 1);
+  Record app = placed("app", ContainerKind::kApp, 2);
+  EXPECT_EQ(followed({first}), (std::vector{false}));
+  EXPECT_EQ(followed({first, sidecar, app}), (std::vector{true, false, false}));
+  app.owner->uid = PodUid("uid-of-another");
+  EXPECT_EQ(followed({first, app}), (std::vector{false, false}));
+  app = placed("app", ContainerKind::kApp, 2);
+  app.cards = {grant(1, 50, 8'000)};
+  EXPECT_EQ(followed({first, app}), (std::vector{true, false}));
+}
+
 }  // namespace
 }  // namespace mgpu::plugin

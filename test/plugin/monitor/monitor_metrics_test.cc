@@ -1,6 +1,7 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
+#include "plugin/monitor/limits.h"
 #include "plugin/monitor/metrics.h"
 #include "test/plugin/monitor/monitor_world.h"
 
@@ -21,7 +22,7 @@ class MonitorMetricsTest : public ::testing::Test {
  public:
   void update(const std::vector<CardReading>& cards, const Joined& joined,
               const std::vector<Overuse>& over = {}) {
-    monitor_.update(cards, joined, over);
+    monitor_.update(cards, joined, over, time_);
   }
   Joined used(std::optional<double> sm_percent) {
     auto running = process(0, 11, 512, "a", "app");
@@ -35,7 +36,20 @@ class MonitorMetricsTest : public ::testing::Test {
   }
   void expect_no(const std::string& text) { EXPECT_THAT(metrics_.text(), Not(HasSubstr(text))); }
 
+  // A sample after so long, in which the container uses so much of the card.
+  void sample(std::chrono::milliseconds after, std::optional<double> percent, bool fresh = true) {
+    Joined joined = used(percent);
+    joined.containers[0].known_percent = percent;
+    time_ = {time_.now + after, fresh};
+    update({reading(0)}, joined);
+  }
+  void expect_counters(const std::string& granted, const std::string& used) {
+    expect_series("mgpu_container_granted_card_seconds_total", kContainer, granted);
+    expect_series("mgpu_container_used_card_seconds_total", kContainer, used);
+  }
+
   Metrics metrics_;
+  SampleTime time_;
   MonitorMetrics monitor_{metrics_, NodeName("n1"), "cards.yaml"};
 };
 
@@ -124,6 +138,64 @@ TEST_F(MonitorMetricsTest, AcceptsAmountsOfAnySize) {
   }
   update({reading(0)}, join(records, {}, {}));
   expect_series("mgpu_card_core_allocated_ratio", kCardZero, "10");
+}
+
+// --- counters ------------------------------------------------------------------------------------
+
+using std::chrono::milliseconds;
+using std::chrono::seconds;
+
+TEST_F(MonitorMetricsTest, CountsFromTheFirstSampleOn) {
+  time_.now += std::chrono::hours(1);
+  sample(seconds(0), 20);
+  expect_counters("0", "0");
+  sample(seconds(5), 20);
+  sample(milliseconds(2'500), 40);
+  expect_counters("2.25", "2");
+  EXPECT_THAT(metrics_.text(),
+              HasSubstr("# TYPE mgpu_container_granted_card_seconds_total counter\n"));
+}
+
+TEST_F(MonitorMetricsTest, ASampleWithoutANewReadOfTheCardsMeasuresNothing) {
+  sample(seconds(0), 20);
+  sample(seconds(5), 90, false);
+  expect_counters("1.5", "0");
+  sample(seconds(5), 20);
+  expect_counters("3", "2");
+}
+
+TEST_F(MonitorMetricsTest, TimeThatWasNotMeasuredIsGrantedAndNotUsed) {
+  sample(seconds(0), {});
+  sample(seconds(5), {});
+  expect_series("mgpu_container_granted_card_seconds_total", kContainer, "1.5");
+  expect_no("mgpu_container_used_card_seconds_total{");
+  sample(seconds(5), 20);
+  expect_counters("3", "1");
+  sample(seconds(5), {});
+  sample(kMeasuredGapMax, 20);
+  sample(kMeasuredGapMax + milliseconds(1'000), 20);
+  expect_counters("13.8", "4");
+}
+
+TEST_F(MonitorMetricsTest, AContainerThatReturnsCountsFromZero) {
+  sample(seconds(0), 20);
+  sample(seconds(10), 20);
+  expect_counters("3", "2");
+  update({reading(0)}, {});
+  expect_no("mgpu_container_granted_card_seconds_total{");
+  sample(seconds(10), 20);
+  expect_counters("0", "0");
+}
+
+TEST_F(MonitorMetricsTest, NamesTheOwnerOfAContainerOnce) {
+  Joined joined = join({record("a", "app", {grant(0, 30, 1), grant(1, 30, 1)})}, {}, {});
+  for (ContainerUse& use : joined.containers) use.pod_owner = {"Deployment", "web"};
+  update({reading(0)}, joined);
+  const std::string labels =
+      R"(container="app",namespace="ml",owner="web",owner_kind="Deployment",pod="a")";
+  expect_series("mgpu_container_owner_info", labels, "1");
+  update({reading(0)}, used(20));
+  expect_no("mgpu_container_owner_info{");
 }
 
 }  // namespace

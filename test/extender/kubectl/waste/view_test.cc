@@ -15,7 +15,6 @@ namespace mgpu::test {
 namespace {
 
 using namespace kubectl;
-using testing::EndsWith;
 using testing::HasSubstr;
 using testing::IsEmpty;
 using testing::Not;
@@ -43,9 +42,8 @@ MeasuredShare measured_share(const std::string& name_space, const std::string& p
 
 UseFacts some_facts() {
   UseFacts facts;
-  facts.from_prometheus = true;
-  facts.since = read_rfc3339("2026-01-01T00:00:00Z");
-  facts.until = read_rfc3339("2026-01-02T00:00:00Z");
+  facts.since = *read_rfc3339("2026-01-01T00:00:00Z");
+  facts.until = *read_rfc3339("2026-01-02T00:00:00Z");
   facts.step = std::chrono::seconds(15);
   MeasuredShare first = measured_share("team-b", "web-7d9c-x");
   first.owner_kind = "Deployment";
@@ -157,21 +155,6 @@ TEST(WasteView, SaysThatThereIsNothing) {
             "until 2026-01-02T00:00:00Z, in steps of 15 seconds.\n");
 }
 
-TEST(SourceText, NamesTheOldestAndTheNewestAccount) {
-  UseFacts facts;
-  EXPECT_EQ(source_text(facts), "No device plugin has an account of the use.");
-  facts.accounts = 1;
-  facts.since = facts.since_newest = read_rfc3339("2026-01-01T00:00:00Z");
-  EXPECT_EQ(source_text(facts),
-            "From the accounts of 1 device plugin, since 2026-01-01T00:00:00Z.");
-  facts.accounts = 2;
-  facts.since_newest = read_rfc3339("2026-01-02T00:00:00Z");
-  facts.left_out = 1'200;
-  EXPECT_EQ(source_text(facts),
-            "From the accounts of 2 device plugins, since 2026-01-01T00:00:00Z (the newest since "
-            "2026-01-02T00:00:00Z). 1,200 shares that ended earlier are not listed.");
-}
-
 TEST(TotalText, SaysWhatIsKnown) {
   EXPECT_EQ(total_text(waste_rows(some_facts().shares, WasteBy::kPod, kMargin)),
             "Granted 28.95 GPU-hours: used 8.40, wasted 13.35 (61% of what was measured), not "
@@ -192,20 +175,6 @@ TEST(Csv, QuotesAsRfc4180Says) {
   EXPECT_EQ(csv_text("a\"b"), "\"a\"\"b\"");
   EXPECT_EQ(csv_text(""), "");
   EXPECT_EQ(csv_line({"a", "", "1.5"}), "a,,1.5\r\n");
-}
-
-TEST(Csv, ARowBeginsWithTheAccountsOfItsShares) {
-  UseFacts facts = some_facts();
-  facts.from_prometheus = false;
-  MeasuredShare share = measured_share("a", "p");
-  share.since = read_rfc3339("2026-01-01T07:00:00Z");
-  MeasuredShare older = share;
-  older.since = read_rfc3339("2026-01-01T05:00:00Z");
-  const auto csv = [&](const std::vector<MeasuredShare>& shares) {
-    return waste_csv(waste_rows(shares, WasteBy::kPod, kMargin), facts);
-  };
-  EXPECT_THAT(csv({share}), EndsWith(",2026-01-01T07:00:00Z,2026-01-02T00:00:00Z\r\n"));
-  EXPECT_THAT(csv({share, older}), EndsWith(",2026-01-01T05:00:00Z,2026-01-02T00:00:00Z\r\n"));
 }
 
 TEST(Csv, NoTextIsAFormula) {
