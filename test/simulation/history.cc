@@ -210,6 +210,7 @@ class World {
       case Action::kRestartKubelet:
         return node_at(event.who).restart_kubelet();
       case Action::kPowerLoss:
+        if (exchanges_cards(event)) exchange_cards(node_at(event.who));
         return node_at(event.who).lose_power();
       case Action::kReplacePlugin:
         return node_at(event.who).replace_plugin(successor_ends(event), long_stop_of(event));
@@ -256,6 +257,7 @@ class World {
         call(kube::Method::kDelete, path_of(pod), {{"gracePeriodSeconds", 30}});
         return;
       case Action::kRecreatePod:
+        if (recreates_all(event)) return recreate_pods(node_at(event.who), failure_of(event));
         call(kube::Method::kDelete, path_of(pod), {{"gracePeriodSeconds", 0}});
         break;
       case Action::kFinishPod:
@@ -297,6 +299,50 @@ class World {
   // The plugin refuses a pod whose annotation does not match its cards.
   void note_edited(int pod) {
     if (const auto found = pod_at(pod)) edited_.insert(found->uid());
+  }
+
+  // The new pods have the requests of the old ones. They are scheduled in another order, so that
+  // many get other cards.
+  void recreate_pods(Node& node, Duration plugin_lags) {
+    if (Link* link = node.plugin_link()) link->lag_watches(plugin_lags);
+    std::vector<Json> pods;
+    for (int pod = kPodNames - 1; pod >= 0; --pod) {
+      const auto found = pod_at(pod);
+      if (!found || found->node_name != node.name()) continue;
+      pods.push_back(pod_like(*found, server_.call(kube::get_pod(found->ref())).body));
+      call(kube::Method::kDelete, path_of(pod), {{"gracePeriodSeconds", 0}});
+    }
+    for (const Json& pod : pods) call(kube::Method::kPost, "/api/v1/namespaces/d/pods", pod);
+  }
+
+  Json pod_like(const kube::Pod& pod, const std::string& json) const {
+    Json made = Json::parse(json);
+    made["metadata"] = {{"name", pod.metadata.name},
+                        {"namespace", pod.metadata.name_space},
+                        {"annotations", Json::object()}};
+    const auto cards = pod.metadata.annotations.find(contract_.container_multiple_gpu);
+    if (cards != pod.metadata.annotations.end()) {
+      made["metadata"]["annotations"][cards->first] = cards->second;
+    }
+    made["spec"].erase("nodeName");
+    made.erase("status");
+    return made;
+  }
+
+  // Only the records on the disk of the node tell the plugin then which cards the pods had.
+  void exchange_cards(const Node& node) {
+    if (has_policies_) return;
+    for (int pod = 0; pod < kPodNames; ++pod) {
+      const auto found = pod_at(pod);
+      if (!found || found->node_name != node.name() || is_bound_lately(pod)) continue;
+      for (const kube::Container& container : found->containers) {
+        const std::string key = contract_.index_key(container.name);
+        const auto at = found->metadata.annotations.find(key);
+        if (at == found->metadata.annotations.end()) continue;
+        if (at->second == "0") annotate(pod, key, "1");
+        if (at->second == "1") annotate(pod, key, "0");
+      }
+    }
   }
 
   void annotate(int pod, const std::string& key, const std::string& value) {

@@ -5,6 +5,7 @@
 #include <algorithm>
 #include <array>
 #include <random>
+#include <string_view>
 
 namespace mgpu::simulation {
 namespace {
@@ -165,6 +166,10 @@ std::string what_happens_to_replicas(const Event& event) {
   }
 }
 
+std::string_view before_power_loss(const Event& event) {
+  return exchanges_cards(event) ? " after the cards of its pods are exchanged" : "";
+}
+
 std::string what_happens_to_node(const Event& event) {
   const int node = event.who % kNodes;
   switch (event.action) {
@@ -173,7 +178,7 @@ std::string what_happens_to_node(const Event& event) {
     case Action::kRestartKubelet:
       return fmt::format("restart kubelet of node n{}", node);
     case Action::kPowerLoss:
-      return fmt::format("node n{} loses power", node);
+      return fmt::format("node n{} loses power{}", node, before_power_loss(event));
     case Action::kReplacePlugin:
       return fmt::format("a second plugin starts on node n{}, and the {} one ends after {} s", node,
                          successor_ends(event) ? "second" : "first",
@@ -213,6 +218,12 @@ std::string what_happens(const Event& event) {
     case Action::kDeletePod:
       return fmt::format("delete pod p{}", pod);
     case Action::kRecreatePod:
+      if (recreates_all(event)) {
+        return fmt::format(
+            "delete the pods of node n{} at once, and create them again, while the watches of its "
+            "plugin lag for {} s",
+            event.who % kNodes, in_seconds(failure_of(event)));
+      }
       return fmt::format("delete pod p{} at once, and create it again", pod);
     case Action::kFinishPod:
       return fmt::format("pod p{} finishes", pod);
@@ -292,6 +303,14 @@ Link::Cut cut_of(const Event& event) {
 
 Duration failure_of(const Event& event) {
   return std::chrono::seconds(1 + event.amount);
+}
+
+bool recreates_all(const Event& event) {
+  return event.what % 4 == 0;
+}
+
+bool exchanges_cards(const Event& event) {
+  return event.what % 2 == 0;
 }
 
 bool successor_ends(const Event& event) {

@@ -16,7 +16,8 @@ enum class Action : std::uint8_t {
   // Users. `who` is the number of a pod.
   kCreatePod,        // `what` selects its request, `amount` its priority
   kDeletePod,        //
-  kRecreatePod,      // deletes it at once, and creates one with the same name
+  kRecreatePod,      // deletes it at once, and creates one with the same name; by `what` it does
+                     // so with all pods of node `who`, whose plugin learns of it late
   kFinishPod,        // its containers end by themselves
   kEditCards,        // changes the index annotation of a container
   kEditMultipleGpu,  // changes container-multiple-gpu
@@ -29,9 +30,9 @@ enum class Action : std::uint8_t {
   kKillScheduler,
   kKillPlugin,
   kRestartKubelet,
-  kFreeze,   // `who` selects the client, `amount` the time
-  kPauseVm,  // the same, and its clock stands still
-  kPowerLoss,
+  kFreeze,           // `who` selects the client, `amount` the time
+  kPauseVm,          // the same, and its clock stands still
+  kPowerLoss,        // by `what` after somebody has exchanged the cards of its pods
   kReplacePlugin,    // a second process of the plugin starts; one of them by `what` ends later
   kCrashContainers,  // of a pod that runs; `what` selects it
   kEndMps,           // the MPS daemon of card `what`, and its clients; it starts again by `amount`
@@ -121,7 +122,14 @@ Link::Cut cut_of(const Event& event);
 // How much later the leader is killed in kHoldBind.
 Duration kill_after(const Event& event);
 
-// For how long kDiskFails, kEndMps, kRestartServices, kLagWatches and kMisroute last.
+// Whether kRecreatePod is about all pods of a node.
+bool recreates_all(const Event& event);
+
+// Whether the cards of pods are exchanged before kPowerLoss, where no policy prevents it.
+bool exchanges_cards(const Event& event);
+
+// For how long kDiskFails, kEndMps, kRestartServices, kLagWatches, kMisroute and the blindness of
+// the plugin in kRecreatePod last.
 Duration failure_of(const Event& event);
 
 // Whether the second process is the one that ends in kReplacePlugin, as by mistake. In an upgrade
