@@ -257,8 +257,10 @@ bool Extender::may_decide() const {
 }
 
 void Extender::on_started() {
-  log_info("took the lease, earlier binds can no longer happen",
-           {{"lease", lease_.name()}, {"holder", lease_.identity()}});
+  log_info("took the lease, and earlier binds can no longer happen",
+           {{"lease", lease_.name()},
+            {"holder", lease_.identity()},
+            {"but_of_pods", std::to_string(start_sequence_.unsettled())}});
   election_ ? watched_pods_.restart() : watched_pods_.start();
 }
 

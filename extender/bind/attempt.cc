@@ -247,6 +247,9 @@ void BindAttempt::conclude(const BindAnswer& refusal, const kube::Pod& pod) {
 void BindAttempt::try_again(const BindAnswer& refusal, const kube::Pod& pod) {
   if (const auto late = too_late()) return end_not_bound(posts_ > 0 ? refusal : *late);
   if (posts_ >= kBindPostsMax) return end_not_bound(refusal);
+  // It has grown, and perhaps could not be touched: the next attempt touches it first.
+  const bool untouched = posts_ > 0 && !touched_ && pod.json_bytes >= kTouchedFirstBytes;
+  if (untouched) return end_not_bound(refusal);
   auto bindable = read_bindable_pod(pod, context_.settings);
   if (!bindable) return end_not_bound({BindOutcome::kBadRequest, bindable.error().message});
   if (same_request(*pod_, *bindable)) {

@@ -56,7 +56,7 @@ inline constexpr int kStartChecksMax = 8;
 // Pods that are read or touched at the same time: after an outage of the API server there may be
 // thousands, and new binds need the API server too.
 inline constexpr std::size_t kReconciliationsInFlight = 16;
-// The same when the extender starts and touches every pending pod. A touch takes about 2 ms.
+// The same when the extender starts and touches every pending pod.
 inline constexpr std::size_t kStartTouchesInFlight = 32;
 // kube-apiserver takes a second for a pod with 50,000 labels, and longer for several at a time.
 inline constexpr std::chrono::milliseconds kStartTouchTimeout{10'000};
@@ -65,6 +65,9 @@ inline constexpr int kStartTouchFailures = 4;
 // A pod that can be read and was not changed by so many touches is set aside: a webhook that does
 // not work is answered with 500, or not in time.
 inline constexpr int kStartTouchesOfAPod = 3;
+// After so many of a namespace, and none that was changed, the others of the namespace are set
+// aside without an attempt: a webhook that hangs would cost a start 10 s for each of them.
+inline constexpr std::size_t kStartFailedPods = 4;
 // How long after the Lease was taken a binding of an earlier process may still happen to a pod that
 // cannot be changed: kube-apiserver ends a request 60 s after it has read it (--request-timeout),
 // and for its way there it has as long. See start_sequence.h for what this rests on.

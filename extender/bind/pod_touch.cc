@@ -26,10 +26,13 @@ bool has_changed(const kube::Pod& pod, const std::string& sent) {
   return sent.empty() || pod.metadata.resource_version != sent;
 }
 
-// Why the pod is not settled. A webhook may refuse with any code, such as 404.
+// Why the pod is not settled. A webhook may refuse with any code, such as 404, or 429, which an API
+// server with too many requests answers, too.
 kube::ApiError unsettled(const kube::ApiError& failure, const kube::ApiResult<kube::Pod>& read) {
   if (!read) return {Kind::kUnavailable, failure.message};
-  return {failure.kind == Kind::kNotFound ? Kind::kRefused : failure.kind, failure.message};
+  if (failure.kind == Kind::kNotFound) return {Kind::kRefused, failure.message};
+  if (failure.kind == Kind::kUnavailable) return {Kind::kUnknown, failure.message};
+  return failure;
 }
 
 // Whether the pod as it was read after a failed touch shows the same as a touch.

@@ -111,6 +111,8 @@ void StartSequence::list_pending() {
         // A process that could not read the pod could not bind it.
         if (!pod) return pod.error();
         if (!names_cards(*pod, contract_) || cannot_be_bound(*pod)) return Named();
+        // No flag permits less.
+        if (!read_request(*pod, contract_, MiB(1))) return Named();
         const auto most = most_of_one_card(*pod, contract_);
         return Named({pod->ref(), pod->uid(), pod->metadata.resource_version,
                       most ? *most : Share{kWholeCard, MiB(kCardMemoryMiBMax)}});
@@ -153,6 +155,11 @@ void StartSequence::touch_more() {
   while (!waiting_ && in_flight_ < in_flight_max_ && !to_touch_.empty()) {
     Pending next = std::move(to_touch_.front());
     to_touch_.pop_front();
+    const auto failed = failed_in_.find(next.pod.name_space);
+    if (!done() && failed != failed_in_.end() && failed->second.size() >= kStartFailedPods) {
+      set_aside(next, "as others of its namespace");
+      continue;
+    }
     ++in_flight_;
     guards_.touch.settle(next.pod, next.resource_version, kStartTouchTimeout,
                          callbacks_.wrap([this, next](const kube::ApiResult<kube::Pod>& result) {
@@ -185,6 +192,11 @@ void StartSequence::finish() {
 void StartSequence::on_touched(const Pending& pending, const kube::ApiResult<kube::Pod>& touched) {
   --in_flight_;
   if (touched || touched.error().kind == Kind::kNotFound) {
+    // A late binding: the watch may be later than this answer.
+    const bool bound = touched && !touched->node_name.empty() && !touched->finished();
+    auto claim = bound ? claim_of(*touched, contract_) : std::nullopt;
+    if (claim) ledger_.assume_bound(*std::move(claim), client_.executor().now());
+    failed_in_.erase(pending.pod.name_space);
     settle(pending);
   } else if (is_of_this_pod(touched.error(), pending.touches)) {
     set_aside(pending, touched.error().message);
@@ -230,6 +242,7 @@ void StartSequence::on_failed(Pending pending, const kube::ApiError& failure) {
   note_problem(failure.message);
   if (failure.kind != Kind::kUnavailable) {
     failures_ = 0;
+    failed_in_[pending.pod.name_space].insert(pending.uid);
     ++pending.touches;
     again_.push_back(std::move(pending));
     return touch_more();

@@ -37,6 +37,7 @@
 #include <functional>
 #include <map>
 #include <optional>
+#include <set>
 #include <string>
 #include <utility>
 #include <vector>
@@ -146,6 +147,8 @@ class StartSequence {
   std::deque<Pending> again_;  // after a backoff, when the others are done
   Instant bindings_end_{};     // kLateBindingMax after the Lease was taken
   std::map<PodUid, Unsettled> unsettled_;
+  // By namespace, the pods that failed, though the API server works, since the last that did not.
+  std::map<std::string, std::set<PodUid>> failed_in_;
   PodUid tried_last_;  // of the unsettled pods
   std::size_t in_flight_ = 0;
   // Fewer after a failure: large pods in parallel may all take longer than the timeout.

@@ -130,7 +130,8 @@ class Explanation {
     make_comparable(scores);
     const auto before = [&](std::size_t a, std::size_t b) {
       if (better(scores[a], scores[b])) return true;
-      return !better(scores[b], scores[a]) && pod_.ties.before(fitting[a], fitting[b]);
+      return !better(scores[b], scores[a]) &&
+             pod_.ties.place(fitting[a]) < pod_.ties.place(fitting[b]);
     };
     std::vector<std::size_t> order(fitting.size());
     std::iota(order.begin(), order.end(), std::size_t{0});

@@ -55,10 +55,7 @@ void NearestNodes::add_release(const Node& node) {
     refs.push_back(one.claim.pod);
   }
   const auto found =
-      choose_victims(node, pod_.request, candidates, resources_on(node, pod_.resources));
-  const bool searched = pod_.request.containers.size() > 1;
-  budget_.spend(searched ? kPlacementStepsMax
-                         : linear_steps(node, pod_.request) * (candidates.size() + 1));
+      choose_victims(node, pod_.request, candidates, resources_on(node, pod_.resources), budget_);
   if (!found || found->victims.empty()) return;
   Release release{node.name, {}};
   for (const std::size_t victim : found->victims) release.pods.push_back(refs[victim]);

@@ -110,14 +110,14 @@ void Ledger::apply(NodeFacts facts) {
     return;
   }
   expected_.end_on(record);  // They were decided with other cards.
-  nominations_.end_on(record.node.name);
   ++releases_;
   set_facts(record, std::move(facts));
+  nominations_.end_on(record.node.name, &record.node);
 }
 
 void Ledger::remove(NodeRecord& record) {
   expected_.end_on(record);
-  nominations_.end_on(record.node.name);
+  nominations_.end_on(record.node.name, nullptr);
   set_absent(record);
   erase_if_empty(record);
 }

@@ -247,6 +247,11 @@ class Ledger {
   // scores are prewarmed. So an end of the process waits for the search on one node at most.
   void end_searches() { searches_ended_ = true; }
   bool searches_ended() const { return searches_ended_; }
+  // The steps of one call of preempt for all its nodes, and those that it took. They are of the
+  // allowance of the namespace where the pod has several containers that request cards.
+  SearchBudget preemption_steps(const GpuRequest& request, const DecidedPod& pod, Instant now);
+  void charge_steps(const GpuRequest& request, const DecidedPod& pod, std::uint32_t spent,
+                    Instant now);
   // The most steps that why_not and score have taken under the lock at one time. For tests.
   std::uint64_t longest_hold() const;
 

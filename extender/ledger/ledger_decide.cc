@@ -69,6 +69,20 @@ SearchBudget& Ledger::unless_ended(SearchBudget& budget, const GpuRequest& reque
   return budget;
 }
 
+SearchBudget Ledger::preemption_steps(const GpuRequest& request, const DecidedPod& pod,
+                                      Instant now) {
+  if (request.containers.size() <= 1) return {kPreemptionStepsMax};
+  const MutexLock lock(mutex_);
+  return {allowances_.of(pod.name_space, kPreemptionStepsMax, now)};
+}
+
+void Ledger::charge_steps(const GpuRequest& request, const DecidedPod& pod, std::uint32_t spent,
+                          Instant now) {
+  if (request.containers.size() <= 1) return;
+  const MutexLock lock(mutex_);
+  allowances_.charge(pod.name_space, spent, false, now);
+}
+
 std::vector<std::optional<Reason>> Ledger::why_not(std::span<const std::string_view> nodes,
                                                    const GpuRequest& request, Instant now,
                                                    const DecidedPod& pod) {

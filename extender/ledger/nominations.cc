@@ -79,7 +79,12 @@ void Nominations::replace(const std::vector<Nominated>& nominated) {
   const std::map<PodUid, NodeName> nodes(nominated.begin(), nominated.end());
   for (const auto& [uid, offer] : offers_) {
     const auto found = nodes.find(uid);
-    nominate(uid, found == nodes.end() ? NodeName() : found->second);
+    const bool was_nominated = offer.counted_until == Instant::max() && !offer.counted_on.empty();
+    if (found != nodes.end()) {
+      nominate(uid, found->second);
+    } else if (was_nominated) {
+      nominate(uid, {});
+    }
   }
 }
 
@@ -144,11 +149,17 @@ void Nominations::expire(Instant now) {
   }
 }
 
-void Nominations::end_on(const NodeName& node) {
+void Nominations::end_on(const NodeName& node, const Node* now) {
+  const auto ends = [&](const NominatedPlacement& placement) {
+    if (placement.node != node) return false;
+    return now == nullptr || !std::ranges::all_of(placement.holds, [now](const CardHold& hold) {
+             const Card* card = now->find(hold.card);
+             return card != nullptr && card->usable() && hold.share.fits_in(card->capacity);
+           });
+  };
   for (auto at = offers_.begin(); at != offers_.end();) {
-    std::erase_if(at->second.placements,
-                  [&](const NominatedPlacement& placement) { return placement.node == node; });
-    if (at->second.counted_on == node.str()) stop_counting(at);
+    const auto counted = at->second.counted_on;
+    if (std::erase_if(at->second.placements, ends) > 0 && counted == node.str()) stop_counting(at);
     at = at->second.placements.empty() ? erase(at) : std::next(at);
   }
 }

@@ -13,10 +13,10 @@
 //                                            ^                                           |
 //                                            +-------nominated for no node, or another---+
 //
-// Both end when the pod is assumed, bound, finished or deleted, when the cards of the node change,
-// and at a time given with the answer, so that no pod waits longer for one that does not come. What
-// filter answers for a pod that may have to wait counts at once, for the moment until the watch
-// shows whether it does.
+// Both end when the pod is assumed, bound, finished or deleted, when one of the cards is lost,
+// becomes smaller than the share or is not usable, and at a time given with the answer, so that no
+// pod waits longer for one that does not come. What filter answers for a pod that may have to wait
+// counts at once, for the moment until the watch shows whether it does.
 //
 // What a late binding of an unsettled pod may take (bind/start_sequence.h) is kept in the same way,
 // but for pods of every priority, and on each card of each node, since its node is not known.
@@ -85,8 +85,8 @@ class Nominations {
   // Until `until`, `most` is not available on any card, except to the pod itself.
   void keep_everywhere(const PodUid& uid, const Share& most, Instant until);
   void end_everywhere(const PodUid& uid);
-  // To be called when the node's cards change or it is removed.
-  void end_on(const NodeName& node);
+  // The node has changed to this, or is removed. Ends what has lost a card of the node.
+  void end_on(const NodeName& node, const Node* now);
 
   // Whether anything is counted on the node that is not free to the pod.
   bool has_reservations_on(const DecidedPod& pod, std::string_view node) const {

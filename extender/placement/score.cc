@@ -63,17 +63,14 @@ void make_comparable(std::vector<Scored>& nodes) {
   }
 }
 
-bool TieOrder::before(std::string_view a, std::string_view b) const {
-  if (!seed) return a < b;
-  const auto place = [this](std::string_view name) {
-    // The finaliser of SplitMix64 (Steele, Lea and Flood, OOPSLA 2014): every bit depends on every
-    // bit.
-    std::uint64_t value = *seed ^ std::hash<std::string_view>()(name);
-    value = (value ^ (value >> 30)) * 0xbf58'476d'1ce4'e5b9U;
-    value = (value ^ (value >> 27)) * 0x94d0'49bb'1331'11ebU;
-    return std::pair(value ^ (value >> 31), name);
-  };
-  return place(a) < place(b);
+TieOrder::Place TieOrder::place(std::string_view node) const {
+  if (!seed) return {0, node};
+  // The finaliser of SplitMix64 (Steele, Lea and Flood, OOPSLA 2014): every bit depends on every
+  // bit.
+  std::uint64_t value = *seed ^ std::hash<std::string_view>()(node);
+  value = (value ^ (value >> 30)) * 0xbf58'476d'1ce4'e5b9U;
+  value = (value ^ (value >> 27)) * 0x94d0'49bb'1331'11ebU;
+  return {value ^ (value >> 31), node};
 }
 
 }  // namespace mgpu::extender

@@ -4,6 +4,7 @@
 #include <cstdint>
 #include <optional>
 #include <string_view>
+#include <utility>
 #include <vector>
 
 #include "extender/placement/cluster.h"
@@ -49,7 +50,8 @@ inline bool better(const Scored& a, const Scored& b) {
 // name.
 struct TieOrder {
   std::optional<std::uint64_t> seed;  // PlacementContext::tie_break_seed
-  bool before(std::string_view a, std::string_view b) const;
+  using Place = std::pair<std::uint64_t, std::string_view>;
+  Place place(std::string_view node) const;
 };
 
 }  // namespace mgpu::extender

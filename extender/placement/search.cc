@@ -24,6 +24,7 @@
 
 #include <algorithm>
 #include <bit>
+#include <span>
 #include <tuple>
 #include <utility>
 
@@ -101,7 +102,10 @@ void Search::open_slots(Room room) {
     for (slot.equal_to = 0; slot.equal_to < i; ++slot.equal_to) {
       const Slot& other = slots_[slot.equal_to];
       const Share& capacity = cards_[slot.equal_to].capacity;
-      if (other.room == slot.room && other.taken == slot.taken && capacity == card.capacity) break;
+      const bool same_kind = policy_ == nullptr || cards_[slot.equal_to].kind == card.kind;
+      if (same_kind && other.room == slot.room && other.taken == slot.taken &&
+          capacity == card.capacity)
+        break;
     }
   }
 }
@@ -178,7 +182,8 @@ std::size_t Search::hold_steps(const Slot& slot, std::size_t times) {
   return times * static_cast<std::size_t>(std::popcount(slot.on)) / kContainersPerStep;
 }
 
-// False where there are too few, or the steps ran out.
+// False where there are too few, or the steps ran out. Equal cards have the rank of the first one,
+// whatever the policy prefers: choose needs them in the order of their positions.
 bool Search::list_candidates(Turn& turn, Position lowest) {
   if (!spend(slots_.size() - lowest)) return false;
   std::array<Rank, kCardsPerNodeMax> ranks;
@@ -189,8 +194,17 @@ bool Search::list_candidates(Turn& turn, Position lowest) {
     const Share held =
         hold_on(cards_[card].capacity, request_.containers, slots_[card].on | bit(turn.container));
     if (!held.fits_in(slots_[card].room)) continue;
-    if (!spend(rank_steps_)) return false;
-    ranks[count++] = rank(turn, card, held);
+    const auto listed = std::span(ranks).first(count);
+    const auto equal = std::ranges::find_if(listed, [&](const Rank& one) {
+      const Slot& other = slots_[one.card];
+      return other.equal_to == slots_[card].equal_to && other.on == slots_[card].on;
+    });
+    if (equal == listed.end()) {
+      if (!spend(rank_steps_)) return false;
+      ranks[count++] = rank(turn, card, held);
+    } else {
+      ranks[count++] = {equal->overlap, equal->deficit, card};
+    }
   }
   std::sort(ranks.begin(), ranks.begin() + static_cast<std::ptrdiff_t>(count));
   for (std::size_t i = 0; i < count; ++i) turn.cards[i] = ranks[i].card;

@@ -128,15 +128,18 @@ std::vector<NodeVictims> preempt(const PreemptionArgs& args, const VerbContext& 
   auto states = read_nodes(args, pod->pod, context.ledger, now);
   std::vector<NodeVictims> answer;
   std::vector<NominatedPlacement> placements;
-  for (std::size_t i = 0; i < args.nodes.size(); ++i) {
-    if (!states[i]) continue;
+  SearchBudget steps = context.ledger.preemption_steps(pod->request, pod->pod, now);
+  const std::uint32_t given = steps.steps;
+  for (std::size_t i = 0; i < args.nodes.size() && steps.steps > 0; ++i) {
+    if (!states[i] || context.ledger.searches_ended()) continue;
     set_violations(*states[i], context.budgets);
-    auto victims = choose_on_node(args.nodes[i], *states[i], preemptor, context.budgets);
+    auto victims = choose_on_node(args.nodes[i], *states[i], preemptor, context.budgets, steps);
     if (!victims) continue;
     auto placement = placement_after(*victims, *std::move(states[i]), *pod, price_snapshot.get());
     if (placement) placements.push_back(*std::move(placement));
     answer.push_back(*std::move(victims));
   }
+  context.ledger.charge_steps(pod->request, pod->pod, given - steps.steps, now);
   context.ledger.offer_nomination(pod->pod, std::move(placements),
                                   NodeName(args.pod.nominated_node),
                                   now + settings.nomination_life);

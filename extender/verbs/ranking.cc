@@ -26,13 +26,19 @@ std::size_t Ranking::fitting() const {
 
 bool Ranking::before(std::size_t a, std::size_t b) const {
   if (better(nodes_[b], nodes_[a])) return false;
-  return better(nodes_[a], nodes_[b]) || ties_.before(names_[a], names_[b]);
+  return better(nodes_[a], nodes_[b]) || ties_.place(names_[a]) < ties_.place(names_[b]);
 }
 
 std::optional<std::size_t> Ranking::best() const {
   std::optional<std::size_t> best;
-  for (std::size_t i = 0; i < nodes_.size(); ++i)
-    if (nodes_[i].fits && (!best || before(i, *best))) best = i;
+  TieOrder::Place place_of_best;
+  for (std::size_t i = 0; i < nodes_.size(); ++i) {
+    if (!nodes_[i].fits || (best && better(nodes_[*best], nodes_[i]))) continue;
+    const auto place = ties_.place(names_[i]);
+    if (best && !better(nodes_[i], nodes_[*best]) && place_of_best < place) continue;
+    best = i;
+    place_of_best = place;
+  }
   return best;
 }
 

@@ -39,15 +39,18 @@ Node without(Node node, const Pods& pods) {
   return node;
 }
 
-bool cards_fit(const Node& node, const GpuRequest& request) {
-  SearchBudget budget{kPlacementStepsMax};
-  return !why_not(node, request, budget);
+bool cards_fit(const Node& node, const GpuRequest& request, SearchBudget& steps) {
+  SearchBudget own{kPlacementStepsMax};
+  const bool fits = !why_not(node, request, own);
+  steps.spend(kPlacementStepsMax - own.steps);
+  return fits;
 }
 
 class Decision {
  public:
-  Decision(const NodeVictims& proposed, const NodeState& state, const Preemptor& pod)
-      : proposed_(proposed), state_(state), pod_(pod) {
+  Decision(const NodeVictims& proposed, const NodeState& state, const Preemptor& pod,
+           SearchBudget& steps)
+      : proposed_(proposed), state_(state), pod_(pod), steps_(steps) {
     for (const PodUid& uid : proposed.victims) {
       const auto found = std::ranges::find(state.pods, uid, &NodePod::uid);
       if (found != state.pods.end()) known_.push_back(&*found);
@@ -57,7 +60,7 @@ class Decision {
   // kube-scheduler has shown that its other filters pass.
   bool proposal_suffices() const {
     return !proposed_.victims.empty() && may_evict(known_) &&
-           cards_fit(without(state_.node, known_), pod_.request);
+           cards_fit(without(state_.node, known_), pod_.request, steps_);
   }
 
   // The cheapest set of all that are shown to suffice.
@@ -121,7 +124,7 @@ class Decision {
       candidates.push_back(pod.candidate);
     }
     const auto eviction =
-        choose_victims(without(state_.node, evicted), pod_.request, candidates, resources);
+        choose_victims(without(state_.node, evicted), pod_.request, candidates, resources, steps_);
     if (!eviction) return std::nullopt;
     for (const std::size_t index : eviction->victims) evicted.push_back(others[index]);
     return evicted;
@@ -140,6 +143,7 @@ class Decision {
   const NodeVictims& proposed_;
   const NodeState& state_;
   const Preemptor& pod_;
+  SearchBudget& steps_;
   Pods known_;  // of the proposed victims
 };
 
@@ -152,8 +156,9 @@ bool same_pods(std::vector<PodUid> a, std::vector<PodUid> b) {
 }  // namespace
 
 std::optional<NodeVictims> choose_on_node(const NodeVictims& proposed, const NodeState& state,
-                                          const Preemptor& pod, const DisruptionBudgets& budgets) {
-  const Decision decision(proposed, state, pod);
+                                          const Preemptor& pod, const DisruptionBudgets& budgets,
+                                          SearchBudget& steps) {
+  const Decision decision(proposed, state, pod, steps);
   if (decision.proposal_suffices()) return proposed;
   auto victims = decision.replacement();
   if (!victims) victims = decision.extension();

@@ -50,8 +50,10 @@ struct NodeState {
 // The victims, those with cards first, the most important first; they free enough cards, and as far
 // as the proposal does not show it, enough CPU, memory and places for pods. Of sets that contain
 // the pods which must be evicted it is the cheapest (preemption.h); beyond the bound of steps it is
-// one of which every victim is needed. Empty where no such set is found, or only an empty one.
+// one of which every victim is needed. Empty where no such set is found, or only an empty one. The
+// steps are taken from `steps`, as those of choose_victims.
 std::optional<NodeVictims> choose_on_node(const NodeVictims& proposed, const NodeState& state,
-                                          const Preemptor& pod, const DisruptionBudgets& budgets);
+                                          const Preemptor& pod, const DisruptionBudgets& budgets,
+                                          SearchBudget& steps);
 
 }  // namespace mgpu::extender

@@ -51,6 +51,10 @@ class Preemption {
     return exact ? std::move(exact) : reprieve();
   }
 
+  std::uint32_t steps_taken() const {
+    return 2 * kPlacementStepsMax - steps_.steps - other_steps_.steps;
+  }
+
  private:
   static constexpr auto kHighest = std::numeric_limits<std::int32_t>::max();
 
@@ -135,15 +139,19 @@ class Preemption {
 
 std::optional<Eviction> choose_victims(const Node& node, const GpuRequest& request,
                                        std::span<const Candidate> candidates,
-                                       const std::optional<NodeResources>& resources) {
-  SearchBudget budget{kPlacementStepsMax};
+                                       const std::optional<NodeResources>& resources,
+                                       SearchBudget& budget) {
+  SearchBudget steps{kPlacementStepsMax};
   Trial unchanged(node, request, resources);
-  if (unchanged.fits(budget).value_or(false)) return Eviction{};
+  const bool fits = unchanged.fits(steps).value_or(false);
+  budget.spend(kPlacementStepsMax - steps.steps);
+  if (fits) return Eviction{};
   const bool needs_resources = resources && !has_resources_for(node, *resources);
   auto victims = victims_of(node, request, candidates, needs_resources);
   if (victims.empty()) return std::nullopt;
   Preemption preemption(std::move(unchanged), std::move(victims));
   const auto cheapest = preemption.cheapest();
+  budget.spend(preemption.steps_taken());
   if (!cheapest) return std::nullopt;
   Eviction eviction;
   for (const Victim& victim : *cheapest) {

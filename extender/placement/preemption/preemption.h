@@ -15,6 +15,7 @@
 #include "extender/placement/holds.h"
 #include "extender/placement/limits.h"
 #include "extender/placement/node_resources.h"
+#include "extender/placement/place.h"
 
 namespace mgpu::extender {
 
@@ -38,10 +39,12 @@ struct Eviction {
 //
 // With `resources`, which is what the pod requests beside cards, the victims also free enough CPU,
 // main memory and places for pods. REQUIRES: then the node's allocatable and pods_allowed are
-// known.
-std::optional<Eviction> choose_victims(
-    const Node& node, const GpuRequest& request, std::span<const Candidate> candidates,
-    const std::optional<NodeResources>& resources = std::nullopt);
+// known. The steps are taken from `budget`, which bounds the decisions about several nodes: this
+// one does not depend on how many are left.
+std::optional<Eviction> choose_victims(const Node& node, const GpuRequest& request,
+                                       std::span<const Candidate> candidates,
+                                       const std::optional<NodeResources>& resources,
+                                       SearchBudget& budget);
 
 // Whether the pod fits the node's CPU, main memory and number of pods. A node of which these are
 // not known has none left.

@@ -312,8 +312,8 @@ TEST_F(StartSequenceTest, APodThatCannotBeChangedHoldsUpNobody) {
   ledger.apply_node(mgpu::test::facts_of("n1: 0[100/1000]"));
   std::string uid;
   for (int i = 0; i < 40; ++i) {
-    const BindingArgs made =
-        create(server, {.name = "p" + std::to_string(i), .requests = {i == 7 ? "30" : "1"}}, "n1");
+    const BindingArgs made = create(
+        server, {.name = "p" + std::to_string(i), .requests = {i == 7 ? "30/300" : "1/300"}}, "n1");
     if (i == 7) uid = made.uid.str();
   }
   freeze("p7/");
@@ -362,11 +362,58 @@ TEST_F(StartSequenceTest, AnAnswerThatMayPassSetsNoPodAside) {
   executor.advance(kTouchBackoffFirst);
   EXPECT_EQ(done, 1);
   EXPECT_EQ(sequence->unsettled(), 0u);
+}
+
+// An API server with too many requests answers so, and a webhook or policy may.
+TEST_F(StartSequenceTest, APodThatIsAnswered429ThoughItCanBeReadIsSetAside) {
+  for (const char* name : {"a", "p", "z"}) create(server, {.name = name}, "n1");
   fail(is_touch_of_p, {.status = 429});
-  done = 0;
+  start();
+  executor.advance(kTouchBackoffFirst / 2);
+  EXPECT_EQ(done, 0);
+  executor.advance(10 * kTouchBackoffFirst);
+  EXPECT_EQ(done, 1);
+  EXPECT_EQ(sequence->unsettled(), 1u);
+}
+
+TEST_F(StartSequenceTest, AnAPIServerThatAnswers429ToAllIsWaitedFor) {
+  create(server, {}, "n1");
+  fail(is_of_a_pod, {.status = 429});
   start();
   executor.advance(10 * kTouchBackoffMax);
   EXPECT_EQ(done, 0);
+  server.set_faults(nullptr);
+  executor.advance(kTouchBackoffMax);
+  EXPECT_EQ(done, 1);
+}
+
+// As a webhook that hangs: each attempt takes until its timeout.
+TEST_F(StartSequenceTest, TheFailuresOfANamespaceAreNotRepeatedForEachOfItsPods) {
+  constexpr int kPods = 200;
+  for (int pod = 0; pod < kPods; ++pod) create(server, {.name = "p" + std::to_string(pod)}, "n1");
+  server.set_faults([](const kube::Request& request) -> std::optional<Fault> {
+    if (!is_touch(request)) return std::nullopt;
+    return Fault{.status = 500};
+  });
+  start();
+  for (int step = 0; step < 40 && done == 0; ++step) executor.advance(kTouchBackoffFirst / 10);
+  EXPECT_EQ(done, 1);
+  EXPECT_EQ(sequence->unsettled(), static_cast<std::size_t>(kPods));
+  EXPECT_LE(process.touches.size(), 2 * kStartTouchesInFlight);
+  server.set_faults(nullptr);
+  executor.advance(100 * kTouchBackoffMax);
+  EXPECT_EQ(sequence->unsettled(), 0u);
+}
+
+// No extender can have sent a binding of it.
+TEST_F(StartSequenceTest, APodWithAnInvalidRequestIsNotWaitedFor) {
+  ledger.apply_node(mgpu::test::facts_of("n1: 0[100/1000]"));
+  create(server, {.requests = {"99"}}, "n1");
+  freeze("p");
+  start();
+  EXPECT_EQ(done, 1);
+  EXPECT_EQ(sequence->unsettled(), 0u);
+  EXPECT_TRUE(fits("other", "100/1"));
 }
 
 TEST_F(StartSequenceTest, AChangeWithoutEffectSettlesNoPod) {
@@ -406,6 +453,18 @@ TEST_F(StartSequenceTest, APodThatSomebodyElseChangesIsSettled) {
   server.call(kube::bind({args.pod, args.uid, args.node, {}, version_of("p")}));
   executor.advance(kTouchBackoffMax);
   EXPECT_EQ(sequence->unsettled(), 0u);
+}
+
+// The watch of pods may be late: what the binding took is not free before it shows the pod.
+TEST_F(StartSequenceTest, ALateBindingKeepsItsCardUntilTheWatchShowsIt) {
+  ledger.apply_node(mgpu::test::facts_of("n1: 0[100/1000]"));
+  const BindingArgs args = create(server, {.requests = {"60/300"}}, "n1");
+  freeze("p");
+  start();
+  EXPECT_FALSE(fits("other", "60/1"));
+  server.call(kube::bind({args.pod, args.uid, args.node, {}, version_of("p")}));
+  executor.advance(kTouchBackoffMax);
+  EXPECT_FALSE(fits("other", "60/1"));
 }
 
 // Otherwise it would cost the others its share for ever.

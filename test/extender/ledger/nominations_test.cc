@@ -208,7 +208,10 @@ TEST(Nominations, EndAndCountAsReleases) {
        [](Ledger& l) {
          l.offer_nomination({PodUid("p"), kPriority}, {}, {}, at_ms(kLife));
        }},
-      {"other cards", [](Ledger& l) { l.apply_node(facts_of("n1: 0[100/2000]")); }},
+      {"a smaller card", [](Ledger& l) { l.apply_node(facts_of("n1: 0[100/500]")); }},
+      {"another card", [](Ledger& l) { l.apply_node(facts_of("n1: 1[100/1000]")); }},
+      {"an unhealthy card", [](Ledger& l) { l.apply_node(facts_of("n1: 0[100/1000 unhealthy]")); }},
+      {"no node", [](Ledger& l) { l.replace_nodes({}); }},
       {"too old", [](Ledger& l) { l.releases(at_ms(kLife)); }},
   };
   for (const auto& one : cases) {
@@ -223,6 +226,17 @@ TEST(Nominations, EndAndCountAsReleases) {
     one.end(fresh);
     EXPECT_EQ(fresh.counts().nominated, 0U) << one.what;
     EXPECT_GT(fresh.releases(), before) << one.what;
+  }
+}
+
+// The pod is tied to the node by its volume, and is not answered again.
+TEST_F(NominationTest, StaysWhileItsCardsAreUsableWhateverElseChangesOnTheNode) {
+  offer({"n1"});
+  nominate("n1");
+  for (const char* now :
+       {"n1: 0[100/1000] 1[10/100]", "n1: 0[100/1000] 1[10/100 unhealthy]", "n1: 0[100/1000]"}) {
+    ledger.apply_node(facts_of(now));
+    EXPECT_EQ(fit("n1"), kept) << now;
   }
 }
 

@@ -139,6 +139,15 @@ Outcome expect_true_answer(const World& world, const Policy* policy, std::uint32
   return outcome;
 }
 
+// Of equal cards it prefers the last one, and cards of the second model.
+const Policy kBackwards{.name = "backwards",
+                        .score_card = [](const PlacementContext&, const Node&, const Card& card,
+                                         const Share&, const Share&) -> Score {
+                          return 10 * card.index.value() + static_cast<Score>(card.kind % 7);
+                        },
+                        .score_node = [](const PlacementContext&, const Node&,
+                                         const std::vector<CardHold>&) -> Score { return 0; }};
+
 TEST(SearchProperty, FindsAPlacementExactlyWhereOneExists) {
   std::size_t found = 0;
   for (std::uint64_t seed = 0; seed < kWorlds; ++seed) {
@@ -149,6 +158,7 @@ TEST(SearchProperty, FindsAPlacementExactlyWhereOneExists) {
     const Outcome expected = there_is ? Outcome::kFound : Outcome::kNone;
     ASSERT_EQ(expect_true_answer(world, nullptr, 1'000'000, there_is), expected);
     ASSERT_EQ(expect_true_answer(world, &kBinpack, 1'000'000, there_is), expected);
+    ASSERT_EQ(expect_true_answer(world, &kBackwards, 1'000'000, there_is), expected);
   }
   EXPECT_GT(found, kWorlds / 5);
   EXPECT_LT(found, kWorlds * 4 / 5);

@@ -2,6 +2,8 @@
 #include <gtest/gtest.h>
 
 #include "extender/ledger/disruption_budgets.h"
+#include "extender/ledger/limits.h"
+#include "extender/placement/limits.h"
 #include "test/extender/verbs/verbs_world.h"
 
 namespace mgpu::extender {
@@ -142,6 +144,31 @@ TEST_F(PreemptTest, PlacesForPodsAreResourcesToo) {
   put_non_gpu("more-than-allowed", 0);
   EXPECT_THAT(run_preempt(whole_card_and("1"), {proposal("n1", {"b"})}),
               ElementsAre("n1: a b (0)"));
+}
+
+// kube-scheduler waits for the answer, and schedules no other pod meanwhile.
+TEST_F(PreemptTest, TheSearchesOnAllNodesTogetherAreBounded) {
+  std::vector<NodeVictims> proposals;
+  for (int i = 0; i < 100; ++i) {
+    const std::string node = "n" + std::to_string(i);
+    std::string cards = node + ":";
+    for (int card = 0; card < 8; ++card) cards += " " + std::to_string(card) + "[100/32510]";
+    add_whole_node(cards);
+    put("low-" + node, node.c_str(), "40/32000", "0", -10);
+    proposals.push_back(proposal(node.c_str(), {"low-" + node}));
+  }
+  PodText pod{.requests = {}};
+  for (int i = 0; i < 17; ++i) pod.requests.push_back("1/" + std::to_string(11'000 + i));
+  const auto steps_of_a_call = [&] {
+    const std::uint64_t before = ledger.counts().search_steps;
+    run_preempt(pod, proposals);
+    return ledger.counts().search_steps - before;
+  };
+  constexpr std::uint64_t kOfANode = 8 * kPlacementStepsMax;
+  const std::uint64_t first = steps_of_a_call();
+  EXPECT_GT(first, kOfANode);
+  EXPECT_LE(first, kSearchStepsSaved + kOfANode);
+  EXPECT_LE(steps_of_a_call(), kSearchStepsLeast + kOfANode) << "of the next call";
 }
 
 TEST_F(PreemptTest, NoProposedVictimIsLeftOutThatMayBeNeededForMoreThanResources) {

@@ -2,6 +2,7 @@
 #include <gtest/gtest.h>
 
 #include <algorithm>
+#include <limits>
 #include <optional>
 #include <string>
 #include <tuple>
@@ -90,12 +91,18 @@ std::optional<std::uint32_t> cheapest_by_brute_force(const World& world) {
   return best;
 }
 
+std::optional<Eviction> victims_for(const Node& node, const GpuRequest& request,
+                                    const std::vector<Candidate>& candidates) {
+  SearchBudget unbounded{std::numeric_limits<std::uint32_t>::max()};
+  return choose_victims(node, request, candidates, std::nullopt, unbounded);
+}
+
 TEST(PreemptionProperty, TheCheapestSetIsFoundExactlyWhereOneExists) {
   std::size_t with_victims = 0;
   for (std::uint64_t seed = 0; seed < kWorlds; ++seed) {
     SCOPED_TRACE("seed " + std::to_string(seed));
     const World world = world_of(seed);
-    const auto eviction = choose_victims(world.node, world.request, world.candidates);
+    const auto eviction = victims_for(world.node, world.request, world.candidates);
     const auto best = cheapest_by_brute_force(world);
     ASSERT_EQ(eviction.has_value(), best.has_value());
     if (!eviction) continue;

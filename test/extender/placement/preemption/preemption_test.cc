@@ -2,6 +2,8 @@
 
 #include <gtest/gtest.h>
 
+#include <limits>
+#include <optional>
 #include <string>
 #include <vector>
 
@@ -35,11 +37,17 @@ std::vector<Candidate> candidates_of(const std::vector<Pod>& pods) {
   return candidates;
 }
 
+std::optional<Eviction> victims_for(const Node& node, const GpuRequest& request,
+                                    const std::vector<Candidate>& candidates) {
+  SearchBudget unbounded{std::numeric_limits<std::uint32_t>::max()};
+  return choose_victims(node, request, candidates, std::nullopt, unbounded);
+}
+
 // "0 2", "0 2 !1" with one violation, "fits", or "impossible".
 std::string victims(const std::string& node, const std::string& request,
                     const std::vector<Pod>& pods) {
   const auto candidates = candidates_of(pods);
-  const auto eviction = choose_victims(node_of(node), request_of(request), candidates);
+  const auto eviction = victims_for(node_of(node), request_of(request), candidates);
   if (!eviction) return "impossible";
   if (eviction->victims.empty()) return "fits";
   std::string text;
@@ -150,7 +158,7 @@ TEST(ChooseVictims, VictimsAreOnlyTakenFromMatchingCards) {
   request.selector.models = {"H100"};
   const auto candidates = candidates_of({{1, {{0, "100/1000"}}}, {9, {{1, "100/1000"}}}});
   const Node node = node_of("n: 0[0/0 of 1000 model=A100] 1[0/0 of 1000 model=H100]");
-  EXPECT_EQ(choose_victims(node, request, candidates).value().victims, std::vector<std::size_t>{1});
+  EXPECT_EQ(victims_for(node, request, candidates).value().victims, std::vector<std::size_t>{1});
 }
 
 bool fits_without(Node node, const GpuRequest& request, const std::vector<Candidate>& candidates,
@@ -177,7 +185,7 @@ TEST(ChooseVictims, EveryVictimIsNeededBeyondTheBoundToo) {
   }
   for (const char* text : {"60/70000", "60/70000x3", "70/50000 50/60000 init:80/80000"}) {
     const GpuRequest request = request_of(text);
-    const auto eviction = choose_victims(node, request, candidates);
+    const auto eviction = victims_for(node, request, candidates);
     ASSERT_TRUE(eviction) << text;
     ASSERT_TRUE(fits_without(node, request, candidates, eviction->victims)) << text;
     for (std::size_t i = 0; i < eviction->victims.size(); ++i) {
