@@ -70,7 +70,7 @@ readonly cluster_timeout=20m
 readonly background_stages='^(node|install|cluster|web|gpu)$'
 readonly kubelet_stages='^(node|kubelet|install|skew|bench)'
 readonly node_tests='^TestNode'
-readonly old_kubelet_tests='^TestNode(ContainersSeeExactly|InjectsDeviceNodes|RunsAPodWithoutCards|MemoryAsADevicePlugin'\
+readonly old_kubelet_tests='^TestNode(ContainersSeeExactly|OffersNoCardWhere|RunsAPodWithoutCards|MemoryAsADevicePlugin'\
 '|EndedPods|APodDeletedAtOnce|ReusedDevices|RejectsContainers|NeverAllocates|PodsThatAreRejected|CrashedContainer'\
 '|KubeletKilled|KubeletWithout|PluginKilledWhileContainersRun|PluginUpgrade|WithASlowAndARateLimiting'\
 '|ReportsTheUsage)'

@@ -20,6 +20,7 @@ void ask_runtime(const AccessPlace& place, AccessFacts& facts) {
     facts.problems.push_back(runtime.error().message);
     return;
   }
+  facts.cdi_problem = runtime->cdi ? "" : runtime->why;
   facts.default_handler = runtime->default_handler;
   facts.nvidia_handlers = runtime->nvidia_handlers;
   if (!runtime->unknown_handlers.empty()) {

@@ -79,18 +79,21 @@ Agent::Agent(AgentSettings settings, std::unique_ptr<CardSource> cards, kube::Tr
                 settings_.state_folder + "/profile"),
       pod_resources_(settings_.pod_resources_socket),
       pod_processes_(settings_.proc_folder),
-      inventory_(
-          std::move(cards),
-          {.load_known = [this] { return load_known_cards(); },
-           .save_known = [this](const KnownCards& known) { return save_known_cards(known); },
-           .on_change = [this](const InventoryState& before,
-                               const InventoryState& now) { on_cards_changed(before, now); },
-           .now = utc_now,
-           .apply_profile = profile_hook(),
-           .held = [this](const CardUuid& card) { return held(card); },
-           .problem_of = [this](const FoundCard& card) { return isolation_.problem_of(card); },
-           .released = [this] { return released(); },
-           .on_restart_needed = [this](const std::string& why) { fail(why); }}),
+      inventory_(std::move(cards),
+                 {.load_known = [this] { return load_known_cards(); },
+                  .save_known = [this](const KnownCards& known) { return save_known_cards(known); },
+                  .on_change = [this](const InventoryState& before,
+                                      const InventoryState& now) { on_cards_changed(before, now); },
+                  .now = utc_now,
+                  .apply_profile = profile_hook(),
+                  .held = [this](const CardUuid& card) { return held(card); },
+                  .problem_of =
+                      [this](const FoundCard& card) {
+                        const std::string problem = cdi_problem();
+                        return problem.empty() ? isolation_.problem_of(card) : problem;
+                      },
+                  .released = [this] { return released(); },
+                  .on_restart_needed = [this](const std::string& why) { fail(why); }}),
       drifts_({records_, pods_, inventory_, pod_resources_, pod_processes_, events_},
               {.node = settings_.node,
                .contract = settings_.contract,
@@ -168,7 +171,7 @@ void Agent::on_cards_changed(const InventoryState& before, const InventoryState&
     healthy.push_back(card.uuid);
   }
   isolation_.set_cards(healthy);
-  injector_->set_shared(now.found.shared, edits_with_hooks(now.found));
+  injector_->set_shared(shared_edits(now.found));
   offer_devices(now.cards);
   publish_node();
   record_unhealthy_cards(before, now);
@@ -295,6 +298,11 @@ Result<void> Agent::pre_start(const std::vector<std::string>& ids,
   return error(started.error().message);
 }
 
+Result<void> Agent::before_start(const Record& record) {
+  if (const std::string problem = cdi_problem(); !problem.empty()) return error(problem);
+  return isolation_.before_start(record);
+}
+
 void Agent::on_refused(const Refusal& refusal) {
   log_warn("container may not start", {{"reason", std::string(label(refusal.reason))},
                                        {"pod", to_string(refusal.pod)},
@@ -326,6 +334,9 @@ Readiness Agent::readiness() const {
     const MutexLock lock(mutex_);
     readiness.draining = stopping_;
     if (!started_) readiness.waiting_for.push_back(waiting_for_);
+  }
+  if (std::string problem = cdi_problem(); !problem.empty()) {
+    readiness.waiting_for.push_back("a container runtime with CDI: " + std::move(problem));
   }
   if (incumbent_.replaced()) readiness.waiting_for.emplace_back(kReplaced);
   if (readiness.waiting_for.empty() && !registered()) {

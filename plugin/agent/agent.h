@@ -52,7 +52,6 @@ namespace mgpu::plugin {
 
 using kube::Event;
 
-enum class Injection { kAuto, kCdi, kDeviceNodes };
 enum class MemoryResource { kNodeStatus, kDevicePlugin };
 enum class Enforcement { kNone, kEvict };
 
@@ -69,7 +68,6 @@ struct AgentSettings {
   std::string cdi_folder;
   std::string proc_folder = "/proc";
   std::chrono::milliseconds settle{0};
-  Injection injection = Injection::kAuto;
   MemoryResource memory_resource = MemoryResource::kNodeStatus;
   bool taint = true;  // with mgpu-needs-cpu, where the node's cards need its CPU
   IsolationMode isolation = IsolationMode::kNone;
@@ -123,7 +121,7 @@ class Agent {
   // --- agent_start.cc: the thread. Steps return false if the agent is being destroyed.
   Result<void> begin();
   void run();
-  bool choose_injector();
+  bool wait_for_runtime();
   void make_handlers();
   bool wait_for_cards();
   bool wait_for_limitable_cards();
@@ -165,6 +163,11 @@ class Agent {
   std::chrono::milliseconds check_other_access();
   void report_other_access(const AccessReport& before, const AccessReport& now);
   std::optional<AccessReport> access() const;
+  // Why the container runtime does not resolve the names of our CDI devices; empty: it does. No
+  // card is offered and no container starts meanwhile, since the runtime would start it without its
+  // cards and report no error.
+  std::string cdi_problem() const;
+  void set_cdi_problem(const std::string& problem);
 
   // --- agent.cc: callbacks.
   std::string indices_file() const { return settings_.state_folder + "/cards.json"; }
@@ -188,6 +191,7 @@ class Agent {
   Result<void> not_replaced() const;
   Result<void> pre_start(const std::vector<std::string>& ids,
                          const std::function<bool()>& cancelled);
+  Result<void> before_start(const Record& record);
   void on_refused(const Refusal& refusal);
   Readiness readiness() const;
   void update_metrics();
@@ -215,8 +219,8 @@ class Agent {
   Inventory inventory_;
   std::string logged_marker_problem_;  // used by the thread of the inventory alone
   std::atomic<bool> failed_ = false;
-  InjectionKind injection_ = InjectionKind::kCdi;  // once it is chosen
-  std::unique_ptr<Injector> injector_;
+  const std::unique_ptr<Injector> injector_ =
+      cdi_injector(settings_.contract, settings_.cdi_folder);
   std::unique_ptr<AllocateHandler> allocate_handler_;
   std::unique_ptr<PreStartHandler> pre_start_handler_;
   std::unique_ptr<RecordCollector> collector_;
@@ -228,6 +232,7 @@ class Agent {
   bool stopping_ MGPU_GUARDED_BY(mutex_) = false;
   bool started_ MGPU_GUARDED_BY(mutex_) = false;
   std::optional<AccessReport> access_ MGPU_GUARDED_BY(mutex_);  // not set before the first check
+  std::string cdi_problem_ MGPU_GUARDED_BY(mutex_);
   std::string waiting_for_ MGPU_GUARDED_BY(mutex_) = "the container runtime";  // until started_
   std::unique_ptr<DevicePlugin> core_plugin_ MGPU_GUARDED_BY(mutex_);
   std::unique_ptr<DevicePlugin> memory_plugin_ MGPU_GUARDED_BY(mutex_);

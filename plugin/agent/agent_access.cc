@@ -20,13 +20,15 @@ std::chrono::milliseconds Agent::check_other_access() {
   if (stopping()) return settings_.access_period;
   const AccessReport report = access_report(facts);
   report_other_access(access().value_or(AccessReport{}), report);
+  if (facts.cdi_problem) set_cdi_problem(*facts.cdi_problem);
   {
     const MutexLock lock(mutex_);
     access_ = report;
   }
   publish_node();
-  return report.unknown.empty() ? settings_.access_period
-                                : std::min(settings_.access_period, kAccessRetry);
+  return report.unknown.empty() && cdi_problem().empty()
+             ? settings_.access_period
+             : std::min(settings_.access_period, kAccessRetry);
 }
 
 // Logs what is new, and records an Event for each new way to the cards.
@@ -41,6 +43,26 @@ void Agent::report_other_access(const AccessReport& before, const AccessReport& 
     if (std::ranges::find(before.unknown, problem) != before.unknown.end()) continue;
     log_warn("the check for other access to the cards is incomplete", {{"problem", problem}});
   }
+}
+
+void Agent::set_cdi_problem(const std::string& problem) {
+  {
+    const MutexLock lock(mutex_);
+    if (cdi_problem_ == problem) return;
+    cdi_problem_ = problem;
+  }
+  if (problem.empty()) {
+    log_info("the container runtime has CDI now, and cards are offered", {});
+  } else {
+    log_error("no card is offered, since the container runtime does not give cards to containers",
+              {{"problem", problem}});
+  }
+  inventory_.read_soon();
+}
+
+std::string Agent::cdi_problem() const {
+  const MutexLock lock(mutex_);
+  return cdi_problem_;
 }
 
 std::optional<AccessReport> Agent::access() const {

@@ -62,10 +62,10 @@ Result<void> Agent::begin() {
 }
 
 void Agent::run() {
-  if (!choose_injector()) return;
+  if (!wait_for_runtime()) return;
   if (!wait_for_profile()) return;
   set_first_isolation();
-  isolation_.prepare(injection_ == InjectionKind::kCdi);
+  isolation_.prepare();
   inventory_.start();
   if (!wait_for_cards()) return;
   isolation_.choose();
@@ -76,8 +76,7 @@ void Agent::run() {
   restore_injections();
   pre_start_handler_->open();
   if (!register_with_kubelet()) return;
-  log_info("serving", {{"injection", injector_->name()},
-                       {"isolation", std::string(label(isolation_.chosen()))},
+  log_info("serving", {{"isolation", std::string(label(isolation_.chosen()))},
                        {"allocations", std::to_string(records_.all().size())}});
   maintain();
 }
@@ -94,37 +93,28 @@ void Agent::set_waiting_for(const std::string& what) {
 
 // --- start-up ------------------------------------------------------------------------------------
 
-// A runtime without CDI would start containers without their cards, and report no error. Hence no
-// device is offered before the runtime has answered.
-bool Agent::choose_injector() {
-  Injection injection = settings_.injection;
+// No device is offered before it is known whether the runtime has CDI.
+bool Agent::wait_for_runtime() {
   std::string logged;
-  while (injection == Injection::kAuto) {
+  while (true) {
     const auto runtime =
         query_runtime(settings_.runtime_socket, settings_.cdi_folder, kRuntimeTimeout);
     if (runtime) {
-      log_info("container runtime found", {{"name", runtime->name},
-                                           {"version", runtime->version},
-                                           {"cdi", runtime->cdi ? "true" : "false"},
-                                           {"reason", runtime->why}});
-      injection = runtime->cdi ? Injection::kCdi : Injection::kDeviceNodes;
-      break;
+      log_info("container runtime found",
+               {{"name", runtime->name}, {"version", runtime->version}, {"reason", runtime->why}});
+      set_cdi_problem(runtime->cdi ? "" : runtime->why);
+      return true;
     }
     if (std::exchange(logged, runtime.error().message) != logged) {
-      log_warn("waiting for the container runtime, which --injection=cdi or device-nodes avoids",
+      log_warn("waiting for the container runtime; --runtime-socket is its path",
                {{"problem", logged}});
     }
     if (!wait(kRuntimeRetry)) return false;
   }
-  injection_ = injection == Injection::kCdi ? InjectionKind::kCdi : InjectionKind::kDeviceNodes;
-  injector_ = injector_of_kinds(injection_, cdi_injector(settings_.contract, settings_.cdi_folder),
-                                node_injector(settings_.run_folder, settings_.node_root));
-  return true;
 }
 
 void Agent::make_handlers() {
-  allocate_handler_ = std::make_unique<AllocateHandler>(
-      records_, *injector_, [kind = injection_] { return nonce_of(kind, random_nonce()); });
+  allocate_handler_ = std::make_unique<AllocateHandler>(records_, *injector_, random_nonce);
   pre_start_handler_ = std::make_unique<PreStartHandler>(
       PreStartSettings{settings_.contract, settings_.node, settings_.plugin_folder,
                        settings_.settle},
@@ -132,7 +122,7 @@ void Agent::make_handlers() {
                     [this] {
                       return ShareLimits{
                           isolation_.mps(), isolation_.limit_hook(),
-                          [this](const Record& record) { return isolation_.before_start(record); }};
+                          [this](const Record& record) { return before_start(record); }};
                     },
                     pods_, pod_resources_, pod_processes_},
       [this](const Refusal& refusal) { on_refused(refusal); });
@@ -212,10 +202,12 @@ void Agent::replace_other_process() {
   std::filesystem::remove(account, ignored);
 }
 
-// The runtime may be about to create a container that an earlier process has started.
+// The runtime may be about to create a container that an earlier process has started. Not from the
+// folders of device nodes of an earlier version, which nothing keeps up to date.
 void Agent::restore_injections() {
-  const FoundCards found = inventory_.state().found;
-  injector_->set_shared(found.shared, edits_with_hooks(found));
+  std::error_code ignored;
+  std::filesystem::remove_all(settings_.run_folder + "/allocations", ignored);
+  injector_->set_shared(shared_edits(inventory_.state().found));
   for (const Record& record : records_.bound()) {
     auto edits = edits_of(record, inventory_, isolation_.mps(), isolation_.limit_hook());
     if (edits) injector_->restore(record.id, *edits);

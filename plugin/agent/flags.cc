@@ -83,8 +83,7 @@ Result<std::set<std::uint64_t>> xids(const std::string& text) {
   return all;
 }
 
-// With --injection=auto, PreStart refuses containers if the runtime has no CDI.
-Result<void> check_isolation(const Flags& flags) {
+Result<void> check_mps(const Flags& flags) {
   if (flags.mps_exclusive && !flags.cards_file.empty()) {
     return error(
         "--mps-exclusive: true sets the compute mode of cards by NVML, but --cards-file is set; "
@@ -95,16 +94,7 @@ Result<void> check_isolation(const Flags& flags) {
         "--mps-parts-without-limits: true needs programs that do not use MPS, which "
         "--mps-exclusive keeps off the cards; use one of the two");
   }
-  if (flags.injection != "device-nodes") return {};
-  if (flags.isolation == "driver") {
-    return error(
-        "--isolation: \"driver\" needs hooks, which --injection=device-nodes does not support; use "
-        "--injection=cdi, or --isolation=none");
-  }
-  if (flags.isolation != "mps") return {};
-  return error(
-      "--isolation: \"mps\" needs mounts, which --injection=device-nodes does not support; use "
-      "--injection=cdi, or --isolation=none");
+  return {};
 }
 
 std::optional<MiB> reserve_of(const Flags& flags) {
@@ -120,14 +110,6 @@ Result<std::vector<Profile>> profiles_of(const Flags& flags) {
   if (!text) return error("--profiles: " + text.error().message);
   auto profiles = parse_profiles(*text);
   if (!profiles) return error("--profiles: " + profiles.error().message);
-  for (const Profile& profile : *profiles) {
-    if (profile.isolation.empty()) continue;
-    Flags with_profile = flags;
-    with_profile.isolation = profile.isolation;
-    if (auto ok = check_isolation(with_profile); !ok) {
-      return error("--profiles: profile " + in_quotes(profile.name) + ": " + ok.error().message);
-    }
-  }
   return profiles;
 }
 
@@ -181,7 +163,7 @@ void add_isolation_flags(Options& options, Flags& flags) {
                      flags.min_memory_mib, -1, kCardMemoryMiBMax);
   options.add_choice("isolation",
                      "How shares of a card are enforced: not at all, by one MPS daemon per card, "
-                     "or their memory by the driver (R615 and later, cgroup v2, CDI). \"auto\" is "
+                     "or their memory by the driver (R615 and later, cgroup v2). \"auto\" is "
                      "the driver if it can, else MPS if its control program is found.",
                      flags.isolation, {"none", "mps", "driver", "auto"});
   options.add_text(
@@ -248,8 +230,8 @@ void add_flags(Options& options, Flags& flags) {
   options.add_text("pod-resources-socket", "Path to the socket of kubelet's PodResources API.",
                    flags.pod_resources_socket);
   options.add_text("runtime-socket",
-                   "Path to the CRI socket of the container runtime, for --injection=auto and for "
-                   "the check of other access to the cards.",
+                   "Path to the CRI socket of the container runtime, which is asked whether it has "
+                   "CDI and gives cards to containers by itself.",
                    flags.runtime_socket);
   options.add_text("state-dir", "Directory for state that must survive a reboot.", flags.state_dir);
   add_run_dir_flag(options, flags);
@@ -263,10 +245,9 @@ void add_flags(Options& options, Flags& flags) {
                      "How the memory resource is published: by a PATCH of the Node status, or by "
                      "kubelet as a device plugin resource.",
                      flags.memory_resource, {"node-status", "device-plugin"});
-  options.add_choice("injection",
-                     "How cards are injected into containers. \"auto\" uses CDI if the container "
-                     "runtime supports it.",
-                     flags.injection, {"auto", "cdi", "device-nodes"});
+  options.add_removed("injection",
+                      "containers get their cards by CDI alone, which the container runtime must "
+                      "have");
   add_log_flags(options, flags);
   options.check([&flags]() -> Result<void> {
     const auto settings = settings_of(flags);
@@ -293,7 +274,7 @@ Result<AgentSettings> settings_of(const Flags& flags) {
   auto contract = Contract::for_domain(flags.resource_domain);
   if (!contract) return error("--resource-domain: " + contract.error().message);
   if (auto ok = check_paths(flags); !ok) return ok.error();
-  if (auto ok = check_isolation(flags); !ok) return ok.error();
+  if (auto ok = check_mps(flags); !ok) return ok.error();
   auto node = node_name(flags);
   if (!node) return node.error();
   auto service = service_settings_of(flags.service);
@@ -309,8 +290,6 @@ Result<AgentSettings> settings_of(const Flags& flags) {
   settings.run_folder = flags.run_dir;
   settings.cdi_folder = flags.cdi_dir;
   settings.settle = std::chrono::milliseconds(flags.settle_ms);
-  if (flags.injection == "cdi") settings.injection = Injection::kCdi;
-  if (flags.injection == "device-nodes") settings.injection = Injection::kDeviceNodes;
   if (flags.memory_resource == "device-plugin") {
     settings.memory_resource = MemoryResource::kDevicePlugin;
   }
@@ -349,7 +328,6 @@ Result<std::unique_ptr<CardSource>> card_source_of(const Flags& flags) {
   NvmlOptions options;
   options.node_root = without_slash_at_end(flags.node_root);
   options.driver_root = without_slash_at_end(flags.driver_root);
-  options.use_toolkit_spec = flags.injection != "device-nodes";
   options.must_run_cuda = flags.check_driver;
   // With profiles, the agent applies that of the node.
   if (flags.profiles.empty())
@@ -366,7 +344,6 @@ void log_flags(const Flags& flags) {
                         {"resource_domain", flags.resource_domain},
                         {"cards", flags.cards_file.empty() ? "NVML" : flags.cards_file},
                         {"memory_resource", flags.memory_resource},
-                        {"injection", flags.injection},
                         {"isolation", flags.isolation},
                         {"profiles", flags.profiles},
                         {"mps_service", flags.mps_service ? "true" : "false"},

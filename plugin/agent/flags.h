@@ -33,7 +33,6 @@ struct Flags : ProgramFlags {
   std::string cdi_dir = "/var/run/cdi";
   std::int64_t settle_ms = 20;
   std::string memory_resource = "node-status";
-  std::string injection = "auto";
   std::string isolation = "none";
   std::string profiles;
   std::string mps_control = "nvidia-cuda-mps-control";

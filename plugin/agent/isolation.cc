@@ -134,8 +134,7 @@ void Isolation::stop() {
   server_.reset();
 }
 
-void Isolation::prepare(bool cdi) {
-  cdi_ = cdi;
+void Isolation::prepare() {
   if (mode_ == IsolationMode::kAuto) return;
   if (mode_ == IsolationMode::kDriver) {
     const auto set_up = set_up_hook();
@@ -146,7 +145,7 @@ void Isolation::prepare(bool cdi) {
 
 void Isolation::switch_to(IsolationMode mode) {
   mode_ = mode;
-  prepare(cdi_);
+  prepare();
   choose();
 }
 
@@ -176,7 +175,7 @@ void Isolation::choose() {
     problem = set_up.error().message;
     log_warn("the driver limits memory, but its hook cannot be installed", {{"problem", problem}});
   }
-  const bool mps = cdi_ && (settings_.mps.watch_only || has_program(settings_.mps.control));
+  const bool mps = settings_.mps.watch_only || has_program(settings_.mps.control);
   const IsolationMode mode = mps ? IsolationMode::kMps : IsolationMode::kNone;
   settle(mode, problem);
   const MutexLock lock(mutex_);
@@ -186,7 +185,6 @@ void Isolation::choose() {
 // A card that fails now may work later, and is not offered until then. Only where no card works the
 // driver may not be able to limit memory at all, unless it did before. Unhealthy cards may hang.
 std::string Isolation::driver_problem() {
-  if (!cdi_) return "the container runtime has no CDI";
   if (const auto available = limits_.available(); !available) return available.error().message;
   std::vector<CardFacts> cards = cards_of_node_();
   if (std::ranges::any_of(cards, &CardFacts::healthy))
@@ -202,7 +200,6 @@ std::string Isolation::driver_problem() {
 
 Result<void> Isolation::set_up_hook() {
   if (server_) return {};
-  if (!cdi_) return error("the limits of the driver need a container runtime with CDI");
   if (auto visible = check_cgroups(); !visible) return visible;
   auto program = hook_program();
   if (!program) return program.error();
@@ -218,7 +215,7 @@ Result<void> Isolation::set_up_hook() {
 
 // PreStart checks the daemon too, so that MPS works without the hook.
 void Isolation::set_up_mps_hook() {
-  if (!cdi_ || !mps_hook_.program.empty()) return;
+  if (!mps_hook_.program.empty()) return;
   auto program = hook_program();
   if (program) {
     mps_hook_.program = *std::move(program);

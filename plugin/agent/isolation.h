@@ -62,8 +62,8 @@ class Isolation {
 
   // Replaces the mode of the settings. Before prepare(); the same thread.
   void set_mode(IsolationMode mode) { mode_ = mode; }
-  // Before the cards are read. `cdi`: containers get CDI specs, and can have hooks. One thread.
-  void prepare(bool cdi);
+  // Before the cards are read. One thread.
+  void prepare();
   // After the cards were read for the first time. Blocks while the driver does. The same thread.
   void choose();
   // Enforces shares in another way from now on, as if it had been the mode from the beginning.
@@ -138,7 +138,6 @@ class Isolation {
   std::unique_ptr<LimitServer> server_;
   LimitHook hook_;
   LimitHook mps_hook_;
-  bool cdi_ = false;
   std::atomic<IsolationMode> chosen_ = IsolationMode::kAuto;
 
   mutable Mutex mutex_;

@@ -21,8 +21,7 @@ struct Mount {
   std::string host_path;
   std::string container_path;
   bool read_only = true;
-  // No program may run from it, and no library may be loaded. CDI only: the mounts of kubelet's
-  // device plugin API have no options.
+  // No program may run from it, and no library may be loaded.
   bool no_exec = false;
   bool operator==(const Mount&) const = default;
 };
@@ -48,9 +47,9 @@ struct Edits {
   bool operator==(const Edits&) const = default;
 };
 
-// ContainerAllocateResponse of kubelet's device plugin API.
+// What mgpu uses of ContainerAllocateResponse of kubelet's device plugin API.
 struct AllocateResponse {
-  Edits edits;
+  Environment environment;
   std::vector<std::string> cdi_devices;  // qualified names
 };
 

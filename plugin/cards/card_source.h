@@ -58,15 +58,13 @@ struct FoundCard {
 struct FoundCards {
   std::vector<FoundCard> cards;
   Edits shared;  // for every container that has a card: control nodes, libraries
-  // The same from the CDI spec of NVIDIA's toolkit, for injectors that can have the runtime run
-  // hooks. None: the node has no spec that can be used.
+  // The same from the CDI spec of NVIDIA's toolkit. None: the node has no spec that can be used.
   std::optional<Edits> toolkit{};
   bool operator==(const FoundCards&) const = default;
 };
 
-// The edits for every container that has a card and whose runtime runs hooks. Others get `shared`:
-// without the hook that makes its libraries known to the loader those of the toolkit are of no use.
-inline const Edits& edits_with_hooks(const FoundCards& found) {
+// The edits for every container that has a card.
+inline const Edits& shared_edits(const FoundCards& found) {
   return found.toolkit ? *found.toolkit : found.shared;
 }
 

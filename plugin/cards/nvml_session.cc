@@ -180,7 +180,7 @@ std::string Session::advice_about_files(bool wsl) const {
 
 // A spec that was written before a kernel module was loaded lacks its device nodes.
 std::optional<Edits> Session::read_toolkit_spec(const DriverPlace& at, const Edits& own) {
-  if (!options_.use_toolkit_spec || !options_.driver_root.empty()) return std::nullopt;
+  if (!options_.driver_root.empty()) return std::nullopt;
   std::optional<Edits> edits = toolkit_specs_.find(at);
   if (!edits) return std::nullopt;
   for (const DeviceNode& node : own.devices) {

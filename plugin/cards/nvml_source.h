@@ -23,8 +23,6 @@ struct NvmlOptions {
   // The root of the file system with the driver, on the node. Its libraries are mounted into
   // containers from there. Empty: that of the NVML that was loaded.
   std::string driver_root;
-  // Reads the CDI spec of NVIDIA's toolkit, unless `driver_root` is given.
-  bool use_toolkit_spec = true;
   // Makes links in /dev/char, and loads nvidia-uvm where its device is missing (uvm_module.h), with
   // the program of this name unless it is empty.
   bool prepare_node = true;

@@ -39,6 +39,13 @@ Json edits_json(const Edits& edits) {
   return json;
 }
 
+// kubelet passes the same response of Allocate to the runtime whenever the container starts again.
+// Earlier versions could name a folder of device nodes in it, and ended the nonce of such an
+// allocation with a digit that the others do not have.
+bool has_device_nodes(const AllocationId& id) {
+  return id.str().ends_with('0');
+}
+
 // One file for all allocations: a runtime reads all files of the folder again at every change,
 // which takes several times as long with many small ones.
 class CdiInjector final : public Injector {
@@ -48,16 +55,13 @@ class CdiInjector final : public Injector {
     remove_unfinished(path_);
   }
 
-  std::string name() const override { return "cdi"; }
   AllocateResponse allocate_response(const Record& record) const override {
-    AllocateResponse response{.edits = {}, .cdi_devices = {cdi_name(contract_, record.id)}};
-    response.edits.environment = environment_of(record);
-    return response;
+    return {environment_of(record), {cdi_name(contract_, record.id)}};
   }
 
-  void set_shared(const Edits&, const Edits& with_hooks) override {
+  void set_shared(const Edits& shared) override {
     const MutexLock lock(mutex_);
-    shared_ = with_hooks;
+    shared_ = shared;
   }
 
   void restore(const AllocationId& id, const Edits& edits) override {
@@ -66,6 +70,11 @@ class CdiInjector final : public Injector {
   }
 
   Result<bool> inject(const AllocationId& id, const Edits& edits) override {
+    if (has_device_nodes(id)) {
+      return error(
+          "an earlier version of mgpu-device-plugin has given this container device nodes without "
+          "CDI, and it cannot start again with them; delete the pod so that it is created again");
+    }
     const MutexLock lock(mutex_);
     edits_[id] = edits;
     auto written = write();

@@ -49,21 +49,7 @@ Status status_of(const Error& error) {
 }
 
 void write(const AllocateResponse& allocated, v1beta1::ContainerAllocateResponse& response) {
-  for (const auto& [name, value] : allocated.edits.environment) {
-    (*response.mutable_envs())[name] = value;
-  }
-  for (const Mount& mount : allocated.edits.mounts) {
-    v1beta1::Mount& added = *response.add_mounts();
-    added.set_host_path(mount.host_path);
-    added.set_container_path(mount.container_path);
-    added.set_read_only(mount.read_only);
-  }
-  for (const DeviceNode& node : allocated.edits.devices) {
-    v1beta1::DeviceSpec& added = *response.add_devices();
-    added.set_host_path(node.host_path);
-    added.set_container_path(node.path);
-    added.set_permissions("rw");
-  }
+  for (const auto& [name, value] : allocated.environment) (*response.mutable_envs())[name] = value;
   for (const std::string& name : allocated.cdi_devices) response.add_cdi_devices()->set_name(name);
   if (!allocated.cdi_devices.empty()) {
     (*response.mutable_annotations())[kCdiAnnotation] =

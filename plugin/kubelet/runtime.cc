@@ -149,7 +149,8 @@ Cdi cdi_of_containerd(const std::optional<Version>& version, const Result<Parsed
     return {false, "has a configuration that cannot be read: " + parsed.error().message};
   }
   if (!parsed->cdi.value_or(version && *version >= kContainerdEnabled)) {
-    return {false, parsed->cdi ? "has CDI disabled (enable_cdi)" : "has no CDI"};
+    return {false, parsed->cdi ? "has CDI disabled; set enable_cdi = true in its configuration"
+                               : "has no CDI; use 1.7 with enable_cdi = true, or 2.0"};
   }
   const auto same_folder = [&](const std::string& dir) {
     return folder_key(dir) == folder_key(cdi_dir);
@@ -159,16 +160,16 @@ Cdi cdi_of_containerd(const std::optional<Version>& version, const Result<Parsed
   }
   std::vector<std::string> dirs;
   std::ranges::transform(parsed->cdi_dirs, std::back_inserter(dirs), in_quotes);
-  return {false, fmt::format("reads CDI specs from {}, not from {} (cdi_spec_dirs)",
-                             fmt::join(dirs, ", "), in_quotes(cdi_dir))};
+  return {false, fmt::format("reads no CDI specs from {}; add it to cdi_spec_dirs, which is {}",
+                             in_quotes(cdi_dir), fmt::join(dirs, ", "))};
 }
 
 Cdi cdi_of(const std::string& name, const std::optional<Version>& version,
            const Result<ParsedConfig>& parsed, const std::string& cdi_dir) {
   if (name == "containerd") return cdi_of_containerd(version, parsed, cdi_dir);
-  if (name != "cri-o") return {false, "is not known to resolve CDI names"};
+  if (name != "cri-o") return {false, "is not known to have CDI; use containerd 2.0 or CRI-O 1.24"};
   if (version && *version >= kCrioEnabled) return {true, "resolves CDI names"};
-  return {false, "does not support CDI, which needs 1.24"};
+  return {false, "has no CDI; use 1.24 or later"};
 }
 
 Error no_answer(const std::string& socket, const char* call, const grpc::Status& status) {

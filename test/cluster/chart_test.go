@@ -105,10 +105,8 @@ func TestChartRefusesWrongValues(t *testing.T) {
 		"devicePlugin.stateDir=/var/lib/mgpu/": `devicePlugin.stateDir: is "/var/lib/mgpu/"; expected an absolute path on the node ` +
 			"without a / at its end",
 		"devicePlugin.maxUnavailable=-1": "at '/devicePlugin/maxUnavailable'",
-		"devicePlugin.injection=device-nodes,devicePlugin.isolation=mps": "devicePlugin.injection: is device-nodes; " +
-			"devicePlugin.isolation=mps expects auto or cdi",
-		"devicePlugin.injection=device-nodes,devicePlugin.isolation=auto": "devicePlugin.injection: is device-nodes; " +
-			"devicePlugin.isolation=auto expects auto or cdi",
+		"devicePlugin.injection=device-nodes": "devicePlugin.injection: is device-nodes; expected no such value, since " +
+			"containers get their cards by CDI alone",
 		"devicePlugin.tolerations[0].operator=Is": "at '/devicePlugin/tolerations/0/operator': value must be one of",
 		"resourceDomain=GPUs":                     `resourceDomain: is "GPUs"; expected a DNS name with a dot`,
 		"listenAddress=127.0.0.1":                 "at '/listenAddress': value must be one of '0.0.0.0', '::'",
@@ -132,8 +130,6 @@ func TestChartRefusesWrongValues(t *testing.T) {
 		"profiles[0].name=a,profiles[0].policy=random":    "at '/profiles/0/policy': 'random' does not match pattern",
 		"profiles[0].name=a b":                            `profiles[0].name: is "a b"; expected the value of a label`,
 		"profiles[0].name=a,profiles[1].name=a":           `profiles[1].name: is "a"; expected a name that no other profile has`,
-		"profiles[0].name=a,profiles[0].isolation=mps,devicePlugin.injection=device-nodes": "devicePlugin.injection: is device-nodes; " +
-			"profiles[0].isolation=mps expects auto or cdi",
 		"metrics.serviceMonitor.enabled=true": "metrics.devicePluginSecretName: is empty; metrics.serviceMonitor.enabled=true " +
 			"expects a Secret with tls.crt, tls.key and ca.crt, because Prometheus sends a token",
 	} {

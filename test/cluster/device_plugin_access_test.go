@@ -73,13 +73,13 @@ func TestTheDevicePluginReportsOtherAccessToTheCards(t *testing.T) {
 	}
 }
 
-// The runtime does not answer here, and nothing else is unknown: the plugin may list the slices.
+// The runtime does not name its handlers here, and nothing else is unknown: the plugin may list the slices.
 func TestTheDevicePluginDoesNotCountTheDriversOfOthers(t *testing.T) {
 	world := newPluginWorld(t)
 	world.createSlice(t, "gpu.nvidia.com", world.other)
 	world.createSlice(t, "network.example.com", world.own)
 	condition := world.waitCondition(t, world.startPlugin(t, world.podToken(t, world.own)))
-	if condition.Status != corev1.ConditionUnknown || !strings.Contains(condition.Message, "did not answer Version") ||
+	if condition.Status != corev1.ConditionUnknown || !strings.Contains(condition.Message, "does not report its default runtime") ||
 		strings.Contains(condition.Message, "resourceslices") {
 		t.Errorf("the condition is %+v, want only the runtime to be unknown", condition)
 	}

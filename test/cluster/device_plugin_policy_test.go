@@ -4,12 +4,14 @@ import (
 	"context"
 	"encoding/json"
 	"fmt"
+	"net"
 	"os"
 	"path/filepath"
 	"strings"
 	"testing"
 	"time"
 
+	"google.golang.org/grpc"
 	authenticationv1 "k8s.io/api/authentication/v1"
 	corev1 "k8s.io/api/core/v1"
 	policyv1 "k8s.io/api/policy/v1"
@@ -360,9 +362,38 @@ func (w *PluginWorld) newPlugin(t *testing.T, token string, flags ...string) *De
 		t.Skip("device nodes of cards need root")
 	}
 	folder := t.TempDir()
-	flags = append([]string{"--node-name", w.own, "--injection", "cdi", "--device-plugin-dir", folder,
+	flags = append([]string{"--node-name", w.own, "--runtime-socket", fakeRuntime(t), "--device-plugin-dir", folder,
 		"--kubeconfig", plane.kubeconfigAt(filepath.Join(folder, "kubeconfig"), token)}, flags...)
 	return devicePluginOn(t, &Node{plane: plane, folder: folder}, v100s(2), flags...)
+}
+
+// fakeRuntime starts a container runtime that answers what the plugin asks, and returns its socket.
+func fakeRuntime(t *testing.T) string {
+	t.Helper()
+	// The path of a socket has at most 107 bytes.
+	folder, err := os.MkdirTemp("", "cri")
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() { _ = os.RemoveAll(folder) })
+	listener, err := net.Listen("unix", filepath.Join(folder, "cri.sock"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	answer := func(_ any, stream grpc.ServerStream) error {
+		var request, answer []byte
+		if err := stream.RecvMsg(&request); err != nil {
+			return err
+		}
+		if method, _ := grpc.MethodFromServerStream(stream); method == "/runtime.v1.RuntimeService/Version" {
+			answer = []byte("\x12\x05cri-o\x1a\x061.33.1") // runtime_name and runtime_version
+		}
+		return stream.SendMsg(&answer)
+	}
+	server := grpc.NewServer(grpc.ForceServerCodecV2(rawCodec{}), grpc.UnknownServiceHandler(answer))
+	go func() { _ = server.Serve(listener) }()
+	t.Cleanup(server.Stop)
+	return listener.Addr().String()
 }
 
 // The node has too little CPU for its cards, so that the plugin writes its taint, too.

@@ -72,7 +72,7 @@ func TestNodePluginRejectsWrongFlags(t *testing.T) {
 		"unknown flag":       {[]string{"--no-such-flag"}, "no-such-flag"},
 		"port out of range":  {[]string{"--metrics-bind-address", "127.0.0.1:70000"}, "metrics-bind-address"},
 		"missing kubeconfig": {[]string{"--kubeconfig", "/no/such/file"}, "/no/such/file"},
-		"injection":          {[]string{"--kubeconfig", kubeconfig, "--injection", "magic"}, "injection"},
+		"removed flag":       {[]string{"--kubeconfig", kubeconfig, "--injection", "auto"}, "--injection was removed"},
 		"relative folder":    {[]string{"--kubeconfig", kubeconfig, "--state-dir", "here"}, "state-dir"},
 		"node name":          {[]string{"--kubeconfig", kubeconfig, "--node-name", "Not A Name"}, "Not A Name"},
 		"domain":             {[]string{"--kubeconfig", kubeconfig, "--resource-domain", "not a domain"}, "domain"},

@@ -106,31 +106,66 @@ func TestNodeWithCardsOfDifferentSizes(t *testing.T) {
 	}
 }
 
-// Without CDI the container has no environment of the cards, but the same device nodes.
-func TestNodeInjectsDeviceNodesWhereThereIsNoCDI(t *testing.T) {
-	world := nodeWorldOn(t, v100s(3), "--injection", "device-nodes")
+// The runtime would start the container without its cards, and report no error.
+func TestNodeOffersNoCardWhereTheRuntimeHasNoCDI(t *testing.T) {
+	world := nodeWorldOn(t, v100s(2))
 	world.plugin.shareLibrary(t)
 	world.plugin.startAgain(t)
-	world.createBound(t, world.pod("share").share(30, 4000), "1")
-	world.createBound(t, world.pod("cards").initShare(20, 1000).wholeCards(2), "2", "0,2")
-	for _, name := range []string{"share", "cards"} {
-		pod := world.waitRunning(t, name)
-		for _, request := range requestsOf(pod) {
-			view := world.node.viewOf(t, pod, request.container)
-			for _, difference := range world.plugin.differences(pod, request, view) {
-				if strings.HasPrefix(difference, "devices") || strings.HasPrefix(difference, "forbidden") {
-					t.Errorf("%s of %s: %s", request.container, name, difference)
-				}
-			}
-			checkLibrary(t, name, view)
-		}
+	world.createBound(t, world.pod("before").share(30, 4000), "1")
+	pod := world.waitRunning(t, "before")
+	world.plugin.kill()
+	world.node.enableCDI(t, false)
+	t.Cleanup(func() { world.node.enableCDI(t, true) })
+	world.plugin.start(t)
+	const remedy = "has CDI disabled; set enable_cdi = true in its configuration"
+	world.plugin.waitNotReady(t, remedy)
+	waitFor(t, 30*time.Second, "the node to offer only what the container holds", func() (bool, string) {
+		one := world.node.object(t)
+		ready, core := wholeCondition(one, "MGPUReady"), one.Status.Allocatable[coreResource]
+		return ready.Status == corev1.ConditionFalse && strings.Contains(ready.Message, remedy) && core.Value() == 30,
+			fmt.Sprint(ready, core.String())
+	})
+	world.checkSame(t, []*corev1.Pod{pod})
+	world.node.killContainer(t, pod, "c0")
+	world.waitSaid(t, pod, remedy)
+	world.plugin.kill()
+	world.node.enableCDI(t, true)
+	world.plugin.startAgain(t)
+	again := world.waitRestarted(t, "before", 1)
+	world.checkView(t, again)
+	checkLibrary(t, "before", world.node.viewOf(t, again, "c0"))
+}
+
+// enableCDI starts containerd again with or without CDI.
+func (n *Node) enableCDI(t testing.TB, enabled bool) {
+	t.Helper()
+	config, err := os.ReadFile(n.path("containerd.toml"))
+	if err != nil {
+		t.Fatal(err)
 	}
-	world.node.killContainer(t, world.waitRunning(t, "share"), "c0")
-	again := world.node.viewOf(t, world.waitRestarted(t, "share", 1), "c0")
-	if again.devices["/dev/nvidia1"] != world.plugin.numberOf(1) || len(again.devices) != 2 {
-		t.Errorf("sees %v after a restart", again.devices)
+	text := strings.Replace(string(config), fmt.Sprint("enable_cdi = ", !enabled), fmt.Sprint("enable_cdi = ", enabled), 1)
+	if text == string(config) {
+		return
 	}
-	checkLibrary(t, "share", again)
+	if err := os.WriteFile(n.path("containerd.toml"), []byte(text), 0o644); err != nil {
+		t.Fatal(err)
+	}
+	n.containerd.Kill()
+	if err := n.startContainerd(); err != nil {
+		t.Fatal(err)
+	}
+	if err := n.waitReady(); err != nil {
+		t.Fatal(err)
+	}
+}
+
+// waitSaid waits until an event of the plugin on the pod contains the sentence.
+func (w *NodeWorld) waitSaid(t testing.TB, pod *corev1.Pod, sentence string) {
+	t.Helper()
+	waitFor(t, podRunningLimit, "an event that contains "+sentence, func() (bool, string) {
+		said := pluginEventsOf(w.ctx, pod)
+		return strings.Contains(said, sentence), said
+	})
 }
 
 const sharedLibrary = "/usr/lib/libcuda.so.1"
@@ -151,27 +186,4 @@ func checkLibrary(t testing.TB, name string, view View) {
 	if options := strings.Split(view.mounts[sharedLibrary], ","); !slices.Contains(options, "ro") {
 		t.Errorf("%s sees the mounts %v, want %s read-only", name, view.mounts, sharedLibrary)
 	}
-}
-
-// The runtime has CDI now, and kubelet restarts a container with what Allocate returned before.
-func TestNodeInjectionChangesWhileAContainerHasItsCard(t *testing.T) {
-	world := nodeWorldOn(t, v100s(2), "--injection", "device-nodes")
-	world.plugin.shareLibrary(t)
-	world.plugin.startAgain(t)
-	world.createBound(t, world.pod("before").share(30, 4000), "1")
-	pod := world.waitRunning(t, "before")
-	first := world.node.viewOf(t, pod, "c0")
-	world.plugin.kill()
-	world.plugin.flags = []string{"--injection", "cdi"}
-	world.plugin.startAgain(t)
-	world.checkSame(t, []*corev1.Pod{pod})
-	world.node.killContainer(t, pod, "c0")
-	second := world.node.viewOf(t, world.waitRestarted(t, "before", 1), "c0")
-	if fmt.Sprint(second.devices) != fmt.Sprint(first.devices) ||
-		second.environment["MGPU_ALLOCATION"] != first.environment["MGPU_ALLOCATION"] {
-		t.Errorf("saw %v, and after its restart %v", first, second)
-	}
-	checkLibrary(t, "before", second)
-	world.createBound(t, world.pod("after").share(30, 4000), "1")
-	world.checkViews(t, "after")
 }

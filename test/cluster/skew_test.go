@@ -71,6 +71,22 @@ func TestSkewRollbackLeavesRunningPodsUntouched(t *testing.T) {
 	world.checkLogs(t)
 }
 
+// The previous version could give containers device nodes without CDI. They run on and hold their cards.
+func TestSkewContainersWithDeviceNodesKeepTheirCards(t *testing.T) {
+	this := thisVersion(t)
+	world := newSkewWorld(t, this, previousVersion(t), this, v100s(1), "--injection", "device-nodes")
+	create(world.ctx, t, world.pod("before").share(60, 4000).runs())
+	pod := world.waitRunning(t, "before")
+	world.plugin.flags = nil
+	world.replacePlugin(t, this)
+	world.checkSame(t, []*corev1.Pod{pod})
+	world.createBound(t, world.pod("too-large").share(60, 4000), "0")
+	world.waitRefused(t, "too-large", "of which pods "+world.namespace+"/before use 60 %")
+	world.node.killContainer(t, pod, "c0")
+	world.waitSaid(t, pod, "device nodes without CDI")
+	world.checkLogs(t)
+}
+
 // The chart keeps the pods of mgpu-mps at an upgrade, so that the daemons of the previous version stay for
 // as long as programs use them.
 func TestSkewDaemonsOfMPSAreOfThePreviousVersion(t *testing.T) {

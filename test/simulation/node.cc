@@ -430,7 +430,7 @@ bool Node::allocate(const kube::Pod& pod, PodState& state) {
     const auto answer = plugin_->allocate(ids);
     if (!answer) return false;
     state.containers.push_back(
-        {container.name, std::move(ids), answer->edits.environment.at("MGPU_ALLOCATION"), false});
+        {container.name, std::move(ids), answer->environment.at("MGPU_ALLOCATION"), false});
   }
   return true;
 }

@@ -10,6 +10,7 @@
 #include <utility>
 #include <vector>
 
+#include "common/base/files.h"
 #include "plugin/cards/release_marker.h"
 #include "test/plugin/agent/agent_world.h"
 #include "test/plugin/support/scripted_parts.h"
@@ -103,13 +104,56 @@ TEST_F(AgentTest, ReportsAMissingNodeObject) {
 }
 
 TEST_F(AgentTest, ReportsThatItWaitsForTheRuntime) {
-  AgentSettings asking = settings();
-  asking.injection = Injection::kAuto;
-  start(asking);
+  runtime_.reset();
+  start(settings());
   ASSERT_TRUE(eventually([this] { return contains("container runtime", get("/readyz").body); }));
-  EXPECT_EQ(devices(), 0U) << "it is unknown how to inject cards";
-  const test::FakeRuntime runtime(path("/runtime.sock"), "cri-o", "1.33.1", {});
+  EXPECT_EQ(devices(), 0U) << "it is unknown whether containers would get their cards";
+  runtime_.emplace(path("/runtime.sock"), "cri-o", "1.33.1", std::map<std::string, std::string>());
   EXPECT_TRUE(eventually([this] { return agent_->ready(); }));
+}
+
+constexpr const char* kWithoutCdi = R"({"enableCDI":false})";
+constexpr const char* kHowToGetCdi =
+    "containerd v2.2.9 has CDI disabled; set enable_cdi = true in its configuration";
+
+TEST_F(AgentTest, OffersNoCardUntilTheRuntimeHasCdi) {
+  run_runtime(kWithoutCdi);
+  AgentSettings asking = settings();
+  asking.access_period = std::chrono::milliseconds(1);
+  start(asking);
+  ASSERT_TRUE(eventually([this] { return ready_reason() == "NoHealthyCards"; }));
+  EXPECT_THAT(std::string(api_.condition("MGPUReady")["message"]), HasSubstr(kHowToGetCdi));
+  EXPECT_THAT(announced(), testing::Each(testing::Field(&CardFacts::health, kHowToGetCdi)));
+  EXPECT_EQ(devices(), 0U);
+  EXPECT_EQ(get("/readyz").status, 503);
+  EXPECT_THAT(get("/readyz").body, HasSubstr(kHowToGetCdi));
+  run_runtime("{}");
+  EXPECT_TRUE(eventually([this] { return agent_->ready() && devices() == 200U; }));
+}
+
+// The record of an earlier version, whose containers may have device nodes without CDI.
+TEST_F(AgentTest, AContainerWithDeviceNodesKeepsItsCardsAndDoesNotStartAgain) {
+  start_ready();
+  const std::string allocation = run("a", 1);
+  end();
+  std::string record = read_file(path("/state/allocations/" + allocation + ".json"), 4'096).value();
+  record.replace(record.find(allocation), allocation.size(), allocation + "0");
+  fs::remove(path("/state/allocations/" + allocation + ".json"));
+  std::ofstream(path("/state/allocations/" + allocation + "0.json")) << record;
+  fs::create_directories(path("/run/allocations/" + allocation + "0/dev"));
+  run_runtime(kWithoutCdi);
+  AgentSettings asking = settings();
+  asking.access_period = std::chrono::milliseconds(1);
+  start(asking);
+  ASSERT_TRUE(eventually([this] { return devices() == 30U; })) << "what the container holds";
+  ASSERT_THAT(allocations(), SizeIs(1));
+  EXPECT_EQ(allocations()[0]["owner"]["pod"], "a");
+  EXPECT_THAT(pre_start(device_ids(30)), HasSubstr(kHowToGetCdi));
+  run_runtime("{}");
+  ASSERT_TRUE(eventually([this] { return agent_->ready() && devices() == 200U; }));
+  EXPECT_THAT(pre_start(device_ids(30)), HasSubstr("device nodes without CDI"));
+  EXPECT_FALSE(fs::exists(path("/run/allocations"))) << "no container starts from it";
+  EXPECT_THAT(allocations(), SizeIs(1));
 }
 
 TEST_F(AgentTest, FailsWithoutAUsableStateFolder) {
@@ -124,9 +168,8 @@ TEST_F(AgentTest, MayBeDestroyedDuringStartUp) {
   fs::remove(path("/cards.yaml"));
   start(settings());
   end();
-  AgentSettings asking = settings();
-  asking.injection = Injection::kAuto;
-  start(asking);
+  runtime_.reset();
+  start(settings());
   end();
 }
 

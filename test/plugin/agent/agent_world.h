@@ -7,6 +7,7 @@
 #include <fstream>
 #include <memory>
 #include <mutex>
+#include <optional>
 #include <string>
 #include <utility>
 #include <vector>
@@ -34,6 +35,7 @@ class AgentTest : public testing::Test {
     for (const char* name : {"/plugins", "/proc"}) std::filesystem::create_directory(path(name));
     api_.create_node();
     kubelet_ = std::make_unique<FakeKubelet>(path("/plugins"));
+    run_runtime("{}");
     list({});
     write_cards({"Healthy", "Healthy"});
   }
@@ -67,6 +69,12 @@ class AgentTest : public testing::Test {
     std::ofstream(path("/proc/11/stat")) << "11 (python3) S 1 10 10 0 -1 4194560 100 0 0 0 5 6 0 0"
                                          << " 20 0 1 0 500 10000 200 0\n";
   }
+  // A containerd with this configuration, in place of the one before.
+  void run_runtime(const char* config) {
+    runtime_.reset();
+    runtime_.emplace(path("/runtime.sock"), "containerd", "v2.2.9",
+                     std::map<std::string, std::string>{{"config", config}});
+  }
   // The response of PodResources from now on.
   void list(std::vector<DeviceEntry> entries) {
     pod_resources_.reset();
@@ -87,7 +95,6 @@ class AgentTest : public testing::Test {
     settings.run_folder = path("/run");
     settings.cdi_folder = path("/cdi");
     settings.proc_folder = path("/proc");
-    settings.injection = Injection::kCdi;
     return settings;
   }
   void start(const AgentSettings& settings) {
@@ -188,6 +195,7 @@ class AgentTest : public testing::Test {
   PodApi api_;
   std::unique_ptr<FakeKubelet> kubelet_;
   std::unique_ptr<FakePodResources> pod_resources_;
+  std::optional<FakeRuntime> runtime_;
   mutable std::mutex mutex_;
   std::string fatal_;  // protected by mutex_
   std::unique_ptr<Agent> agent_;

@@ -64,20 +64,19 @@ TEST(PluginFlags, HaveTheDocumentedDefaults) {
   EXPECT_EQ(standard.cdi_folder, "/var/run/cdi");
   EXPECT_EQ(standard.proc_folder, "/proc");
   EXPECT_EQ(standard.settle, std::chrono::milliseconds(20));
-  EXPECT_EQ(standard.injection, Injection::kAuto);
   EXPECT_EQ(standard.memory_resource, MemoryResource::kNodeStatus);
   EXPECT_EQ(standard.enforcement, Enforcement::kNone);
   EXPECT_EQ(standard.isolation, IsolationMode::kNone);
 }
 
 TEST(PluginFlags, SetTheSettings) {
-  const AgentSettings given = settings(
-      {"--node-name=n2.example.com", "--metrics-bind-address=0.0.0.0:0",
-       "--metrics-tls-cert-file=x", "--metrics-tls-key-file=y", "--insecure-listen",
-       "--resource-domain=example.com", "--device-plugin-dir=/a", "--pod-resources-socket=/b",
-       "--runtime-socket=/c", "--state-dir=/d", "--run-dir=/e", "--cdi-dir=/f", "--settle-ms=5000",
-       "--isolation=mps", "--mps-control=/opt/mps", "--enforce=evict",
-       "--memory-resource=device-plugin", "--injection=cdi"});
+  const AgentSettings given =
+      settings({"--node-name=n2.example.com", "--metrics-bind-address=0.0.0.0:0",
+                "--metrics-tls-cert-file=x", "--metrics-tls-key-file=y", "--insecure-listen",
+                "--resource-domain=example.com", "--device-plugin-dir=/a",
+                "--pod-resources-socket=/b", "--runtime-socket=/c", "--state-dir=/d",
+                "--run-dir=/e", "--cdi-dir=/f", "--settle-ms=5000", "--isolation=mps",
+                "--mps-control=/opt/mps", "--enforce=evict", "--memory-resource=device-plugin"});
   EXPECT_EQ(given.node, NodeName("n2.example.com"));
   EXPECT_EQ(given.service.http.address, "0.0.0.0");
   EXPECT_EQ(given.service.http.port, 0);
@@ -96,9 +95,6 @@ TEST(PluginFlags, SetTheSettings) {
   EXPECT_EQ(given.mps_control, "/opt/mps");
   EXPECT_EQ(given.enforcement, Enforcement::kEvict);
   EXPECT_EQ(given.memory_resource, MemoryResource::kDevicePlugin);
-  EXPECT_EQ(given.injection, Injection::kCdi);
-  EXPECT_EQ(settings({"--node-name=n", "--injection=device-nodes"}).injection,
-            Injection::kDeviceNodes);
 }
 
 TEST(PluginFlags, AreReadFromTheEnvironment) {
@@ -160,7 +156,6 @@ TEST(PluginFlags, RejectInvalidValuesWithFlagValueAndExpectation) {
       {"--isolation", "strict", "driver"},
       {"--enforce", "kill", "evict"},
       {"--memory-resource", "kubelet", "device-plugin"},
-      {"--injection", "other", "device-nodes"},
       {"--log-level", "loud", "warn"},
       {"--log-format", "xml", "json"},
   };
@@ -179,13 +174,6 @@ TEST(PluginFlags, RejectAnEmptyPath) {
                            "--state-dir", "--run-dir", "--cdi-dir"}) {
     EXPECT_THAT(error_output({std::string(flag) + "="}), HasSubstr(flag));
   }
-}
-
-TEST(PluginFlags, RejectMpsWithDeviceNodes) {
-  EXPECT_THAT(error_output({"--node-name=n", "--isolation=mps", "--injection=device-nodes"}),
-              HasSubstr("--isolation: \"mps\" needs mounts"));
-  EXPECT_EQ(settings({"--node-name=n", "--isolation=mps", "--injection=auto"}).isolation,
-            IsolationMode::kMps);
 }
 
 TEST(PluginFlags, ExclusiveCardsNeedNvml) {
@@ -215,9 +203,12 @@ TEST(PluginFlags, ClientsOfMpsAreEndedTwoSecondsBeforeTheirContainers) {
   EXPECT_EQ(settings({"--node-name=n", "--mps-end-clients=0s"}).mps_end_clients, Duration(0));
 }
 
-TEST(PluginFlags, TheDriversLimitsNeedCdi) {
-  EXPECT_THAT(error_output({"--node-name=n", "--isolation=driver", "--injection=device-nodes"}),
-              HasSubstr("--isolation: \"driver\" needs hooks"));
+TEST(PluginFlags, SayThatCardsAreInjectedInOneWay) {
+  EXPECT_THAT(error_output({"--node-name=n", "--injection=cdi"}),
+              HasSubstr("--injection was removed: containers get their cards by CDI alone"));
+}
+
+TEST(PluginFlags, SetTheDriversLimits) {
   const auto given =
       settings({"--node-name=n", "--isolation=driver", "--hook-path=/opt/hook",
                 "--nvml-library=/opt/nvml.so", "--node-root=/host/", "--driver-root=/driver/"});
@@ -262,9 +253,6 @@ TEST_F(ProfilesFlag, RejectsABadFileInOneSentence) {
               HasSubstr("--profiles: \"profiles.yaml\" is not an absolute path"));
   EXPECT_THAT(error_output({"--node-name=n", "--profiles=/no/such/file"}),
               HasSubstr("--profiles: "));
-  EXPECT_THAT(error_output(
-                  with_file("profiles: [{name: a, isolation: mps}]", {"--injection=device-nodes"})),
-              HasSubstr("--profiles: profile \"a\": --isolation: \"mps\" needs mounts"));
 }
 
 TEST(PluginFlags, RejectAnUnknownFlag) {
@@ -354,7 +342,6 @@ TEST(PluginFlags, HaveHelp) {
                            "--enforce",
                            "--unused-after",
                            "--memory-resource",
-                           "--injection",
                            "--log-level",
                            "--log-format"}) {
     EXPECT_THAT(parsed.options.print, HasSubstr(flag));

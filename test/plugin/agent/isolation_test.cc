@@ -50,9 +50,9 @@ class IsolationTest : public testing::Test {
     settings_.mode = mode;
     isolation_ = std::make_unique<Isolation>(settings_, records_, [this] { return cards_; });
   }
-  IsolationMode choose(IsolationMode mode, bool cdi = true) {
+  IsolationMode choose(IsolationMode mode) {
     make(mode);
-    isolation_->prepare(cdi);
+    isolation_->prepare();
     isolation_->choose();
     return isolation_->chosen();
   }
@@ -250,11 +250,6 @@ TEST_F(IsolationTest, CgroupV1OffersNoCards) {
   EXPECT_THAT(health(), Each(HasSubstr("the limits of the driver need cgroup v2 in ")));
 }
 
-TEST_F(IsolationTest, ARuntimeWithoutCdiOffersNoCards) {
-  choose(IsolationMode::kDriver, false);
-  EXPECT_THAT(health(), Each("the limits of the driver need a container runtime with CDI"));
-}
-
 TEST_F(IsolationTest, WithoutAHookThereAreNoCardsAndNoContainerStarts) {
   settings_.hook_folder = "/dev/null";
   choose(IsolationMode::kDriver);
@@ -379,11 +374,6 @@ TEST_F(IsolationTest, AutoIsNoneWithoutTheProgramOfMps) {
   EXPECT_THAT(health(), Each(kHealthy));
 }
 
-TEST_F(IsolationTest, AutoIsNoneWithoutCdi) {
-  install_mps();
-  EXPECT_EQ(choose(IsolationMode::kAuto, false), IsolationMode::kNone);
-}
-
 TEST_F(IsolationTest, AutoAsksAnyCardWhereNoneIsHealthy) {
   for (CardFacts& card : cards_) card.health = "libcuda.so.1 is missing";
   driver_.set_scenario("card GPU-1\n");
@@ -399,7 +389,7 @@ TEST_F(IsolationTest, AutoChecksEachCardThatAppearsLater) {
 
 TEST_F(IsolationTest, NothingIsChosenBeforeTheCardsAreRead) {
   make(IsolationMode::kAuto);
-  isolation_->prepare(true);
+  isolation_->prepare();
   EXPECT_EQ(isolation_->chosen(), IsolationMode::kAuto);
   EXPECT_THAT(health(), Each(kHealthy));
   EXPECT_THAT(driver_.limits(), IsEmpty());

@@ -311,7 +311,7 @@ TEST(ToolkitSpecs, NvmlSourceHasTheEditsAndAllControlNodes) {
                                    DeviceNode{"/dev/nvidia-uvm", "/dev/nvidia-uvm"},
                                    DeviceNode{"/dev/nvidia-uvm-tools", "/dev/nvidia-uvm-tools"}));
   EXPECT_THAT(found->shared.hooks, testing::IsEmpty());
-  EXPECT_EQ(&edits_with_hooks(*found), &*found->toolkit);
+  EXPECT_EQ(&shared_edits(*found), &*found->toolkit);
 }
 
 TEST(ToolkitSpecs, OffersCardsOfADriverThatOnlyTheSpecFinds) {
@@ -328,15 +328,12 @@ TEST(ToolkitSpecs, OffersCardsOfADriverThatOnlyTheSpecFinds) {
   EXPECT_EQ(with->cards.at(0).health, kHealthy);
 }
 
-TEST(ToolkitSpecs, AreNotReadForAGivenRootOrWithoutHooks) {
+TEST(ToolkitSpecs, AreNotReadForAGivenRoot) {
   FakeDriver node;
   with_spec(node);
   NvmlOptions given = node.options();
   given.driver_root = "/";
   EXPECT_EQ(nvml_source(given)->read()->toolkit, std::nullopt);
-  NvmlOptions without = node.options();
-  without.use_toolkit_spec = false;
-  EXPECT_EQ(nvml_source(without)->read()->toolkit, std::nullopt);
 }
 
 }  // namespace

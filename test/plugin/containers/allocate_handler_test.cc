@@ -42,8 +42,8 @@ TEST_F(AllocateHandlerTest, ReturnsAnAllocationOfTheDevices) {
   ASSERT_TRUE(answer) << answer.error().message;
   const auto id = allocation_id(DeviceSet::of(device_ids(30)).value(), "n1");
   EXPECT_THAT(answer->cdi_devices, ElementsAre("recorded=" + id.str()));
-  EXPECT_EQ(answer->edits.environment.at("MGPU_ALLOCATION"), id.str());
-  EXPECT_EQ(answer->edits.environment.at("MGPU_CORE_PERCENT"), "30");
+  EXPECT_EQ(answer->environment.at("MGPU_ALLOCATION"), id.str());
+  EXPECT_EQ(answer->environment.at("MGPU_CORE_PERCENT"), "30");
 }
 
 TEST_F(AllocateHandlerTest, SavesTheAllocationWithoutAnOwner) {

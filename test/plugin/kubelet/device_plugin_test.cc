@@ -354,10 +354,7 @@ TEST_F(DevicePluginTest, ReturnsTheAllocationOfTheHandler) {
   DevicePluginHandlers handlers;
   handlers.allocate = [](const Ids& ids) {
     AllocateResponse allocated;
-    allocated.edits.environment = {{"IDS", std::to_string(ids.size())}, {"EMPTY", ""}};
-    allocated.edits.mounts = {{.host_path = "/h", .container_path = "/c", .read_only = true},
-                              {.host_path = "/w", .container_path = "/w", .read_only = false}};
-    allocated.edits.devices = {{.path = "/dev/in", .host_path = "/dev/out"}};
+    allocated.environment = {{"IDS", std::to_string(ids.size())}, {"EMPTY", ""}};
     allocated.cdi_devices = {"vendor.com/mgpu=" + ids.front()};
     return allocated;
   };
@@ -368,8 +365,6 @@ TEST_F(DevicePluginTest, ReturnsTheAllocationOfTheHandler) {
   ASSERT_THAT(*answer, SizeIs(1));
   EXPECT_EQ(answer->front().environment.at("IDS"), "2");
   EXPECT_EQ(answer->front().environment.at("EMPTY"), "");
-  EXPECT_THAT(answer->front().mounts, ElementsAre("/h:/c:ro", "/w:/w:rw"));
-  EXPECT_THAT(answer->front().devices, ElementsAre("/dev/out:/dev/in:rw"));
   EXPECT_THAT(answer->front().cdi_devices, ElementsAre("vendor.com/mgpu=c1"));
 }
 
@@ -398,7 +393,7 @@ TEST_F(DevicePluginTest, PassesTheIdsInTheirOrder) {
   DevicePluginHandlers handlers;
   handlers.allocate = [](const Ids& ids) {
     AllocateResponse allocated;
-    for (const std::string& id : ids) allocated.edits.environment["IDS"] += id + " ";
+    for (const std::string& id : ids) allocated.environment["IDS"] += id + " ";
     return allocated;
   };
   const auto plugin = this->plugin(std::move(handlers));

@@ -32,14 +32,6 @@ Error error_of(const grpc::Status& status) {
 AllocateAnswer value_of(const v1beta1::ContainerAllocateResponse& response) {
   AllocateAnswer answer;
   for (const auto& [name, value] : response.envs()) answer.environment[name] = value;
-  for (const auto& mount : response.mounts()) {
-    answer.mounts.push_back(mount.host_path() + ":" + mount.container_path() +
-                            (mount.read_only() ? ":ro" : ":rw"));
-  }
-  for (const auto& device : response.devices()) {
-    answer.devices.push_back(device.host_path() + ":" + device.container_path() + ":" +
-                             device.permissions());
-  }
   for (const auto& device : response.cdi_devices()) answer.cdi_devices.push_back(device.name());
   answer.annotations = {response.annotations().begin(), response.annotations().end()};
   return answer;

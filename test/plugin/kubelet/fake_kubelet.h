@@ -38,8 +38,6 @@ class TemporaryFolder {
 // A received ContainerAllocateResponse.
 struct AllocateAnswer {
   std::map<std::string, std::string> environment;
-  std::vector<std::string> mounts;   // "host:container:ro"
-  std::vector<std::string> devices;  // "host:container:permissions"
   std::vector<std::string> cdi_devices;
   std::map<std::string, std::string> annotations;
 };

@@ -33,7 +33,7 @@ class HostileKubeletTest : public ::testing::Test {
       const auto devices = DeviceSet::of(ids);
       if (!devices) return devices.error();
       AllocateResponse allocated;
-      allocated.edits.environment["HASH"] = devices->hash();
+      allocated.environment["HASH"] = devices->hash();
       return allocated;
     };
     handlers.pre_start = [](const Ids& ids, const auto&) -> Result<void> {

@@ -27,9 +27,10 @@ constexpr const char* kElsewhere = R"({"enableCDI":true,"cdiSpecDirs":["/etc/cdi
 
 const Case kCases[] = {
     {"containerd", "v2.2.9", kBoth, true, "containerd v2.2.9 resolves CDI names"},
-    {"containerd", "v2.2.9", kOff, false, "disabled (enable_cdi)"},
+    {"containerd", "v2.2.9", kOff, false,
+     "containerd v2.2.9 has CDI disabled; set enable_cdi = true in its configuration"},
     {"containerd", "v2.2.9", kElsewhere, false,
-     R"(reads CDI specs from "/etc/cdi", "/opt/cdi", not from "/var/run/cdi" (cdi_spec_dirs))"},
+     R"(reads no CDI specs from "/var/run/cdi"; add it to cdi_spec_dirs, which is "/etc/cdi", )"},
     {"containerd", "v2.2.9", R"({"enableCDI":true,"cdiSpecDirs":["/run/cdi/"]})", true, "resolves"},
     {"containerd", "v2.4.0", R"({"cdiSpecDirs":["/var/run/cdi"]})", true, "resolves"},
     {"containerd", "v2.4.0", "{}", true, "resolves"},
@@ -37,7 +38,7 @@ const Case kCases[] = {
     {"containerd", "1.7.13~ds1", kBoth, true, "resolves"},
     {"containerd", "1.7.13~ds1", kOff, false, "disabled"},
     {"containerd", "1.7.1", "{}", false, "has no CDI"},
-    {"containerd", "1.6.20", "", false, "has no CDI"},
+    {"containerd", "1.6.20", "", false, "has no CDI; use 1.7 with enable_cdi = true, or 2.0"},
     {"containerd", "", "", false, "has no CDI"},
     {"containerd", "v99999999999.1", "", false, "has no CDI"},
     {"containerd", "v2.2.9", "{", false, "cannot be read: not JSON"},
@@ -45,8 +46,8 @@ const Case kCases[] = {
     {"containerd", "v2.2.9", R"({"enableCDI":"yes"})", false, "enableCDI must be true or false"},
     {"cri-o", "1.24.0", "", true, "resolves"},
     {"cri-o", "1.33.1", "no json", true, "resolves"},
-    {"cri-o", "1.23.5", "", false, "needs 1.24"},
-    {"docker", "27.0.1", "", false, "is not known to resolve CDI names"},
+    {"cri-o", "1.23.5", "", false, "has no CDI; use 1.24 or later"},
+    {"docker", "27.0.1", "", false, "is not known to have CDI; use containerd 2.0 or CRI-O 1.24"},
     {"", "", "", false, "is not known"},
 };
 

@@ -96,7 +96,7 @@ std::vector<AllocationId> RecordingInjector::removed() const {
 }
 
 AllocateResponse RecordingInjector::allocate_response(const Record& record) const {
-  return {{{}, {}, environment_of(record)}, {"recorded=" + record.id.str()}};
+  return {environment_of(record), {"recorded=" + record.id.str()}};
 }
 
 void RecordingInjector::restore(const AllocationId& id, const Edits& edits) {

@@ -68,9 +68,8 @@ class RecordingInjector final : public Injector {
   std::map<AllocationId, Edits> injected() const;
   std::vector<AllocationId> removed() const;
 
-  std::string name() const override { return "recording"; }
   AllocateResponse allocate_response(const Record& record) const override;
-  void set_shared(const Edits&, const Edits&) override {}
+  void set_shared(const Edits&) override {}
   void restore(const AllocationId& id, const Edits& edits) override;
   Result<bool> inject(const AllocationId& id, const Edits& edits) override;
   void remove(const AllocationId& id) override;
