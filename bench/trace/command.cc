@@ -10,6 +10,7 @@
 #include "bench/trace/limits.h"
 #include "bench/trace/objects.h"
 #include "bench/trace/placements.h"
+#include "bench/trace/policies/policies.h"
 #include "bench/trace/report.h"
 #include "bench/trace/run.h"
 #include "bench/trace/seeds.h"
@@ -144,7 +145,7 @@ Result<std::string> turnover(const CommandFlags& flags, const Trace& trace, cons
 
 // Checks what can be checked without reading a file.
 Result<void> check(const CommandFlags& flags) {
-  if (const auto policy = extender::find_policy(flags.policy); !policy)
+  if (const auto policy = find_policy(flags.policy); !policy)
     return error("--policy: " + policy.error().message);
   if (const auto seeds = parse_seeds(flags.seeds); !seeds)
     return error("--seeds: " + seeds.error().message);
@@ -161,7 +162,7 @@ void add_command(Options& command, CommandFlags& flags) {
   command.add_text("trace", "Name of the trace in that folder; empty = default.", flags.trace);
   command.add_text("nodes", "Node list to use in place of the folder's, with the same columns.",
                    flags.nodes);
-  command.add_text("policy", "Policy of the extender.", flags.policy);
+  command.add_text("policy", "Policy of the extender, or a published one.", flags.policy);
   command.add_text("seeds", "Numbers and ranges; each seed is one run.", flags.seeds);
   command.add_choice(
       "workload",
@@ -208,7 +209,7 @@ void add_command(Options& command, CommandFlags& flags) {
 
 Result<std::string> run_command(const CommandFlags& flags) {
   if (const auto checked = check(flags); !checked) return checked.error();
-  const auto policy = extender::find_policy(flags.policy);
+  const auto policy = find_policy(flags.policy);
   const auto seeds = parse_seeds(flags.seeds);
   const auto trace = read(flags);
   if (!trace) return trace.error();

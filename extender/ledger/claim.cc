@@ -183,14 +183,9 @@ Result<std::vector<CardFacts>> cards_by_capacity(const kube::Node& node, const C
 void check_policy(NodeProfile& profile) {
   if (profile.policy.empty()) return;
   const auto policy = find_policy(profile.policy);
-  std::string problem;
-  if (!policy) {
-    problem = policy.error().message;
-  } else if (policy->node->per_pod || policy->card->per_pod) {
-    problem = fmt::format("policy {} is only for single pods", in_quotes(profile.policy));
-  }
-  if (problem.empty()) return;
-  profile.problem = cut(fmt::format("profile {}: {}", in_quotes(profile.name), problem));
+  if (policy) return;
+  profile.problem =
+      cut(fmt::format("profile {}: {}", in_quotes(profile.name), policy.error().message));
   profile.policy.clear();
 }
 

@@ -11,12 +11,11 @@
 namespace mgpu::extender {
 namespace {
 
-constexpr std::array kPolicies{&kEquilibrium, &kBinpack,    &kSpread,  &kFgd,   &kBestFit,
-                               &kPacking,     &kClustering, &kDotProd, &kRandom};
+constexpr std::array kPolicies{&kEquilibrium, &kBinpack, &kSpread};
 
-const Policy* find_one(std::string_view name) {
-  const auto at = std::ranges::find(kPolicies, name, &Policy::name);
-  return at == kPolicies.end() ? nullptr : *at;
+const Policy* find_one(std::string_view name, Policies known) {
+  const auto at = std::ranges::find(known, name, &Policy::name);
+  return at == known.end() ? nullptr : *at;
 }
 
 }  // namespace
@@ -30,13 +29,19 @@ std::uint32_t node_steps(const Policy& policy, const PlacementContext& context, 
 }
 
 Result<PolicyChoice> find_policy(std::string_view name) {
+  auto choice = find_policy(name, kPolicies);
+  if (choice) return choice;
+  return error(choice.error().message + "; the published policies are only in mgpu-sim trace");
+}
+
+Result<PolicyChoice> find_policy(std::string_view name, Policies known) {
   const std::size_t slash = name.find('/');
   const bool two = slash != std::string_view::npos;
-  const PolicyChoice choice{find_one(name.substr(0, slash)),
-                            find_one(two ? name.substr(slash + 1) : name)};
+  const PolicyChoice choice{find_one(name.substr(0, slash), known),
+                            find_one(two ? name.substr(slash + 1) : name, known)};
   if (choice.node != nullptr && choice.card != nullptr) return choice;
   std::string names;
-  for (const Policy* policy : kPolicies) names += std::string(policy->name) + ", ";
+  for (const Policy* policy : known) names += std::string(policy->name) + ", ";
   return error(fmt::format("policy must be {}or <node policy>/<card policy>, found {}", names,
                            in_quotes(name)));
 }

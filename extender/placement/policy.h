@@ -6,7 +6,7 @@
 #pragma once
 
 #include <cstdint>
-#include <optional>
+#include <span>
 #include <string>
 #include <string_view>
 #include <vector>
@@ -57,7 +57,11 @@ struct PolicyChoice {
   bool operator==(const PolicyChoice&) const = default;
 };
 
-// Errors: an unknown name; the sentence lists the known ones.
+using Policies = std::span<const Policy* const>;
+
+// Two of `known`. Errors: an unknown name; the sentence lists the known ones.
+Result<PolicyChoice> find_policy(std::string_view name, Policies known);
+// Policies of the extender.
 Result<PolicyChoice> find_policy(std::string_view name);
 
 // The policy that applies to the request on this node: that of the pod, else that of the node's
@@ -66,7 +70,7 @@ PolicyChoice policy_on(const Node& node, const GpuRequest& request, const Policy
 // Whether the profile of the node decides.
 bool follows_profile(const Node& node, const GpuRequest& request);
 
-// The position of the policy in the table, from 1.
+// The position of a policy of the extender in its table, from 1.
 std::uint8_t number_of(const Policy& policy);
 
 std::vector<std::string_view> policy_names();

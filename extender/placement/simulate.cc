@@ -72,12 +72,7 @@ std::optional<SimulatedPod> Simulation::place_next(SearchBudget& budget) {
   // The steps were enough for its score, and are not any more.
   if (placed == nullptr) return std::nullopt;
   occupy(node, holds(node, request_, placed->placement), resources_);
-  ++seed_;
-  if (policy_.node->per_pod || policy_.card->per_pod) {
-    begin(budget, [] { return true; });
-  } else {
-    scores_[*chosen] = score(node, budget);
-  }
+  scores_[*chosen] = score(node, budget);
   return SimulatedPod{*chosen, std::move(placed->placement)};
 }
 

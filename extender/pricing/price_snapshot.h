@@ -14,7 +14,7 @@ namespace mgpu::extender {
 struct PriceSnapshot {
   std::uint64_t version = 0;  // differs between price snapshots of one process
   Workload workload;
-  TargetWorkload target;  // for the policy fgd, which is bestfit where it is empty
+  TargetWorkload target;  // of which fragmentation is measured
   Prices prices;          // of `workload`'s classes
   PriceTables tables;     // for the policy equilibrium, which is binpack where they are empty
 };

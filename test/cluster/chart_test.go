@@ -127,9 +127,11 @@ func TestChartRefusesWrongValues(t *testing.T) {
 		"profiles[0].name=a,profiles[0].computeFactor=11": "at '/profiles/0/computeFactor': maximum: got 11, want 10",
 		"profiles[0].name=a,profiles[0].memoryFactor=2":   "at '/profiles/0': additional properties 'memoryFactor' not allowed",
 		"profiles[0].name=a,profiles[0].isolation=mig":    "at '/profiles/0/isolation': value must be one of 'none', 'mps', 'driver', 'auto'",
-		"profiles[0].name=a,profiles[0].policy=random":    "at '/profiles/0/policy': 'random' does not match pattern",
-		"profiles[0].name=a b":                            `profiles[0].name: is "a b"; expected the value of a label`,
-		"profiles[0].name=a,profiles[1].name=a":           `profiles[1].name: is "a"; expected a name that no other profile has`,
+		"profiles[0].name=a,profiles[0].policy=random":    `profiles[0].policy: is "random"; expected equilibrium, binpack or spread`,
+		"extender.policy=fgd": `extender.policy: is "fgd"; expected equilibrium, binpack or spread, or ` +
+			"<node policy>/<card policy>; the published policies are only in mgpu-sim trace",
+		"profiles[0].name=a b":                  `profiles[0].name: is "a b"; expected the value of a label`,
+		"profiles[0].name=a,profiles[1].name=a": `profiles[1].name: is "a"; expected a name that no other profile has`,
 		"metrics.serviceMonitor.enabled=true": "metrics.devicePluginSecretName: is empty; metrics.serviceMonitor.enabled=true " +
 			"expects a Secret with tls.crt, tls.key and ca.crt, because Prometheus sends a token",
 	} {

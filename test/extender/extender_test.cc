@@ -573,11 +573,17 @@ TEST_F(ExtenderTest, InspectionNeedsATokenWhereTheNetworkReachesIt) {
 }
 
 // The policy has no cached scores, so that each decision takes the steps of its search.
+const Policy kNotCached = [] {
+  Policy policy = kBinpack;
+  policy.per_pod = true;
+  return policy;
+}();
+
 TEST_F(ExtenderTest, ARejectionIsDecidedOnceWhereNothingBecameFree) {
   create_pod("p", {{kCore, "60"}, {kMemory, "600"}});
   auto set = settings();
   set.verbs.candidate_nodes = 1;
-  set.verbs.policy = *find_policy("random");
+  set.verbs.policy = {&kNotCached, &kNotCached};
   start_ready_with(set);
   const Json body = unfit_filter();
   const auto steps_of = [&](const char* verb) {

@@ -6,6 +6,7 @@
 #include <map>
 #include <set>
 
+#include "bench/trace/policies/policies.h"
 #include "test/bench/trace/fixed_prices.h"
 #include "test/bench/trace/small_trace.h"
 
@@ -22,7 +23,7 @@ struct World {
   World(const char* nodes, const char* pods, const char* policy = "binpack",
         SchedulerRules rules = {}, std::uint64_t seed = 42)
       : trace(trace_of(nodes, pods)),
-        cycle(objects, *extender::find_policy(policy), prices.prices(), rules, seed) {}
+        cycle(objects, *find_policy(policy), prices.prices(), rules, seed) {}
 
   Outcome schedule(std::size_t pod) {
     return cycle.schedule(pod, "u" + std::to_string(next_uid++), prices);
@@ -189,8 +190,7 @@ TEST_P(Agreement, HoldsBetweenBookkeepingAndLedger) {
   ASSERT_TRUE(trace);
   const Objects objects(*trace, MemoryRule::kReference);
   FixedPrices prices;
-  Cycle cycle(objects, *extender::find_policy(GetParam()), prices.prices(), {.ties = Ties::kRandom},
-              7);
+  Cycle cycle(objects, *find_policy(GetParam()), prices.prices(), {.ties = Ties::kRandom}, 7);
   struct RunningPod {
     std::size_t pod;
     std::string uid;

@@ -6,6 +6,7 @@
 #include <optional>
 
 #include "bench/trace/cycle.h"
+#include "bench/trace/policies/policies.h"
 #include "test/bench/trace/small_trace.h"
 
 namespace mgpu::trace {
@@ -101,8 +102,7 @@ struct PriceSourceTest : testing::Test {
   bool has_prices() const { return source->prices()->current() != nullptr; }
   void start(const PriceSourceFactory& make) {
     source = make();
-    cycle.emplace(objects, *extender::find_policy("equilibrium"), source->prices(),
-                  SchedulerRules{}, 42);
+    cycle.emplace(objects, *find_policy("equilibrium"), source->prices(), SchedulerRules{}, 42);
   }
   // The probability of pods that request half a card.
   double share_of_halves() const {

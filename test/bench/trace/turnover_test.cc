@@ -2,15 +2,15 @@
 
 #include <gtest/gtest.h>
 
+#include "bench/trace/policies/policies.h"
 #include "test/bench/trace/small_trace.h"
 
 namespace mgpu::trace {
 namespace {
 
 RunSettings turnover_settings(const Objects& objects, std::string_view policy = "binpack") {
-  return {.policy = *extender::find_policy(policy),
-          .make_price_source = known_workload(objects),
-          .measure = {}};
+  return {
+      .policy = *find_policy(policy), .make_price_source = known_workload(objects), .measure = {}};
 }
 
 TurnoverResult run(const Trace& trace, double load, std::uint64_t seed = 1,

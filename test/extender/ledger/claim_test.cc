@@ -276,8 +276,8 @@ TEST(NodeFactsOf, APolicyThatCannotBeUsedIsAProblemOfTheProfile) {
   };
   EXPECT_THAT(profile_of("best").problem, HasSubstr("profile \"infer\": policy must be"));
   EXPECT_EQ(profile_of("best").policy, "");
-  EXPECT_EQ(profile_of("random").problem,
-            "profile \"infer\": policy \"random\" is only for single pods");
+  EXPECT_THAT(profile_of("fgd").problem,
+              HasSubstr("published policies are only in mgpu-sim trace"));
   EXPECT_EQ(profile_of("binpack").problem, "");
 }
 

@@ -350,9 +350,10 @@ class World {
           next, [] { return true; }, at_once);
   }
   PolicyChoice random_policy() {
-    static constexpr const char* kNamed[] = {"binpack", "spread", "spread/binpack", "random"};
+    static constexpr const char* kNamed[] = {"binpack", "spread", "spread/binpack"};
     if (pick(2) == 0) return {&kPriced, pick(4) == 0 ? &kSeeded : &kPriced};
-    return *find_policy(kNamed[pick(4)]);
+    const int named = pick(4);
+    return named == 3 ? PolicyChoice{&kSeeded, &kSeeded} : *find_policy(kNamed[named]);
   }
   GpuRequest random_request() {
     GpuRequest request = share_of(5 * (1 + pick(20)));

@@ -62,7 +62,7 @@ TEST(Shape, ChangesWithAllThatADecisionReads) {
   }
 }
 
-// Every policy but those that use the pod's number, with and without prices.
+// Every policy, with and without prices.
 TEST(Shape, GivesEqualDecisions) {
   const Node node = node_of(kNode);
   Node other = node;
@@ -76,7 +76,6 @@ TEST(Shape, GivesEqualDecisions) {
       test::price_snapshot_of("1 x 50/500@8, 1 x whole@8", {node_of(kNode)});
   for (const std::string_view name : policy_names()) {
     const PolicyChoice policy = *find_policy(name);
-    if (policy.node->per_pod) continue;
     for (const char* text :
          {"30/100 30/100", "whole 20/100", "10/100x3 70/300", "wholex4 10/100"}) {
       const GpuRequest request = request_of(text);

@@ -8,11 +8,11 @@
 //   card   the one with the least free compute
 #include <algorithm>
 
+#include "bench/trace/policies/measures.h"
+#include "bench/trace/policies/policies.h"
 #include "extender/placement/fit.h"
-#include "extender/placement/measures.h"
-#include "extender/placement/policies/policies.h"
 
-namespace mgpu::extender {
+namespace mgpu::trace {
 namespace {
 
 bool is_free(const Card& card) {
@@ -21,7 +21,7 @@ bool is_free(const Card& card) {
 
 Score score_node(const PlacementContext&, const Node& node, const std::vector<CardHold>& pod) {
   if (pod.empty()) return 0;
-  const auto cards = cards_of(node);
+  const auto cards = extender::cards_of(node);
   const Score usable = std::ranges::count_if(cards, &Card::usable);
   if (std::ranges::count_if(cards, is_free) == usable) return std::max(33 - usable, usable);
   Score taken_free = 0;
@@ -43,4 +43,4 @@ const Policy kPacking{.name = "packing",
                       .score_node = score_node,
                       .ranks_pods_without_cards = true};
 
-}  // namespace mgpu::extender
+}  // namespace mgpu::trace

@@ -11,10 +11,10 @@
 // where fill = integer part of 25 * (8 - R) / 8, R cards free.
 #include <algorithm>
 
-#include "extender/placement/measures.h"
-#include "extender/placement/policies/policies.h"
+#include "bench/trace/policies/measures.h"
+#include "bench/trace/policies/policies.h"
 
-namespace mgpu::extender {
+namespace mgpu::trace {
 namespace {
 
 Score score_node(const PlacementContext&, const Node& node, const std::vector<CardHold>& pod) {
@@ -22,7 +22,8 @@ Score score_node(const PlacementContext&, const Node& node, const std::vector<Ca
   constexpr Score kLargest = 800;  // percent of 8 cards
   const Score fill = 25 * (kLargest - free_core(node)) / kLargest;
   if (node.pods.empty()) return 25 + fill;
-  const auto same = std::ranges::find(node.pods, cards_counted(pod), &PodsByCards::cards);
+  const auto same =
+      std::ranges::find(node.pods, extender::cards_counted(pod), &extender::PodsByCards::cards);
   if (same == node.pods.end()) return fill;
   return (node.pods.size() == 1 ? 75 : 50) + fill;
 }
@@ -34,4 +35,4 @@ const Policy kClustering{.name = "clustering",
                          .score_node = score_node,
                          .ranks_pods_without_cards = true};
 
-}  // namespace mgpu::extender
+}  // namespace mgpu::trace

@@ -3,9 +3,10 @@
 // request for one pod gets the same scores.
 #include <string_view>
 
-#include "extender/placement/policies/policies.h"
+#include "bench/trace/policies/measures.h"
+#include "bench/trace/policies/policies.h"
 
-namespace mgpu::extender {
+namespace mgpu::trace {
 namespace {
 
 // The finaliser of SplitMix64 (Steele, Lea and Flood, OOPSLA 2014): every bit depends on every bit.
@@ -16,7 +17,7 @@ std::uint64_t mixed(std::uint64_t value) {
 }
 
 Score score_of(std::uint64_t hash) {
-  return static_cast<Score>(mixed(hash) % static_cast<std::uint64_t>(kScoreMax + 1));
+  return static_cast<Score>(mixed(hash) % static_cast<std::uint64_t>(extender::kScoreMax + 1));
 }
 
 Score score_card(const PlacementContext& context, const Node&, const Card& card, const Share&,
@@ -33,10 +34,10 @@ Score score_node(const PlacementContext& context, const Node& node, const std::v
 
 }  // namespace
 
-const Policy kRandom{.name = "random",
-                     .score_card = score_card,
-                     .score_node = score_node,
-                     .ranks_pods_without_cards = true,
-                     .per_pod = true};
+const Policy kRandomPolicy{.name = "random",
+                           .score_card = score_card,
+                           .score_node = score_node,
+                           .ranks_pods_without_cards = true,
+                           .per_pod = true};
 
-}  // namespace mgpu::extender
+}  // namespace mgpu::trace

@@ -6,10 +6,10 @@
 // where C cores and R cards are free, and c cores and G cards are requested. The published policy
 // then stretches the scores of one decision, whole numbers within 0..100, to the range 0..100. That
 // keeps their order and makes no two equal, and is left out.
-#include "extender/placement/measures.h"
-#include "extender/placement/policies/policies.h"
+#include "bench/trace/policies/measures.h"
+#include "bench/trace/policies/policies.h"
 
-namespace mgpu::extender {
+namespace mgpu::trace {
 namespace {
 
 Score score_node(const PlacementContext& context, const Node& node,
@@ -27,4 +27,4 @@ const Policy kBestFit{.name = "bestfit",
                       .score_node = score_node,
                       .ranks_pods_without_cards = true};
 
-}  // namespace mgpu::extender
+}  // namespace mgpu::trace

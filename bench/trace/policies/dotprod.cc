@@ -5,10 +5,10 @@
 //   card   the one with the least free compute
 //
 // where C cores and R cards are free, and c cores and G cards are requested.
-#include "extender/placement/measures.h"
-#include "extender/placement/policies/policies.h"
+#include "bench/trace/policies/measures.h"
+#include "bench/trace/policies/policies.h"
 
-namespace mgpu::extender {
+namespace mgpu::trace {
 namespace {
 
 Score score_node(const PlacementContext& context, const Node& node,
@@ -26,4 +26,4 @@ const Policy kDotProd{.name = "dotprod",
                       .score_node = score_node,
                       .ranks_pods_without_cards = true};
 
-}  // namespace mgpu::extender
+}  // namespace mgpu::trace

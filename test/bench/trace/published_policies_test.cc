@@ -4,22 +4,31 @@
 
 #include <set>
 
-#include "extender/placement/measures.h"
+#include "bench/trace/policies/measures.h"
+#include "bench/trace/policies/policies.h"
 #include "extender/placement/place.h"
-#include "extender/placement/policies/policies.h"
 #include "extender/pricing/price_snapshot.h"
 #include "test/support/cluster_text.h"
 
-namespace mgpu::extender {
+namespace mgpu::trace {
 namespace {
 
+using extender::holds;
+using extender::kScoreMax;
+using extender::MilliCpu;
+using extender::Placed;
+using extender::PodsByCards;
+using extender::PriceSnapshot;
+using extender::SearchBudget;
+using extender::TargetWorkload;
 using test::node_of;
 using test::placement_of;
 using test::request_of;
 using test::share_of;
 using test::text_of;
 
-const Policy* const kPublished[] = {&kRandom, &kDotProd, &kClustering, &kPacking, &kBestFit, &kFgd};
+const Policy* const kPublished[] = {&kRandomPolicy, &kDotProd, &kClustering,
+                                    &kPacking,      &kBestFit, &kFgd};
 
 Node node_with(const std::string& text, std::int64_t milli_cpu, std::int64_t used = 0) {
   Node node = node_of(text);
@@ -302,11 +311,12 @@ TEST(Random, TakesEveryNodeAndCardEquallyOften) {
     int best = 0;
     int best_card = 0;
     for (int i = 1; i < 4; ++i)
-      if (kRandom.score_node(context, nodes[i], {}) > kRandom.score_node(context, nodes[best], {}))
+      if (kRandomPolicy.score_node(context, nodes[i], {}) >
+          kRandomPolicy.score_node(context, nodes[best], {}))
         best = i;
     const auto of_card = [&](int i) {
-      return kRandom.score_card(context, nodes[0], nodes[0].cards[static_cast<std::size_t>(i)], {},
-                                {});
+      return kRandomPolicy.score_card(context, nodes[0],
+                                      nodes[0].cards[static_cast<std::size_t>(i)], {}, {});
     };
     for (int i = 1; i < 3; ++i)
       if (of_card(i) > of_card(best_card)) best_card = i;
@@ -321,10 +331,11 @@ TEST(Random, TakesEveryNodeAndCardEquallyOften) {
 TEST(Random, DependsOnlyOnThePodsSeedAndTheName) {
   const Node empty = node_of("n: 0[100/1]");
   const Node full = node_of("n: 0[0/0 of 1]");
-  EXPECT_EQ(score(kRandom, empty, {"", "", 0, 5}), score(kRandom, full, {"", "", 9, 5}));
+  EXPECT_EQ(score(kRandomPolicy, empty, {"", "", 0, 5}),
+            score(kRandomPolicy, full, {"", "", 9, 5}));
   std::set<Score> scores;
   for (std::uint64_t seed = 0; seed < 100; ++seed) {
-    scores.insert(score(kRandom, empty, {"", "", 0, seed}));
+    scores.insert(score(kRandomPolicy, empty, {"", "", 0, seed}));
     EXPECT_GE(*scores.begin(), 0);
     EXPECT_LE(*scores.rbegin(), kScoreMax);
   }
@@ -355,4 +366,4 @@ TEST(PublishedPolicies, TakeNodesOfAnySize) {
 }
 
 }  // namespace
-}  // namespace mgpu::extender
+}  // namespace mgpu::trace

@@ -11,11 +11,11 @@
 #include <cmath>
 #include <span>
 
-#include "extender/placement/measures.h"
-#include "extender/placement/policies/policies.h"
+#include "bench/trace/policies/measures.h"
+#include "bench/trace/policies/policies.h"
 #include "extender/pricing/price_snapshot.h"
 
-namespace mgpu::extender {
+namespace mgpu::trace {
 namespace {
 
 bool has_workload(const PlacementContext& context) {
@@ -24,7 +24,7 @@ bool has_workload(const PlacementContext& context) {
 
 // REQUIRES: has_workload(context).
 Score score(const PlacementContext& context, const Node& node, std::span<const CardHold> pod) {
-  const TargetWorkload& target = context.price_snapshot->target;
+  const extender::TargetWorkload& target = context.price_snapshot->target;
   const double growth =
       target.fragmentation_after(node, context.resources, pod) - target.fragmentation(node);
   const double sigmoid = 1 / (1 + std::exp(growth / 1000));
@@ -59,4 +59,4 @@ const Policy kFgd{.name = "fgd",
                   .steps = steps_of_growth,
                   .ranks_pods_without_cards = true};
 
-}  // namespace mgpu::extender
+}  // namespace mgpu::trace

@@ -1,0 +1,24 @@
+// The published policies that the extender is compared with. They are given to the extender's own
+// verbs in Settings::policy, as one of its policies is. The formula of each is in its .cc file.
+#pragma once
+
+#include <string_view>
+
+#include "common/base/result.h"
+#include "extender/placement/policy.h"
+
+namespace mgpu::trace {
+
+using extender::Policy;
+
+extern const Policy kFgd;           // the least growth of fragmentation
+extern const Policy kBestFit;       // the least left over
+extern const Policy kPacking;       // cards in use, then nodes in use, then free nodes
+extern const Policy kClustering;    // nodes with pods of the same size
+extern const Policy kDotProd;       // the smallest product of what is free and what is requested
+extern const Policy kRandomPolicy;  // any node, any card
+
+// Policies of the extender or published ones. Errors: as extender::find_policy.
+Result<extender::PolicyChoice> find_policy(std::string_view name);
+
+}  // namespace mgpu::trace
