@@ -86,7 +86,6 @@ func TestChartRefusesWrongValues(t *testing.T) {
 		"test.image.repository=busybox:1": `test.image.repository: is "busybox:1"; expected the name of an image without its tag, ` +
 			"which is test.image.tag",
 		"extender.image.tag=a/b":                  `extender.image.tag: is "a/b"; expected a tag, or nothing`,
-		"extender.policy=best":                    "at '/extender/policy': value must be one of 'equilibrium', 'binpack',",
 		"extender.service.clusterIP=extender":     `extender.service.clusterIP: is "extender"; expected an IP address of`,
 		"extender.service.port=70000":             "at '/extender/service/port': maximum: got 70,000, want 65,535",
 		"extender.prometheus.url=prometheus:9090": `extender.prometheus.url: is "prometheus:9090"; expected http:// or https:// with a host`,
