@@ -109,9 +109,9 @@ TEST(PluginFlags, AreReadFromTheEnvironment) {
 }
 
 TEST(PluginFlags, RejectAnInvalidValueInTheEnvironment) {
-  ASSERT_EQ(setenv("PLUGIN_TEST_INJECTION", "other", 1), 0);
+  ASSERT_EQ(setenv("PLUGIN_TEST_ISOLATION", "other", 1), 0);
   const Parsed parsed = parse({}, "PLUGIN_TEST");
-  unsetenv("PLUGIN_TEST_INJECTION");
+  unsetenv("PLUGIN_TEST_ISOLATION");
   EXPECT_EQ(parsed.options.exit_code, 2);
   EXPECT_THAT(parsed.options.print, HasSubstr("other"));
 }
