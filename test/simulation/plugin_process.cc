@@ -38,7 +38,9 @@ PluginProcess::PluginProcess(Parts parts, const std::string& node, int number)
       injector_(plugin::cdi_injector(parts_.contract, parts_.run_folder)),
       allocate_handler_(records_, *injector_,
                         [this, number] {
-                          return "n" + std::to_string(number) + "x" + std::to_string(++nonces_);
+                          // As those of the product it ends with no digit.
+                          return "n" + std::to_string(number) + "x" + std::to_string(++nonces_) +
+                                 "x";
                         }),
       pre_start_handler_({parts_.contract, NodeName(node), parts_.disk.folder(), {}},
                          {records_, *injector_, inventory_, [this] { return share_limits(); },
