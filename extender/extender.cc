@@ -257,10 +257,10 @@ bool Extender::may_decide() const {
 }
 
 void Extender::on_started() {
-  log_info("took the lease, and earlier binds can no longer happen",
+  log_info("took the lease; earlier binds can no longer happen, except those of unsettled pods",
            {{"lease", lease_.name()},
             {"holder", lease_.identity()},
-            {"but_of_pods", std::to_string(start_sequence_.unsettled())}});
+            {"unsettled_pods", std::to_string(start_sequence_.unsettled())}});
   election_ ? watched_pods_.restart() : watched_pods_.start();
 }
 

@@ -305,8 +305,8 @@ void add_flags(Options& options, Flags& flags) {
                      flags.candidate_nodes, 0, kCandidateNodesMax);
   options.add_choice("ties",
                      "Choice among equally good nodes: pod = by a number of the pod and the node, "
-                     "so that a pod that is made in place of one that failed gets another node, "
-                     "name = the first by name, so that the same pods get the same nodes.",
+                     "so that pods that are made in place of one that failed do not all get its "
+                     "node, name = the first by name, so that the same pods get the same nodes.",
                      flags.ties, {"pod", "name"});
   options.add_flag("expected-placements",
                    "Avoid cards that are expected to go to pods between filter and bind.",

@@ -157,7 +157,7 @@ void StartSequence::touch_more() {
     to_touch_.pop_front();
     const auto failed = failed_in_.find(next.pod.name_space);
     if (!done() && failed != failed_in_.end() && failed->second.size() >= kStartFailedPods) {
-      set_aside(next, "as others of its namespace");
+      set_aside(next, "other pods of its namespace could not be changed");
       continue;
     }
     ++in_flight_;

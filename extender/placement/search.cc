@@ -195,9 +195,11 @@ bool Search::list_candidates(Turn& turn, Position lowest) {
         hold_on(cards_[card].capacity, request_.containers, slots_[card].on | bit(turn.container));
     if (!held.fits_in(slots_[card].room)) continue;
     const auto listed = std::span(ranks).first(count);
+    // Without a policy equal cards have equal ranks by themselves.
     const auto equal = std::ranges::find_if(listed, [&](const Rank& one) {
       const Slot& other = slots_[one.card];
-      return other.equal_to == slots_[card].equal_to && other.on == slots_[card].on;
+      return policy_ != nullptr && other.equal_to == slots_[card].equal_to &&
+             other.on == slots_[card].on;
     });
     if (equal == listed.end()) {
       if (!spend(rank_steps_)) return false;
