@@ -77,10 +77,7 @@ class CdiInjector final : public Injector {
     }
     const MutexLock lock(mutex_);
     edits_[id] = edits;
-    auto written = write();
-    // The next call must not take these edits for written.
-    if (!written) edits_.erase(id);
-    return written;
+    return write();
   }
 
   void remove(const AllocationId& id) override {

@@ -201,7 +201,9 @@ void Node::restart_kubelet() {
   reflector_.reset();
   start_kubelet();
   unregistered_ = true;
-  if (plugin_) plugin_->register_later();
+  for (const auto* plugin : {&plugin_, &replaced_}) {
+    if (*plugin) (*plugin)->register_again();
+  }
 }
 
 std::vector<PodUid> Node::running() const {

@@ -102,6 +102,10 @@ void PluginProcess::register_later() {
   link_.executor().after(delay, callbacks_.wrap([this] { parts_.on_registered(); }));
 }
 
+void PluginProcess::register_again() {
+  if (!incumbent_.replaced()) register_later();
+}
+
 void PluginProcess::maintain_later() {
   link_.executor().after(plugin::kRecordCollectPeriod, callbacks_.wrap([this] {
     if (incumbent_.replaced()) return leave_node_to_successor();

@@ -48,7 +48,7 @@ class PluginProcess {
   Link& link() { return link_; }
   int number() const { return number_; }
   // kubelet has restarted.
-  void register_later();
+  void register_again();
   bool answers_kubelet() { return !link_.executor().frozen(); }
   void cards_changed() { publish(); }
   // The devices that kubelet is offered.
@@ -62,6 +62,7 @@ class PluginProcess {
  private:
   void open();
   plugin::ShareLimits share_limits() const;
+  void register_later();
   void maintain_later();
   void leave_node_to_successor();
   void publish();

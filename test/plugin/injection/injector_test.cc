@@ -150,6 +150,21 @@ TEST(CdiInjector, KeepsTheEditsOfAnEarlierProcess) {
   EXPECT_EQ(spec(folder)["devices"].size(), 1U);
 }
 
+// The file has its edits from before, which runtimes read when the container restarts.
+TEST(CdiInjector, KeepsTheEditsOfAContainerWhenItCannotWrite) {
+  const test::ScratchFolder folder;
+  const auto injector = cdi_injector(contract(), folder.path("cdi"));
+  const auto first = record("c0", "aa").id;
+  ASSERT_TRUE(injector->inject(first, edits("0")));
+  std::filesystem::rename(folder.path("cdi"), folder.path("away"));
+  std::ofstream(folder.path("cdi")) << "a file";
+  EXPECT_FALSE(injector->inject(first, edits("0")));
+  std::filesystem::remove(folder.path("cdi"));
+  ASSERT_TRUE(injector->inject(record("c1", "bb").id, edits("1")));
+  std::ifstream file(folder.path("cdi/vke.volcengine.com-mgpu.json"));
+  EXPECT_EQ(nlohmann::json::parse(file)["devices"].size(), 2u);
+}
+
 TEST(CdiInjector, ReportsThatItCannotWrite) {
   const test::ScratchFolder folder;
   std::ofstream(folder.path("file")) << "";
