@@ -357,6 +357,29 @@ TEST_F(BinderTest, ALargePodIsTouchedBeforeItsBindingIsSent) {
   EXPECT_EQ(used_text(ledger, "n1"), "0=30/1024 1=0/0");
 }
 
+// A second binding of a pod that perhaps cannot be touched any more could happen after it was
+// forgotten.
+TEST_F(BinderTest, APodThatHasGrownSinceFilterIsBoundByTheNextAttempt) {
+  const BindingArgs args = create(server, {}, "n1");
+  binder->remember(test::pod_at(server, "p"));
+  annotate("p", "a", std::string(kTouchedFirstBytes - 100, 'x'));
+  int posts = 0;
+  server.set_faults([&](const kube::Request& request) -> std::optional<Fault> {
+    posts += is_bind(request) ? 1 : 0;
+    if (!is_touch(request)) return std::nullopt;
+    return Fault{.kind = Fault::Kind::kAnswer,
+                 .status = 500,
+                 .body = R"({"kind":"Status","code":500,)"
+                         R"("message":"etcdserver: request is too large"})"};
+  });
+  EXPECT_THAT(bind(args), HasSubstr("409"));
+  EXPECT_EQ(posts, 1);
+  EXPECT_EQ(used_text(ledger, "n1"), "0=0/0 1=0/0");
+  record();
+  EXPECT_EQ(bind(args), "");
+  EXPECT_THAT(sent, ElementsAre("pod", "touch", "lease", "bind"));
+}
+
 TEST_F(BinderTest, APodWithoutRoomForTheConditionIsNotBound) {
   const BindingArgs args = test::create_full(server, "n1");
   record();
