@@ -1,7 +1,7 @@
 #!/usr/bin/env bash
 # Measures the placements of all policies and the parts of a request to the extender, and draws plots.
 #
-#   bench/run.sh --traces DIR    measures everything; DIR is the folder of the openb traces (bench/README.md)
+#   bench/run.sh --traces DIR    measures everything; DIR is the folder of the openb traces (bench/PLACEMENT.md)
 #   bench/run.sh --quick         runs the synthetic workload and each part of a request once, and checks the
 #                                results, but no times; takes minutes
 #
@@ -14,7 +14,7 @@
 #   --jobs N          number of seeds in parallel; default one for each processor. The time per decision
 #                     is measured separately, with one job
 #   --only PART       placement, parts or draw; default all three
-#   --publish         writes the tables into bench/README.md and the plots into bench/plots/
+#   --publish         writes the tables into the pages of bench/ and the plots into bench/plots/
 set -euo pipefail
 cd "$(dirname "${BASH_SOURCE[0]}")/.."
 
@@ -190,15 +190,14 @@ describe_machine() {
 }
 
 draw() {
-  local library where=$out page=$out/README.md
-  if [[ -n $publish ]]; then
-    where=bench
-    page=bench/README.md
-  fi
+  local library page where=${publish:+bench}
+  where=${where:-$out}
   library=$(bash deploy/install.sh plot)
-  say "draw: $page and $where/plots"
+  say "draw: $where"
   PYTHONPATH=$library python3 bench/plot/draw.py --results "$out" --out "$where/plots"
-  python3 bench/plot/tables.py --results "$out" --template bench/README.md --page "$page"
+  for page in README PLACEMENT; do
+    python3 bench/plot/tables.py --results "$out" --template "bench/$page.md" --page "$where/$page.md"
+  done
 }
 
 everything() {

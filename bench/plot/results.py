@@ -17,7 +17,6 @@ PUBLISHED_TRACES = [
     "gpushare100", "gpuspec10", "gpuspec20", "gpuspec25", "gpuspec33", "multigpu20", "multigpu30",
     "multigpu40", "multigpu50",
 ]
-ARRIVED = (95, 100, 130)
 LOADS = (100, 110)
 MAIN_TRACE = "default"
 PUBLISHED_FILE = pathlib.Path(__file__).resolve().parents[1] / "published.csv"
@@ -79,18 +78,6 @@ class Placements:
     def at(self, trace, policy, figure, percent):
         arrived, values = self.curve(trace, policy, figure)
         return values[arrived.index(percent)]
-
-    def failures(self, trace, policy):
-        """Returns the number of rejected pods and of their requested cards by size, as means of the
-        seeds."""
-        seeds = self.of(trace, policy)["seeds"]
-        sums = {}
-        for seed in seeds:
-            for one in seed["failures"]:
-                pods, cards = sums.get(str(one["size"]), (0, 0))
-                sums[str(one["size"])] = (pods + one["pods"], cards + one["gpus"])
-        return {size: (pods / len(seeds), cards / len(seeds))
-                for size, (pods, cards) in sums.items()}
 
 
 def main_trace(placement):

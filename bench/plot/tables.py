@@ -11,13 +11,10 @@ import re
 import statistics
 import sys
 
-from results import (ARRIVED, LABELS, LOADS, EQUILIBRIUM, PUBLISHED_TRACES, Everything, Unusable,
-                     main_trace, published_traces)
+from results import (LABELS, LOADS, EQUILIBRIUM, Everything, Unusable, main_trace,
+                     published_traces)
 
 NOT_MEASURED = "Not measured."
-SHOWN_AT = (50, 75, 90, 100, 130)
-# Names of sizes in the table of failures. Other sizes are numbers of cards.
-SIZES = {"none": "no card", "share": "a share", "1": "1 card"}
 
 
 def table(head, rows):
@@ -35,10 +32,6 @@ def spread(placement, trace, policy, arrived):
     """Formats the mean and standard deviation of the seeds."""
     return (f"{placement.mean(trace, policy, arrived):.2f} ± "
             f"{placement.deviation(trace, policy, arrived):.2f}")
-
-
-def three(mean):
-    return " / ".join(f"{mean(arrived):.2f}" for arrived in ARRIVED)
 
 
 def cards(everything, trace, points):
@@ -62,12 +55,12 @@ def gain(everything, trace, arrived):
             - everything.published.mean(trace, "fgd", arrived))
 
 
-def disagreements(everything):
-    """Returns the difference of each policy from its published value at 100, for each trace."""
+def largest_difference(everything, policy):
+    """Returns the largest difference of a trace from its published value at 100, or None."""
     here, there = everything.placement, everything.published
-    return [(here.mean(trace, policy, 100) - there.mean(trace, policy, 100), policy, trace)
-            for trace in here.traces() for policy in here.policies(trace)
-            if there.has(trace, policy)]
+    differences = [here.mean(trace, policy, 100) - there.mean(trace, policy, 100)
+                   for trace in here.traces() if here.has(trace, policy) and there.has(trace, policy)]
+    return max(differences, key=abs, default=None)
 
 
 # --- tables ---------------------------------------------------------------------------------------
@@ -93,57 +86,20 @@ def summary(everything):
     return table(["", "allocated, %", "points over published FGD"], rows)
 
 
-def agreement(everything):
-    differences = disagreements(everything)
-    if not differences:
-        return NOT_MEASURED
-    rows = []
-    for policy in everything.published.policies():
-        own = [one for one in differences if one[1] == policy]
-        if own:
-            worst = max(own, key=lambda one: abs(one[0]))
-            rows.append([LABELS[policy], len(own), signed(statistics.fmean(one[0] for one in own)),
-                         f"{signed(worst[0])} ({worst[2]})"])
-    return table(["policy", "traces", "mean difference", "largest difference"], rows)
-
-
-def against_published(everything):
-    here, there = everything.placement, everything.published
-    policies = there.policies()
+def every_trace(everything):
+    """The default policy beside FGD, and with what kube-scheduler does by default."""
+    here, published, shipped = everything.placement, everything.published, everything.shipped
     rows = []
     for trace in here.traces():
-        if any(here.has(trace, p) and there.has(trace, p) for p in policies):
-            rows.append([trace, *(difference_cell(everything, trace, p) for p in policies)])
-    return table(["trace", *(LABELS[p] for p in policies)], rows) if rows else NOT_MEASURED
-
-
-def difference_cell(everything, trace, policy):
-    if not everything.placement.has(trace, policy):
-        return ""
-    here = everything.placement.mean(trace, policy, 100)
-    return f"{here:.2f} ({signed(here - everything.published.mean(trace, policy, 100))})"
-
-
-def traces_with_published(everything):
-    rows = []
-    for trace in compared(everything):
-        points = gain(everything, trace, 100)
-        rows.append([trace, three(lambda at: everything.published.mean(trace, "fgd", at)),
-                     three(lambda at: everything.placement.mean(trace, EQUILIBRIUM, at)),
-                     signed(points), cards(everything, trace, points)])
-    head = ["trace", "FGD, published: 95 / 100 / 130", "Equilibrium: 95 / 100 / 130",
-            "points at 100", "cards"]
-    return table(head, rows) if rows else NOT_MEASURED
-
-
-def traces_without_published(everything):
-    here = everything.placement
-    rows = [[trace, three(lambda at: here.mean(trace, "fgd", at)),
-             three(lambda at: here.mean(trace, EQUILIBRIUM, at)),
-             signed(here.mean(trace, EQUILIBRIUM, 100) - here.mean(trace, "fgd", 100))]
-            for trace in here.traces() if trace not in PUBLISHED_TRACES
-            and here.has(trace, EQUILIBRIUM) and here.has(trace, "fgd")]
-    head = ["trace", "FGD, here: 95 / 100 / 130", "Equilibrium: 95 / 100 / 130", "points at 100"]
+        fgd, note = (published, "") if published.has(trace, "fgd") else (here, " (here)")
+        if not here.has(trace, EQUILIBRIUM) or not fgd.has(trace, "fgd"):
+            continue
+        mean = here.mean(trace, EQUILIBRIUM, 100)
+        points = mean - fgd.mean(trace, "fgd", 100)
+        rows.append([trace, f"{fgd.mean(trace, 'fgd', 100):.2f}{note}", f"{mean:.2f}", signed(points),
+                     signed(shipped.mean(trace, EQUILIBRIUM, 100) - mean)
+                     if shipped.has(trace, EQUILIBRIUM) else ""])
+    head = ["trace", "FGD, published", "Equilibrium", "points", "as shipped, points"]
     return table(head, rows) if rows else NOT_MEASURED
 
 
@@ -160,49 +116,22 @@ def policies(everything):
         took = ""
         if everything.timing.has(trace, policy):
             took = f"{everything.timing.time_per_decision(trace, policy):.0f} µs"
-        rows.append([f"`{policy}`", *(spread(here, trace, policy, at) for at in ARRIVED), mean,
-                     took])
-    head = ["policy", *(f"{trace} at {at}" for at in ARRIVED),
-            f"mean of {counted(many)} at 100", "per decision"]
+        difference = largest_difference(everything, policy)
+        rows.append([f"`{policy}`", spread(here, trace, policy, 100),
+                     fragments_cell(everything, trace, policy), mean,
+                     "" if difference is None else signed(difference), took])
+    head = ["policy", f"allocated at 100, {trace}", "fragments at 100",
+            f"allocated at 100, mean of {counted(many)}", "from published", "per decision"]
     return table(head, rows)
 
 
-def fragments(everything):
-    here = everything.placement
-    if not here.traces():
-        return NOT_MEASURED
-    trace = main_trace(here)
-    rows = [[LABELS[policy], *(fragments_cell(everything, trace, policy, at) for at in SHOWN_AT)]
-            for policy in reversed(here.policies(trace))]
-    return table([f"{trace}", *(f"at {at}" for at in SHOWN_AT)], rows)
-
-
-def fragments_cell(everything, trace, policy, at):
-    amount = everything.placement.at(trace, policy, "fragmentation_amount", at)
-    rate = everything.placement.at(trace, policy, "fragmentation_rate", at)
-    cell = f"{amount:.2f} / {rate:.1f}"
-    there = everything.published
-    if there.has(trace, policy, at, "fragmentation_amount"):
-        cell += (f" ({there.mean(trace, policy, at, 'fragmentation_amount'):.2f} / "
-                 f"{there.mean(trace, policy, at, 'fragmentation_rate'):.1f})")
-    return cell
-
-
-def failures(everything):
-    here = everything.placement
-    if not here.traces():
-        return NOT_MEASURED
-    trace = main_trace(here)
-    found = {policy: here.failures(trace, policy) for policy in reversed(here.policies(trace))}
-    sizes = list(dict.fromkeys(size for one in found.values() for size in one))
-    rows = [[LABELS[policy], *(failures_cell(one.get(size)) for size in sizes)]
-            for policy, one in found.items()]
-    return table([f"{trace}", *(SIZES.get(size, f"{size} cards") for size in sizes)], rows)
-
-
-def failures_cell(pods_and_cards):
-    pods, cards_asked = pods_and_cards or (0, 0)
-    return f"{pods:.0f} ({cards_asked:.0f})"
+def fragments_cell(everything, trace, policy):
+    """The amount, and in brackets the published one."""
+    figure, published = "fragmentation_amount", everything.published
+    here = f"{everything.placement.at(trace, policy, figure, 100):.2f}"
+    if not published.has(trace, policy, 100, figure):
+        return here
+    return f"{here} ({published.mean(trace, policy, 100, figure):.2f})"
 
 
 def conditions(everything):
@@ -212,25 +141,11 @@ def conditions(everything):
     if not all(one.traces() for one in (here, *others)):
         return NOT_MEASURED
     trace = main_trace(here)
-    rows = [[LABELS[policy], spread(here, trace, policy, 100),
-             *(spread(one, trace, policy, 100) if one.has(trace, policy) else "" for one in others)]
+    rows = [[LABELS[policy],
+             *(f"{one.mean(trace, policy, 100):.2f}" if one.has(trace, policy) else "" for one in others)]
             for policy in reversed(here.policies(trace))]
-    return table([f"{trace}, 100 % arrived", "first of the best nodes", "any of the best nodes",
-                  "cards with memory", "pods without cards by kube-scheduler"], rows)
-
-
-def shipped(everything):
-    """The table of the default policy with what kube-scheduler does by default."""
-    here, there = everything.placement, everything.shipped
-    both = [trace for trace in here.traces()
-            if here.has(trace, EQUILIBRIUM) and there.has(trace, EQUILIBRIUM)]
-    rows = [[trace, three(lambda at: here.mean(trace, EQUILIBRIUM, at)),
-             three(lambda at: there.mean(trace, EQUILIBRIUM, at)),
-             " / ".join(signed(there.mean(trace, EQUILIBRIUM, at) - here.mean(trace, EQUILIBRIUM, at))
-                        for at in ARRIVED)] for trace in both]
-    head = ["trace", "all nodes, ranked for all pods: 95 / 100 / 130", "as shipped: 95 / 100 / 130",
-            "difference"]
-    return table(head, rows) if rows else NOT_MEASURED
+    return table([f"{trace}, 100 % arrived", "any of the best nodes", "cards with memory",
+                  "pods without cards by kube-scheduler"], rows)
 
 
 def departures(everything):
@@ -255,12 +170,20 @@ def departure_cells(results, trace, policy):
 
 
 def parts(everything):
-    rows = []
+    """A row for each part and all values of its first argument."""
+    rows = {}
     for one in everything.parts:
         name, *arguments = one["name"].split("/")
-        rows.append([f"`{name}`", ", ".join(argument.replace(":", " ") for argument in arguments),
-                     f"{one['cpu_time']:.2f} {one['time_unit']}".replace(" us", " µs")])
-    return table(["part", "", "time"], rows) if rows else NOT_MEASURED
+        names, values = zip(*(argument.split(":") for argument in arguments)) if arguments else ((), ())
+        row = rows.setdefault((name, names, values[1:], one["time_unit"]), ([], []))
+        row[0].extend(values[:1])
+        row[1].append(f"{one['cpu_time']:.2f}")
+    head = ["part", "", "time"]
+    cells = [[f"`{name}`", "; ".join(f"{argument} {value}" for argument, value in
+                                     zip(names, [", ".join(first), *others])),
+              f"{', '.join(times)} {unit}".replace(" us", " µs")]
+             for (name, names, others, unit), (first, times) in rows.items()]
+    return table(head, cells) if cells else NOT_MEASURED
 
 
 def machine(everything):
@@ -269,10 +192,7 @@ def machine(everything):
 
 
 TABLES = {
-    "summary": summary, "agreement": agreement, "against-published": against_published,
-    "traces": traces_with_published, "other-traces": traces_without_published,
-    "policies": policies, "fragments": fragments, "failures": failures, "conditions": conditions,
-    "shipped": shipped,
+    "summary": summary, "traces": every_trace, "policies": policies, "conditions": conditions,
     "departures": departures, "parts": parts, "machine": machine,
 }
 

@@ -4,7 +4,7 @@
 //
 // The limit was found by simulation: with 24 cores for each free card, the openb traces allocate as
 // much as with a policy that ranks all nodes for pods without cards, except where CPU is short
-// (bench/README.md). Pure.
+// (bench/PLACEMENT.md). Pure.
 #pragma once
 
 #include <cstdint>

@@ -72,6 +72,9 @@ class Documents(unittest.TestCase):
                 self.assertEqual(used - defined, set(), "the link has no address")
                 self.assertEqual(defined - used, set(), "the address has no link")
 
+    def test_the_page_of_the_benchmarks_is_short(self):
+        self.assertLessEqual(len((ROOT / "bench/README.md").read_text().split()), 3000)
+
 
 if __name__ == "__main__":
     main(sys.modules[__name__])
