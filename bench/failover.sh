@@ -11,24 +11,10 @@
 # "N passed, N failed".
 set -euo pipefail
 cd "$(dirname "${BASH_SOURCE[0]}")/.."
+. bench/flags.sh
 
-fail_usage() {
-  printf 'failover.sh: %s\n' "$*" >&2
-  exit 2
-}
-
-runs=5
-kube_proxy=
-while [[ $# -gt 0 ]]; do
-  case $1 in
-    --runs)
-      [[ ${2-} =~ ^[1-9][0-9]{0,2}$ ]] || fail_usage "--runs: \"${2-}\" is not a number from 1 to 999"
-      runs=$2
-      shift
-      ;;
-    --kube-proxy) kube_proxy=1 ;;
-    *) fail_usage "\"$1\" is not a flag; want --runs or --kube-proxy" ;;
-  esac
-  shift
-done
+runs=5 kube_proxy=''
+read_flags '
+  runs ^[1-9][0-9]{0,2}$ a number from 1 to 999
+  kube-proxy -' "$@"
 MGPU_FAILOVER_RUNS=$runs MGPU_FAILOVER_KUBE_PROXY=$kube_proxy exec bash test/run.sh failover

@@ -8,22 +8,8 @@
 # It prints the time until each start decides. The last line is "N passed, N failed".
 set -euo pipefail
 cd "$(dirname "${BASH_SOURCE[0]}")/.."
-
-fail_usage() {
-  printf 'start.sh: %s\n' "$*" >&2
-  exit 2
-}
+. bench/flags.sh
 
 pending=4000,50000
-while [[ $# -gt 0 ]]; do
-  case $1 in
-    --pending)
-      [[ ${2-} =~ ^[1-9][0-9]{0,4}(,[1-9][0-9]{0,4})*$ ]] ||
-        fail_usage "--pending: \"${2-}\" is not a list of numbers from 1 to 99999"
-      pending=$2
-      ;;
-    *) fail_usage "\"$1\" is not a flag; want --pending" ;;
-  esac
-  shift 2
-done
+read_flags 'pending ^[1-9][0-9]{0,4}(,[1-9][0-9]{0,4})*$ a list of numbers from 1 to 99999' "$@"
 MGPU_START_PENDING=$pending exec bash test/run.sh throughput

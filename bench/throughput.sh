@@ -15,43 +15,17 @@
 # pairs, and their least and greatest. The last line is "N passed, N failed".
 set -euo pipefail
 cd "$(dirname "${BASH_SOURCE[0]}")/.."
+. bench/flags.sh
 
-fail_usage() {
-  printf 'throughput.sh: %s\n' "$*" >&2
-  exit 2
-}
-
-nodes=100,1000,5000
-pairs=7
-cases=
-profiles=
-against=
-while [[ $# -gt 0 ]]; do
-  case $1 in
-    --nodes)
-      [[ ${2-} =~ ^[1-9][0-9]{0,3}(,[1-9][0-9]{0,3})*$ ]] ||
-        fail_usage "--nodes: \"${2-}\" is not a list of numbers from 10 to 5000"
-      nodes=$2
-      ;;
-    --pairs)
-      [[ ${2-} =~ ^[1-9][0-9]?$ ]] || fail_usage "--pairs: \"${2-}\" is not a number from 1 to 99"
-      pairs=$2
-      ;;
-    --profiles)
-      [[ -d ${2-} ]] || fail_usage "--profiles: \"${2-}\" is not a folder"
-      profiles=$(realpath "$2")
-      ;;
-    --against)
-      [[ -f ${2-} && -x $2 ]] || fail_usage "--against: \"${2-}\" is not a program"
-      against=$(realpath "$2")
-      ;;
-    --cases)
-      [[ ${2-} =~ ^[a-z0-9,-]+$ ]] || fail_usage "--cases: \"${2-}\" is not a list of rows"
-      cases=$2
-      ;;
-    *) fail_usage "\"$1\" is not a flag; want --nodes, --pairs, --cases, --profiles or --against" ;;
-  esac
-  shift 2
-done
-MGPU_THROUGHPUT_NODES=$nodes MGPU_THROUGHPUT_PAIRS=$pairs MGPU_THROUGHPUT_CASES=$cases MGPU_THROUGHPUT_PROFILES=$profiles \
-  MGPU_THROUGHPUT_AGAINST=$against exec bash test/run.sh throughput
+nodes=100,1000,5000 pairs=7 cases='' profiles='' against=''
+read_flags '
+  nodes ^[1-9][0-9]{0,3}(,[1-9][0-9]{0,3})*$ a list of numbers from 10 to 5000
+  pairs ^[1-9][0-9]?$ a number from 1 to 99
+  cases ^[a-z0-9,-]+$ a list of rows
+  profiles . a folder
+  against . a program' "$@"
+[[ -z $profiles || -d $profiles ]] || fail_usage "--profiles: \"$profiles\" is not a folder"
+[[ -z $against || (-f $against && -x $against) ]] || fail_usage "--against: \"$against\" is not a program"
+MGPU_THROUGHPUT_NODES=$nodes MGPU_THROUGHPUT_PAIRS=$pairs MGPU_THROUGHPUT_CASES=$cases \
+  MGPU_THROUGHPUT_PROFILES=${profiles:+$(realpath "$profiles")} MGPU_THROUGHPUT_AGAINST=${against:+$(realpath "$against")} \
+  exec bash test/run.sh throughput

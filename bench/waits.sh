@@ -9,27 +9,10 @@
 # shapes. The last line is "N passed, N failed".
 set -euo pipefail
 cd "$(dirname "${BASH_SOURCE[0]}")/.."
+. bench/flags.sh
 
-fail_usage() {
-  printf 'waits.sh: %s\n' "$*" >&2
-  exit 2
-}
-
-pending=100,200
-pairs=3
-while [[ $# -gt 0 ]]; do
-  case $1 in
-    --pending)
-      [[ ${2-} =~ ^[1-9][0-9]{0,3}(,[1-9][0-9]{0,3})*$ ]] ||
-        fail_usage "--pending: \"${2-}\" is not a list of numbers from 1 to 9999"
-      pending=$2
-      ;;
-    --pairs)
-      [[ ${2-} =~ ^[1-9][0-9]?$ ]] || fail_usage "--pairs: \"${2-}\" is not a number from 1 to 99"
-      pairs=$2
-      ;;
-    *) fail_usage "\"$1\" is not a flag; want --pending or --pairs" ;;
-  esac
-  shift 2
-done
+pending=100,200 pairs=3
+read_flags '
+  pending ^[1-9][0-9]{0,3}(,[1-9][0-9]{0,3})*$ a list of numbers from 1 to 9999
+  pairs ^[1-9][0-9]?$ a number from 1 to 99' "$@"
 MGPU_WAITS_PENDING=$pending MGPU_WAITS_PAIRS=$pairs exec bash test/run.sh throughput
