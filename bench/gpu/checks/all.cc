@@ -13,80 +13,95 @@ namespace {
 
 using std::chrono::seconds;
 
+template <CheckOfNode* kCheck>
+Result<void> on_node(const Trial& trial, Findings& findings) {
+  const auto node = inspect_node(trial);
+  if (!node) return node.error();
+  return kCheck(trial, *node, findings);
+}
+
+template <CheckOfMps* kCheck>
+Result<void> with_mps(const Trial& trial, Findings& findings) {
+  if (!has_mps(trial, findings)) return {};
+  const auto card = start_card_with_mps(trial);
+  if (!card) return card.error();
+  return kCheck(trial, **card, findings);
+}
+
 // device-files is the first check, because the other checks run CUDA programs, which load a kernel
 // module. mps-kill-clients is the last one, because it may leave the card unusable.
 constexpr std::array kChecks = {
     Check{"device-files", "Which device files exist before a CUDA program has run, and after?",
           seconds(60), check_device_files, false},
     Check{"nvml-fields", "Does the device plugin's reading of NVML agree with nvidia-smi?",
-          seconds(60), check_nvml_fields},
+          seconds(60), on_node<check_nvml_fields>},
     Check{"process-lists", "Do NVML's process lists have the programs that run, and their memory?",
-          seconds(60), check_process_lists},
+          seconds(60), on_node<check_process_lists>},
     Check{"utilization", "Does NVML report how busy a program keeps the card?", seconds(45),
-          check_utilization},
+          on_node<check_utilization>},
     Check{"slices", "How fast are two and three programs that share a card without MPS?",
-          seconds(60), check_slices},
+          seconds(60), on_node<check_slices>},
     Check{"memory", "How much of a card is reserved, and how much does one context take?",
-          seconds(90), check_memory},
+          seconds(90), on_node<check_memory>},
     Check{"driver-libraries",
           "Does the device plugin find the libraries that the driver consists of?", seconds(30),
-          check_driver_libraries},
+          on_node<check_driver_libraries>},
     Check{"symbols", "Does cuGetProcAddress answer with the addresses of dlsym?", seconds(30),
-          check_symbols},
+          on_node<check_symbols>},
     Check{"release",
           "Which device files are open before and after the device plugin releases the driver?",
-          seconds(90), check_release, false},
+          seconds(90), on_node<check_release>, false},
     Check{"container-root",
           "Does CUDA run in an empty root with the device plugin's devices and libraries?",
-          seconds(60), check_container_root},
+          seconds(60), on_node<check_container_root>},
     Check{"container-user", "Does CUDA run in such a root as user 65534?", seconds(60),
-          check_container_user},
+          on_node<check_container_user>},
     Check{"container-runc", "Does CUDA run in a runc container with each kind of edits?",
           seconds(150), check_container_runc},
     Check{"driver-limits", "Does the driver's memory limit of a cgroup hold for its programs?",
-          seconds(120), check_driver_limits},
+          seconds(120), on_node<check_driver_limits>},
     Check{"driver-limits-hook",
           "Does the device plugin's hook limit a runc container before its program starts?",
-          seconds(120), check_driver_limits_hook},
+          seconds(120), on_node<check_driver_limits_hook>},
     Check{"mps-start", "Does an MPS daemon of the device plugin serve a program, and end?",
-          seconds(90), check_mps_start},
+          seconds(90), with_mps<check_mps_start>},
     Check{"mps-context",
           "How much memory do the MPS server and a client take, and which lists have them?",
-          seconds(60), check_mps_context},
+          seconds(60), with_mps<check_mps_context>},
     Check{"mps-utilization", "Whose process has the utilization of MPS clients?", seconds(45),
-          check_mps_utilization},
+          with_mps<check_mps_utilization>},
     Check{"mps-memory", "Does a memory limit hold, and how much of it can a program allocate?",
-          seconds(90), check_mps_memory},
+          seconds(90), with_mps<check_mps_memory>},
     Check{"mps-shares-alone", "How fast is a program with a share of the multiprocessors, alone?",
-          seconds(90), check_mps_shares_alone},
+          seconds(90), with_mps<check_mps_shares_alone>},
     Check{"mps-shares-together",
           "How fast is a program with a share beside a program that has the rest?", seconds(120),
-          check_mps_shares_together},
+          with_mps<check_mps_shares_together>},
     Check{"mps-two-processes", "Does a memory limit count for each process of a container?",
-          seconds(60), check_mps_two_processes},
+          seconds(60), with_mps<check_mps_two_processes>},
     Check{"mps-bypass", "Is a program limited that unsets the variables of MPS?", seconds(60),
-          check_mps_bypass},
+          with_mps<check_mps_bypass>},
     Check{"mps-exclusive", "Does EXCLUSIVE_PROCESS keep programs outside of MPS from the card?",
           seconds(90), check_mps_exclusive},
     Check{"mps-container",
           "Does a limit hold in a container, with its pipe directory read-write and read-only?",
-          seconds(90), check_mps_container},
+          seconds(90), with_mps<check_mps_container>},
     Check{"mps-control", "Can a container command the daemon through its pipe directory?",
-          seconds(90), check_mps_control},
+          seconds(90), with_mps<check_mps_control>},
     Check{"mps-pipe", "Can a container replace or remove the sockets of its pipe directory?",
-          seconds(90), check_mps_pipe},
+          seconds(90), with_mps<check_mps_pipe>},
     Check{
         "mps-client-folder",
         "Does a container reach more than the socket for clients, and what does a silent one stop?",
-        seconds(60), check_mps_client_folder},
+        seconds(60), with_mps<check_mps_client_folder>},
     Check{"mps-restart", "What happens when the daemon is killed, and started again?", seconds(90),
           check_mps_restart},
     Check{"mps-many-clients", "How many clients does a card take?", seconds(120),
-          check_mps_many_clients},
+          with_mps<check_mps_many_clients>},
     Check{"mps-end-client", "Does a program survive a neighbour that the daemon ends?", seconds(90),
           check_mps_end_client},
     Check{"mps-kill-clients", "Does a program survive neighbours that are killed as they compute?",
-          seconds(300), check_mps_kill_clients},
+          seconds(300), with_mps<check_mps_kill_clients>},
 };
 
 }  // namespace

@@ -17,45 +17,21 @@
 
 namespace mgpu::gpu_trial {
 
-// --- NVML, the driver's files, libcuda -----------------------------------------------------------
+// A check begins by itself, with the card of the trial, or with an MPS daemon for that card. A
+// check of MPS is skipped where this machine has none.
+using CheckOfTrial = Result<void>(const Trial& trial, Findings& findings);
+using CheckOfNode = Result<void>(const Trial& trial, const NodeUnderTest& node, Findings& findings);
+using CheckOfMps = Result<void>(const Trial& trial, CardWithMps& card, Findings& findings);
 
-Result<void> check_device_files(const Trial& trial, Findings& findings);
-Result<void> check_nvml_fields(const Trial& trial, Findings& findings);
-Result<void> check_process_lists(const Trial& trial, Findings& findings);
-Result<void> check_utilization(const Trial& trial, Findings& findings);
-Result<void> check_slices(const Trial& trial, Findings& findings);
-Result<void> check_memory(const Trial& trial, Findings& findings);
-Result<void> check_driver_libraries(const Trial& trial, Findings& findings);
-Result<void> check_symbols(const Trial& trial, Findings& findings);
-Result<void> check_release(const Trial& trial, Findings& findings);
-
-// --- containers ----------------------------------------------------------------------------------
-
-Result<void> check_container_root(const Trial& trial, Findings& findings);
-Result<void> check_container_user(const Trial& trial, Findings& findings);
-Result<void> check_container_runc(const Trial& trial, Findings& findings);
-
-// --- MPS -----------------------------------------------------------------------------------------
-
-Result<void> check_driver_limits(const Trial& trial, Findings& findings);
-Result<void> check_driver_limits_hook(const Trial& trial, Findings& findings);
-Result<void> check_mps_start(const Trial& trial, Findings& findings);
-Result<void> check_mps_context(const Trial& trial, Findings& findings);
-Result<void> check_mps_utilization(const Trial& trial, Findings& findings);
-Result<void> check_mps_memory(const Trial& trial, Findings& findings);
-Result<void> check_mps_shares_alone(const Trial& trial, Findings& findings);
-Result<void> check_mps_shares_together(const Trial& trial, Findings& findings);
-Result<void> check_mps_two_processes(const Trial& trial, Findings& findings);
-Result<void> check_mps_bypass(const Trial& trial, Findings& findings);
-Result<void> check_mps_exclusive(const Trial& trial, Findings& findings);
-Result<void> check_mps_container(const Trial& trial, Findings& findings);
-Result<void> check_mps_control(const Trial& trial, Findings& findings);
-Result<void> check_mps_pipe(const Trial& trial, Findings& findings);
-Result<void> check_mps_client_folder(const Trial& trial, Findings& findings);
-Result<void> check_mps_restart(const Trial& trial, Findings& findings);
-Result<void> check_mps_many_clients(const Trial& trial, Findings& findings);
-Result<void> check_mps_end_client(const Trial& trial, Findings& findings);
-Result<void> check_mps_kill_clients(const Trial& trial, Findings& findings);
+CheckOfTrial check_device_files, check_container_runc, check_mps_exclusive, check_mps_restart,
+    check_mps_end_client;
+CheckOfNode check_nvml_fields, check_process_lists, check_utilization, check_slices, check_memory,
+    check_driver_libraries, check_symbols, check_release, check_container_root,
+    check_container_user, check_driver_limits, check_driver_limits_hook;
+CheckOfMps check_mps_shares_alone, check_mps_shares_together, check_mps_start, check_mps_context,
+    check_mps_utilization, check_mps_memory, check_mps_two_processes, check_mps_bypass,
+    check_mps_container, check_mps_control, check_mps_pipe, check_mps_client_folder,
+    check_mps_many_clients, check_mps_kill_clients;
 
 // --- common functions ----------------------------------------------------------------------------
 

@@ -115,18 +115,16 @@ std::string problem_of_runc(const Trial& trial) {
   return *code == kUsage ? "" : program->failure();
 }
 
-Result<void> check_container_root(const Trial& trial, Findings& findings) {
-  const auto node = inspect_node(trial);
-  if (!node) return node.error();
-  if (auto tried = try_in_root(trial, *node, 0, findings); !tried) return tried;
-  try_without_uvm(trial, container_of(trial, *node, 0), findings);
+Result<void> check_container_root(const Trial& trial, const NodeUnderTest& node,
+                                  Findings& findings) {
+  if (auto tried = try_in_root(trial, node, 0, findings); !tried) return tried;
+  try_without_uvm(trial, container_of(trial, node, 0), findings);
   return {};
 }
 
-Result<void> check_container_user(const Trial& trial, Findings& findings) {
-  const auto node = inspect_node(trial);
-  if (!node) return node.error();
-  return try_in_root(trial, *node, kOtherUser, findings);
+Result<void> check_container_user(const Trial& trial, const NodeUnderTest& node,
+                                  Findings& findings) {
+  return try_in_root(trial, node, kOtherUser, findings);
 }
 
 Result<void> check_container_runc(const Trial& trial, Findings& findings) {

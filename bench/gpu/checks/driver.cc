@@ -122,28 +122,25 @@ Result<void> check_device_files(const Trial& trial, Findings& findings) {
   return {};
 }
 
-Result<void> check_driver_libraries(const Trial& trial, Findings& findings) {
-  const auto node = inspect_node(trial);
-  if (!node) return node.error();
+Result<void> check_driver_libraries(const Trial& trial, const NodeUnderTest& node,
+                                    Findings& findings) {
   std::set<std::string> sources;
-  for (const auto& mount : node->shared.mounts) sources.insert(mount.host_path);
+  for (const auto& mount : node.shared.mounts) sources.insert(mount.host_path);
   findings.fact("files that containers get", sources);
   const std::string libcuda = libcuda_of_loader();
   findings.fact("libcuda.so.1 that the loader of this machine chooses", libcuda);
   for (const char* const name :
        {"libcuda.so.1", "libnvidia-ml.so.1", "libnvidia-ptxjitcompiler.so.1"}) {
-    findings.expect(std::string("containers get ") + name, mounts(node->shared.mounts, name),
+    findings.expect(std::string("containers get ") + name, mounts(node.shared.mounts, name),
                     "the device plugin did not find it: CUDA cannot run in containers");
   }
   findings.fact("files of this driver that containers do not get",
-                files_left_out(trial, *node, libcuda));
+                files_left_out(trial, node, libcuda));
   return {};
 }
 
-Result<void> check_symbols(const Trial& trial, Findings& findings) {
-  const auto node = inspect_node(trial);
-  if (!node) return node.error();
-  const auto program = run_to_end(program_on_node(trial, *node, {"symbols"}), kProgramTimeout);
+Result<void> check_symbols(const Trial& trial, const NodeUnderTest& node, Findings& findings) {
+  const auto program = run_to_end(program_on_node(trial, node, {"symbols"}), kProgramTimeout);
   if (!program) return program.error();
   findings.fact("CUDA version", number_of(*program, "cuda_version"));
   findings.fact("same address as dlsym", number_of(*program, "same"));

@@ -101,23 +101,22 @@ bool has_driver_limits(plugin::MemoryLimits& limits, const CardUuid& card, Findi
   return false;
 }
 
-Result<void> check_driver_limits(const Trial& trial, Findings& findings) {
-  const auto node = inspect_node(trial);
-  if (!node) return node.error();
-  const CardUuid& card = node->card.uuid;
+Result<void> check_driver_limits(const Trial& trial, const NodeUnderTest& node,
+                                 Findings& findings) {
+  const CardUuid& card = node.card.uuid;
   plugin::MemoryLimits limits(nvml_call_options(trial));
   if (!has_driver_limits(limits, card, findings)) return {};
   const auto cgroup =
       LimitedCgroup::make(fmt::format("{}/mgpu-gpu-limits-{}", limits.cgroup_root(), ::getpid()));
   if (!cgroup) return cgroup.error();
   const Command command = (*cgroup)->with(program_on_node(
-      trial, *node, {"largest", std::to_string(kCgroupLimitMiB + kBeyondCgroupLimitMiB)}));
+      trial, node, {"largest", std::to_string(kCgroupLimitMiB + kBeyondCgroupLimitMiB)}));
   const auto set = limits.set((*cgroup)->path(), {{card, MiB(kCgroupLimitMiB)}});
   findings.expect("a limit can be set for a cgroup with the kernel's controllers", set.has_value(),
                   set ? "" : set.error().message);
   if (!set) return {};
   try_to_allocate(command, kCgroupLimitMiB, findings);
-  try_two_programs(trial, *node, **cgroup, findings);
+  try_two_programs(trial, node, **cgroup, findings);
   const auto cleared = limits.clear((*cgroup)->path(), {card});
   findings.expect("the limit can be removed", cleared.has_value(),
                   cleared ? "" : cleared.error().message);

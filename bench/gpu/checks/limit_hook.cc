@@ -102,23 +102,22 @@ Result<void> expect_limited(const Trial& trial, const Container& container,
 
 }  // namespace
 
-Result<void> check_driver_limits_hook(const Trial& trial, Findings& findings) {
-  const auto node = inspect_node(trial);
-  if (!node) return node.error();
+Result<void> check_driver_limits_hook(const Trial& trial, const NodeUnderTest& node,
+                                      Findings& findings) {
   plugin::MemoryLimits limits(nvml_call_options(trial));
-  if (!has_driver_limits(limits, node->card.uuid, findings)) return {};
+  if (!has_driver_limits(limits, node.card.uuid, findings)) return {};
   if (const std::string problem = problem_of_runc(trial); !problem.empty()) {
     findings.skip("runc cannot run a container on this machine: " + problem);
     return {};
   }
   const std::string socket = trial.scratch + "/limits.sock";
-  const Container container = container_with_hook(trial, *node, socket);
+  const Container container = container_with_hook(trial, node, socket);
   if (auto tried = expect_no_start(trial, container, socket, findings); !tried) return tried;
   if (!has_cgroup_v2()) {
     findings.fact("a container whose limit is set", "(not tried: this machine has cgroup v1)");
     return {};
   }
-  return expect_limited(trial, container, socket, node->card.uuid, limits, findings);
+  return expect_limited(trial, container, socket, node.card.uuid, limits, findings);
 }
 
 }  // namespace mgpu::gpu_trial

@@ -141,14 +141,11 @@ void try_limit(const CardWithMps& card, std::int64_t mib, Findings& findings) {
 
 }  // namespace
 
-Result<void> check_mps_start(const Trial& trial, Findings& findings) {
-  if (!has_mps(trial, findings)) return {};
-  const auto card = start_card_with_mps(trial);
-  if (!card) return card.error();
-  MpsOfCard& mps = *(*card)->mps;
+Result<void> check_mps_start(const Trial&, CardWithMps& card, Findings& findings) {
+  MpsOfCard& mps = *card.mps;
   findings.fact("time until the daemon answered", mps.time_to_start().count(), "ms");
   const auto program =
-      run_to_end(mps.client(whole_card((*card)->node), {"vector-add"}), kProgramTimeout);
+      run_to_end(mps.client(whole_card(card.node), {"vector-add"}), kProgramTimeout);
   expect_client(findings, "a client computes", program);
   if (program) findings.fact("this program is a client of MPS", program->value("mps"));
   findings.expect("the daemon has started a server", !mps.servers().empty(),
@@ -164,18 +161,15 @@ Result<void> check_mps_start(const Trial& trial, Findings& findings) {
   return {};
 }
 
-Result<void> check_mps_context(const Trial& trial, Findings& findings) {
-  if (!has_mps(trial, findings)) return {};
-  const auto card = start_card_with_mps(trial);
-  if (!card) return card.error();
-  const CardUuid& uuid = (*card)->node.card.uuid;
+Result<void> check_mps_context(const Trial& trial, CardWithMps& card, Findings& findings) {
+  const CardUuid& uuid = card.node.card.uuid;
   const auto nvml = NvmlCard::open(trial, uuid);
   if (!nvml) return nvml.error();
   std::vector<RunningProgram> clients;
   auto before = (*nvml)->memory();
   for (const char* const which :
        {"the server and the first client", "the second client", "the third client"}) {
-    auto client = start_and_wait((*card)->mps->client(whole_card((*card)->node), {"hold", "0"}));
+    auto client = start_and_wait(card.mps->client(whole_card(card.node), {"hold", "0"}));
     expect_client(findings, std::string(which) + " runs", client);
     if (!client) return {};
     clients.push_back(*std::move(client));
@@ -189,13 +183,12 @@ Result<void> check_mps_context(const Trial& trial, Findings& findings) {
                   "MiB");
     before = after;
   }
-  auto contained = start_and_wait(
-      enter_command(trial, (*card)->mps->container(whole_card((*card)->node), true,
-                                                   {kProgramInContainer, "hold", "0"})));
+  auto contained = start_and_wait(enter_command(
+      trial, card.mps->container(whole_card(card.node), true, {kProgramInContainer, "hold", "0"})));
   expect_client(findings, "a client in a container runs", contained);
   const Json listed = listed_processes(trial, uuid);
-  if (contained) expect_container_is_listed(**card, *contained, listed, findings);
-  findings.fact("servers", (*card)->mps->servers());
+  if (contained) expect_container_is_listed(card, *contained, listed, findings);
+  findings.fact("servers", card.mps->servers());
   findings.fact("processes as the device plugin lists them", listed, "MiB");
   for (const RunningProgram& client : clients) {
     findings.expect(fmt::format("client {} is listed", client.pid()),
@@ -205,18 +198,15 @@ Result<void> check_mps_context(const Trial& trial, Findings& findings) {
   const auto report = query_nvidia_smi(trial);
   if (report) findings.fact("processes, by nvidia-smi", processes_json(*report, uuid));
   report_raw_lists(**nvml, findings);
-  expect_bypass_is_seen(trial, (*card)->node, clients, findings);
+  expect_bypass_is_seen(trial, card.node, clients, findings);
   end_all(clients);
   return {};
 }
 
-Result<void> check_mps_memory(const Trial& trial, Findings& findings) {
-  if (!has_mps(trial, findings)) return {};
-  const auto card = start_card_with_mps(trial);
-  if (!card) return card.error();
+Result<void> check_mps_memory(const Trial&, CardWithMps& card, Findings& findings) {
   for (const std::int64_t mib : {1'024, 8'000, 40'000}) {
-    if (mib < (*card)->node.card.memory.value()) {
-      try_limit(**card, mib, findings);
+    if (mib < card.node.card.memory.value()) {
+      try_limit(card, mib, findings);
     } else {
       findings.fact(fmt::format("largest allocation at {} MiB", mib), "(the card is smaller)");
     }

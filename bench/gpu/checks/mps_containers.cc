@@ -117,16 +117,12 @@ Result<RunningProgram> start_session(const Trial& trial, const CardWithMps& card
       enter_command(trial, card.mps->container(share, true, {kProgramInContainer, "session"})));
 }
 
-Result<void> check_mps_container(const Trial& trial, Findings& findings) {
-  if (!has_mps(trial, findings)) return {};
-  const auto card = start_card_with_mps(trial);
-  if (!card) return card.error();
+Result<void> check_mps_container(const Trial& trial, CardWithMps& card, Findings& findings) {
   const std::vector<std::string> command = {kProgramInContainer, "largest",
                                             std::to_string(kSmallLimitMiB + kBeyondSmallLimitMiB)};
   for (const bool read_only : {false, true}) {
     for (const int user : {0, kOtherUser}) {
-      Container container =
-          (*card)->mps->container(share_of(30, kSmallLimitMiB), read_only, command);
+      Container container = card.mps->container(share_of(30, kSmallLimitMiB), read_only, command);
       container.user = user;
       const std::string which = fmt::format("as user {}, pipe {}", user, pipe_text(read_only));
       const auto program = run_largest(trial, container, which, findings);
@@ -139,16 +135,13 @@ Result<void> check_mps_container(const Trial& trial, Findings& findings) {
   return {};
 }
 
-Result<void> check_mps_two_processes(const Trial& trial, Findings& findings) {
-  if (!has_mps(trial, findings)) return {};
-  const auto card = start_card_with_mps(trial);
-  if (!card) return card.error();
+Result<void> check_mps_two_processes(const Trial& trial, CardWithMps& card, Findings& findings) {
   constexpr std::int64_t kLimitMiB = 8'192;
-  const std::int64_t limit = std::min(kLimitMiB, (*card)->node.card.memory.value() / 4);
+  const std::int64_t limit = std::min(kLimitMiB, card.node.card.memory.value() / 4);
   const std::string hold = "hold " + std::to_string(limit * 5 / 8);
   findings.fact("limit", limit, "MiB");
   findings.fact("held by each of two processes", limit * 5 / 8, "MiB");
-  auto session = start_session(trial, **card, share_of(50, limit));
+  auto session = start_session(trial, card, share_of(50, limit));
   if (!session) return session.error();
   const auto first = start_in_session(*session, "first", hold);
   findings.expect("the first process of the container runs",
@@ -168,11 +161,8 @@ Result<void> check_mps_two_processes(const Trial& trial, Findings& findings) {
   return {};
 }
 
-Result<void> check_mps_bypass(const Trial& trial, Findings& findings) {
-  if (!has_mps(trial, findings)) return {};
-  const auto card = start_card_with_mps(trial);
-  if (!card) return card.error();
-  auto session = start_session(trial, **card, share_of(30, kSmallLimitMiB));
+Result<void> check_mps_bypass(const Trial& trial, CardWithMps& card, Findings& findings) {
+  auto session = start_session(trial, card, share_of(30, kSmallLimitMiB));
   if (!session) return session.error();
   const std::string limited = allocate_without(*session, "limited", "");
   findings.fact("all variables set", limited);
@@ -185,11 +175,8 @@ Result<void> check_mps_bypass(const Trial& trial, Findings& findings) {
   return {};
 }
 
-Result<void> check_mps_control(const Trial& trial, Findings& findings) {
-  if (!has_mps(trial, findings)) return {};
-  const auto card = start_card_with_mps(trial);
-  if (!card) return card.error();
-  MpsOfCard& mps = *(*card)->mps;
+Result<void> check_mps_control(const Trial& trial, CardWithMps& card, Findings& findings) {
+  MpsOfCard& mps = *card.mps;
   // Root may stop the daemon, which then does not respond any more.
   for (const int user : {kOtherUser, 0}) {
     Container container = mps.container(share_of(30, kSmallLimitMiB), true, {kControlInContainer});
@@ -209,41 +196,35 @@ Result<void> check_mps_control(const Trial& trial, Findings& findings) {
     findings.fact(who + "the default afterwards, from outside",
                   mps.send_command("get_default_active_thread_percentage"));
     findings.fact(who + "answer to quit", send("quit"));
-    const bool runs = mps.mps().ready((*card)->node.card.uuid).has_value();
+    const bool runs = mps.mps().ready(card.node.card.uuid).has_value();
     findings.fact(who + "the daemon after quit", runs ? "runs" : "has ended");
   }
   return {};
 }
 
-Result<void> check_mps_pipe(const Trial& trial, Findings& findings) {
-  if (!has_mps(trial, findings)) return {};
-  const auto card = start_card_with_mps(trial);
-  if (!card) return card.error();
+Result<void> check_mps_pipe(const Trial& trial, CardWithMps& card, Findings& findings) {
   for (const int user : {kOtherUser, 0}) {
-    const auto done = try_to_replace(trial, **card, true, user, findings);
+    const auto done = try_to_replace(trial, card, true, user, findings);
     findings.expect(fmt::format("user {} cannot change a pipe directory that is read-only", user),
                     done && done->empty(), done ? *done : done.error().message);
   }
-  const auto client = run_to_end((*card)->mps->client(share_of(30, kSmallLimitMiB), {"vector-add"}),
-                                 kProgramTimeout);
+  const auto client =
+      run_to_end(card.mps->client(share_of(30, kSmallLimitMiB), {"vector-add"}), kProgramTimeout);
   expect_client(findings, "a client computes afterwards", client);
-  static_cast<void>(try_to_replace(trial, **card, false, kOtherUser, findings));
-  const auto done = try_to_replace(trial, **card, false, 0, findings);
+  static_cast<void>(try_to_replace(trial, card, false, kOtherUser, findings));
+  const auto done = try_to_replace(trial, card, false, 0, findings);
   // Otherwise the attempts above would show nothing.
   findings.expect("root can change a pipe directory that is read-write", done && !done->empty(),
                   "no attempt succeeded, so that those with a read-only directory show nothing");
-  const bool runs = (*card)->mps->mps().ready((*card)->node.card.uuid).has_value();
+  const bool runs = card.mps->mps().ready(card.node.card.uuid).has_value();
   findings.fact("the daemon after \"control\" was removed", runs ? "responds" : "does not respond");
   return {};
 }
 
-Result<void> check_mps_client_folder(const Trial& trial, Findings& findings) {
-  if (!has_mps(trial, findings)) return {};
-  const auto card = start_card_with_mps(trial);
-  if (!card) return card.error();
-  for (const int user : {kOtherUser, 0}) try_silence(trial, **card, user, findings);
-  const auto client = run_to_end((*card)->mps->client(share_of(30, kSmallLimitMiB), {"vector-add"}),
-                                 kProgramTimeout);
+Result<void> check_mps_client_folder(const Trial& trial, CardWithMps& card, Findings& findings) {
+  for (const int user : {kOtherUser, 0}) try_silence(trial, card, user, findings);
+  const auto client =
+      run_to_end(card.mps->client(share_of(30, kSmallLimitMiB), {"vector-add"}), kProgramTimeout);
   expect_client(findings, "a client computes afterwards", client);
   return {};
 }

@@ -188,14 +188,11 @@ bool wait_for_new_daemon(const CardWithMps& card, Findings& findings) {
 
 }  // namespace
 
-Result<void> check_mps_kill_clients(const Trial& trial, Findings& findings) {
-  if (!has_mps(trial, findings)) return {};
-  const auto card = start_card_with_mps(trial);
-  if (!card) return card.error();
-  auto neighbour = start_and_wait(client(**card, 40, {"busy"}));
+Result<void> check_mps_kill_clients(const Trial& trial, CardWithMps& card, Findings& findings) {
+  auto neighbour = start_and_wait(client(card, 40, {"busy"}));
   expect_client(findings, "the neighbour runs", neighbour);
   if (!neighbour) return {};
-  const Kills kills = kill_many(trial, **card, *neighbour, findings);
+  const Kills kills = kill_many(trial, card, *neighbour, findings);
   findings.fact("starts that the server was not ready for", kills.retries);
   findings.expect("all of them could be tried in time",
                   kills.done == trial.kills || !kills.neighbour_problem.empty() ||
@@ -204,9 +201,9 @@ Result<void> check_mps_kill_clients(const Trial& trial, Findings& findings) {
   findings.expect("the neighbour goes on", kills.neighbour_problem.empty(),
                   kills.neighbour_problem);
   findings.expect("new clients are served", kills.client_problem.empty(), kills.client_problem);
-  report_supervision(**card, findings);
+  report_supervision(card, findings);
   static_cast<void>(neighbour->finish(kProgressTimeout));
-  const auto after = run_to_end(client(**card, 50, {"vector-add"}), kProgramTimeout);
+  const auto after = run_to_end(client(card, 50, {"vector-add"}), kProgramTimeout);
   expect_client(findings, "a client computes when all have ended", after);
   return {};
 }
@@ -277,16 +274,13 @@ Result<void> check_mps_restart(const Trial& trial, Findings& findings) {
   return {};
 }
 
-Result<void> check_mps_many_clients(const Trial& trial, Findings& findings) {
-  if (!has_mps(trial, findings)) return {};
-  const auto card = start_card_with_mps(trial);
-  if (!card) return card.error();
+Result<void> check_mps_many_clients(const Trial&, CardWithMps& card, Findings& findings) {
   std::vector<RunningProgram> clients;
   std::string refusal;
   int retries = 0;
   while (clients.size() < kClientsTried && refusal.empty() &&
          findings.time_left() > kTimeForFacts) {
-    auto next = start_when_ready(client(**card, 10, {"hold", "0"}), retries);
+    auto next = start_when_ready(client(card, 10, {"hold", "0"}), retries);
     if (!next) {
       refusal = next.error().message;
     } else if (next->value("mps") == "0") {
@@ -300,7 +294,7 @@ Result<void> check_mps_many_clients(const Trial& trial, Findings& findings) {
   findings.expect("48 clients are served", clients.size() >= kClientsDocumented, refusal);
   if (clients.empty() || refusal.empty()) return {};
   static_cast<void>(clients.back().finish(kProgressTimeout));
-  auto again = start_when_ready(client(**card, 10, {"hold", "0"}), retries);
+  auto again = start_when_ready(client(card, 10, {"hold", "0"}), retries);
   expect_client(findings, "a new client is served after one has ended", again);
   findings.fact("starts that the server was not ready for", retries);
   end_all(clients);

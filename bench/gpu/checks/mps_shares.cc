@@ -73,53 +73,37 @@ Result<std::pair<double, double>> rates_together(const Trial& trial, const CardW
   return std::pair(*rate, *other);
 }
 
-// The card with its daemon, and the throughput of a client with 100 %.
-struct Measured {
-  std::unique_ptr<CardWithMps> card;
-  double whole = 0;
-};
-Result<Measured> start_and_measure(const Trial& trial, Findings& findings) {
-  auto card = start_card_with_mps(trial);
-  if (!card) return card.error();
-  const auto whole = rate_alone(trial, **card, 100, findings);
-  if (!whole) return whole.error();
-  return Measured{*std::move(card), *whole};
-}
-
 }  // namespace
 
-Result<void> check_mps_shares_alone(const Trial& trial, Findings& findings) {
-  if (!has_mps(trial, findings)) return {};
-  const auto measured = start_and_measure(trial, findings);
-  if (!measured) return measured.error();
-  const auto nvml = NvmlCard::open(trial, measured->card->node.card.uuid);
+Result<void> check_mps_shares_alone(const Trial& trial, CardWithMps& card, Findings& findings) {
+  const auto whole = rate_alone(trial, card, 100, findings);
+  if (!whole) return whole.error();
+  const auto nvml = NvmlCard::open(trial, card.node.card.uuid);
   if (!nvml) return nvml.error();
   report_clocks(**nvml, "at the start", findings);
   for (const int percent : kPercentages) {
-    const auto rate = rate_alone(trial, *measured->card, percent, findings);
+    const auto rate = rate_alone(trial, card, percent, findings);
     if (!rate) return rate.error();
-    const double part = *rate / measured->whole;
+    const double part = *rate / *whole;
     findings.fact(fmt::format("throughput of {} % alone", percent), rounded(part), "of the card");
     findings.expect(fmt::format("{} % is a limit", percent), is_within_share(part, percent),
                     fmt::format("the program had {:.1f} % of the card", part * 100));
   }
   report_clocks(**nvml, "at the end", findings);
-  report_bandwidth(trial, *measured->card, findings);
+  report_bandwidth(trial, card, findings);
   return {};
 }
 
-Result<void> check_mps_shares_together(const Trial& trial, Findings& findings) {
-  if (!has_mps(trial, findings)) return {};
-  const auto measured = start_and_measure(trial, findings);
-  if (!measured) return measured.error();
+Result<void> check_mps_shares_together(const Trial& trial, CardWithMps& card, Findings& findings) {
+  const auto whole = rate_alone(trial, card, 100, findings);
+  if (!whole) return whole.error();
   for (const int percent : kPercentages) {
-    const auto rates = rates_together(trial, *measured->card, percent);
+    const auto rates = rates_together(trial, card, percent);
     const std::string which = fmt::format("{} % beside {} %", percent, 100 - percent);
     if (!rates) return error(which + ": " + rates.error().message);
-    findings.fact(
-        "throughput of " + which,
-        Json{rounded(rates->first / measured->whole), rounded(rates->second / measured->whole)},
-        "of the card");
+    findings.fact("throughput of " + which,
+                  Json{rounded(rates->first / *whole), rounded(rates->second / *whole)},
+                  "of the card");
   }
   return {};
 }

@@ -143,42 +143,38 @@ void compare_card(Findings& findings, const NodeUnderTest& node, const NvmlCard&
 
 }  // namespace
 
-Result<void> check_nvml_fields(const Trial& trial, Findings& findings) {
-  const auto node = inspect_node(trial);
-  if (!node) return node.error();
-  const auto nvml = NvmlCard::open(trial, node->card.uuid);
+Result<void> check_nvml_fields(const Trial& trial, const NodeUnderTest& node, Findings& findings) {
+  const auto nvml = NvmlCard::open(trial, node.card.uuid);
   if (!nvml) return nvml.error();
-  findings.fact("source", node->source);
+  findings.fact("source", node.source);
   findings.fact("NVML functions that this driver lacks",
                 absent_functions((*nvml)->library().functions()));
   const auto report = query_nvidia_smi(trial);
   if (!report) return report.error();
-  const auto card = report->cards.find(node->card.uuid.str());
+  const auto card = report->cards.find(node.card.uuid.str());
   findings.expect("nvidia-smi lists the card", card != report->cards.end(), "it does not");
   if (card == report->cards.end()) return {};
-  compare(findings, "driver version", node->driver_version, report->driver);
-  compare_card(findings, *node, **nvml, card->second);
-  const auto capability = query_compute_capability(trial, node->card.uuid.str());
+  compare(findings, "driver version", node.driver_version, report->driver);
+  compare_card(findings, node, **nvml, card->second);
+  const auto capability = query_compute_capability(trial, node.card.uuid.str());
   if (!capability) {
     findings.fact("compute capability, by nvidia-smi", capability.error().message);
   }
-  compare(findings, "compute capability", capability_text(node->card.compute_capability),
+  compare(findings, "compute capability", capability_text(node.card.compute_capability),
           capability ? *capability : "");
   return {};
 }
 
-Result<void> check_memory(const Trial& trial, Findings& findings) {
-  const auto node = inspect_node(trial);
-  if (!node) return node.error();
-  const auto nvml = NvmlCard::open(trial, node->card.uuid);
+Result<void> check_memory(const Trial& trial, const NodeUnderTest& node, Findings& findings) {
+  const auto nvml = NvmlCard::open(trial, node.card.uuid);
   if (!nvml) return nvml.error();
   const auto before = (*nvml)->memory();
   if (!before) return error("this driver has no nvmlDeviceGetMemoryInfo_v2");
-  const std::int64_t announced = node->card.memory.value();
+  const std::int64_t announced = node.card.memory.value();
   findings.fact("announced by the device plugin", announced, "MiB");
   findings.fact("total", in_mib(before->total), "MiB");
   findings.fact("reserved", in_mib(before->reserved), "MiB");
-  auto holder = start_and_wait(program_on_node(trial, *node, {"hold", "0"}));
+  auto holder = start_and_wait(program_on_node(trial, node, {"hold", "0"}));
   if (!holder) return holder.error();
   const auto with_context = (*nvml)->memory();
   findings.fact("total for a program", number_of(*holder, "total_mib"), "MiB");
@@ -188,7 +184,7 @@ Result<void> check_memory(const Trial& trial, Findings& findings) {
   }
   static_cast<void>(holder->finish(kProgramTimeout));
   const auto largest = run_to_end(
-      program_on_node(trial, *node, {"largest", std::to_string(announced)}), kProgramTimeout);
+      program_on_node(trial, node, {"largest", std::to_string(announced)}), kProgramTimeout);
   if (!largest) return largest.error();
   findings.fact("largest allocation", number_of(*largest, "largest_mib"), "MiB");
   findings.fact("sum of 16-MiB allocations", number_of(*largest, "pieces_mib"), "MiB");

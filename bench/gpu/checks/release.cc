@@ -58,9 +58,7 @@ void expect_reset(const Trial& trial, const NodeUnderTest& node, plugin::CardSou
 
 }  // namespace
 
-Result<void> check_release(const Trial& trial, Findings& findings) {
-  const auto node = inspect_node(trial);
-  if (!node) return node.error();
+Result<void> check_release(const Trial& trial, const NodeUnderTest& node, Findings& findings) {
   // What has read the node closes its library on a thread of its own.
   const auto deadline = std::chrono::steady_clock::now() + kCloseTimeout;
   while (!open_device_files(trial).empty() && std::chrono::steady_clock::now() < deadline) {
@@ -70,7 +68,7 @@ Result<void> check_release(const Trial& trial, Findings& findings) {
   if (const auto read = source->read(); !read) return read.error();
   findings.fact("device files that are open while NVML is", open_device_files(trial));
   if (trial.reset) {
-    const auto done = reset(trial, *node);
+    const auto done = reset(trial, node);
     findings.fact("reset while NVML is open", done ? "succeeds" : done.error().message);
   }
   source->release();
@@ -79,7 +77,7 @@ Result<void> check_release(const Trial& trial, Findings& findings) {
   findings.expect("no device file is open after the release", left.empty(),
                   "a reset of the card or an upgrade of the driver is refused: " + left.dump());
   if (trial.reset) {
-    expect_reset(trial, *node, *source, findings);
+    expect_reset(trial, node, *source, findings);
   } else {
     findings.fact("reset", "(not tried: only --reset resets the card)");
   }

@@ -110,39 +110,34 @@ void watch_clients(const Trial& trial, const NvmlCard& nvml, Findings& findings)
 
 }  // namespace
 
-Result<void> check_slices(const Trial& trial, Findings& findings) {
-  const auto node = inspect_node(trial);
-  if (!node) return node.error();
-  const auto alone = rates_of(trial, *node, 1);
+Result<void> check_slices(const Trial& trial, const NodeUnderTest& node, Findings& findings) {
+  const auto alone = rates_of(trial, node, 1);
   if (!alone) return alone.error();
   for (const int count : {2, 3}) {
-    const auto rates = rates_of(trial, *node, count);
+    const auto rates = rates_of(trial, node, count);
     if (!rates) return rates.error();
     Json parts = Json::array();
     for (const double rate : *rates) parts.push_back(rounded(rate / alone->front()));
     findings.fact(fmt::format("throughput of each of {} programs", count), parts,
                   "of one program alone");
   }
-  return report_pauses(trial, *node, findings);
+  return report_pauses(trial, node, findings);
 }
 
-Result<void> check_mps_utilization(const Trial& trial, Findings& findings) {
-  if (!has_mps(trial, findings)) return {};
-  const auto card = start_card_with_mps(trial);
-  if (!card) return card.error();
-  const auto nvml = NvmlCard::open(trial, (*card)->node.card.uuid);
+Result<void> check_mps_utilization(const Trial& trial, CardWithMps& card, Findings& findings) {
+  const auto nvml = NvmlCard::open(trial, card.node.card.uuid);
   if (!nvml) return nvml.error();
   std::vector<RunningProgram> clients;
   Json percents = Json::object();
   for (const int percent : {30, 70}) {
-    auto client = start_and_wait((*card)->mps->client(share_of(percent, kBusyMiB), {"busy"}));
+    auto client = start_and_wait(card.mps->client(share_of(percent, kBusyMiB), {"busy"}));
     expect_client(findings, fmt::format("a client with {} % runs", percent), client);
     if (!client) return {};
     percents[std::to_string(client->pid())] = percent;
     clients.push_back(*std::move(client));
   }
   findings.fact("clients and their shares", percents, "percent");
-  findings.fact("servers", (*card)->mps->servers());
+  findings.fact("servers", card.mps->servers());
   watch_clients(trial, **nvml, findings);
   end_all(clients);
   return {};

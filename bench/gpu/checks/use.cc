@@ -157,12 +157,11 @@ Json percent_json(const std::optional<double>& percent) {
 
 }  // namespace
 
-Result<void> check_process_lists(const Trial& trial, Findings& findings) {
-  const auto node = inspect_node(trial);
-  if (!node) return node.error();
-  const auto nvml = NvmlCard::open(trial, node->card.uuid);
+Result<void> check_process_lists(const Trial& trial, const NodeUnderTest& node,
+                                 Findings& findings) {
+  const auto nvml = NvmlCard::open(trial, node.card.uuid);
   if (!nvml) return nvml.error();
-  const auto holders = start_holders(trial, *node);
+  const auto holders = start_holders(trial, node);
   if (!holders) return holders.error();
   Json started = Json::object();
   for (const Holder& holder : *holders) {
@@ -170,7 +169,7 @@ Result<void> check_process_lists(const Trial& trial, Findings& findings) {
   }
   findings.fact("programs", started, "MiB allocated");
   compare_raw_lists(**nvml, findings);
-  const Json list = listed_processes(trial, node->card.uuid);
+  const Json list = listed_processes(trial, node.card.uuid);
   findings.fact("processes as the device plugin lists them", list, "MiB");
   for (const Holder& holder : *holders) {
     const std::string problem = problem_with(list, holder);
@@ -179,26 +178,24 @@ Result<void> check_process_lists(const Trial& trial, Findings& findings) {
   }
   const auto report = query_nvidia_smi(trial);
   findings.fact("processes, by nvidia-smi",
-                report ? processes_json(*report, node->card.uuid) : Json(report.error().message));
-  if (report) compare_with_smi(*report, node->card.uuid, list, *holders, findings);
-  expect_container_is_listed(trial, *node, findings);
+                report ? processes_json(*report, node.card.uuid) : Json(report.error().message));
+  if (report) compare_with_smi(*report, node.card.uuid, list, *holders, findings);
+  expect_container_is_listed(trial, node, findings);
   return {};
 }
 
-Result<void> check_utilization(const Trial& trial, Findings& findings) {
-  const auto node = inspect_node(trial);
-  if (!node) return node.error();
-  const auto nvml = NvmlCard::open(trial, node->card.uuid);
+Result<void> check_utilization(const Trial& trial, const NodeUnderTest& node, Findings& findings) {
+  const auto nvml = NvmlCard::open(trial, node.card.uuid);
   if (!nvml) return nvml.error();
-  const auto program = start_and_wait(program_on_node(trial, *node, {"busy"}));
+  const auto program = start_and_wait(program_on_node(trial, node, {"busy"}));
   if (!program) return program.error();
-  const Busy busy = watch_busy(**nvml, node->card.uuid, *program, 2 * trial.measure);
+  const Busy busy = watch_busy(**nvml, node.card.uuid, *program, 2 * trial.measure);
   findings.fact("utilization of the card", percent_json(busy.card), "percent");
   findings.fact("utilization of the process", percent_json(busy.process), "percent");
   report_clocks(**nvml, "of the busy card", findings);
   const auto report = query_nvidia_smi(trial);
   if (!report) return report.error();
-  const auto card = report->cards.find(node->card.uuid.str());
+  const auto card = report->cards.find(node.card.uuid.str());
   const std::string smi =
       card == report->cards.end() ? "" : card->second.field("utilization.gpu_util");
   findings.fact("utilization, by nvidia-smi", smi);
