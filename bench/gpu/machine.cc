@@ -72,18 +72,15 @@ std::string cgroup_version() {
 // The programs of the driver in the folder of nvidia-smi, and where GKE has them. Without the
 // control program of MPS half of the checks are skipped.
 Json programs_of_driver(const Trial& trial) {
-  std::set<std::string> names;
+  std::set<std::string> paths;
   for (const std::string& folder :
        {std::filesystem::path(find_program(trial.nvidia_smi)).parent_path().string(),
         std::string("/usr/local/nvidia/bin")}) {
-    std::error_code failed;
-    std::filesystem::directory_iterator at(folder, failed);
-    for (; !failed && at != std::filesystem::directory_iterator(); at.increment(failed)) {
-      const std::string name = at->path().filename();
-      if (name.starts_with("nvidia-")) names.insert(at->path().string());
+    for (const std::string& name : names_in(folder)) {
+      if (name.starts_with("nvidia-")) paths.insert(folder + "/" + name);
     }
   }
-  return names;
+  return paths;
 }
 
 // Opens NVML twice. The first time initializes a card that nothing has open, unless it is
@@ -156,16 +153,18 @@ Result<void> put_back(const Trial& trial, Findings& findings) {
   return {};
 }
 
+std::string text_in(const std::vector<Json>& findings, const char* fact) {
+  for (const Json& finding : findings) {
+    if (finding.value("fact", "") == fact) return finding["value"];
+  }
+  return "";
+}
+
 }  // namespace
 
 Json device_files(const Trial& trial) {
-  std::set<std::string> names;
-  std::error_code failed;
-  std::filesystem::directory_iterator at(path_on_node(trial, "/dev"), failed);
-  for (; !failed && at != std::filesystem::directory_iterator(); at.increment(failed)) {
-    const std::string name = at->path().filename();
-    if (name.starts_with("nvidia")) names.insert(name);
-  }
+  std::set<std::string> names = names_in(path_on_node(trial, "/dev"));
+  std::erase_if(names, [](const std::string& name) { return !name.starts_with("nvidia"); });
   return names;
 }
 
@@ -188,17 +187,6 @@ Settings settings_in(const std::vector<Json>& findings) {
   }
   return settings;
 }
-
-namespace {
-
-std::string text_in(const std::vector<Json>& findings, const char* fact) {
-  for (const Json& finding : findings) {
-    if (finding.value("fact", "") == fact) return finding["value"];
-  }
-  return "";
-}
-
-}  // namespace
 
 std::string card_in(const std::vector<Json>& findings) {
   return text_in(findings, kCard);

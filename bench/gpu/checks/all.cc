@@ -4,6 +4,7 @@
 #include <array>
 #include <cmath>
 #include <fstream>
+#include <utility>
 
 #include "bench/gpu/checks/checks.h"
 #include "plugin/cards/mps_process.h"
@@ -143,6 +144,12 @@ void expect_client(Findings& findings, std::string_view what,
   findings.expect(what, program->value("mps") != "0", "it ran outside of MPS, without a limit");
 }
 
+void expect_client(Findings& findings, std::string_view what, const RunningProgram& session,
+                   const std::string& name, const Result<void>& started) {
+  findings.expect(what, started && session.value(name + "_mps") != "0",
+                  started ? "it ran outside of MPS, without a limit" : started.error().message);
+}
+
 bool lists_client(const CardWithMps& card, pid_t pid) {
   for (const std::int64_t server : card.mps->servers()) {
     const auto clients =
@@ -155,6 +162,17 @@ bool lists_client(const CardWithMps& card, pid_t pid) {
 double most_allocated(const RunningProgram& program) {
   return std::max(program.number("largest_mib").value_or(0),
                   program.number("pieces_mib").value_or(0));
+}
+
+void report_allocations(Findings& findings, const RunningProgram& program,
+                        const std::string& when) {
+  for (const auto& [what, value] : {std::pair("largest allocation", "largest_mib"),
+                                    std::pair("sum of 16-MiB allocations", "pieces_mib"),
+                                    std::pair("total that a program sees", "total_mib"),
+                                    std::pair("free that a program sees", "free_mib")}) {
+    findings.fact(what + when, number_of(program, value), "MiB");
+  }
+  findings.fact("error of the smallest allocation that failed" + when, program.value("beyond"));
 }
 
 void expect_limit(Findings& findings, std::string_view what, std::int64_t mib,

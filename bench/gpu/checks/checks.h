@@ -56,12 +56,22 @@ void end_all(std::vector<RunningProgram>& programs);
 void expect_client(Findings& findings, std::string_view what,
                    const Result<RunningProgram>& program);
 
+// The same for a program of start_in_session().
+void expect_client(Findings& findings, std::string_view what, const RunningProgram& session,
+                   const std::string& name, const Result<void>& started);
+template <class Value>
+void expect_success(Findings& findings, std::string_view what, const Result<Value>& result) {
+  findings.expect(what, result.has_value(), result.has_value() ? "" : result.error().message);
+}
+
 // Whether the daemon lists a process of the node as a client of one of its servers.
 bool lists_client(const CardWithMps& card, pid_t pid);
 
 // The memory in MiB that a program of the kind "largest" could allocate, in one piece or in small
 // pieces.
 double most_allocated(const RunningProgram& program);
+// Facts about what it could allocate and what it saw. `when` ends their names.
+void report_allocations(Findings& findings, const RunningProgram& program, const std::string& when);
 // Expects that such a program could allocate something, and not more than its limit.
 void expect_limit(Findings& findings, std::string_view what, std::int64_t mib,
                   const Result<RunningProgram>& program);
@@ -71,6 +81,8 @@ void expect_limit(Findings& findings, std::string_view what, std::int64_t mib,
 bool has_driver_limits(plugin::MemoryLimits& limits, const CardUuid& card, Findings& findings);
 // The reason why runc cannot run containers on this machine; empty if it can.
 std::string problem_of_runc(const Trial& trial);
+// Runs a container of runc to its end. Errors: runc cannot start it, or its program fails.
+Result<RunningProgram> run_in_runc(const Trial& trial, const Container& container);
 // A container with this share of MPS, in which several programs run. Error: it does not start.
 Result<RunningProgram> start_session(const Trial& trial, const CardWithMps& card, Share share);
 // Starts a program in such a container, and waits until it is ready or has ended.

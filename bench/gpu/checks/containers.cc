@@ -20,23 +20,20 @@ Container container_of(const Trial& trial, const NodeUnderTest& node, int user) 
 }
 
 void report_program(const Result<RunningProgram>& program, Findings& findings) {
-  findings.expect("CUDA runs", program.has_value(),
-                  program.has_value() ? "" : program.error().message);
+  expect_success(findings, "CUDA runs", program);
   if (!program) return;
   findings.fact("libcuda that was loaded", program->value("library"));
   findings.fact("device name", program->value("device"));
   findings.fact("multiprocessors", number_of(*program, "multiprocessors"));
 }
 
-Result<void> try_in_root(const Trial& trial, const NodeUnderTest& node, int user,
-                         Findings& findings) {
+void try_in_root(const Trial& trial, const NodeUnderTest& node, int user, Findings& findings) {
   const Container container = container_of(trial, node, user);
   Json devices = Json::array();
   for (const auto& device : container.edits.devices) devices.push_back(device.path);
   findings.fact("devices", devices);
   findings.fact("files and folders mounted", container.edits.mounts.size());
   report_program(run_to_end(enter_command(trial, container), kProgramTimeout), findings);
-  return {};
 }
 
 // Reports the error of a container without /dev/nvidia-uvm. This device may be missing until a CUDA
@@ -64,42 +61,39 @@ std::vector<KindOfEdits> kinds_of_edits(const NodeUnderTest& node, Findings& fin
 }
 
 // CUDA in one container of runc.
-Result<void> try_in_runc(const Trial& trial, Container container, const std::string& which,
-                         Findings& findings) {
+void try_in_runc(const Trial& trial, Container container, const std::string& which,
+                 Findings& findings) {
   container.command = {kProgramInContainer, "vector-add"};
-  const auto command = runc_command(trial, container);
-  if (!command) return command.error();
-  const auto program = run_to_end(*command, kProgramTimeout);
-  remove_runc_container(trial);
-  findings.expect("CUDA runs " + which, program.has_value(),
-                  program.has_value() ? "" : program.error().message);
-  return {};
+  expect_success(findings, "CUDA runs " + which, run_in_runc(trial, container));
 }
 
 // nvidia-smi is one of the driver's files.
-Result<void> try_nvidia_smi(const Trial& trial, Container container, const NodeUnderTest& node,
-                            Findings& findings) {
+void try_nvidia_smi(const Trial& trial, Container container, const NodeUnderTest& node,
+                    Findings& findings) {
   const auto binary = std::ranges::find_if(container.edits.mounts, [](const plugin::Mount& mount) {
     return mount.container_path.ends_with("/nvidia-smi");
   });
   if (binary == container.edits.mounts.end()) {
-    findings.expect("nvidia-smi lists the card in a container", false,
-                    "nvidia-smi is not among the files that containers get");
-    return {};
+    return findings.expect("nvidia-smi lists the card in a container", false,
+                           "nvidia-smi is not among the files that containers get");
   }
   container.command = {binary->container_path, "-L"};
-  const auto command = runc_command(trial, container);
-  if (!command) return command.error();
-  const auto program = run_to_end(*command, kProgramTimeout);
-  remove_runc_container(trial);
+  const auto program = run_in_runc(trial, container);
   const std::string text = program ? program->text() : program.error().message;
   findings.fact("nvidia-smi -L in a container", text);
   findings.expect("nvidia-smi lists the card in a container",
                   text.find(node.card.uuid.str()) != std::string::npos, text);
-  return {};
 }
 
 }  // namespace
+
+Result<RunningProgram> run_in_runc(const Trial& trial, const Container& container) {
+  const auto command = runc_command(trial, container);
+  if (!command) return command.error();
+  auto program = run_to_end(*command, kProgramTimeout);
+  remove_runc_container(trial);
+  return program;
+}
 
 // Without arguments the test program prints its usage and ends with 2.
 std::string problem_of_runc(const Trial& trial) {
@@ -117,14 +111,15 @@ std::string problem_of_runc(const Trial& trial) {
 
 Result<void> check_container_root(const Trial& trial, const NodeUnderTest& node,
                                   Findings& findings) {
-  if (auto tried = try_in_root(trial, node, 0, findings); !tried) return tried;
+  try_in_root(trial, node, 0, findings);
   try_without_uvm(trial, container_of(trial, node, 0), findings);
   return {};
 }
 
 Result<void> check_container_user(const Trial& trial, const NodeUnderTest& node,
                                   Findings& findings) {
-  return try_in_root(trial, node, kOtherUser, findings);
+  try_in_root(trial, node, kOtherUser, findings);
+  return {};
 }
 
 Result<void> check_container_runc(const Trial& trial, Findings& findings) {
@@ -148,11 +143,12 @@ Result<void> check_container_runc(const Trial& trial, Findings& findings) {
                                   .command = {}};
         const std::string which =
             fmt::format("as user {} with {} and {}", user, share_name, kind.name);
-        if (auto tried = try_in_runc(trial, container, which, findings); !tried) return tried;
+        try_in_runc(trial, container, which, findings);
       }
     }
   }
-  return try_nvidia_smi(trial, container_of(trial, *node, 0), *node, findings);
+  try_nvidia_smi(trial, container_of(trial, *node, 0), *node, findings);
+  return {};
 }
 
 }  // namespace mgpu::gpu_trial

@@ -56,13 +56,10 @@ std::string libcuda_of_loader() {
 
 // Names of the driver's files in a folder, such as "libcuda.so.580.95.05".
 std::set<std::string> files_of_driver(const fs::path& folder, const std::string& version) {
-  std::set<std::string> names;
-  std::error_code failed;
-  fs::directory_iterator at(folder, failed);
-  for (; !failed && at != fs::directory_iterator(); at.increment(failed)) {
-    const std::string name = at->path().filename();
-    if (!version.empty() && name.ends_with(".so." + version)) names.insert(name);
-  }
+  std::set<std::string> names = names_in(folder);
+  std::erase_if(names, [&](const std::string& name) {
+    return version.empty() || !name.ends_with(".so." + version);
+  });
   return names;
 }
 

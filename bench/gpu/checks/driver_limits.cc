@@ -52,7 +52,6 @@ class LimitedCgroup {
 
 // What a program in the cgroup can allocate. `limit` is 0 where there is none.
 void try_to_allocate(const Command& command, std::int64_t limit, Findings& findings) {
-  const std::string when = limit > 0 ? "with the limit" : "after the limit was removed";
   const auto program = run_to_end(command, kProgramTimeout);
   const std::string what = limit > 0 ? "the limit holds" : "no limit is left";
   if (!program) return findings.expect(what, false, program.error().message);
@@ -60,11 +59,8 @@ void try_to_allocate(const Command& command, std::int64_t limit, Findings& findi
   const bool held = limit > 0 ? most > 0 && most <= static_cast<double>(limit)
                               : most > static_cast<double>(kCgroupLimitMiB);
   findings.expect(what, held, fmt::format("{} MiB were allocated", most));
-  findings.fact("largest allocation " + when, number_of(*program, "largest_mib"), "MiB");
-  findings.fact("sum of 16-MiB allocations " + when, number_of(*program, "pieces_mib"), "MiB");
-  findings.fact("total that a program sees " + when, number_of(*program, "total_mib"), "MiB");
-  findings.fact("free that a program sees " + when, number_of(*program, "free_mib"), "MiB");
-  findings.fact("error beyond " + when, program->value("beyond"));
+  report_allocations(findings, *program,
+                     limit > 0 ? " with the limit" : " after the limit was removed");
 }
 
 // Two programs that hold 5/8 of the limit each.
@@ -112,14 +108,11 @@ Result<void> check_driver_limits(const Trial& trial, const NodeUnderTest& node,
   const Command command = (*cgroup)->with(program_on_node(
       trial, node, {"largest", std::to_string(kCgroupLimitMiB + kBeyondCgroupLimitMiB)}));
   const auto set = limits.set((*cgroup)->path(), {{card, MiB(kCgroupLimitMiB)}});
-  findings.expect("a limit can be set for a cgroup with the kernel's controllers", set.has_value(),
-                  set ? "" : set.error().message);
+  expect_success(findings, "a limit can be set for a cgroup with the kernel's controllers", set);
   if (!set) return {};
   try_to_allocate(command, kCgroupLimitMiB, findings);
   try_two_programs(trial, node, **cgroup, findings);
-  const auto cleared = limits.clear((*cgroup)->path(), {card});
-  findings.expect("the limit can be removed", cleared.has_value(),
-                  cleared ? "" : cleared.error().message);
+  expect_success(findings, "the limit can be removed", limits.clear((*cgroup)->path(), {card}));
   try_to_allocate(command, 0, findings);
   return {};
 }

@@ -5,13 +5,10 @@
 
 #include <atomic>
 #include <fstream>
-#include <memory>
 #include <string>
-#include <utility>
 #include <vector>
 
 #include "bench/gpu/checks/checks.h"
-#include "bench/gpu/runc.h"
 #include "plugin/cards/memory_limits.h"
 #include "plugin/containers/limit_server.h"
 
@@ -57,14 +54,6 @@ Container container_with_hook(const Trial& trial, const NodeUnderTest& node,
   return container;
 }
 
-Result<RunningProgram> run_in_runc(const Trial& trial, const Container& container) {
-  const auto command = runc_command(trial, container);
-  if (!command) return command.error();
-  auto program = run_to_end(*command, kProgramTimeout);
-  remove_runc_container(trial);
-  return program;
-}
-
 // The driver refuses the limit, or the device plugin does not run.
 Result<void> expect_no_start(const Trial& trial, const Container& container,
                              const std::string& socket, Findings& findings) {
@@ -95,8 +84,7 @@ Result<void> expect_limited(const Trial& trial, const Container& container,
   const auto program = run_in_runc(trial, container);
   expect_limit(findings, "the limit that the hook sets holds", kHookLimitMiB, program);
   if (!program) return {};
-  findings.fact("largest allocation", number_of(*program, "largest_mib"), "MiB");
-  findings.fact("sum of 16-MiB allocations", number_of(*program, "pieces_mib"), "MiB");
+  report_allocations(findings, *program, "");
   return {};
 }
 

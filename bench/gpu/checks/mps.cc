@@ -1,9 +1,7 @@
 // MPS as the device plugin starts it: its processes in NVML's lists, and its memory limits.
 #include <fmt/format.h>
 
-#include <algorithm>
 #include <chrono>
-#include <filesystem>
 #include <fstream>
 #include <optional>
 #include <string>
@@ -19,17 +17,6 @@ using std::chrono::milliseconds;
 using std::chrono::steady_clock;
 
 constexpr std::int64_t kBeyondMiB = 1'024;
-
-Json entries_of_folder(const std::string& folder) {
-  std::vector<std::string> names;
-  std::error_code failed;
-  std::filesystem::directory_iterator at(folder, failed);
-  for (; !failed && at != std::filesystem::directory_iterator(); at.increment(failed)) {
-    names.push_back(at->path().filename());
-  }
-  std::sort(names.begin(), names.end());
-  return names;
-}
 
 // The last lines of a log; empty if there is none.
 Json last_lines(const std::string& path) {
@@ -128,15 +115,7 @@ void try_limit(const CardWithMps& card, std::int64_t mib, Findings& findings) {
   expect_client(findings, fmt::format("a client with {} MiB runs", mib), program);
   expect_limit(findings, fmt::format("the limit of {} MiB holds", mib), mib, program);
   if (!program) return;
-  const auto fact = [&](const std::string& what, const char* value) {
-    findings.fact(fmt::format("{} at {} MiB", what, mib), number_of(*program, value), "MiB");
-  };
-  fact("largest allocation", "largest_mib");
-  fact("sum of 16-MiB allocations", "pieces_mib");
-  fact("total that a program sees", "total_mib");
-  fact("free that a program sees", "free_mib");
-  findings.fact(fmt::format("error of the smallest allocation that failed at {} MiB", mib),
-                program->value("beyond"));
+  report_allocations(findings, *program, fmt::format(" at {} MiB", mib));
 }
 
 }  // namespace
@@ -152,7 +131,7 @@ Result<void> check_mps_start(const Trial&, CardWithMps& card, Findings& findings
                   mps.send_command("get_server_list"));
   const bool served = program && program->value("mps") != "0" && !mps.servers().empty();
   if (!served) explain_server(mps, findings);
-  findings.fact("files of the pipe directory", entries_of_folder(mps.folders().pipe));
+  findings.fact("files of the pipe directory", names_in(mps.folders().pipe));
   const auto begin = steady_clock::now();
   mps.mps().stop();
   const auto time = std::chrono::duration_cast<milliseconds>(steady_clock::now() - begin);

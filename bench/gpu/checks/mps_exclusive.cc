@@ -64,9 +64,8 @@ Result<void> check_mps_exclusive(const Trial& trial, Findings& findings) {
   findings.expect("the device plugin restores the compute mode",
                   restored && mode() == trial.settings.compute_mode,
                   restored ? "it has another compute mode" : restored.error().message);
-  const auto outside = run_outside(trial, **card);
-  findings.expect("a program outside of MPS computes afterwards", outside.has_value(),
-                  outside ? "" : outside.error().message);
+  expect_success(findings, "a program outside of MPS computes afterwards",
+                 run_outside(trial, **card));
   return {};
 }
 

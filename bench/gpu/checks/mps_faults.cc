@@ -3,7 +3,6 @@
 #include <poll.h>
 #include <signal.h>
 
-#include <algorithm>
 #include <atomic>
 #include <chrono>
 #include <optional>
@@ -181,8 +180,7 @@ bool wait_for_new_daemon(const CardWithMps& card, Findings& findings) {
   }
   const auto time = std::chrono::duration_cast<milliseconds>(steady_clock::now() - begin);
   findings.fact("further time until a new daemon answered", time.count(), "ms");
-  findings.expect("a new daemon answers in the same directory", ready.has_value(),
-                  ready.has_value() ? "" : ready.error().message);
+  expect_success(findings, "a new daemon answers in the same directory", ready);
   return ready.has_value();
 }
 
@@ -225,8 +223,7 @@ Result<void> check_mps_end_client(const Trial& trial, Findings& findings) {
   findings.expect("the daemon lists the client", lists_client(**card, pid), "it does not");
   terminator.end((*card)->node.card.uuid, pid);
   const auto failure = wait_for_failure(*ended);
-  findings.expect("the client that is ended gets an error", failure.has_value(),
-                  failure ? "" : failure.error().message);
+  expect_success(findings, "the client that is ended gets an error", failure);
   if (failure) findings.fact("error of the client that was ended", *failure);
   findings.expect("the daemon does not list it any more", has_left(**card, pid), "it does");
   Kills none;
@@ -251,8 +248,7 @@ Result<void> check_mps_restart(const Trial& trial, Findings& findings) {
   auto session = start_session(trial, **card, share_of(50, kClientMiB));
   if (!session) return session.error();
   const auto running = start_in_session(*session, "running", "busy");
-  findings.expect("a client runs", running && session->value("running_mps") != "0",
-                  running ? "it ran outside of MPS, without a limit" : running.error().message);
+  expect_client(findings, "a client runs", *session, "running", running);
   if (!running) return {};
   if (auto killed = kill_daemon(**card); !killed) return killed;
   findings.fact("a client that starts while there is no daemon",
@@ -265,9 +261,8 @@ Result<void> check_mps_restart(const Trial& trial, Findings& findings) {
                                                              : end);
   if (!wait_for_new_daemon(**card, findings)) return {};
   const auto again = start_in_session(*session, "again", "vector-add");
-  findings.expect("a new program of the same container is a client of the new daemon",
-                  again && session->value("again_mps") != "0",
-                  again ? "it ran outside of MPS, without a limit" : again.error().message);
+  expect_client(findings, "a new program of the same container is a client of the new daemon",
+                *session, "again", again);
   const auto after = run_to_end(client(**card, 50, {"vector-add"}), kProgramTimeout);
   expect_client(findings, "a new client computes", after);
   report_supervision(**card, findings);

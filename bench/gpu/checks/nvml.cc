@@ -1,14 +1,11 @@
 // Compares the device plugin's reading of NVML with nvidia-smi.
 #include <fmt/format.h>
 
-#include <algorithm>
 #include <array>
 #include <cstdlib>
 #include <optional>
 #include <string>
-#include <string_view>
 #include <utility>
-#include <vector>
 
 #include "bench/gpu/checks/checks.h"
 #include "bench/gpu/nvidia_smi.h"

@@ -4,7 +4,6 @@
 #include <algorithm>
 #include <chrono>
 #include <filesystem>
-#include <memory>
 #include <string>
 
 #include "bench/gpu/checks/checks.h"
@@ -43,9 +42,8 @@ Result<RunningProgram> reset(const Trial& trial, const NodeUnderTest& node) {
 
 void expect_reset(const Trial& trial, const NodeUnderTest& node, plugin::CardSource& source,
                   Findings& findings) {
-  const auto done = reset(trial, node);
-  findings.expect("the card can be reset after the device plugin has released the driver",
-                  done.has_value(), done ? "" : done.error().message);
+  expect_success(findings, "the card can be reset after the device plugin has released the driver",
+                 reset(trial, node));
   const auto read = source.read();
   const auto found = [&](const plugin::FoundCard& card) {
     return card.uuid == node.card.uuid && card.health == kHealthy;
