@@ -20,9 +20,6 @@ cd "$(dirname "${BASH_SOURCE[0]}")/.."
 
 readonly all_policies=random,dotprod,clustering,packing,bestfit,fgd,binpack,spread,equilibrium
 readonly default_policy=equilibrium
-# The traces with published results of FGD.
-readonly published=(default cpu050 cpu100 cpu200 cpu250 gpushare40 gpushare60 gpushare80 gpushare100
-  gpuspec10 gpuspec20 gpuspec25 gpuspec33 multigpu20 multigpu30 multigpu40 multigpu50)
 # Offered loads of the runs in which pods terminate, in percent of all cards.
 readonly loads=(100 110)
 readonly node_file=openb_node_list_gpu_node.csv
@@ -97,17 +94,13 @@ check_traces() {
   check_names --trace "$trace" "$known"
 }
 
-# Prints the traces of the folder. Those with published results come first.
+# Prints the traces of the folder. All policies and conditions are measured on the first one.
 traces_of_folder() {
   local name file
-  for name in "${published[@]}"; do
-    [[ ! -f $traces/openb_pod_list_$name.csv ]] || echo "$name"
-  done
+  [[ ! -f $traces/openb_pod_list_default.csv ]] || echo default
   for file in "$traces"/openb_pod_list_*.csv; do
-    [[ -f $file ]] || continue
     name=${file##*/openb_pod_list_}
-    name=${name%.csv}
-    [[ " ${published[*]} " == *" $name "* ]] || echo "$name"
+    [[ ! -f $file || $name == default.csv ]] || echo "${name%.csv}"
   done
 }
 

@@ -62,17 +62,21 @@ def check_finite(result):
 
 # --- mgpu-sim trace -------------------------------------------------------------------------------
 
-def check_trace_keys(result):
-    need_keys(result, TRACE_KEYS, "result")
+def check_keys(result, keys, figures, seed_keys):
+    need_keys(result, keys, "result")
     for name in ("mean", "deviation"):
-        need_keys(result[name], set(RATIOS), name)
+        need_keys(result[name], set(figures), name)
     need(len(result["seeds"]) > 0, "there is no seed")
     for seed in result["seeds"]:
-        need_keys(seed, SEED_KEYS, "seed")
+        need_keys(seed, seed_keys, "seed")
         for failure in seed["failures"]:
             need_keys(failure, FAILURE_KEYS, "failure")
-        for point in seed["curve"]:
+        for point in seed.get("curve", []):
             need_keys(point, CURVE_KEYS, "point of a curve")
+
+
+def check_trace_keys(result):
+    check_keys(result, TRACE_KEYS, RATIOS, SEED_KEYS)
 
 
 def check_no_overcommit(result):
@@ -140,14 +144,7 @@ TRACE_CHECKS = [("expected keys", check_trace_keys), ("every number finite", che
 # --- mgpu-sim trace --departures ------------------------------------------------------------------
 
 def check_departures_keys(result):
-    need_keys(result, TRACE_KEYS | {"load"}, "result")
-    for name in ("mean", "deviation"):
-        need_keys(result[name], set(SHARES), name)
-    need(len(result["seeds"]) > 0, "there is no seed")
-    for seed in result["seeds"]:
-        need_keys(seed, DEPARTURE_KEYS, "seed")
-        for failure in seed["failures"]:
-            need_keys(failure, FAILURE_KEYS, "failure")
+    check_keys(result, TRACE_KEYS | {"load"}, SHARES, DEPARTURE_KEYS)
 
 
 def check_shares(result):

@@ -19,11 +19,10 @@ LOOKS = {
     "bestfit": ("#009e73", (0, (3, 1, 1, 1)), "h"), "fgd": ("#0072b2", "-", "o"),
     EQUILIBRIUM: ("#d55e00", "-", "*"),
 }
-OTHER = ("#595959", "-", "o")
 
 
 def look_of(name):
-    colour, line, marker = LOOKS.get(name, OTHER)
+    colour, line, marker = LOOKS[name]
     strong = name == EQUILIBRIUM
     return {"color": colour, "linestyle": line, "marker": marker,
             "linewidth": 2.6 if strong else 1.6, "zorder": 3 if strong else 2}
