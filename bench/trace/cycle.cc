@@ -5,6 +5,7 @@
 #include <utility>
 #include <variant>
 
+#include "bench/trace/policies/policies.h"
 #include "common/base/check.h"
 
 namespace mgpu::trace {
@@ -43,6 +44,8 @@ Cycle::Cycle(const Objects& objects, extender::PolicyChoice policy,
   settings_.min_memory = MiB(1);
   settings_.policy = policy;
   settings_.ties_by_name = rules.ties != Ties::kPod;
+  // Filter answers with all nodes that fit.
+  if (policy.node == &kClustering) settings_.candidate_nodes = 0;
   const auto& nodes = objects.trace().nodes;
   const std::vector<std::size_t> numbers = node_numbers(objects.trace(), seed);
   for (std::size_t node = 0; node < nodes.size(); ++node)
@@ -101,22 +104,37 @@ std::string_view Cycle::choose(const kube::Pod& pod, const extender::PodRequest&
     if (names.empty()) continue;
     if (request.request.empty() && rules_.non_gpu != NonGpuRanking::kExtender)
       return choose_without_extender(request.resources, names);
-    const std::string_view node = choose_among(pod, std::move(names));
+    const std::string_view node = choose_among(pod, request, std::move(names));
     if (!node.empty()) return node;
   }
   return {};
 }
 
 // Returns an empty name if none of the nodes fits.
-std::string_view Cycle::choose_among(const kube::Pod& pod, std::vector<std::string_view> names) {
+std::string_view Cycle::choose_among(const kube::Pod& pod, const extender::PodRequest& request,
+                                     std::vector<std::string_view> names) {
   const auto requested = extender::ExtenderArgs::of(pod, std::move(names));
   extender::FilterReply reply = extender::filter(requested, context_, now_);
   MGPU_CHECK(reply.rejection != extender::Rejection::kInvalid,
              "pods of a trace are valid requests");
   if (reply.fitting.empty()) return {};
   if (reply.fitting.size() == 1) return reply.fitting.front();
+  if (settings_.policy.node == &kClustering && !request.request.empty())
+    return choose_clustered(request, reply.fitting);
   const auto fitting = extender::ExtenderArgs::of(pod, std::move(reply.fitting));
   return highest(extender::prioritize(fitting, context_, now_));
+}
+
+// REQUIRES: names is not empty.
+std::string_view Cycle::choose_clustered(const extender::PodRequest& request,
+                                         const std::vector<std::string_view>& names) {
+  std::string_view best;
+  ledger_.read(now_, [&](const extender::View& view) {
+    best = *std::ranges::min_element(names, {}, [&](std::string_view name) {
+      return std::pair(-clustering_score(view, name, request.request), request.ties.place(name));
+    });
+  });
+  return best;
 }
 
 // REQUIRES: names is not empty.

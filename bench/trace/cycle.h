@@ -76,7 +76,10 @@ class Cycle {
  private:
   std::string_view choose(const kube::Pod& pod, const extender::PodRequest& request,
                           std::size_t index);
-  std::string_view choose_among(const kube::Pod& pod, std::vector<std::string_view> names);
+  std::string_view choose_among(const kube::Pod& pod, const extender::PodRequest& request,
+                                std::vector<std::string_view> names);
+  std::string_view choose_clustered(const extender::PodRequest& request,
+                                    const std::vector<std::string_view>& names);
   std::string_view choose_without_extender(const extender::NodeResources& wanted,
                                            const std::vector<std::string_view>& names);
   std::string_view highest(const std::vector<extender::HostScore>& scores);

@@ -37,13 +37,6 @@ void set_profile(Node& node, NodeProfile profile) {
   node.profile = std::move(profile);
 }
 
-void count_pod(Node& node, std::int32_t cards, std::int32_t change) {
-  auto at = std::ranges::lower_bound(node.pods, cards, {}, &PodsByCards::cards);
-  if (at == node.pods.end() || at->cards != cards) at = node.pods.insert(at, {cards, 0});
-  at->pods += change;
-  if (at->pods == 0) node.pods.erase(at);
-}
-
 bool same(const Card& card, const CardFacts& facts, const NodeFacts& node) {
   return card.cordoned == is_cordoned(node, facts.index) && card.index == facts.index &&
          card.uuid == facts.uuid && card.model == facts.model &&
@@ -86,13 +79,6 @@ std::vector<CardHold> holds_of(const Node& node, const Claim& claim) {
   return held;
 }
 
-// Pods whose number of cards is not known are in no PodsByCards.
-void count_by_cards(Node& node, const ClaimView& view, std::int32_t change) {
-  if (view.claim.placement && !view.holds.empty()) {
-    count_pod(node, cards_counted(view.holds), change);
-  }
-}
-
 // Cards that the node does not have are skipped: when one appears, all claims are counted again.
 void count(NodeRecord& record, Entry& entry) {
   ClaimView& view = entry.view;
@@ -103,12 +89,10 @@ void count(NodeRecord& record, Entry& entry) {
   if (view.claim.drift != Drift::kNone) ++record.drifting;
   for (const CardHold& hold : view.holds)
     if (Card* card = record.node.find(hold.card)) card->used += hold.share;
-  count_by_cards(record.node, view, +1);
 }
 
 void count_all(NodeRecord& record) {
   for (Card& card : record.node.cards) card.used = Share{};
-  record.node.pods.clear();
   record.blocking = 0;
   record.drifting = 0;
   for (Entry* entry : record.claims) count(record, *entry);
@@ -138,7 +122,6 @@ bool totals_are_consistent(const NodeRecord& record) {
     counted.node.resources_used += view.claim.resources;
     for (const CardHold& hold : view.holds)
       if (Card* card = counted.node.find(hold.card)) card->used += hold.share;
-    count_by_cards(counted.node, view, +1);
   }
   const auto same = [&](const Card& card, const Card& claimed) {
     return card.used == claimed.used && card.uncertain == (record.blocking > 0) &&
@@ -151,8 +134,7 @@ bool totals_are_consistent(const NodeRecord& record) {
   const bool pods = record.node.pods_counted ==
                     static_cast<std::int64_t>(record.claims.size() + record.non_gpu_pods);
   return counted.blocking == record.blocking && counted.drifting == record.drifting && resources &&
-         pods && counted.node.pods == record.node.pods &&
-         std::ranges::equal(record.node.cards, counted.node.cards, same);
+         pods && std::ranges::equal(record.node.cards, counted.node.cards, same);
 }
 
 Share at_most_of(const Card& card, const Share& most) {
@@ -220,7 +202,6 @@ void remove(Entry& entry) {
   entry.record = nullptr;
   --record.node.pods_counted;
   record.node.resources_used -= entry.view.claim.resources;
-  count_by_cards(record.node, entry.view, -1);
   for (const CardHold& hold : entry.view.holds)
     if (Card* card = record.node.find(hold.card)) card->used -= hold.share;
   if (entry.view.claim.drift != Drift::kNone) --record.drifting;

@@ -32,13 +32,6 @@ struct Card {
   Share room_after_expected() const { return room_in(capacity, used + expected); }
 };
 
-// How many of a node's pods hold this many cards each; 0 is a part of one card.
-struct PodsByCards {
-  std::int32_t cards = 0;
-  std::int32_t pods = 0;
-  bool operator==(const PodsByCards&) const = default;
-};
-
 struct Policy;
 
 struct Node {
@@ -48,7 +41,6 @@ struct Node {
   NodeResources resources_used;   // requests of its pods, with and without cards
   std::int64_t pods_allowed = 0;  // zero where it is not known
   std::int64_t pods_counted = 0;  // with and without cards; each attempt to bind a pod counts
-  std::vector<PodsByCards> pods;  // those with cards, ascending by cards, without zero entries
   NodeProfile profile;            // as its device plugin published it
   // Those of profile.policy, for pods that choose none (policy.h, policy_on); null: the profile has
   // none.

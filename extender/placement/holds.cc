@@ -6,12 +6,6 @@
 
 namespace mgpu::extender {
 
-std::int32_t cards_counted(const std::vector<CardHold>& pod) {
-  MGPU_CHECK(!pod.empty(), "a pod without cards");
-  const bool part = pod.size() == 1 && pod.front().share.core < kWholeCard;
-  return part ? 0 : static_cast<std::int32_t>(pod.size());
-}
-
 std::vector<CardHold> holds(const Node& node, const GpuRequest& request,
                             const Placement& placement) {
   MGPU_CHECK(placement.cards_of.size() == request.containers.size(),

@@ -19,9 +19,6 @@ struct CardHold {
   bool operator==(const CardHold&) const = default;
 };
 
-// How many cards the pod holds, 0 for a part of one (PodsByCards::cards). REQUIRES: not empty.
-std::int32_t cards_counted(const std::vector<CardHold>& pod);
-
 // Ascending by card. On a card that `node` does not have the pod holds its request, which for a
 // whole card is 100 % and no memory.
 std::vector<CardHold> holds(const Node& node, const GpuRequest& request,

@@ -16,7 +16,7 @@ bool same_card(const Card& a, const Card& b) {
 
 bool same_shape(const Node& a, const Node& b) {
   return a.resources_used == b.resources_used && a.allocatable == b.allocatable &&
-         std::ranges::equal(a.cards, b.cards, same_card) && a.pods == b.pods &&
+         std::ranges::equal(a.cards, b.cards, same_card) &&
          a.profile.minimum == b.profile.minimum &&
          a.profile.parts_of_one_card == b.profile.parts_of_one_card &&
          a.node_policy == b.node_policy && a.card_policy == b.card_policy;

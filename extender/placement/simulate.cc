@@ -16,10 +16,6 @@ void occupy(Node& node, const std::vector<CardHold>& pod, const NodeResources& r
   }
   node.resources_used += resources;
   ++node.pods_counted;
-  const std::int32_t cards = cards_counted(pod);
-  auto at = std::ranges::lower_bound(node.pods, cards, {}, &PodsByCards::cards);
-  if (at == node.pods.end() || at->cards != cards) at = node.pods.insert(at, {cards, 0});
-  ++at->pods;
 }
 
 bool may_have_resources_for(const Node& node, const NodeResources& resources) {

@@ -9,15 +9,6 @@
 
 namespace mgpu::extender {
 
-namespace {
-
-std::int64_t core_of(std::span<const CardHold> pod, CardIndex card) {
-  const auto hold = std::ranges::find(pod, card, &CardHold::card);
-  return hold == pod.end() ? 0 : hold->share.core.value();
-}
-
-}  // namespace
-
 TargetWorkload::TargetWorkload(const Workload& workload) {
   for (const WeightedClass& one : workload.classes) {
     total_ += one.probability;
@@ -68,16 +59,14 @@ void TargetWorkload::FreeCards::add(const FreeCard& card) {
   cards[place] = card;
 }
 
-TargetWorkload::FreeCards TargetWorkload::free_cards(const Node& node,
-                                                     std::span<const CardHold> pod) const {
+TargetWorkload::FreeCards TargetWorkload::free_cards(const Node& node) const {
   FreeCards free;
   const Card* before = nullptr;
   const Accepting* accepting = nullptr;
   for (const Card& card : cards_of(node)) {
     if (before == nullptr || before->model != card.model) accepting = accepting_of(card.model);
     before = &card;
-    const std::int64_t core = free_core(card) - core_of(pod, card.index);
-    free.add({std::max<std::int64_t>(core, 0), accepting});
+    free.add({free_core(card), accepting});
   }
   return free;
 }
@@ -115,12 +104,11 @@ std::uint32_t TargetWorkload::fragmentation_steps(std::size_t cards) const {
   return static_cast<std::uint32_t>(1 + 2 * cards + rounds / kRoundsPerStep);
 }
 
-double TargetWorkload::fragmentation_after(const Node& node, const NodeResources& resources,
-                                           std::span<const CardHold> pod) const {
-  const FreeCards free = free_cards(node, pod);
+double TargetWorkload::fragmentation(const Node& node) const {
+  const FreeCards free = free_cards(node);
   const std::int64_t milli_cpu = node.allocatable.cpu.zero()
                                      ? std::numeric_limits<std::int64_t>::max()
-                                     : room_in(node.resources_left(), resources).cpu.value();
+                                     : node.resources_left().cpu.value();
   std::int64_t core = 0;
   for (const FreeCard& card : free.all()) core += card.core;
   double sum = total_ * static_cast<double>(core);

@@ -25,7 +25,6 @@
 #include "common/contract/limits.h"
 #include "extender/placement/card_model.h"
 #include "extender/placement/cluster.h"
-#include "extender/placement/holds.h"
 #include "extender/pricing/workload.h"
 
 namespace mgpu::extender {
@@ -39,12 +38,8 @@ class TargetWorkload {
 
   bool empty() const { return total_ == 0; }
 
-  // F_n(M), except for rounding, of the node as it is, and after a pod with these requests and
-  // holds is placed. Holds beyond what is free, or on cards that the node does not have, take
-  // nothing. Does not allocate.
-  double fragmentation(const Node& node) const { return fragmentation_after(node, {}, {}); }
-  double fragmentation_after(const Node& node, const NodeResources& resources,
-                             std::span<const CardHold> pod) const;
+  // F_n(M), except for rounding. Does not allocate.
+  double fragmentation(const Node& node) const;
   // The steps (placement/limits.h) of fragmentation for a node with this many cards.
   std::uint32_t fragmentation_steps(std::size_t cards) const;
 
@@ -78,7 +73,7 @@ class TargetWorkload {
 
   void add(const WeightedClass& one);
   const Accepting* accepting_of(std::string_view model) const;
-  FreeCards free_cards(const Node& node, std::span<const CardHold> pod) const;
+  FreeCards free_cards(const Node& node) const;
   double usable(std::size_t selection, const FreeCards& free, std::int64_t milli_cpu) const;
 
   std::vector<Selection> selections_;

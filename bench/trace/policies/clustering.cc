@@ -9,7 +9,7 @@
 //   card   the one with the least free compute
 //
 // where fill = integer part of 25 * (8 - R) / 8, R cards free.
-#include <algorithm>
+#include <set>
 
 #include "bench/trace/policies/measures.h"
 #include "bench/trace/policies/policies.h"
@@ -17,22 +17,32 @@
 namespace mgpu::trace {
 namespace {
 
-Score score_node(const PlacementContext&, const Node& node, const std::vector<CardHold>& pod) {
-  if (pod.empty()) return 0;
-  constexpr Score kLargest = 800;  // percent of 8 cards
-  const Score fill = 25 * (kLargest - free_core(node)) / kLargest;
-  if (node.pods.empty()) return 25 + fill;
-  const auto same =
-      std::ranges::find(node.pods, extender::cards_counted(pod), &extender::PodsByCards::cards);
-  if (same == node.pods.end()) return fill;
-  return (node.pods.size() == 1 ? 75 : 50) + fill;
+// 0 for a part of a card. REQUIRES: the pod has one container.
+std::int32_t size_of(const GpuRequest& pod) {
+  const ContainerRequest& container = pod.containers.front();
+  return container.cards == 1 && container.per_card.core < kWholeCard ? 0 : container.cards;
+}
+
+Score no_preference(const PlacementContext&, const Node&, const std::vector<CardHold>&) {
+  return 0;
 }
 
 }  // namespace
 
+Score clustering_score(const extender::View& view, std::string_view name, const GpuRequest& pod) {
+  constexpr Score kLargest = 800;  // percent of 8 cards
+  const Score fill = 25 * (kLargest - free_core(*view.find(name))) / kLargest;
+  std::set<std::int32_t> sizes;
+  for (const extender::ClaimView* one : view.claims_on(name))
+    sizes.insert(size_of(one->claim.request));
+  if (sizes.empty()) return 25 + fill;
+  if (!sizes.contains(size_of(pod))) return fill;
+  return (sizes.size() == 1 ? 75 : 50) + fill;
+}
+
 const Policy kClustering{.name = "clustering",
                          .score_card = tightest_card,
-                         .score_node = score_node,
+                         .score_node = no_preference,
                          .ranks_pods_without_cards = true};
 
 }  // namespace mgpu::trace

@@ -13,6 +13,7 @@
 
 #include "bench/trace/policies/measures.h"
 #include "bench/trace/policies/policies.h"
+#include "extender/placement/simulate.h"
 #include "extender/pricing/price_snapshot.h"
 
 namespace mgpu::trace {
@@ -25,8 +26,9 @@ bool has_workload(const PlacementContext& context) {
 // REQUIRES: has_workload(context).
 Score score(const PlacementContext& context, const Node& node, std::span<const CardHold> pod) {
   const extender::TargetWorkload& target = context.price_snapshot->target;
-  const double growth =
-      target.fragmentation_after(node, context.resources, pod) - target.fragmentation(node);
+  Node after = node;
+  extender::occupy(after, {pod.begin(), pod.end()}, context.resources);
+  const double growth = target.fragmentation(after) - target.fragmentation(node);
   const double sigmoid = 1 / (1 + std::exp(growth / 1000));
   return hundredths(sigmoid);
 }

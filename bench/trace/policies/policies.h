@@ -5,6 +5,7 @@
 #include <string_view>
 
 #include "common/base/result.h"
+#include "extender/ledger/ledger.h"
 #include "extender/placement/policy.h"
 
 namespace mgpu::trace {
@@ -17,6 +18,12 @@ extern const Policy kPacking;       // cards in use, then nodes in use, then fre
 extern const Policy kClustering;    // nodes with pods of the same size
 extern const Policy kDotProd;       // the smallest product of what is free and what is requested
 extern const Policy kRandomPolicy;  // any node, any card
+
+// The score of clustering for a pod with cards. It depends on the pods of the node, of which a
+// decision of the extender knows nothing: there clustering has no preference. REQUIRES: the ledger
+// has the node.
+extender::Score clustering_score(const extender::View& view, std::string_view node,
+                                 const GpuRequest& pod);
 
 // Policies of the extender or published ones. Errors: as extender::find_policy.
 Result<extender::PolicyChoice> find_policy(std::string_view name);

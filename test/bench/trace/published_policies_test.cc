@@ -9,15 +9,16 @@
 #include "extender/placement/place.h"
 #include "extender/pricing/price_snapshot.h"
 #include "test/support/cluster_text.h"
+#include "test/support/ledger_text.h"
 
 namespace mgpu::trace {
 namespace {
 
 using extender::holds;
 using extender::kScoreMax;
+using extender::Ledger;
 using extender::MilliCpu;
 using extender::Placed;
-using extender::PodsByCards;
 using extender::PriceSnapshot;
 using extender::SearchBudget;
 using extender::TargetWorkload;
@@ -202,35 +203,56 @@ TEST(Packing, StaysWithinItsBounds) {
 
 // --- clustering ----------------------------------------------------------------------------------
 
+struct PlacedPod {
+  const char* request;
+  const char* cards;
+};
+
+Score clustering_score(const std::vector<PlacedPod>& placed, const char* pod,
+                       const char* cards = "0[100/1] 1[100/1] 2[100/1] 3[100/1]") {
+  Ledger ledger;
+  ledger.apply_node(test::facts_of(std::string("n: ") + cards));
+  for (std::size_t i = 0; i < placed.size(); ++i) {
+    ledger.apply_pod(test::bound_claim(std::to_string(i), "n", placed[i].request, placed[i].cards));
+  }
+  Score score = 0;
+  ledger.read({}, [&](const extender::View& view) {
+    score = trace::clustering_score(view, "n", request_of(pod));
+  });
+  return score;
+}
+
 TEST(Clustering, PrefersNodesWithPodsOfTheSameSize) {
-  const std::vector<PodsByCards> shares{{0, 3}};
-  const std::vector<PodsByCards> ones{{1, 2}};
-  const std::vector<PodsByCards> both{{0, 1}, {1, 1}};
   struct {
-    std::vector<PodsByCards> pods;
-    Pod pod;
+    std::vector<PlacedPod> placed;
+    const char* pod;
     Score score;
   } const cases[] = {
-      // 4 cards are free: 25 * (8 - 4)/8 = 12.
-      {shares, {"", ""}, 0},           {shares, {"30/0", "0"}, 75 + 12},
-      {both, {"30/0", "0"}, 50 + 12},  {{}, {"30/0", "0"}, 25 + 12},
-      {ones, {"30/0", "0"}, 12},       {ones, {"whole", "0"}, 75 + 12},
-      {ones, {"wholex2", "0,1"}, 12},  {{{2, 1}}, {"wholex2", "0,1"}, 75 + 12},
-      {shares, {"30/0x2", "0,1"}, 12},
+      // Four cards are free: 25 * (8 - 4)/8 = 12.5. With 30 % less it is 13.4, with one card less
+      // 15.6, with both less 16.6, with two cards less 18.75.
+      {{}, "30/0", 25 + 12},
+      {{{"30/0", "0"}}, "30/0", 75 + 13},
+      {{{"30/0", "0"}}, "30/0x2", 13},
+      {{{"whole", "1"}}, "30/0", 15},
+      {{{"whole", "1"}}, "whole", 75 + 15},
+      {{{"whole", "1"}}, "wholex2", 15},
+      {{{"30/0", "0"}, {"whole", "1"}}, "30/0", 50 + 16},
+      {{{"30/0", "0"}, {"whole", "1"}}, "whole", 50 + 16},
+      {{{"wholex2", "0,1"}}, "wholex2", 75 + 18},
   };
   for (const auto& test : cases) {
-    Node node = node_of("n: 0[100/1] 1[100/1] 2[100/1] 3[100/1]");
-    node.pods = test.pods;
-    EXPECT_EQ(score(kClustering, node, test.pod), test.score)
-        << test.pod.request << " of " << test.pods.size();
+    EXPECT_EQ(clustering_score(test.placed, test.pod), test.score)
+        << test.pod << " beside " << test.placed.size();
   }
 }
 
 TEST(Clustering, PrefersTheFullerOfTwoWithPodsOfTheSameSize) {
-  // 25 * (8 - 3.9)/8 = 12.8, 25 * (8 - 0.5)/8 = 23.4
-  EXPECT_EQ(score(kClustering, node_of("n: 0[100/1] 1[100/1] 2[100/1] 3[90/1]"), {"30/0", "3"}),
-            25 + 12);
-  EXPECT_EQ(score(kClustering, node_of("n: 0[50/1]"), {"30/0", "0"}), 25 + 23);
+  // 25 * (8 - 1)/8 = 21.9
+  EXPECT_EQ(clustering_score({}, "30/0", "0[100/1]"), 25 + 21);
+}
+
+TEST(Clustering, HasNoPreferenceForPodsWithoutCards) {
+  EXPECT_EQ(score(kClustering, node_of("n: 0[50/1]"), {"", ""}), 0);
 }
 
 // --- fgd -----------------------------------------------------------------------------------------

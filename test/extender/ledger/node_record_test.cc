@@ -81,7 +81,6 @@ TEST(NodeRecord, AWrongTotalIsFound) {
       {"drifting", [](NodeRecord& r) { ++r.drifting; }},
       {"node resources", [](NodeRecord& r) { r.node.resources_used.memory += MiB(1); }},
       {"number of pods", [](NodeRecord& r) { ++r.node.pods_counted; }},
-      {"pods by cards", [](NodeRecord& r) { r.node.pods.clear(); }},
       {"a claim of another node", [](NodeRecord& r) { r.claims.front()->record = nullptr; }},
       {"a claim lost", [](NodeRecord& r) { r.claims.clear(); }},
   };

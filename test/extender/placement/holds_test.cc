@@ -84,22 +84,5 @@ TEST(HoldOn, CountsOnlyTheContainersOfTheSet) {
   EXPECT_EQ(text_of(hold_on(card, request.containers, 0b1111)), "90/550");
 }
 
-TEST(CardsCounted, APartOfOneCardIsNone) {
-  struct {
-    const char* request;
-    const char* placement;
-    std::int32_t cards;
-  } const cases[] = {
-      {"99/10", "1", 0},           {"100/10", "1", 1},          {"whole", "1", 1},
-      {"30/10x2", "0,1", 2},       {"wholex3", "0,1,2", 3},     {"60/10 40/10", "1 | 1", 1},
-      {"60/10 30/10", "1 | 1", 0}, {"60/10 30/10", "1 | 2", 2},
-  };
-  const Node node = node_of("n: 0[100/1000] 1[100/2000] 2[100/3000]");
-  for (const auto& test : cases) {
-    const auto pod = holds(node, request_of(test.request), placement_of(test.placement));
-    EXPECT_EQ(cards_counted(pod), test.cards) << test.request;
-  }
-}
-
 }  // namespace
 }  // namespace mgpu::extender

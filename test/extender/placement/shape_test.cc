@@ -48,9 +48,6 @@ TEST(Shape, ChangesWithAllThatADecisionReads) {
       [](Node& node) { node.cards[1].uncertain = true; },
       [](Node& node) { node.allocatable.cpu = MilliCpu(1); },
       [](Node& node) { node.resources_used.memory = MiB(1); },
-      [](Node& node) {
-        node.pods = {{1, 1}};
-      },
       [](Node& node) { node.profile.minimum.core = Percent(5); },
       [](Node& node) { node.profile.parts_of_one_card = true; },
       [&](Node& node) { node.node_policy = &other_policy; },

@@ -81,7 +81,6 @@ TEST(Occupy, IsTheInverseOfAnEviction) {
   EXPECT_EQ(node.cards[1].used, test::share_of("30/200"));
   EXPECT_EQ(node.resources_used, (NodeResources{MilliCpu(100), MiB(10)}));
   EXPECT_EQ(node.pods_counted, 1);
-  EXPECT_EQ(node.pods, (std::vector<PodsByCards>{{0, 1}}));
 }
 
 }  // namespace

@@ -94,35 +94,6 @@ TEST(TargetWorkload, EqualsTheDefinition) {
   }
 }
 
-TEST(TargetWorkload, EqualsTheNodeWithThePodOnIt) {
-  RandomWorld random(2);
-  for (int round = 0; round < kRounds; ++round) {
-    const TargetWorkload target(random.workload());
-    const Node node = random.node();
-    Node with_pod = node;
-    const NodeResources resources{MilliCpu(random.upto(3) * 1000), MiB(random.upto(9))};
-    with_pod.resources_used += resources;
-    std::vector<CardHold> pod;
-    for (Card& card : with_pod.cards) {
-      if (random.upto(2) != 0) continue;
-      pod.push_back({card.index, {Percent(random.upto(10) * 10), MiB(random.upto(9))}});
-      card.used += pod.back().share;
-    }
-    ASSERT_DOUBLE_EQ(target.fragmentation_after(node, resources, pod),
-                     target.fragmentation(with_pod))
-        << round;
-  }
-}
-
-TEST(TargetWorkload, SkipsHoldsOnCardsThatTheNodeDoesNotHave) {
-  const TargetWorkload target(Workload{{{{.cards = 1, .per_card = share_of("50/1")}, 1}}});
-  const Node node = node_of("n: 0[40/100] 1[60/100]");
-  EXPECT_DOUBLE_EQ(target.fragmentation(node), 400);
-  EXPECT_DOUBLE_EQ(target.fragmentation_after(node, {}, {{{CardIndex(7), share_of("60/1")}}}), 400);
-  EXPECT_DOUBLE_EQ(target.fragmentation_after(node, {}, {{{CardIndex(1), share_of("60/1")}}}), 400);
-  EXPECT_DOUBLE_EQ(target.fragmentation_after(node, {}, {{{CardIndex(1), share_of("90/1")}}}), 400);
-}
-
 TEST(TargetWorkload, IsZeroWhereEmpty) {
   EXPECT_TRUE(TargetWorkload().empty());
   EXPECT_TRUE(TargetWorkload(Workload{}).empty());
