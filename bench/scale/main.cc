@@ -18,7 +18,6 @@ namespace {
 struct Flags {
   std::int64_t nodes = 5'000;
   std::int64_t pods = 40'000;
-  std::int64_t port = 0;
 };
 
 bool create(mgpu::kube::MemoryApiServer& server, const std::string& collection,
@@ -74,7 +73,6 @@ int serve(const Flags& flags, const sigset_t& signals) {
   }
   mgpu::http::ServerOptions options;
   options.address = "127.0.0.1";
-  options.port = static_cast<std::uint16_t>(flags.port);
   auto started = mgpu::http::Server::start(options, front_of(server), {});
   if (!started) {
     std::fprintf(stderr, "mgpu-scale-server: %s\n", started.error().message.c_str());
@@ -92,11 +90,10 @@ int serve(const Flags& flags, const sigset_t& signals) {
 
 int main(int argc, char** argv) {
   Flags flags;
-  mgpu::Options options("mgpu-scale-server", "Serves a cluster of a given size.", "");
+  mgpu::Options options("mgpu-scale-server",
+                        "Serves a cluster of a given size, and prints its port.", "");
   options.add_number("nodes", "Number of nodes with 8 cards.", flags.nodes, 1, 50'000);
   options.add_number("pods", "Number of pods with half a card.", flags.pods, 0, 800'000);
-  options.add_number("port", "Port on 127.0.0.1, which is printed; 0 = any free port.", flags.port,
-                     0, 65535);
   const mgpu::ParsedOptions parsed = options.parse(argc, argv);
   std::fputs(parsed.print.c_str(), parsed.exit_code == 0 ? stdout : stderr);
   if (!parsed.run) return parsed.exit_code;
