@@ -59,11 +59,6 @@ source test/background.sh
 
 readonly components_version=1.36.3
 readonly cache=${XDG_CACHE_HOME:-$HOME/.cache}/mgpu
-# Test programs that use gRPC are missing here, because its library is not built for ThreadSanitizer.
-readonly threaded_tests=(base_test program_test http_test kube_test kube_memory_test ledger_test learning_test
-  verbs_test bind_test requeue_test extender_test kubectl_test cards_test containers_test node_test monitor_test)
-# Tests of these programs that have one thread and take seconds.
-readonly single_threaded='*Property*:ReadPod.*:CardsFile.*:WorkloadWindow.*'
 # Without the data for debuggers, compiling takes a tenth less.
 readonly go_flags=(-trimpath -gcflags=all=-dwarf=false)
 readonly cluster_timeout=20m
@@ -168,65 +163,40 @@ build() { # preset, targets (default all)
   step "build $preset" nice ninja -C "build/$preset" -j "$jobs" "$@"
 }
 
-# Runs test programs, each in two halves. Some tests wait, so there is one process more than cores. The
-# output of a half is printed if it fails.
-run_programs() { # preset, programs
-  local preset=$1 reports=$scratch/$1 before=$failed status=0 program files
+# Runs the tests that a preset of ctest selects. Some wait, so there is one process more than cores.
+run_tests() { # test preset, preset of the build
+  local report=$scratch/$1.xml status=0 before=$failed test its_passed its_failed
   local -A inputs=()
-  local -a programs=()
-  shift
-  say "test $preset"
-  mkdir -p "$reports"
-  files=$(hash_of_files "$not_read_by_programs") || files=
-  for program in "$@"; do
-    # The tests of the tree read all files.
-    [[ -z $files || $program == */tree_test ]] ||
-      inputs[$program]="$files $machine $(inputs_of_program "$preset" "$(basename "$program")")"
-    has_passed "$preset/$(basename "$program")" "${inputs[$program]-}" || programs+=("$program")
+  local -a known=()
+  say "test $1"
+  inputs_of_tests "$1" "$2"
+  for test in "${!inputs[@]}"; do
+    ! has_passed "$2/$test" "${inputs[$test]}" || known+=("$test")
   done
-  [[ ${#programs[@]} -eq $# ]] || say "$(($# - ${#programs[@]})) of $# programs have passed before"
-  [[ ${#programs[@]} -gt 0 ]] || return 0
-  run halves "$reports" "${programs[@]}" || status=$?
-  for program in "${programs[@]}"; do keep_program "$reports" "$preset" "$program" "${inputs[$program]-}"; done
-  count_gtest "$reports"
+  [[ ${#known[@]} -eq 0 ]] || say "${#known[@]} of the tests have passed before"
+  run ctest_with_report "$1" "$report" "^($(IFS='|' && echo "${known[*]}"))\$" || status=$?
+  while read -r test its_passed its_failed; do
+    passed=$((passed + its_passed))
+    failed=$((failed + its_failed))
+    [[ $its_failed -ne 0 ]] || keep_result "$2/$test" "${inputs[$test]-}" "$its_passed"
+  done < <([[ ! -f $report ]] || python3 -B test/results.py "$report")
   count_unexplained "$status" "$before"
 }
 
-# Keeps the result of a program whose halves have both passed.
-keep_program() { # folder of reports, preset, program, inputs
-  local name number
-  name=$(basename "$3")
-  [[ -f $1/$name.0.passed && -f $1/$name.1.passed ]] || return 0
-  number=$(sed -nE 's/^\[  PASSED  \] ([0-9]+) tests?[.,].*/\1/p' "$1/$name".[01] | awk '{sum += $1} END {print sum + 0}')
-  keep_result "$2/$name" "$4" "$number"
+# Sets `inputs` for the halves of test programs, unless they may read all files, as the tests of the tree.
+inputs_of_tests() { # test preset, preset of the build
+  local files program
+  files=$(hash_of_files "$not_read_by_programs") || return 0
+  for program in $(ctest --preset "$1" -N | sed -nE 's/^ *Test +#[0-9]+: ([a-z_]+_test)\.0$/\1/p'); do
+    [[ $program != tree_test ]] || continue
+    inputs[$program.0]="$files $machine $(inputs_of_program "$2" "$program")"
+    inputs[$program.1]=${inputs[$program.0]}
+  done
 }
 
-halves() { # folder of reports, programs
-  local reports=$1 program
-  shift
-  for program in "$@"; do
-    printf '%s %s\n' "$program" 0 "$program" 1
-  done | xargs -P "$((jobs + 1))" -L 1 bash -c 'half "$0" "$1" "$2"' "$reports"
-}
-
-half() { # folder of reports, program, 0 or 1
-  local log
-  log=$1/$(basename "$2").$3
-  GTEST_TOTAL_SHARDS=2 GTEST_SHARD_INDEX=$3 timeout 600 $no_randomization "$2" --gtest_brief=1 \
-    >"$log" 2>&1 </dev/null && echo passed >"$log.passed" && return 0
-  printf '%s, half %s of 2, failed:\n%s\n' "$(basename "$2")" "$3" "$(tail -n 400 "$log")"
-  # gtest does not count a crash or a leak.
-  grep -q '^\[  FAILED  \] [0-9]* test' "$log" || echo '[  FAILED  ] 1 test, which ended the program.' >>"$log"
-  return 1
-}
-export -f half
-
-# Counts the lines "[  PASSED  ] N tests." and "[  FAILED  ] N tests, listed below:" of all halves.
-count_gtest() { # reports
-  local verdict number
-  while read -r verdict number; do
-    [[ $verdict == PASSED ]] && passed=$((passed + number)) || failed=$((failed + number))
-  done < <(sed -nE 's/^\[  (PASSED|FAILED)  \] ([0-9]+) tests?[.,].*/\1 \2/p' "$1"/*)
+ctest_with_report() { # test preset, report, tests to leave out
+  $no_randomization ctest --preset "$1" -j "$((jobs + 1))" -E "$3" --output-junit "$2" \
+    --test-output-size-passed 10000000 --test-output-size-failed 10000000 2>&1 | grep --line-buffered -v '^ *Start '
 }
 
 # If a runner failed without a failed test, for example because it was not built, this counts as one
@@ -237,37 +207,16 @@ count_unexplained() { # exit status, failures before
   fi
 }
 
-# The test programs of a preset. An older build may have left others in the folder.
-test_programs() { ninja -C "build/$1" -t targets all | sed -n "s#^\(test/[a-z_]*_test\): .*#build/$1/\1#p"; }
+stage_unit() { build asan && run_tests unit asan; }
 
-stage_unit() { build asan && run_programs asan $(test_programs asan); }
+stage_tsan() { build tsan threaded_tests && run_tests tsan tsan; }
 
-stage_tsan() {
-  step "configure tsan" configure tsan || return 1
-  step "build tsan" nice ninja -C build/tsan -j "$jobs" "${threaded_tests[@]}" || return 1
-  GTEST_FILTER=-$single_threaded run_programs tsan "${threaded_tests[@]/#/build/tsan/test/}"
-}
-
-# A program that was linked against other libraries than it was compiled for does not start.
-stage_release() {
-  local program
-  build release mgpu-extender mgpu-device-plugin kubectl-mgpu || return 1
-  for program in extender/mgpu-extender plugin/mgpu-device-plugin extender/kubectl-mgpu; do
-    step "start $program" "build/release/$program" --version && passed=$((passed + 1))
-  done
-}
+stage_release() { build release mgpu-extender mgpu-device-plugin kubectl-mgpu && run_tests release release; }
 
 # The programs are those of the stage release.
 stage_images() {
-  local test
   prepare_images || return 1
-  for test in images release reference documents; do
-    local log=$scratch/$test.log status=0 before=$failed
-    say "test deploy/${test}_test.py"
-    run python_tests "$log" "test/deploy/${test}_test.py" || status=$?
-    count_last_line "$log"
-    count_unexplained "$status" "$before"
-  done
+  run_tests images release
   unset MGPU_HELM_BINARY
 }
 
@@ -283,10 +232,6 @@ prepare_images() {
   export MGPU_HELM_BINARY=$built/helm
 }
 
-python_tests() { # log, tests
-  PYTHONDONTWRITEBYTECODE=1 python3 "$2" 2>&1 | tee "$1" | grep --line-buffered -v ' \.\.\. ok$'
-}
-
 # The build folder says how each source is compiled, and has the headers that are generated.
 stage_tidy() {
   step "configure asan" configure asan || return 1
@@ -298,15 +243,11 @@ stage_format() {
   step "format of C++" check_cpp_format && passed=$((passed + 1))
   step "format of Go" check_go_format && passed=$((passed + 1))
   step "stages in the background" bash test/background_test.sh && passed=$((passed + 1))
+  step "results of ctest" python3 -B test/results_test.py && passed=$((passed + 1))
 }
 
-stage_quick() {
-  local log=$scratch/quick.log status=0 before=$failed
-  say "test quick"
-  run quick_bench "$log" || status=$?
-  count_last_line "$log"
-  count_unexplained "$status" "$before"
-}
+# Uses the build of the unit tests.
+stage_quick() { build asan mgpu-sim mgpu-parts && run_tests quick asan; }
 
 # Counts the tests in the last line of a log, "N passed, N failed" or "N passed, N failed, N skipped".
 count_last_line() { # log
@@ -317,9 +258,6 @@ count_last_line() { # log
     failed=$((failed + BASH_REMATCH[2]))
   fi
 }
-
-# Uses the build of the unit tests.
-quick_bench() { MGPU_PRESET=asan bash bench/run.sh --quick 2>&1 | tee "$1"; }
 
 stage_simulate() {
   local preset=asan log=$scratch/simulate.log status=0 before=$failed
