@@ -25,12 +25,16 @@
 #include "common/kube/transport.h"
 #include "common/program/service_routes.h"
 #include "common/program/service_server.h"
+#include "plugin/agent/access_check.h"
 #include "plugin/agent/agent_metrics.h"
 #include "plugin/agent/client_terminator.h"
 #include "plugin/agent/drift_detector.h"
+#include "plugin/agent/driver_release.h"
+#include "plugin/agent/findings.h"
 #include "plugin/agent/isolation.h"
+#include "plugin/agent/kubelet_devices.h"
 #include "plugin/agent/monitoring.h"
-#include "plugin/agent/node_profiles.h"
+#include "plugin/agent/profile_control.h"
 #include "plugin/cards/card_source.h"
 #include "plugin/cards/inventory.h"
 #include "plugin/containers/allocate_handler.h"
@@ -38,19 +42,14 @@
 #include "plugin/containers/pre_start_handler.h"
 #include "plugin/containers/record_collector.h"
 #include "plugin/injection/injector.h"
-#include "plugin/kubelet/checkpoint.h"
-#include "plugin/kubelet/device_plugin.h"
 #include "plugin/kubelet/pod_resources.h"
 #include "plugin/monitor/limits.h"
 #include "plugin/node/limits.h"
 #include "plugin/node/node_publisher.h"
-#include "plugin/node/other_access.h"
 #include "plugin/state/incumbent.h"
 #include "plugin/state/records.h"
 
 namespace mgpu::plugin {
-
-using kube::Event;
 
 enum class MemoryResource { kNodeStatus, kDevicePlugin };
 enum class Enforcement { kNone, kEvict };
@@ -91,13 +90,6 @@ struct AgentSettings {
   std::optional<MiB> minimum_memory{};
 };
 
-// The server of MPS and the contexts of its clients are outside of what programs can allocate.
-MiB default_reserve(IsolationMode mode);
-// The least share of a card that is useful where shares are enforced in this way. With MPS, the
-// shares of each card are at most as many as its server has clients. Where the context of a program
-// counts, there is memory left for the program.
-Share least_share(IsolationMode chosen, const std::vector<CardFacts>& cards);
-
 class Agent {
  public:
   // The HTTP server listens when this returns; everything else is started in the background.
@@ -118,86 +110,42 @@ class Agent {
   Agent(AgentSettings settings, std::unique_ptr<CardSource> cards, kube::Transport& transport,
         std::function<void(const std::string&)> on_fatal);
 
+  // What the parts ask of the agent.
+  ClientTerminator::Facts terminator_parts();
+  Inventory::Hooks inventory_hooks();
+
   // --- agent_start.cc: the thread. Steps return false if the agent is being destroyed.
   Result<void> begin();
   void run();
   bool wait_for_runtime();
-  void make_handlers();
+  bool wait_for_profile();
   bool wait_for_cards();
   bool wait_for_limitable_cards();
+  void make_handlers();
   bool rebuild_lost_records();
-  void rebuild_record(const CheckpointEntry& entry);
   void replace_other_process();
   void restore_injections();
   bool register_with_kubelet();
   void maintain();
+  void watch_containers(Monitoring& monitoring);
   void leave_node_to_successor();
-  void report_overuse(const Overuse& overuse);
-  void report_bypass(const ContainerUse& use);
-  void report_blocked_daemons();
-  void evict_pods(const std::vector<Overuse>& overuses);
   void set_waiting_for(const std::string& what);
   bool wait(std::chrono::milliseconds time);
-  std::unique_ptr<DevicePlugin> make_plugin(const std::string& resource,
-                                            std::vector<std::string> device_ids,
-                                            DevicePluginHandlers handlers);
-
-  // --- agent_profile.cc: the node's profile, if --profiles is set.
-  bool wait_for_profile();
-  // On the thread of the inventory.
-  void apply_profile(std::vector<FoundCard>& cards);
-  std::function<void(std::vector<FoundCard>&)> profile_hook();
-  void report_profile();
-  IsolationMode wanted_isolation() const;
-  void set_first_isolation();
-  void keep_isolation() const;
-  // Where no container holds a card, so that the containers of a card are limited in one way.
-  void switch_isolation();
-  std::string pending_isolation() const;
-  // `cards`: as they are published with it.
-  NodeProfile published_profile(const std::vector<CardFacts>& cards) const;
-  std::string isolation_file() const { return settings_.state_folder + "/isolation"; }
-
-  // --- agent_access.cc.
-  // Publishes what it finds. Returns the time until the next check.
-  std::chrono::milliseconds check_other_access();
-  void report_other_access(const AccessReport& before, const AccessReport& now);
-  std::optional<AccessReport> access() const;
-  // Why the container runtime does not resolve the names of our CDI devices; empty: it does. No
-  // card is offered and no container starts meanwhile, since the runtime would start it without its
-  // cards and report no error.
-  std::string cdi_problem() const;
-  void set_cdi_problem(const std::string& problem);
+  bool stopping() const;
 
   // --- agent.cc: callbacks.
-  std::string indices_file() const { return settings_.state_folder + "/cards.json"; }
-  std::optional<KnownCards> load_known_cards();
-  bool save_known_cards(const KnownCards& known);
-  // Why the driver is not used; empty: it is. Lets mgpu-mps follow (release_marker.h).
-  std::string released();
   // Calls on_fatal_ the first time.
   void fail(const std::string& problem);
-  Share held(const CardUuid& card) const;
   void on_cards_changed(const InventoryState& before, const InventoryState& now);
-  void record_unhealthy_cards(const InventoryState& before, const InventoryState& now);
-  // What pods hold of unhealthy cards now.
-  Share held_on_unhealthy_cards(const std::vector<CardFacts>& cards) const;
-  void offer_devices(const std::vector<CardFacts>& cards);
   void publish_node();
-  bool registered() const;
-  void on_registration(const std::string& resource, const Result<void>& outcome);
   Result<AllocateResponse> allocate(const std::vector<std::string>& ids);
   // The error says that another process of the node has replaced this one.
   Result<void> not_replaced() const;
   Result<void> pre_start(const std::vector<std::string>& ids,
                          const std::function<bool()>& cancelled);
   Result<void> before_start(const Record& record);
-  void on_refused(const Refusal& refusal);
   Readiness readiness() const;
   void update_metrics();
-  bool kubelet_publishes_memory() const {
-    return settings_.memory_resource == MemoryResource::kDevicePlugin;
-  }
 
   // Members use those before them.
   const AgentSettings settings_;
@@ -209,15 +157,18 @@ class Agent {
   Records records_;
   Incumbent incumbent_;
   kube::EventRecorder events_;
+  Findings findings_;
   NodePublisher publisher_;
+  DriverRelease release_;
   Pods pods_;
+  KubeletDevices devices_;
+  AccessCheck access_;
   ClientTerminator terminator_;
   Isolation isolation_;
-  NodeProfiles profiles_;
+  ProfileControl profile_;
   PodResources pod_resources_;
   const PodProcesses pod_processes_;
   Inventory inventory_;
-  std::string logged_marker_problem_;  // used by the thread of the inventory alone
   std::atomic<bool> failed_ = false;
   const std::unique_ptr<Injector> injector_ =
       cdi_injector(settings_.contract, settings_.cdi_folder);
@@ -225,17 +176,12 @@ class Agent {
   std::unique_ptr<PreStartHandler> pre_start_handler_;
   std::unique_ptr<RecordCollector> collector_;
   DriftDetector drifts_;
-  std::map<CardUuid, std::int64_t> blocked_by_;  // MpsState::blocked_by as reported; of maintain()
 
   mutable Mutex mutex_;
   ConditionVariable changed_;
   bool stopping_ MGPU_GUARDED_BY(mutex_) = false;
   bool started_ MGPU_GUARDED_BY(mutex_) = false;
-  std::optional<AccessReport> access_ MGPU_GUARDED_BY(mutex_);  // not set before the first check
-  std::string cdi_problem_ MGPU_GUARDED_BY(mutex_);
   std::string waiting_for_ MGPU_GUARDED_BY(mutex_) = "the container runtime";  // until started_
-  std::unique_ptr<DevicePlugin> core_plugin_ MGPU_GUARDED_BY(mutex_);
-  std::unique_ptr<DevicePlugin> memory_plugin_ MGPU_GUARDED_BY(mutex_);
 
   http::Router router_;
   std::unique_ptr<ServiceServer> service_;

@@ -28,11 +28,6 @@ constexpr std::chrono::milliseconds kRuntimeRetry{500};
 // Interval between checks of the state of this process. Pods with cards do not start until then.
 constexpr std::chrono::milliseconds kStartPoll{20};
 
-std::string socket_prefix(std::string resource) {
-  std::ranges::replace(resource, '/', '-');
-  return resource;
-}
-
 // 40 random bits.
 std::string random_nonce() {
   constexpr std::string_view kDigits = "abcdefghijklmnopqrstuvwxyz234567";
@@ -41,6 +36,19 @@ std::string random_nonce() {
   std::string nonce;
   for (int i = 0; i < kLength; ++i) nonce += kDigits[device() % kDigits.size()];
   return nonce;
+}
+
+void rebuild_record(const CheckpointEntry& entry, const std::optional<kube::Pod>& pod,
+                    const std::vector<CardFacts>& cards, const Contract& contract,
+                    Records& records) {
+  const auto rebuilt = rebuild(entry, pod, cards, contract);
+  if (!rebuilt) return;
+  if (!rebuilt->problem.empty()) {
+    log_error("the cards of a started container are unknown", {{"problem", rebuilt->problem}});
+  }
+  auto kept = records.keep(rebuilt->record);
+  if (kept) kept = records.save(rebuilt->record, Durability::kMachine);
+  if (!kept) log_warn("allocation record not saved", {{"problem", kept.error().message}});
 }
 
 }  // namespace
@@ -64,7 +72,7 @@ Result<void> Agent::begin() {
 void Agent::run() {
   if (!wait_for_runtime()) return;
   if (!wait_for_profile()) return;
-  set_first_isolation();
+  profile_.set_first_isolation();
   isolation_.prepare();
   inventory_.start();
   if (!wait_for_cards()) return;
@@ -86,6 +94,11 @@ bool Agent::wait(std::chrono::milliseconds time) {
   return !changed_.wait_for(lock, time, [this]() MGPU_REQUIRES(mutex_) { return stopping_; });
 }
 
+bool Agent::stopping() const {
+  const MutexLock lock(mutex_);
+  return stopping_;
+}
+
 void Agent::set_waiting_for(const std::string& what) {
   const MutexLock lock(mutex_);
   waiting_for_ = what;
@@ -102,7 +115,7 @@ bool Agent::wait_for_runtime() {
     if (runtime) {
       log_info("container runtime found",
                {{"name", runtime->name}, {"version", runtime->version}, {"reason", runtime->why}});
-      set_cdi_problem(runtime->cdi ? "" : runtime->why);
+      access_.set_cdi_problem(runtime->cdi ? "" : runtime->why);
       return true;
     }
     if (std::exchange(logged, runtime.error().message) != logged) {
@@ -125,11 +138,19 @@ void Agent::make_handlers() {
                           [this](const Record& record) { return before_start(record); }};
                     },
                     pods_, pod_resources_, pod_processes_},
-      [this](const Refusal& refusal) { on_refused(refusal); });
+      [this](const Refusal& refusal) { findings_.report_refusal(refusal); });
   collector_ = std::make_unique<RecordCollector>(
       RecordCollector::Parts{records_, *injector_, pods_, pod_resources_, pod_processes_,
                              [this](const AllocationId& id) { isolation_.on_removed(id); }},
       settings_.contract.core_resource, settings_.plugin_folder);
+}
+
+bool Agent::wait_for_profile() {
+  while (!profile_.choose_first()) {
+    set_waiting_for("the labels of node " + settings_.node.str() + ", which choose its profile");
+    if (!wait(kStartPoll)) return false;
+  }
+  return true;
 }
 
 bool Agent::wait_for_cards() {
@@ -170,20 +191,11 @@ bool Agent::rebuild_lost_records() {
   while (!pods_.listed()) {
     if (!wait(kStartPoll)) return false;
   }
-  for (const CheckpointEntry& entry : lost) rebuild_record(entry);
-  return true;
-}
-
-void Agent::rebuild_record(const CheckpointEntry& entry) {
-  const auto rebuilt =
-      rebuild(entry, pods_.find(entry.uid), inventory_.state().cards, settings_.contract);
-  if (!rebuilt) return;
-  if (!rebuilt->problem.empty()) {
-    log_error("the cards of a started container are unknown", {{"problem", rebuilt->problem}});
+  for (const CheckpointEntry& entry : lost) {
+    rebuild_record(entry, pods_.find(entry.uid), inventory_.state().cards, settings_.contract,
+                   records_);
   }
-  auto kept = records_.keep(rebuilt->record);
-  if (kept) kept = records_.save(rebuilt->record, Durability::kMachine);
-  if (!kept) log_warn("allocation record not saved", {{"problem", kept.error().message}});
+  return true;
 }
 
 // From here on another process, which may serve kubelet until this one is registered, writes
@@ -215,51 +227,23 @@ void Agent::restore_injections() {
 }
 
 bool Agent::register_with_kubelet() {
-  const auto cards = inventory_.state().cards;
-  const Share held = held_on_unhealthy_cards(cards);
-  if (kubelet_publishes_memory()) {
-    if (auto fits = check_memory_list(offered(cards, held).memory.value()); !fits) {
-      fail(fits.error().message);
-      return false;
-    }
-  }
-  // The first list is complete. After an empty one, kubelet would treat each device of the next
-  // list as new and compare it with all devices of its pods (devicemanager/manager.go,
-  // genericDeviceUpdateCallback), which takes minutes for a long list.
-  auto core =
-      make_plugin(settings_.contract.core_resource, offered_core_ids(cards, records_.all(), held),
-                  {.allocate = [this](const auto& ids) { return allocate(ids); },
-                   .pre_start = [this](const auto& ids,
-                                       const auto& cancelled) { return pre_start(ids, cancelled); },
-                   .on_registration = {}});
-  std::unique_ptr<DevicePlugin> memory;
-  if (kubelet_publishes_memory()) {
-    // kubelet only counts these devices. The mgpu-core devices identify the container.
-    memory = make_plugin(settings_.contract.memory_resource, offered_memory_ids(cards, held),
-                         {.allocate = [](const auto&) { return AllocateResponse{}; },
-                          .pre_start = {},
-                          .on_registration = {}});
+  const auto started = devices_.start(
+      inventory_.state().cards,
+      {.allocate = [this](const auto& ids) { return allocate(ids); },
+       .pre_start = [this](const auto& ids,
+                           const auto& cancelled) { return pre_start(ids, cancelled); },
+       .may_register = [this] { return not_replaced(); },
+       .on_registration = [this](const Result<void>&) { changed_.notify_all(); }});
+  if (!started) {
+    fail(started.error().message);
+    return false;
   }
   {
     const MutexLock lock(mutex_);
-    core_plugin_ = std::move(core);
-    memory_plugin_ = std::move(memory);
     started_ = true;
   }
-  offer_devices(inventory_.state().cards);  // the cards may have changed meanwhile
+  devices_.offer(inventory_.state().cards);  // the cards may have changed meanwhile
   return true;
-}
-
-std::unique_ptr<DevicePlugin> Agent::make_plugin(const std::string& resource,
-                                                 std::vector<std::string> device_ids,
-                                                 DevicePluginHandlers handlers) {
-  handlers.may_register = [this] { return not_replaced(); };
-  handlers.on_registration = [this, resource](const Result<void>& outcome) {
-    on_registration(resource, outcome);
-  };
-  return std::make_unique<DevicePlugin>(
-      DevicePluginOptions{resource, settings_.plugin_folder, socket_prefix(resource)},
-      std::move(device_ids), std::move(handlers));
 }
 
 // --- maintenance ---------------------------------------------------------------------------------
@@ -273,32 +257,40 @@ void Agent::maintain() {
   while (!incumbent_.replaced()) {
     const auto cards = inventory_.state().cards;
     // Pods on unhealthy cards may have ended.
-    if (!std::ranges::all_of(cards, &CardFacts::healthy)) offer_devices(cards);
-    switch_isolation();
+    if (!std::ranges::all_of(cards, &CardFacts::healthy)) devices_.offer(cards);
+    if (profile_.switch_isolation(*pre_start_handler_)) inventory_.read_soon();
     // The label is read after the cards, which are not healthy during a release.
     const auto found_cards = inventory_.state().found.cards;
     isolation_.follow_modes(found_cards, publisher_.release_requested());
-    monitoring.set_mps(isolation_.mps() != nullptr);
     publish_node();
-    const auto start = std::chrono::steady_clock::now();
-    Monitoring::Found found = monitoring.sample(std::chrono::floor<Duration>(start));
-    for (const Overuse& overuse : found.over) report_overuse(overuse);
-    for (const ContainerUse& use : found.without_mps) report_bypass(use);
-    report_blocked_daemons();
-    if (settings_.enforcement == Enforcement::kEvict) evict_pods(monitoring.over());
-    agent_metrics_.sampled(std::chrono::steady_clock::now() - start);
-    drifts_.step(std::move(found.processes));
-    if (start - collected >= kRecordCollectPeriod) {
-      collected = start;
+    watch_containers(monitoring);
+    const auto now = std::chrono::steady_clock::now();
+    if (now - collected >= kRecordCollectPeriod) {
+      collected = now;
       collector_->collect();
     }
     // Its questions may wait, and the rest is more urgent.
-    if (start >= next_access_check) next_access_check = start + check_other_access();
+    if (now >= next_access_check) {
+      next_access_check = now + access_.run();
+      publish_node();
+    }
     MutexLock lock(mutex_);
     changed_.wait_for(lock, kMonitorPeriod);
     if (stopping_) break;
   }
   if (incumbent_.replaced()) return leave_node_to_successor();
+}
+
+void Agent::watch_containers(Monitoring& monitoring) {
+  const auto start = std::chrono::steady_clock::now();
+  monitoring.set_mps(isolation_.mps() != nullptr);
+  Monitoring::Found found = monitoring.sample(std::chrono::floor<Duration>(start));
+  for (const Overuse& overuse : found.over) findings_.report_overuse(overuse);
+  for (const ContainerUse& use : found.without_mps) findings_.report_bypass(use);
+  findings_.report_blocked_daemons(isolation_.mps_states());
+  findings_.evict(monitoring.over());
+  agent_metrics_.sampled(std::chrono::steady_clock::now() - start);
+  drifts_.step(std::move(found.processes));
 }
 
 // kubelet may still call Allocate. If the successor ends first, this process starts anew, since
@@ -310,66 +302,6 @@ void Agent::leave_node_to_successor() {
   while (wait(kMonitorPeriod)) {
     if (!incumbent_.successor_ended()) continue;
     return fail("the process that had replaced this one has ended");
-  }
-}
-
-// An eviction is requested after each sample while a pod exceeds its memory, since a disruption
-// budget may allow it later.
-void Agent::evict_pods(const std::vector<Overuse>& overuses) {
-  for (const Overuse& overuse : overuses) {
-    const PodRef& pod = overuse.owner.pod;
-    kube::Client(transport_)
-        .write(kube::evict(pod, overuse.owner.uid), "evict pod " + to_string(pod),
-               [pod](const kube::ApiResult<void>& result) {
-                 log_info("eviction of a pod that exceeds its GPU memory",
-                          {{"pod", to_string(pod)},
-                           {"outcome", result ? "evicted" : result.error().message}});
-               });
-  }
-}
-
-void Agent::report_overuse(const Overuse& overuse) {
-  const std::string message = fmt::format(
-      "container {} uses {} MiB of card {} and holds {} MiB", overuse.owner.container,
-      overuse.used.value(), overuse.grant.index.value(), overuse.grant.share.memory.value());
-  log_warn("container exceeds its GPU memory",
-           {{"pod", to_string(overuse.owner.pod)}, {"problem", message}});
-  const bool evict = settings_.enforcement == Enforcement::kEvict;
-  events_.on_pod(
-      overuse.owner.pod, overuse.owner.uid,
-      {Event::Type::kWarning, "MGPUMemoryExceeded",
-       message + (evict ? "; the pod is to be evicted" : "; request more memory, or use less")});
-}
-
-void Agent::report_bypass(const ContainerUse& use) {
-  const std::string message = fmt::format(
-      "container {} runs {} of its processes on card {} without MPS, so that they have no limit: "
-      "the program changed CUDA_MPS_PIPE_DIRECTORY, or it started while MPS did not run",
-      use.owner.container, use.without_mps, use.grant.index.value());
-  log_warn("container bypasses MPS", {{"pod", to_string(use.owner.pod)}, {"problem", message}});
-  events_.on_pod(use.owner.pod, use.owner.uid, {Event::Type::kWarning, "MGPUBypass", message});
-}
-
-// The pod of the process is known from its cgroup. A process of the node itself is only logged.
-void Agent::report_blocked_daemons() {
-  for (const MpsState& state : isolation_.mps_states()) {
-    const auto reported = std::exchange(blocked_by_[state.uuid], state.blocked_by);
-    if (state.blocked_by == 0 || state.blocked_by == reported) continue;
-    const std::string message = fmt::format(
-        "process {} has a connection to the MPS daemon of card {} that sends nothing, and the "
-        "daemon serves nobody else until it is closed; no program can start on the card",
-        state.blocked_by, state.uuid.str());
-    log_warn("an MPS daemon is blocked", {{"problem", message}});
-    ProcessSampler sampler(settings_.proc_folder);
-    const auto samples = sampler.sample(
-        {{.card = state.uuid, .pid = state.blocked_by, .memory = {}, .sm_percent = {}}});
-    if (samples.empty() || !samples.front().container) continue;
-    const auto bound = records_.bound();
-    const auto record = std::ranges::find_if(
-        bound, [&](const Record& one) { return one.owner->uid == samples.front().container->uid; });
-    if (record == bound.end()) continue;
-    events_.on_pod(record->owner->pod, record->owner->uid,
-                   {Event::Type::kWarning, "MGPUMPSBlocked", message});
   }
 }
 

@@ -1,8 +1,10 @@
 #include "plugin/agent/known_cards.h"
 
+#include <utility>
 #include <vector>
 
 #include "common/base/files.h"
+#include "common/base/log.h"
 #include "common/contract/limits.h"
 #include "common/kube/object_json.h"
 #include "common/kube/request.h"
@@ -55,6 +57,18 @@ Result<KnownCards> fetch_card_indices(kube::Transport& transport, const NodeName
                  known.error().message);
   }
   return known;
+}
+
+std::optional<KnownCards> find_card_indices(const std::string& path, kube::Transport& transport,
+                                            const NodeName& node, const Contract& contract) {
+  auto known = load_card_indices(path);
+  if (known) return *std::move(known);
+  log_info("reading the indices of the cards from the Node object",
+           {{"reason", known.error().message}});
+  known = fetch_card_indices(transport, node, contract);
+  if (known) return *std::move(known);
+  log_warn("the indices of the cards are unknown, retrying", {{"problem", known.error().message}});
+  return std::nullopt;
 }
 
 }  // namespace mgpu::plugin

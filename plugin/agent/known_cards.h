@@ -2,6 +2,7 @@
 // read from the annotation of the Node object.
 #pragma once
 
+#include <optional>
 #include <string>
 
 #include "common/contract/contract.h"
@@ -19,5 +20,9 @@ Result<void> save_card_indices(const std::string& path, const KnownCards& known)
 // executor.
 Result<KnownCards> fetch_card_indices(kube::Transport& transport, const NodeName& node,
                                       const Contract& contract);
+// Returns the indices of the file, or else those of the Node object. Nullopt, which is logged:
+// neither is known now. REQUIRES: not on the executor.
+std::optional<KnownCards> find_card_indices(const std::string& path, kube::Transport& transport,
+                                            const NodeName& node, const Contract& contract);
 
 }  // namespace mgpu::plugin

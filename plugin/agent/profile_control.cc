@@ -1,5 +1,5 @@
-// The agent's part in the profile of its node: it waits for one at start, applies it to the cards,
-// and switches the isolation.
+#include "plugin/agent/profile_control.h"
+
 #include <fmt/format.h>
 
 #include <algorithm>
@@ -10,16 +10,11 @@
 #include "common/base/files.h"
 #include "common/base/log.h"
 #include "common/contract/limits.h"
-#include "plugin/agent/agent.h"
 #include "plugin/cards/limits.h"
 
 namespace mgpu::plugin {
 
-namespace {
-
-constexpr std::chrono::milliseconds kLabelsPoll{20};
-
-}  // namespace
+using kube::Event;
 
 MiB default_reserve(IsolationMode mode) {
   constexpr MiB kForMps{512};
@@ -41,40 +36,36 @@ Share least_share(IsolationMode chosen, const std::vector<CardFacts>& cards) {
   return least;
 }
 
-// Without a profile on disk the labels of the node decide, since a card that its profile reserves
-// must not be offered before.
-bool Agent::wait_for_profile() {
+ProfileControl::ProfileControl(Options options, Dependencies dependencies)
+    : options_(std::move(options)),
+      dependencies_(std::move(dependencies)),
+      isolation_file_(options_.state_folder + "/isolation"),
+      profiles_(options_.profiles, options_.label, options_.state_folder + "/profile") {}
+
+bool ProfileControl::choose_first() {
   if (profiles_.none() || profiles_.restore()) return true;
-  set_waiting_for("the labels of node " + settings_.node.str() + ", which choose its profile");
-  while (true) {
-    if (const auto labels = publisher_.labels()) {
-      if (profiles_.choose(*labels)) report_profile();
-      return true;
-    }
-    if (!wait(kLabelsPoll)) return false;
-  }
+  const auto labels = dependencies_.publisher.labels();
+  if (!labels) return false;
+  if (profiles_.choose(*labels)) report();
+  return true;
 }
 
-std::function<void(std::vector<FoundCard>&)> Agent::profile_hook() {
-  if (settings_.profiles.empty()) return {};
-  return [this](std::vector<FoundCard>& cards) { apply_profile(cards); };
-}
-
-void Agent::apply_profile(std::vector<FoundCard>& cards) {
-  if (const auto labels = publisher_.labels(); labels && profiles_.choose(*labels)) {
-    report_profile();
-    changed_.notify_all();
+void ProfileControl::apply(std::vector<FoundCard>& cards) {
+  if (profiles_.none()) return;
+  if (const auto labels = dependencies_.publisher.labels(); labels && profiles_.choose(*labels)) {
+    report();
+    dependencies_.on_changed();
   }
   const Profile profile = profiles_.current().value_or(Profile{.name = ""});
-  const MiB of_flags = settings_.reserve.value_or(default_reserve(wanted_isolation()));
-  plugin::apply_profile(profile, profile.reserve.value_or(of_flags), cards);
+  const MiB of_options = options_.reserve.value_or(default_reserve(wanted_isolation()));
+  apply_profile(profile, profile.reserve.value_or(of_options), cards);
 }
 
-void Agent::report_profile() {
+void ProfileControl::report() const {
   if (const std::string problem = profiles_.problem(); !problem.empty()) {
     log_warn("the labels of the node choose no profile, and the last one stays",
              {{"problem", problem}});
-    events_.on_node({Event::Type::kWarning, "MGPUProfileUnknown", problem});
+    dependencies_.events.on_node({Event::Type::kWarning, "MGPUProfileUnknown", problem});
     return;
   }
   const auto profile = profiles_.current();
@@ -82,61 +73,62 @@ void Agent::report_profile() {
                                       : "the node follows no profile, and has the settings of the "
                                         "flags";
   log_info("profile applied", {{"profile", profile ? profile->name : ""}});
-  events_.on_node({Event::Type::kNormal, "MGPUProfile", message});
+  dependencies_.events.on_node({Event::Type::kNormal, "MGPUProfile", message});
 }
 
 // --- isolation -----------------------------------------------------------------------------------
 
-IsolationMode Agent::wanted_isolation() const {
+IsolationMode ProfileControl::wanted_isolation() const {
   const auto profile = profiles_.current();
-  if (!profile || profile->isolation.empty()) return settings_.isolation;
+  if (!profile || profile->isolation.empty()) return options_.isolation;
   return isolation_mode(profile->isolation);
 }
 
 // Containers of an earlier process go on as it started them. Without a file it had no profiles.
-void Agent::set_first_isolation() {
+void ProfileControl::set_first_isolation() {
   if (profiles_.none()) {
     std::error_code absent;
-    std::filesystem::remove(isolation_file(), absent);
+    std::filesystem::remove(isolation_file_, absent);
     return;
   }
-  const auto last = read_file(isolation_file(), kCardTextMax, "the isolation of the containers");
+  const auto last = read_file(isolation_file_, kCardTextMax, "the isolation of the containers");
   if (last) {
-    isolation_.set_mode(isolation_mode(*last));
-  } else if (records_.bound().empty()) {
-    isolation_.set_mode(wanted_isolation());
+    dependencies_.isolation.set_mode(isolation_mode(*last));
+  } else if (dependencies_.records.bound().empty()) {
+    dependencies_.isolation.set_mode(wanted_isolation());
   }
   keep_isolation();
 }
 
-void Agent::keep_isolation() const {
-  const auto kept = write_file(isolation_file(), label(isolation_.mode()), Durability::kMachine);
+void ProfileControl::keep_isolation() const {
+  const auto kept =
+      write_file(isolation_file_, label(dependencies_.isolation.mode()), Durability::kMachine);
   if (!kept) log_warn("the isolation was not saved", {{"problem", kept.error().message}});
 }
 
-void Agent::switch_isolation() {
+bool ProfileControl::switch_isolation(PreStartHandler& handler) {
   const IsolationMode wanted = wanted_isolation();
-  if (profiles_.none() || isolation_.mode() == wanted) return;
-  pre_start_handler_->between_containers([&] {
-    if (!records_.bound().empty()) return;
-    isolation_.switch_to(wanted);
+  if (profiles_.none() || dependencies_.isolation.mode() == wanted) return false;
+  handler.between_containers([&] {
+    if (!dependencies_.records.bound().empty()) return;
+    dependencies_.isolation.switch_to(wanted);
     keep_isolation();
   });
-  if (isolation_.mode() == wanted) inventory_.read_soon();
+  return dependencies_.isolation.mode() == wanted;
 }
 
-std::string Agent::pending_isolation() const {
+std::string ProfileControl::pending_isolation() const {
   const IsolationMode wanted = wanted_isolation();
-  if (isolation_.mode() == wanted) return {};
+  if (dependencies_.isolation.mode() == wanted) return {};
   return fmt::format("isolation {} begins when no container holds a card; until then it is {}",
-                     label(wanted), label(isolation_.mode()));
+                     label(wanted), label(dependencies_.isolation.mode()));
 }
 
-NodeProfile Agent::published_profile(const std::vector<CardFacts>& cards) const {
+NodeProfile ProfileControl::published(const std::vector<CardFacts>& cards) const {
   NodeProfile published;
-  published.parts_of_one_card = isolation_.parts_of_one_card();
-  published.minimum = least_share(isolation_.chosen(), cards);
-  if (settings_.minimum_memory) published.minimum.memory = *settings_.minimum_memory;
+  published.parts_of_one_card = dependencies_.isolation.parts_of_one_card();
+  published.minimum = least_share(dependencies_.isolation.chosen(), cards);
+  if (options_.minimum_memory) published.minimum.memory = *options_.minimum_memory;
   if (profiles_.none()) return published;
   published.problem = profiles_.problem();
   if (const auto profile = profiles_.current()) {
@@ -147,7 +139,7 @@ NodeProfile Agent::published_profile(const std::vector<CardFacts>& cards) const 
     if (!minimum.memory.zero()) published.minimum.memory = minimum.memory;
   }
   if (published.problem.empty()) published.problem = pending_isolation();
-  published.isolation = label(isolation_.chosen());
+  published.isolation = label(dependencies_.isolation.chosen());
   return published;
 }
 
