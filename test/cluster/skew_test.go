@@ -74,8 +74,8 @@ func TestSkewRollbackLeavesRunningPodsUntouched(t *testing.T) {
 // The previous version could give containers device nodes without CDI. They run on and hold their cards.
 func TestSkewContainersWithDeviceNodesKeepTheirCards(t *testing.T) {
 	this := thisVersion(t)
-	world := newSkewWorld(t, this, previousVersion(t), this, v100s(1), "--injection", "device-nodes")
-	create(world.ctx, t, world.pod("before").share(60, 4000).runs())
+	world := newSkewWorld(t, this, previousVersion(t), this, v100s(2), "--injection", "device-nodes")
+	world.createBound(t, world.pod("before").share(60, 4000), "0")
 	pod := world.waitRunning(t, "before")
 	world.plugin.flags = nil
 	world.replacePlugin(t, this)
