@@ -125,7 +125,7 @@ FAULTS = [
     Fault("a replica that kube-scheduler asks does not take the Lease", "extender/election/leader_election.cc",
           "  if (!settings_.when_asked) return;", "  if (settings_.when_asked) return;", seeds=TWO_REPLICAS),
     Fault("a new leader does not change the endpoint", "extender/election/leader_endpoints.cc",
-          "  if (found && same_endpoint(*found, slice)) return", "  if (found) return", seeds=TWO_REPLICAS),
+          " && found.port == wanted.port;", ";", seeds=TWO_REPLICAS),
     Fault("a record is not synced", "plugin/containers/pre_start_handler.cc",
           "Durability::kMachine", "Durability::kProcess"),
     Fault("a container that restarts needs its record written", "plugin/state/records.cc",
