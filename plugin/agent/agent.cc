@@ -24,16 +24,9 @@ constexpr std::string_view kReplaced =
     "another process of mgpu-device-plugin has replaced this one on this node";
 
 IsolationSettings isolation_of(const AgentSettings& settings, ClientTerminator& terminator) {
-  IsolationSettings isolation;
-  isolation.mode = settings.isolation;
-  isolation.mps.control = settings.mps_control;
+  IsolationSettings isolation = settings.isolation;
   isolation.mps.run_dir = settings.run_folder;
-  isolation.mps.watch_only = settings.mps_service;
   isolation.mps.terminator = &terminator;
-  isolation.mps_exclusive = settings.mps_exclusive;
-  isolation.mps_parts_without_limits = settings.mps_parts_without_limits;
-  isolation.nvml = settings.nvml_calls;
-  isolation.hook_path = settings.hook_path;
   isolation.hook_folder = settings.state_folder;
   isolation.run_folder = settings.run_folder;
   isolation.proc_folder = settings.proc_folder;
@@ -80,7 +73,7 @@ Agent::Agent(AgentSettings settings, std::unique_ptr<CardSource> cards, kube::Tr
       isolation_(isolation_of(settings_, terminator_), records_,
                  [this] { return inventory_.state().cards; }),
       profile_({settings_.profiles, settings_.contract.profile, settings_.state_folder,
-                settings_.isolation, settings_.reserve, settings_.minimum_memory},
+                settings_.isolation.mode, settings_.reserve, settings_.minimum_memory},
                {isolation_, records_, publisher_, events_, [this] { changed_.notify_all(); }}),
       pod_resources_(settings_.pod_resources_socket),
       pod_processes_(settings_.proc_folder),

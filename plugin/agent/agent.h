@@ -68,18 +68,12 @@ struct AgentSettings {
   std::string proc_folder = "/proc";
   std::chrono::milliseconds settle{0};
   MemoryResource memory_resource = MemoryResource::kNodeStatus;
-  bool taint = true;  // with mgpu-needs-cpu, where the node's cards need its CPU
-  IsolationMode isolation = IsolationMode::kNone;
-  std::string mps_control;
-  NvmlCallOptions nvml_calls;  // that set something
-  std::string hook_path;
-  bool mps_service = false;               // mgpu-mps runs the daemons
-  bool mps_exclusive = false;             // see ExclusiveCards
-  bool mps_parts_without_limits = false;  // see IsolationSettings
-  Duration mps_end_clients{0};            // the margin of ClientTerminator
+  bool taint = true;            // with mgpu-needs-cpu, where the node's cards need its CPU
+  IsolationSettings isolation;  // without its folders and the terminator
+  Duration mps_end_clients{0};  // the margin of ClientTerminator
   Enforcement enforcement = Enforcement::kNone;
   MiB context{0};                                           // of Watchdog
-  std::chrono::milliseconds access_period = kAccessPeriod;  // see check_other_access()
+  std::chrono::milliseconds access_period = kAccessPeriod;  // see AccessCheck
   std::vector<Profile> profiles;     // empty: the other settings are those of every node
   Duration unused_after{3'600'000};  // of UnusedShares
   Duration drift_kubelet_period = kDriftKubeletPeriod;

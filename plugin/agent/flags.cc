@@ -295,18 +295,18 @@ Result<AgentSettings> settings_of(const Flags& flags) {
   }
   settings.node_root = without_slash_at_end(flags.node_root);
   settings.taint = flags.taint;
-  settings.isolation = isolation_mode(flags.isolation);
+  settings.isolation.mode = isolation_mode(flags.isolation);
   auto profiles = profiles_of(flags);
   if (!profiles) return profiles.error();
   settings.profiles = *std::move(profiles);
   settings.reserve = reserve_of(flags);
   if (flags.min_memory_mib >= 0) settings.minimum_memory = MiB(flags.min_memory_mib);
-  settings.mps_control = flags.mps_control;
-  settings.hook_path = flags.hook_path;
-  settings.nvml_calls = nvml_calls_of(flags);
-  settings.mps_service = flags.mps_service;
-  settings.mps_exclusive = flags.mps_exclusive;
-  settings.mps_parts_without_limits = flags.mps_parts_without_limits;
+  settings.isolation.mps.control = flags.mps_control;
+  settings.isolation.hook_path = flags.hook_path;
+  settings.isolation.nvml = nvml_calls_of(flags);
+  settings.isolation.mps.watch_only = flags.mps_service;
+  settings.isolation.mps_exclusive = flags.mps_exclusive;
+  settings.isolation.mps_parts_without_limits = flags.mps_parts_without_limits;
   settings.mps_end_clients = flags.mps_end_clients;
   if (flags.enforce == "evict") settings.enforcement = Enforcement::kEvict;
   settings.context = MiB(flags.context_mib);

@@ -24,11 +24,11 @@ class DriverLimitsTest : public test::AgentTest {
   }
   AgentSettings settings(IsolationMode mode, const std::string& library = "fake_nvml_r615.so") {
     AgentSettings settings = AgentTest::settings();
-    settings.isolation = mode;
-    settings.mps_control = path("/no-such-program");
-    settings.nvml_calls.libraries = {beside_the_test(library)};
-    settings.nvml_calls.node_root = driver_.root();
-    settings.nvml_calls.timeout = std::chrono::hours(1);
+    settings.isolation.mode = mode;
+    settings.isolation.mps.control = path("/no-such-program");
+    settings.isolation.nvml.libraries = {beside_the_test(library)};
+    settings.isolation.nvml.node_root = driver_.root();
+    settings.isolation.nvml.timeout = std::chrono::hours(1);
     return settings;
   }
   // The hooks of the allocation in the CDI spec.

@@ -24,11 +24,11 @@ class ExclusiveAgentTest : public test::AgentTest {
   }
   AgentSettings settings() const {
     AgentSettings settings = AgentTest::settings();
-    settings.isolation = IsolationMode::kMps;
-    settings.mps_control = beside_the_test("fake_mps_control");
-    settings.mps_exclusive = true;
-    settings.nvml_calls.libraries = {beside_the_test("fake_nvml.so")};
-    settings.nvml_calls.timeout = std::chrono::hours(1);
+    settings.isolation.mode = IsolationMode::kMps;
+    settings.isolation.mps.control = beside_the_test("fake_mps_control");
+    settings.isolation.mps_exclusive = true;
+    settings.isolation.nvml.libraries = {beside_the_test("fake_nvml.so")};
+    settings.isolation.nvml.timeout = std::chrono::hours(1);
     return settings;
   }
   bool becomes(const std::string& card, const std::string& mode) const {

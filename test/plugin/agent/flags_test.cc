@@ -66,7 +66,7 @@ TEST(PluginFlags, HaveTheDocumentedDefaults) {
   EXPECT_EQ(standard.settle, std::chrono::milliseconds(20));
   EXPECT_EQ(standard.memory_resource, MemoryResource::kNodeStatus);
   EXPECT_EQ(standard.enforcement, Enforcement::kNone);
-  EXPECT_EQ(standard.isolation, IsolationMode::kNone);
+  EXPECT_EQ(standard.isolation.mode, IsolationMode::kNone);
 }
 
 TEST(PluginFlags, SetTheSettings) {
@@ -91,8 +91,8 @@ TEST(PluginFlags, SetTheSettings) {
   EXPECT_EQ(given.run_folder, "/e");
   EXPECT_EQ(given.cdi_folder, "/f");
   EXPECT_EQ(given.settle, std::chrono::seconds(5));
-  EXPECT_EQ(given.isolation, IsolationMode::kMps);
-  EXPECT_EQ(given.mps_control, "/opt/mps");
+  EXPECT_EQ(given.isolation.mode, IsolationMode::kMps);
+  EXPECT_EQ(given.isolation.mps.control, "/opt/mps");
   EXPECT_EQ(given.enforcement, Enforcement::kEvict);
   EXPECT_EQ(given.memory_resource, MemoryResource::kDevicePlugin);
 }
@@ -177,16 +177,17 @@ TEST(PluginFlags, RejectAnEmptyPath) {
 }
 
 TEST(PluginFlags, ExclusiveCardsNeedNvml) {
-  EXPECT_FALSE(settings({"--node-name=n"}).mps_exclusive);
-  EXPECT_TRUE(settings({"--node-name=n", "--isolation=mps", "--mps-exclusive"}).mps_exclusive);
+  EXPECT_FALSE(settings({"--node-name=n"}).isolation.mps_exclusive);
+  EXPECT_TRUE(
+      settings({"--node-name=n", "--isolation=mps", "--mps-exclusive"}).isolation.mps_exclusive);
   EXPECT_THAT(error_output({"--node-name=n", "--mps-exclusive", "--cards-file=/cards.yaml"}),
               HasSubstr("--mps-exclusive: true sets the compute mode of cards by NVML"));
 }
 
 TEST(PluginFlags, PartsOfSeveralCardsMayHaveNoLimits) {
-  EXPECT_FALSE(settings({"--node-name=n"}).mps_parts_without_limits);
+  EXPECT_FALSE(settings({"--node-name=n"}).isolation.mps_parts_without_limits);
   EXPECT_TRUE(settings({"--node-name=n", "--isolation=mps", "--mps-parts-without-limits"})
-                  .mps_parts_without_limits);
+                  .isolation.mps_parts_without_limits);
   EXPECT_THAT(error_output({"--node-name=n", "--mps-exclusive", "--mps-parts-without-limits"}),
               HasSubstr("--mps-parts-without-limits: true needs programs that do not use MPS, "
                         "which --mps-exclusive keeps off the cards; use one of the two"));
@@ -212,12 +213,12 @@ TEST(PluginFlags, SetTheDriversLimits) {
   const auto given =
       settings({"--node-name=n", "--isolation=driver", "--hook-path=/opt/hook",
                 "--nvml-library=/opt/nvml.so", "--node-root=/host/", "--driver-root=/driver/"});
-  EXPECT_EQ(given.isolation, IsolationMode::kDriver);
-  EXPECT_EQ(given.hook_path, "/opt/hook");
-  EXPECT_THAT(given.nvml_calls.libraries, testing::ElementsAre("/opt/nvml.so"));
-  EXPECT_EQ(given.nvml_calls.node_root, "/host");
-  EXPECT_EQ(given.nvml_calls.driver_root, "/driver");
-  EXPECT_EQ(settings({"--node-name=n", "--isolation=auto"}).isolation, IsolationMode::kAuto);
+  EXPECT_EQ(given.isolation.mode, IsolationMode::kDriver);
+  EXPECT_EQ(given.isolation.hook_path, "/opt/hook");
+  EXPECT_THAT(given.isolation.nvml.libraries, testing::ElementsAre("/opt/nvml.so"));
+  EXPECT_EQ(given.isolation.nvml.node_root, "/host");
+  EXPECT_EQ(given.isolation.nvml.driver_root, "/driver");
+  EXPECT_EQ(settings({"--node-name=n", "--isolation=auto"}).isolation.mode, IsolationMode::kAuto);
 }
 
 class ProfilesFlag : public testing::Test {

@@ -31,8 +31,8 @@ class MpsAgentTest : public test::AgentTest {
   }
   AgentSettings settings() const {
     AgentSettings settings = AgentTest::settings();
-    settings.isolation = IsolationMode::kMps;
-    settings.mps_control = beside_the_test("fake_mps_control");
+    settings.isolation.mode = IsolationMode::kMps;
+    settings.isolation.mps.control = beside_the_test("fake_mps_control");
     return settings;
   }
 };
@@ -47,7 +47,7 @@ TEST_F(MpsAgentTest, KeepsRunningContainersInTheCdiSpecWhileNoDaemonRuns) {
   end();
   kill_daemons();
   AgentSettings later = settings();
-  later.mps_service = true;
+  later.isolation.mps.watch_only = true;
   start_ready(later);
   api_.create("b", {{"main", 100, 1'000, "0"}});
   allocate("b", device_ids(100, 30));
@@ -57,7 +57,7 @@ TEST_F(MpsAgentTest, KeepsRunningContainersInTheCdiSpecWhileNoDaemonRuns) {
 
 TEST_F(MpsAgentTest, NoContainerWithAPartOfACardStartsWhileNoDaemonRuns) {
   AgentSettings without_daemons = settings();
-  without_daemons.mps_service = true;
+  without_daemons.isolation.mps.watch_only = true;
   start_ready(without_daemons);
   api_.create("a", {{"main", 30, 1'000, "1"}});
   allocate("a", device_ids(30));
@@ -149,7 +149,7 @@ TEST_F(MpsAgentTest, PartsOfSeveralCardsDoNotStart) {
 
 TEST_F(MpsAgentTest, PartsOfSeveralCardsStartWithoutLimitsIfThatIsAllowed) {
   AgentSettings allowed = settings();
-  allowed.mps_parts_without_limits = true;
+  allowed.isolation.mps_parts_without_limits = true;
   start_ready(allowed);
   create_with_parts_of_both_cards("a");
   const std::string allocation = allocate("a", device_ids(60));
