@@ -42,12 +42,12 @@ namespace {
 
 // A parser's buffers are about six times as large as the text. Each thread keeps one parser for the
 // next text, unless the last text was unusually large.
-class LentParser {
+class ThreadLocalParser {
  public:
-  LentParser() : parser_(std::move(spare())) {
+  ThreadLocalParser() : parser_(std::move(spare())) {
     if (!parser_) parser_ = std::make_unique<ondemand::parser>();
   }
-  ~LentParser() {
+  ~ThreadLocalParser() {
     if (parser_->capacity() <= kJsonParserKeptBytes) spare() = std::move(parser_);
   }
   ondemand::parser& operator*() { return *parser_; }
@@ -286,7 +286,7 @@ Result<void> read_json(std::string_view json, const std::function<void(JsonValue
   const auto broken = [&](simdjson::error_code code) {
     return error(fmt::format("{}; it begins with {}", not_json(code), in_quotes(json)));
   };
-  LentParser parser;
+  ThreadLocalParser parser;
   ondemand::document document;
   if (const auto code = (*parser).iterate(padded).get(document)) return broken(code);
   ondemand::json_type type{};

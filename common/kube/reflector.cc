@@ -12,8 +12,8 @@
 namespace mgpu::kube {
 
 // Callbacks hold the state weakly, so that none runs once the reflector is destroyed. They carry
-// the number of the turn in which they were created: what an abandoned request or stream still
-// reports is ignored.
+// the number of the generation in which they were created: what an abandoned request or stream
+// still reports is ignored.
 struct Reflector::State : std::enable_shared_from_this<State> {
   State(std::string the_name, Resource the_resource, Transport& the_transport, OnEvent the_on_event,
         ReflectorHandlers the_handlers)
@@ -29,14 +29,14 @@ struct Reflector::State : std::enable_shared_from_this<State> {
   Instant now() const { return executor().now(); }
   double random() const { return executor().random(); }
 
-  // `call` as a callback that does nothing in a later turn or after the end.
+  // `call` as a callback that does nothing in a later generation or after the end.
   template <class... Args, class Call>
-  auto in_this_turn(Call call) {
-    return [weak = weak_from_this(), at = turn, call](const Args&... args) {
+  auto in_this_generation(Call call) {
+    return [weak = weak_from_this(), at = generation, call](const Args&... args) {
       const auto self = weak.lock();
       if (!self) return;
       const std::lock_guard lock(self->running);
-      if (!self->closed && self->turn == at) call(*self, args...);
+      if (!self->closed && self->generation == at) call(*self, args...);
     };
   }
 
@@ -62,7 +62,7 @@ struct Reflector::State : std::enable_shared_from_this<State> {
   Watcher watcher;
   std::unique_ptr<Stream> stream;
   Executor::TimerId timer = 0;
-  std::uint64_t turn = 0;
+  std::uint64_t generation = 0;
   Instant stream_active_at{};
   bool closed = false;
 
@@ -91,7 +91,7 @@ void Reflector::State::take(WatchStep step) {
   if (step.action.kind == WatchAction::Kind::kList) send(std::move(step.action.request));
   if (step.action.kind == WatchAction::Kind::kWatch) open(std::move(step.action.request));
   if (step.action.kind == WatchAction::Kind::kWait) {
-    timer = executor().after(step.action.delay, in_this_turn([](State& self) {
+    timer = executor().after(step.action.delay, in_this_generation([](State& self) {
                                self.take(self.watcher.on_waited(self.now(), self.random()));
                              }));
   }
@@ -99,14 +99,14 @@ void Reflector::State::take(WatchStep step) {
 
 // A stream is not destroyed here: this may be running inside one of its handlers.
 void Reflector::State::next_turn() {
-  ++turn;
+  ++generation;
   executor().cancel(timer);
   if (stream) executor().post([old = std::shared_ptr<Stream>(std::move(stream))] {});
 }
 
 void Reflector::State::send(Request request) {
   transport.send(std::move(request),
-                 in_this_turn<Response>([](State& self, const Response& answer) {
+                 in_this_generation<Response>([](State& self, const Response& answer) {
                    if (answer.ok()) self.server_seen_at.store(self.now());
                    self.take(self.watcher.on_list(answer, self.now(), self.random()));
                  }));
@@ -118,13 +118,13 @@ void Reflector::State::open(Request request) {
     self.server_seen_at.store(self.now());
   };
   StreamHandlers stream_handlers;
-  stream_handlers.on_open = in_this_turn(mark_active);
+  stream_handlers.on_open = in_this_generation(mark_active);
   stream_handlers.on_line =
-      in_this_turn<std::string_view>([mark_active](State& self, std::string_view line) {
+      in_this_generation<std::string_view>([mark_active](State& self, std::string_view line) {
         mark_active(self);
         self.take(self.watcher.on_line(line, self.now(), self.random()));
       });
-  stream_handlers.on_end = in_this_turn<Response>([](State& self, const Response& answer) {
+  stream_handlers.on_end = in_this_generation<Response>([](State& self, const Response& answer) {
     if (answer.ok()) self.server_seen_at.store(self.now());
     self.take(self.watcher.on_end(answer, self.now(), self.random()));
   });
@@ -137,8 +137,8 @@ void Reflector::State::open(Request request) {
 void Reflector::State::check_silence() {
   const Instant deadline = stream_active_at + kWatchSilenceMax;
   if (now() >= deadline) return take(watcher.on_silence(now(), random()));
-  timer =
-      executor().after(deadline - now(), in_this_turn([](State& self) { self.check_silence(); }));
+  timer = executor().after(deadline - now(),
+                           in_this_generation([](State& self) { self.check_silence(); }));
 }
 
 void Reflector::State::restart() {
@@ -165,7 +165,7 @@ Reflector::~Reflector() {
 
 void Reflector::start() {
   state_->executor().post(
-      state_->in_this_turn([](State& self) { self.take(self.watcher.start()); }));
+      state_->in_this_generation([](State& self) { self.take(self.watcher.start()); }));
 }
 
 void Reflector::restart() {

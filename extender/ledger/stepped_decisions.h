@@ -1,9 +1,9 @@
 // Decisions about many nodes, with the ledger's lock held for a short time only.
 //
 // kube-scheduler sends thousands of nodes for every pod, and a tenant may create a pod for which
-// each node takes a search of milliseconds. So the caller repeats three turns until done():
+// each node takes a search of milliseconds. So the caller repeats three steps until done():
 //
-//   store   under the lock: caches the decisions of the last turn
+//   store   under the lock: caches the decisions of the last pass
 //   read    under the lock: reads cached decisions, decides where that takes few steps, and copies
 //           other nodes, until it has taken kHoldStepsMax steps or copied kNodeCopiesMax nodes
 //   search  without the lock: decides on the copies
@@ -218,7 +218,7 @@ class SteppedDecisions {
   std::vector<bool> kept_;  // whether the decision may be cached
   std::vector<Copy> copies_;
   std::size_t copied_ = 0;
-  std::vector<Equal> equal_;                           // to others, since the last turn
+  std::vector<Equal> equal_;                           // to others, since the last pass
   std::unordered_map<std::uint64_t, Decided> shapes_;  // by shape_hash
   std::size_t next_ = 0;
 };

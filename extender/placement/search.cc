@@ -1,15 +1,16 @@
-// Containers are placed in turns, and each turn chooses its container's cards.
+// The search has a level for each container, which chooses its cards.
 //
-// Order of turns (order_turns): the container that takes the largest fraction of a card comes
+// Order of levels (order_levels): the container that takes the largest fraction of a card comes
 // first, of equal ones that with more cards, init containers after the others. Large requests have
 // the fewest feasible cards, so that a branch without a solution ends early. An init container
 // often costs nothing on cards where the pod has app containers, which is known only after these.
 //
 // run() has three steps, in the order of their cost:
 //   1. rest_may_fit: the sum of all requests against the sum of the room. O(cards).
-//   2. place_greedily: each turn takes the best cards of its list, without backtracking.
+//   2. place_greedily: each level takes the best cards of its list, without backtracking.
 //      O(containers * cards * log cards). It finds a placement of nearly every pod that fits.
-//   3. search_from: the same with backtracking over all subsets of cards of each turn. Exponential,
+//   3. search_from: the same with backtracking over all subsets of cards of each level.
+//   Exponential,
 //      and therefore counted in steps of SearchBudget. The rules in the header keep it small for
 //      the nodes of real clusters, whose cards are mostly equal.
 //
@@ -86,8 +87,8 @@ Search::Search(const Node& node, CardSet open, Room room, const PlacementContext
     if (request_.containers[i].kind == ContainerKind::kInit) inits_ |= bit(i);
   }
   open_slots(room);
-  order_turns();
-  sum_up_turns();
+  order_levels();
+  sum_up_levels();
 }
 
 // `equal_to` groups cards that differ only in their position: the first card of each group stands
@@ -110,7 +111,7 @@ void Search::open_slots(Room room) {
   }
 }
 
-void Search::order_turns() {
+void Search::order_levels() {
   MiB largest;
   for (const Card& card : cards_) largest = std::max(largest, card.capacity.memory);
   using Key =
@@ -123,41 +124,41 @@ void Search::order_turns() {
                       container.per_card.core, container.per_card.memory, i);
   }
   std::ranges::sort(keys);
-  turns_.resize(keys.size());
-  for (std::size_t turn = 0; turn < keys.size(); ++turn) {
-    const std::size_t container = std::get<std::size_t>(keys[turn]);
-    turns_[turn].container = container;
-    turns_[turn].same_as_last =
-        turn > 0 && exchangeable(request_, turns_[turn - 1].container, container);
+  levels_.resize(keys.size());
+  for (std::size_t level = 0; level < keys.size(); ++level) {
+    const std::size_t container = std::get<std::size_t>(keys[level]);
+    levels_[level].container = container;
+    levels_[level].same_as_last =
+        level > 0 && exchangeable(request_, levels_[level - 1].container, container);
   }
 }
 
-void Search::sum_up_turns() {
+void Search::sum_up_levels() {
   Share rest;
   Share smallest{Percent(Percent::kMax), MiB(MiB::kMax)};
-  for (auto turn = turns_.rbegin(); turn != turns_.rend(); ++turn) {
-    const ContainerRequest& container = container_of(*turn);
+  for (auto level = levels_.rbegin(); level != levels_.rend(); ++level) {
+    const ContainerRequest& container = container_of(*level);
     if (container.kind != ContainerKind::kInit) {
       for (std::int32_t i = 0; i < container.cards; ++i) rest += container.per_card;
       smallest.core = std::min(smallest.core, container.per_card.core);
       smallest.memory = std::min(smallest.memory, container.per_card.memory);
     }
-    turn->rest = rest;
-    turn->smallest = smallest;
+    level->rest = rest;
+    level->smallest = smallest;
   }
 }
 
-const ContainerRequest& Search::container_of(const Turn& turn) const {
-  return request_.containers[turn.container];
+const ContainerRequest& Search::container_of(const Level& level) const {
+  return request_.containers[level.container];
 }
 
-Search::Rank Search::rank(const Turn& turn, Position card, const Share& held) const {
+Search::Rank Search::rank(const Level& level, Position card, const Share& held) const {
   const Slot& slot = slots_[card];
-  const bool init = container_of(turn).kind == ContainerKind::kInit;
+  const bool init = container_of(level).kind == ContainerKind::kInit;
   const bool other_time = slot.on != 0 && (init || (slot.on & ~inits_) == 0);
   Rank rank{.overlap = held == slot.held ? 0 : other_time ? 1 : 2, .deficit = 0, .card = card};
   if (policy_ != nullptr) {
-    const Share share = container_of(turn).on(cards_[card].capacity);
+    const Share share = container_of(level).on(cards_[card].capacity);
     rank.deficit =
         -policy_->score_card(context_, node_, cards_[card], slot.taken + slot.held, share);
   }
@@ -170,10 +171,10 @@ bool Search::spend(std::size_t steps) {
   return false;
 }
 
-// Of what the constructor does for each card and each pair of cards, and for each turn.
+// Of what the constructor does for each card and each pair of cards, and for each level.
 std::size_t Search::opening_steps() const {
   constexpr std::size_t kPairsPerStep = 32;
-  return slots_.size() + slots_.size() * slots_.size() / kPairsPerStep + 2 * turns_.size();
+  return slots_.size() + slots_.size() * slots_.size() / kPairsPerStep + 2 * levels_.size();
 }
 
 // Of a card with this many containers: what the pod holds of it is computed `times`.
@@ -184,7 +185,7 @@ std::size_t Search::hold_steps(const Slot& slot, std::size_t times) {
 
 // False where there are too few, or the steps ran out. Equal cards have the rank of the first one,
 // whatever the policy prefers: choose needs them in the order of their positions.
-bool Search::list_candidates(Turn& turn, Position lowest) {
+bool Search::list_candidates(Level& level, Position lowest) {
   if (!spend(slots_.size() - lowest)) return false;
   std::array<Rank, kCardsPerNodeMax> ranks;
   std::size_t count = 0;
@@ -192,7 +193,7 @@ bool Search::list_candidates(Turn& turn, Position lowest) {
     const auto card = static_cast<Position>(std::countr_zero(left));
     if (!spend(hold_steps(slots_[card], 1))) return false;
     const Share held =
-        hold_on(cards_[card].capacity, request_.containers, slots_[card].on | bit(turn.container));
+        hold_on(cards_[card].capacity, request_.containers, slots_[card].on | bit(level.container));
     if (!held.fits_in(slots_[card].room)) continue;
     const auto listed = std::span(ranks).first(count);
     // Without a policy equal cards have equal ranks by themselves.
@@ -203,55 +204,55 @@ bool Search::list_candidates(Turn& turn, Position lowest) {
     });
     if (equal == listed.end()) {
       if (!spend(rank_steps_)) return false;
-      ranks[count++] = rank(turn, card, held);
+      ranks[count++] = rank(level, card, held);
     } else {
       ranks[count++] = {equal->overlap, equal->deficit, card};
     }
   }
   std::sort(ranks.begin(), ranks.begin() + static_cast<std::ptrdiff_t>(count));
-  for (std::size_t i = 0; i < count; ++i) turn.cards[i] = ranks[i].card;
-  turn.candidates = count;
-  return std::cmp_greater_equal(count, container_of(turn).cards);
+  for (std::size_t i = 0; i < count; ++i) level.cards[i] = ranks[i].card;
+  level.candidates = count;
+  return std::cmp_greater_equal(count, container_of(level).cards);
 }
 
 // An upper bound: cards without room for the smallest of the remaining requests do not count.
-bool Search::rest_may_fit(const Turn& turn) const {
-  if (turn.rest.zero()) return true;
+bool Search::rest_may_fit(const Level& level) const {
+  if (level.rest.zero()) return true;
   Share free;
   for (CardSet left = open_; left != 0; left &= left - 1) {
     const Slot& slot = slots_[static_cast<std::size_t>(std::countr_zero(left))];
     const Share of_card = room_in(slot.room, slot.running);
-    if (turn.smallest.fits_in(of_card)) free += of_card;
+    if (level.smallest.fits_in(of_card)) free += of_card;
   }
-  return turn.rest.fits_in(free);
+  return level.rest.fits_in(free);
 }
 
-// Whether an equal candidate of this turn with the same containers on it was tried before: the
+// Whether an equal candidate of this level with the same containers on it was tried before: the
 // result for this one would be the same, with the two cards exchanged.
-bool Search::tried_an_equal(const Turn& turn, std::size_t from, std::size_t at) const {
-  const Slot& slot = slots_[turn.cards[at]];
+bool Search::tried_an_equal(const Level& level, std::size_t from, std::size_t at) const {
+  const Slot& slot = slots_[level.cards[at]];
   for (std::size_t i = from; i < at; ++i) {
-    const Slot& tried = slots_[turn.cards[i]];
+    const Slot& tried = slots_[level.cards[i]];
     if (tried.equal_to == slot.equal_to && tried.on == slot.on) return true;
   }
   return false;
 }
 
 // Places the container on the card, or removes it from there.
-void Search::toggle(const Turn& turn, Position card) {
+void Search::toggle(const Level& level, Position card) {
   Slot& slot = slots_[card];
-  slot.on ^= bit(turn.container);
+  slot.on ^= bit(level.container);
   slot.held = hold_on(cards_[card].capacity, request_.containers, slot.on);
   slot.running = hold_on(cards_[card].capacity, request_.containers, slot.on & ~inits_);
 }
 
 bool Search::place_greedily() {
-  for (Turn& turn : turns_) {
-    if (!list_candidates(turn, 0)) return false;
-    const auto wanted = static_cast<std::size_t>(container_of(turn).cards);
+  for (Level& level : levels_) {
+    if (!list_candidates(level, 0)) return false;
+    const auto wanted = static_cast<std::size_t>(container_of(level).cards);
     for (std::size_t i = 0; i < wanted; ++i) {
-      if (!spend(1 + hold_steps(slots_[turn.cards[i]], 2))) return false;
-      toggle(turn, turn.cards[i]);
+      if (!spend(1 + hold_steps(slots_[level.cards[i]], 2))) return false;
+      toggle(level, level.cards[i]);
     }
   }
   return true;
@@ -260,39 +261,39 @@ bool Search::place_greedily() {
 // Of two exchangeable containers the later one takes no card below the lowest card of the earlier
 // one: that would be the same placement with the two exchanged.
 bool Search::search_from(std::size_t at) {
-  if (at == turns_.size()) return true;
-  Turn& turn = turns_[at];
-  if (!spend(1 + slots_.size() / kCardsSummedPerStep) || !rest_may_fit(turn)) return false;
+  if (at == levels_.size()) return true;
+  Level& level = levels_[at];
+  if (!spend(1 + slots_.size() / kCardsSummedPerStep) || !rest_may_fit(level)) return false;
   const auto has_last = [&](const Slot& slot) {
-    return !turn.same_as_last || (slot.on & bit(turns_[at - 1].container)) != 0;
+    return !level.same_as_last || (slot.on & bit(levels_[at - 1].container)) != 0;
   };
   const auto lowest = std::ranges::find_if(slots_, has_last) - slots_.begin();
-  return list_candidates(turn, static_cast<Position>(lowest)) &&
-         choose(at, container_of(turn).cards, 0);
+  return list_candidates(level, static_cast<Position>(lowest)) &&
+         choose(at, container_of(level).cards, 0);
 }
 
-// Equal cards are in a turn's list in the order of their positions, so that a skipped card is never
-// one that the next, exchangeable container could still use.
+// Equal cards are in a level's list in the order of their positions, so that a skipped card is
+// never one that the next, exchangeable container could still use.
 bool Search::choose(std::size_t at, std::int32_t missing, std::size_t from) {
   if (missing == 0) return search_from(at + 1);
-  const Turn& turn = turns_[at];
-  for (std::size_t i = from; i + static_cast<std::size_t>(missing) <= turn.candidates; ++i) {
+  const Level& level = levels_[at];
+  for (std::size_t i = from; i + static_cast<std::size_t>(missing) <= level.candidates; ++i) {
     // Each candidate is compared with those before it, placed, and removed.
     if (!spend((i - from) / kCardsSummedPerStep)) return false;
-    if (tried_an_equal(turn, from, i)) continue;
-    if (!spend(1 + hold_steps(slots_[turn.cards[i]], 4))) return false;
-    toggle(turn, turn.cards[i]);
+    if (tried_an_equal(level, from, i)) continue;
+    if (!spend(1 + hold_steps(slots_[level.cards[i]], 4))) return false;
+    toggle(level, level.cards[i]);
     if (choose(at, missing - 1, i + 1)) return true;
-    toggle(turn, turn.cards[i]);
+    toggle(level, level.cards[i]);
     if (out_of_steps_) return false;
   }
   return false;
 }
 
 Outcome Search::run() {
-  if (turns_.empty()) return Outcome::kFound;
+  if (levels_.empty()) return Outcome::kFound;
   if (!spend(opening_steps())) return Outcome::kBound;
-  if (!rest_may_fit(turns_.front())) return Outcome::kNone;
+  if (!rest_may_fit(levels_.front())) return Outcome::kNone;
   if (place_greedily()) return Outcome::kFound;
   for (Slot& slot : slots_) {
     slot.on = 0;

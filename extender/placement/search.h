@@ -48,9 +48,9 @@ class Search {
   using Position = std::uint8_t;  // of a card in its node
 
   // The placing of one container.
-  struct Turn {
+  struct Level {
     std::size_t container;
-    bool same_as_last;  // exchangeable with the container of the turn before
+    bool same_as_last;  // exchangeable with the container of the level before
     Share rest;         // the sum of this and the later requests, without init containers
     Share smallest;     // the smallest of their requests of one card, in each dimension
     std::size_t candidates = 0;
@@ -68,22 +68,22 @@ class Search {
   struct Rank;
 
   void open_slots(Room room);
-  void order_turns();
-  void sum_up_turns();
+  void order_levels();
+  void sum_up_levels();
 
-  const ContainerRequest& container_of(const Turn& turn) const;
-  Rank rank(const Turn& turn, Position card, const Share& held) const;
+  const ContainerRequest& container_of(const Level& level) const;
+  Rank rank(const Level& level, Position card, const Share& held) const;
   bool spend(std::size_t steps);
   std::size_t opening_steps() const;
   static std::size_t hold_steps(const Slot& slot, std::size_t times);
-  bool list_candidates(Turn& turn, Position lowest);
-  bool rest_may_fit(const Turn& turn) const;
-  bool tried_an_equal(const Turn& turn, std::size_t from, std::size_t at) const;
-  void toggle(const Turn& turn, Position card);
+  bool list_candidates(Level& level, Position lowest);
+  bool rest_may_fit(const Level& level) const;
+  bool tried_an_equal(const Level& level, std::size_t from, std::size_t at) const;
+  void toggle(const Level& level, Position card);
 
   bool place_greedily();
-  bool search_from(std::size_t turn);
-  bool choose(std::size_t turn, std::int32_t missing, std::size_t from);
+  bool search_from(std::size_t level);
+  bool choose(std::size_t level, std::int32_t missing, std::size_t from);
 
   const Node& node_;
   const PlacementContext context_;
@@ -95,7 +95,7 @@ class Search {
   SearchBudget& budget_;
   ContainerSet inits_ = 0;
   bool out_of_steps_ = false;
-  std::vector<Turn> turns_;
+  std::vector<Level> levels_;
   std::vector<Slot> slots_;  // by position
 };
 

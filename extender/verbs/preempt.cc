@@ -26,7 +26,7 @@ NodePod holder_of(const ClaimView& held, std::int32_t preemptor_priority) {
 }
 
 // kube-scheduler only proposes pods of lower priority, which is not known for pods without cards.
-NodePod bystander_of(const NonGpuPod& pod) {
+NodePod other_pod_of(const NonGpuPod& pod) {
   NodePod other;
   other.uid = pod.uid;
   other.evictable = true;
@@ -47,7 +47,7 @@ std::optional<NodeState> read_node(const View& view, const NodeVictims& proposed
   std::ranges::sort(state.pods, {}, &NodePod::uid);
   for (const PodUid& uid : proposed.victims) {
     const auto pod = view.non_gpu_on(proposed.node.str(), uid);
-    if (pod) state.pods.push_back(bystander_of(*pod));
+    if (pod) state.pods.push_back(other_pod_of(*pod));
   }
   return state;
 }
