@@ -1,8 +1,7 @@
-// kubectl mgpu cards
+// What kubectl mgpu cards shows.
 #include <fmt/format.h>
 
 #include "extender/kubectl/inspected.h"
-#include "extender/kubectl/verb.h"
 #include "extender/kubectl/views.h"
 
 namespace mgpu::kubectl {
@@ -20,29 +19,6 @@ Json card_object(const InspectedNode& node, const InspectedCard& card) {
   if (!card.health.empty()) json["health"] = card.health;
   return json;
 }
-
-class CardsVerb final : public Verb {
- public:
-  std::string name() const override { return "cards"; }
-  std::string description() const override {
-    return "shows each card with its health, and how much of it is taken";
-  }
-  void add_flags(Options& options) override {
-    add_node_flags(options, choice_);
-    add_output_flag(options, output_, kViewFormats);
-    add_cluster_flags(options, access_);
-    add_extender_flags(options, extender_);
-  }
-  int run(Console& console) override {
-    return show_nodes(access_, extender_, choice_, output_, cards_view, console);
-  }
-
- private:
-  ClusterFlags access_;
-  ExtenderFlags extender_;
-  NodeChoice choice_;
-  std::string output_;
-};
 
 }  // namespace
 
@@ -80,10 +56,6 @@ View cards_view(const std::vector<InspectedNode>& nodes) {
     }
   }
   return view;
-}
-
-std::unique_ptr<Verb> cards_verb() {
-  return std::make_unique<CardsVerb>();
 }
 
 }  // namespace mgpu::kubectl

@@ -171,21 +171,16 @@ std::string words_for(const std::string& name, const std::string& typed, NamesWa
   return proposals_of(found, "", typed);
 }
 
-class CompletionVerb final : public Verb {
+class CompletionVerb {
  public:
-  std::string name() const override { return "completion"; }
-  std::string description() const override {
-    return "prints the completion script for bash, zsh or fish, or the program "
-           "kubectl_complete-mgpu for kubectl";
-  }
-  void add_flags(Options& options) override {
+  void add_flags(Options& options) {
     options.add_words("SHELL", shells_, 1, 1);
     options.check([this]() -> Result<void> {
       if (!completion_script(shells_.front()).empty()) return {};
       return error("SHELL must be bash, zsh, fish or kubectl, found " + in_quotes(shells_.front()));
     });
   }
-  int run(Console& console) override {
+  Result<int> run(Console& console) {
     console.print(completion_script(shells_.front()));
     return kFine;
   }
@@ -239,8 +234,8 @@ std::string completions(const Options& options, const std::vector<std::string>& 
   return out + words_for(options.words_of(command), typed, wanted, names) + kNoFiles;
 }
 
-std::unique_ptr<Verb> completion_verb() {
-  return std::make_unique<CompletionVerb>();
+Run add_completion(Options& options) {
+  return add_command<CompletionVerb>(options);
 }
 
 }  // namespace mgpu::kubectl

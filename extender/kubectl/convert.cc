@@ -10,6 +10,7 @@
 #include "extender/kubectl/convert/limits.h"
 #include "extender/kubectl/convert/manifests.h"
 #include "extender/kubectl/limits.h"
+#include "extender/kubectl/output.h"
 #include "extender/kubectl/verb.h"
 
 namespace mgpu::kubectl {
@@ -30,14 +31,9 @@ Result<std::string> read_standard_input(std::size_t bytes_max) {
   }
 }
 
-class ConvertVerb final : public Verb {
+class ConvertVerb {
  public:
-  std::string name() const override { return "convert"; }
-  std::string description() const override {
-    return "rewrites manifests with requests of HAMi, aliyun or tencent for mgpu, and prints them";
-  }
-
-  void add_flags(Options& options) override {
+  void add_flags(Options& options) {
     options.add_text("f,filename", "File with manifests, YAML or JSON; - is standard input.",
                      file_);
     options.add_text("resource-domain", "Domain of the resources and annotations.", domain_);
@@ -68,14 +64,14 @@ class ConvertVerb final : public Verb {
     });
   }
 
-  int run(Console& console) override {
+  Result<int> run(Console& console) {
     settings_.contract = *Contract::for_domain(domain_);
     settings_.aliyun_unit_mib = unit_ == "GiB" ? 1024 : 1;
     const auto text = file_ == "-" ? read_standard_input(convert::kConvertBytesMax)
                                    : read_file(file_, convert::kConvertBytesMax);
-    if (!text) return fail(console, text.error().message);
+    if (!text) return text.error();
     const auto converted = convert::convert_manifests(*text, settings_);
-    if (!converted) return fail(console, in_quotes(file_) + " " + converted.error().message);
+    if (!converted) return error(in_quotes(file_) + " " + converted.error().message);
     for (const std::string& refusal : converted->refusals) fail(console, refusal);
     if (!converted->refusals.empty()) return kFoundOrFailed;
     for (const std::string& change : converted->changes) {
@@ -89,11 +85,6 @@ class ConvertVerb final : public Verb {
   }
 
  private:
-  static int fail(Console& console, const std::string& sentence) {
-    console.print_error(fmt::format("kubectl mgpu: {}\n", harmless(sentence, kShownSentenceMax)));
-    return kFoundOrFailed;
-  }
-
   convert::Settings settings_;
   std::string file_;
   std::string domain_ = std::string(kDefaultResourceDomain);
@@ -102,8 +93,8 @@ class ConvertVerb final : public Verb {
 
 }  // namespace
 
-std::unique_ptr<Verb> convert_verb() {
-  return std::make_unique<ConvertVerb>();
+Run add_convert(Options& options) {
+  return add_command<ConvertVerb>(options);
 }
 
 }  // namespace mgpu::kubectl

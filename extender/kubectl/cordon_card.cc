@@ -76,16 +76,11 @@ kube::Request change_annotation(const kube::Node& read, const std::string& key,
   return request;
 }
 
-class CordonVerb final : public Verb {
+class CordonVerb {
  public:
   explicit CordonVerb(bool cordons) : cordons_(cordons) {}
 
-  std::string name() const override { return cordons_ ? "cordon-card" : "uncordon-card"; }
-  std::string description() const override {
-    return cordons_ ? "keeps new pods from a card; those that hold a share of it go on"
-                    : "lets pods be placed on a card again";
-  }
-  void add_flags(Options& options) override {
+  void add_flags(Options& options) {
     options.add_words("NODE INDEX", words_, 2, 2);
     add_domain_flag(options, domain_);
     add_cluster_flags(options, access_);
@@ -96,12 +91,12 @@ class CordonVerb final : public Verb {
                                in_quotes(words_.back())));
     });
   }
-  int run(Console& console) override {
+  Result<int> run(Console& console) {
     const auto cluster = Cluster::connect(access_);
-    if (!cluster) return fail(console, cluster.error().message);
+    if (!cluster) return cluster.error();
     Api api((*cluster)->transport(), access_.request_timeout);
     const auto outcome = change(api);
-    if (!outcome) return fail(console, outcome.error().message);
+    if (!outcome) return outcome.error();
     console.print(fmt::format("node/{} card {} {}\n", words_.front(), words_.back(), *outcome));
     return kFine;
   }
@@ -149,12 +144,12 @@ class CordonVerb final : public Verb {
 
 }  // namespace
 
-std::unique_ptr<Verb> cordon_card_verb() {
-  return std::make_unique<CordonVerb>(true);
+Run add_cordon_card(Options& options) {
+  return add_command(options, std::make_shared<CordonVerb>(true));
 }
 
-std::unique_ptr<Verb> uncordon_card_verb() {
-  return std::make_unique<CordonVerb>(false);
+Run add_uncordon_card(Options& options) {
+  return add_command(options, std::make_shared<CordonVerb>(false));
 }
 
 }  // namespace mgpu::kubectl

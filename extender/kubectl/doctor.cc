@@ -25,14 +25,9 @@ Result<void> check_url(const std::string& url) {
   return error("--url must begin with http:// or https://, found " + in_quotes(url));
 }
 
-class DoctorVerb final : public Verb {
+class DoctorVerb {
  public:
-  std::string name() const override { return "doctor"; }
-  std::string description() const override {
-    return "checks the installation of mgpu, and prints a remedy for each finding";
-  }
-
-  void add_flags(Options& options) override {
+  void add_flags(Options& options) {
     options.add_text("n,namespace",
                      "Namespace of mgpu; pods in other namespaces are not mgpu's. If empty, it is "
                      "found; $MGPU_NAMESPACE sets the default.",
@@ -68,12 +63,9 @@ class DoctorVerb final : public Verb {
     });
   }
 
-  int run(Console& console) override {
+  Result<int> run(Console& console) {
     const auto cluster = Cluster::connect(access_.cluster);
-    if (!cluster) {
-      console.print_error(fmt::format("kubectl mgpu: {}\n", cluster.error().message));
-      return kFoundOrFailed;
-    }
+    if (!cluster) return cluster.error();
     const auto reports = run_checks(collect(**cluster));
     console.print(output_ == "json" ? report_json(reports) : report_table(reports, console.colors));
     return has_problems(reports) ? kFoundOrFailed : kFine;
@@ -108,8 +100,8 @@ class DoctorVerb final : public Verb {
 
 }  // namespace
 
-std::unique_ptr<Verb> doctor_verb() {
-  return std::make_unique<DoctorVerb>();
+Run add_doctor(Options& options) {
+  return add_command<DoctorVerb>(options);
 }
 
 }  // namespace mgpu::kubectl

@@ -34,14 +34,9 @@ void add_drift(Result<ReadDrift> read, const std::string& reporter, DriftOfClust
   }
 }
 
-class DriftVerb final : public Verb {
+class DriftVerb {
  public:
-  std::string name() const override { return "drift"; }
-  std::string description() const override {
-    return "lists pods, processes and cards whose use differs from what mgpu allocated, and shares "
-           "that no process uses";
-  }
-  void add_flags(Options& options) override {
+  void add_flags(Options& options) {
     add_pod_flags(options, choice_);
     options.add_texts("node", "Node whose findings are shown. If absent, all are shown.", nodes_);
     add_output_flag(options, output_, kViewFormats);
@@ -55,16 +50,16 @@ class DriftVerb final : public Verb {
       return {};
     });
   }
-  int run(Console& console) override {
+  Result<int> run(Console& console) {
     const auto cluster = Cluster::connect(access_);
-    if (!cluster) return fail(console, cluster.error().message);
+    if (!cluster) return cluster.error();
     Api api((*cluster)->transport(), access_.request_timeout);
     DriftChoice choice{.pods = choice_,
                        .name_space = namespace_of(choice_.name_space, (*cluster)->config()),
                        .nodes = {nodes_.begin(), nodes_.end()}};
     if (!choice_.selector.empty()) {
       auto selected = selected_pods(api, choice_, choice.name_space);
-      if (!selected) return fail(console, selected.error().message);
+      if (!selected) return selected.error();
       choice.selected = std::move(*selected);
     }
     DriftOfCluster all;
@@ -153,8 +148,8 @@ class DriftVerb final : public Verb {
 
 }  // namespace
 
-std::unique_ptr<Verb> drift_verb() {
-  return std::make_unique<DriftVerb>();
+Run add_drift(Options& options) {
+  return add_command<DriftVerb>(options);
 }
 
 }  // namespace mgpu::kubectl

@@ -42,14 +42,9 @@ std::string scheduler_message(Api& api, const PodRef& pod) {
   return read ? read->unscheduled_message : "";
 }
 
-class ExplainVerb final : public Verb {
+class ExplainVerb {
  public:
-  std::string name() const override { return "explain"; }
-  std::string description() const override {
-    return "explains why a pod waits, on each node and card, and what would help; or why it is "
-           "where it is";
-  }
-  void add_flags(Options& options) override {
+  void add_flags(Options& options) {
     options.add_words("POD", names_, 1, 1);
     add_namespace_flag(options, name_space_);
     add_output_flag(options, output_, {"table", "wide", "json", "yaml"});
@@ -57,14 +52,14 @@ class ExplainVerb final : public Verb {
     add_extender_flags(options, extender_);
     options.check([this] { return check_name("POD", names_.front()); });
   }
-  int run(Console& console) override {
+  Result<int> run(Console& console) {
     const auto cluster = Cluster::connect(access_);
-    if (!cluster) return fail(console, cluster.error().message);
+    if (!cluster) return cluster.error();
     const auto extender = Extender::connect(**cluster, access_, extender_);
-    if (!extender) return fail(console, extender.error().message);
+    if (!extender) return extender.error();
     const PodRef pod{namespace_of(name_space_, (*cluster)->config()), names_.front()};
     auto explained = whole_explanation(**extender, pod);
-    if (!explained) return fail(console, explained.error().message);
+    if (!explained) return explained.error();
     if (explained->contains("node")) {
       const auto held =
           (*extender)->get(fmt::format("/inspect/pod?namespace={}&name={}",
@@ -81,7 +76,7 @@ class ExplainVerb final : public Verb {
       return kFine;
     }
     const auto text = explain_text(*explained, output_ == "wide", console.colors);
-    if (!text) return fail(console, text.error().message);
+    if (!text) return text.error();
     console.print(*text);
     return kFine;
   }
@@ -96,8 +91,8 @@ class ExplainVerb final : public Verb {
 
 }  // namespace
 
-std::unique_ptr<Verb> explain_verb() {
-  return std::make_unique<ExplainVerb>();
+Run add_explain(Options& options) {
+  return add_command<ExplainVerb>(options);
 }
 
 }  // namespace mgpu::kubectl

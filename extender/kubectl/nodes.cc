@@ -1,4 +1,4 @@
-// kubectl mgpu nodes
+// kubectl mgpu nodes, and the command of kubectl mgpu cards
 #include <fmt/format.h>
 
 #include <algorithm>
@@ -67,23 +67,35 @@ Json node_object(const InspectedNode& node, const NodeSums& sums) {
   return json;
 }
 
-class NodesVerb final : public Verb {
+using NodesView = View (*)(const std::vector<InspectedNode>& nodes);
+
+// Shows the nodes that are chosen, in the view that is made of them.
+class NodesVerb {
  public:
-  std::string name() const override { return "nodes"; }
-  std::string description() const override {
-    return "shows the nodes with cards, and how much of their cards is taken";
-  }
-  void add_flags(Options& options) override {
+  explicit NodesVerb(NodesView make) : make_(make) {}
+
+  void add_flags(Options& options) {
     add_node_flags(options, choice_);
     add_output_flag(options, output_, kViewFormats);
     add_cluster_flags(options, access_);
     add_extender_flags(options, extender_);
   }
-  int run(Console& console) override {
-    return show_nodes(access_, extender_, choice_, output_, nodes_view, console);
+  Result<int> run(Console& console) {
+    const auto cluster = Cluster::connect(access_);
+    if (!cluster) return cluster.error();
+    const auto extender = Extender::connect(**cluster, access_, extender_);
+    if (!extender) return extender.error();
+    auto nodes = all_nodes(**extender);
+    if (!nodes) return nodes.error();
+    Api api((*cluster)->transport(), access_.request_timeout);
+    const auto chosen = chosen_nodes(*std::move(nodes), choice_, api);
+    if (!chosen) return chosen.error();
+    show(make_(*chosen), output_, console);
+    return kFine;
   }
 
  private:
+  const NodesView make_;
   ClusterFlags access_;
   ExtenderFlags extender_;
   NodeChoice choice_;
@@ -126,23 +138,12 @@ View nodes_view(const std::vector<InspectedNode>& nodes) {
   return view;
 }
 
-int show_nodes(const ClusterFlags& access, const ExtenderFlags& flags, const NodeChoice& choice,
-               const std::string& output, NodesView make, Console& console) {
-  const auto cluster = Cluster::connect(access);
-  if (!cluster) return fail(console, cluster.error().message);
-  const auto extender = Extender::connect(**cluster, access, flags);
-  if (!extender) return fail(console, extender.error().message);
-  auto nodes = all_nodes(**extender);
-  if (!nodes) return fail(console, nodes.error().message);
-  Api api((*cluster)->transport(), access.request_timeout);
-  const auto chosen = chosen_nodes(*std::move(nodes), choice, api);
-  if (!chosen) return fail(console, chosen.error().message);
-  show(make(*chosen), output, console);
-  return kFine;
+Run add_nodes(Options& options) {
+  return add_command(options, std::make_shared<NodesVerb>(nodes_view));
 }
 
-std::unique_ptr<Verb> nodes_verb() {
-  return std::make_unique<NodesVerb>();
+Run add_cards(Options& options) {
+  return add_command(options, std::make_shared<NodesVerb>(cards_view));
 }
 
 }  // namespace mgpu::kubectl

@@ -63,38 +63,36 @@ Json pod_object(const PodRow& pod) {
   return json;
 }
 
-class PodsVerb final : public Verb {
+class PodsVerb {
  public:
-  std::string name() const override { return "pods"; }
-  std::string description() const override {
-    return "shows the pods that request cards, and the cards that they have";
-  }
-  void add_flags(Options& options) override {
-    add_pod_flags(options, choice_);
-    add_output_flag(options, output_, kViewFormats);
-    add_domain_flag(options, domain_);
-    add_cluster_flags(options, access_);
-  }
-  int run(Console& console) override {
-    const auto cluster = Cluster::connect(access_);
-    if (!cluster) return fail(console, cluster.error().message);
-    Api api((*cluster)->transport(), access_.request_timeout);
-    const auto pods =
-        read_pods(api, choice_, namespace_of(choice_.name_space, (*cluster)->config()),
-                  *Contract::for_domain(domain_));
-    if (!pods) return fail(console, pods.error().message);
-    show(pods_view(*pods, choice_.all, clock_now()), output_, console);
+  void add_flags(Options& options) { add_shown_pods_flags(options, shown_); }
+  Result<int> run(Console& console) {
+    const auto cluster = Cluster::connect(shown_.access);
+    if (!cluster) return cluster.error();
+    const auto pods = read_shown_pods(**cluster, shown_);
+    if (!pods) return pods.error();
+    show(pods_view(*pods, shown_.choice.all, clock_now()), shown_.output, console);
     return kFine;
   }
 
  private:
-  ClusterFlags access_;
-  PodChoice choice_;
-  std::string domain_ = std::string(kDefaultResourceDomain);
-  std::string output_;
+  ShownPods shown_;
 };
 
 }  // namespace
+
+void add_shown_pods_flags(Options& options, ShownPods& shown) {
+  add_pod_flags(options, shown.choice);
+  add_output_flag(options, shown.output, kViewFormats);
+  add_domain_flag(options, shown.domain);
+  add_cluster_flags(options, shown.access);
+}
+
+Result<std::vector<PodRow>> read_shown_pods(Cluster& cluster, const ShownPods& shown) {
+  Api api(cluster.transport(), shown.access.request_timeout);
+  return read_pods(api, shown.choice, namespace_of(shown.choice.name_space, cluster.config()),
+                   *Contract::for_domain(shown.domain));
+}
 
 View pods_view(const std::vector<PodRow>& pods, bool with_namespace, Time now) {
   std::vector<Column> columns = {{"NAME"},
@@ -131,8 +129,8 @@ View pods_view(const std::vector<PodRow>& pods, bool with_namespace, Time now) {
   return view;
 }
 
-std::unique_ptr<Verb> pods_verb() {
-  return std::make_unique<PodsVerb>();
+Run add_pods(Options& options) {
+  return add_command<PodsVerb>(options);
 }
 
 }  // namespace mgpu::kubectl

@@ -54,14 +54,9 @@ std::string outcome_text(const Json& json) {
   return text;
 }
 
-class SimulateVerb final : public Verb {
+class SimulateVerb {
  public:
-  std::string name() const override { return "simulate"; }
-  std::string description() const override {
-    return "shows where the pods of a manifest would be placed, and how many fit; it changes "
-           "nothing";
-  }
-  void add_flags(Options& options) override {
+  void add_flags(Options& options) {
     options.add_text("f,filename",
                      "Manifest of a Pod, Deployment, Job, ...; \"-\": standard input.", filename_);
     options.add_number("replicas",
@@ -78,17 +73,17 @@ class SimulateVerb final : public Verb {
       return error("--filename is missing");
     });
   }
-  int run(Console& console) override {
+  Result<int> run(Console& console) {
     auto manifest = load_manifest(filename_);
-    if (!manifest) return fail(console, manifest.error().message);
+    if (!manifest) return manifest.error();
     const std::int64_t replicas = replicas_ > 0 ? replicas_ : manifest->replicas;
     if (replicas < 1 || replicas > kSimulatedReplicasMax) {
-      return fail(console, fmt::format("the manifest has {} replicas, expected 1 to {}; --replicas "
-                                       "sets another number",
-                                       replicas, kSimulatedReplicasMax));
+      return error(fmt::format(
+          "the manifest has {} replicas, expected 1 to {}; --replicas sets another number",
+          replicas, kSimulatedReplicasMax));
     }
     const auto cluster = Cluster::connect(access_);
-    if (!cluster) return fail(console, cluster.error().message);
+    if (!cluster) return cluster.error();
     Json& metadata = manifest->pod["metadata"];
     if (!metadata.is_object()) metadata = Json::object();
     if (!metadata.contains("namespace")) {
@@ -96,13 +91,13 @@ class SimulateVerb final : public Verb {
     }
     if (!metadata.contains("name")) metadata["name"] = "unnamed";
     const auto extender = Extender::connect(**cluster, access_, extender_);
-    if (!extender) return fail(console, extender.error().message);
+    if (!extender) return extender.error();
     const auto answer = (*extender)->post(
         fmt::format("/inspect/simulate?replicas={}&policy={}", replicas, query_text(policy_)),
         json_text(manifest->pod), "simulate");
-    if (!answer) return fail(console, answer.error().message);
+    if (!answer) return answer.error();
     const auto view = simulate_view(*answer);
-    if (!view) return fail(console, view.error().message);
+    if (!view) return view.error();
     show_simulation(*view, output_, console);
     return view->all_fit ? kFine : kFoundOrFailed;
   }
@@ -154,8 +149,8 @@ void show_simulation(const SimulationView& view, const std::string& format, Cons
   if (format == "wide" || !view.all_fit) print(view.reasons);
 }
 
-std::unique_ptr<Verb> simulate_verb() {
-  return std::make_unique<SimulateVerb>();
+Run add_simulate(Options& options) {
+  return add_command<SimulateVerb>(options);
 }
 
 }  // namespace mgpu::kubectl

@@ -36,45 +36,32 @@ Json amount_object(const std::optional<double>& used, const std::optional<double
   return json;
 }
 
-class TopVerb final : public Verb {
+class TopVerb {
  public:
-  std::string name() const override { return "top"; }
-  std::string description() const override {
-    return "shows how much of their cards the containers use, and how much was granted";
-  }
-  void add_flags(Options& options) override {
-    add_pod_flags(options, choice_);
-    add_output_flag(options, output_, kViewFormats);
-    add_domain_flag(options, domain_);
-    add_cluster_flags(options, access_);
+  void add_flags(Options& options) {
+    add_shown_pods_flags(options, shown_);
     add_plugin_flags(options, plugins_);
     add_mgpu_namespace_flag(options, mgpu_namespace_);
   }
-  int run(Console& console) override {
-    const auto cluster = Cluster::connect(access_);
-    if (!cluster) return fail(console, cluster.error().message);
-    Api api((*cluster)->transport(), access_.request_timeout);
-    const auto pods =
-        read_pods(api, choice_, namespace_of(choice_.name_space, (*cluster)->config()),
-                  *Contract::for_domain(domain_));
-    if (!pods) return fail(console, pods.error().message);
+  Result<int> run(Console& console) {
+    const auto cluster = Cluster::connect(shown_.access);
+    if (!cluster) return cluster.error();
+    const auto pods = read_shown_pods(**cluster, shown_);
+    if (!pods) return pods.error();
     PodsOfNodes nodes;
     for (const PodRow& pod : *pods) {
       if (!pod.node.empty()) nodes[pod.node].insert(pod.ref);
     }
-    const ReadUsages read = read_usages(**cluster, access_, plugins_, mgpu_namespace_, nodes);
-    show(top_view(*pods, read.usages, choice_.all), output_, console);
+    const ReadUsages read = read_usages(**cluster, shown_.access, plugins_, mgpu_namespace_, nodes);
+    show(top_view(*pods, read.usages, shown_.choice.all), shown_.output, console);
     for (const std::string& problem : read.problems) fail(console, problem);
     return read.problems.empty() ? kFine : kFoundOrFailed;
   }
 
  private:
-  ClusterFlags access_;
-  PodChoice choice_;
+  ShownPods shown_;
   PluginFlags plugins_;
   std::string mgpu_namespace_;
-  std::string domain_ = std::string(kDefaultResourceDomain);
-  std::string output_;
 };
 
 }  // namespace
@@ -120,8 +107,8 @@ View top_view(const std::vector<PodRow>& pods, const Usages& usages, bool with_n
   return view;
 }
 
-std::unique_ptr<Verb> top_verb() {
-  return std::make_unique<TopVerb>();
+Run add_top(Options& options) {
+  return add_command<TopVerb>(options);
 }
 
 }  // namespace mgpu::kubectl

@@ -1,11 +1,13 @@
 // The commands of kubectl-mgpu, one source each. kubectl runs the program as "kubectl mgpu".
 #pragma once
 
+#include <functional>
 #include <memory>
 #include <string>
 #include <vector>
 
 #include "common/base/options.h"
+#include "common/base/result.h"
 #include "extender/kubectl/console.h"
 
 namespace mgpu::kubectl {
@@ -15,35 +17,41 @@ inline constexpr int kFine = 0;
 inline constexpr int kFoundOrFailed = 1;  // there are findings, or the command failed
 inline constexpr int kUsage = 2;          // the command line is wrong
 
-class Verb {
- public:
-  virtual ~Verb() = default;
-  virtual std::string name() const = 0;
-  virtual std::string description() const = 0;
-  // The values of the flags are in the verb, which outlives `options`.
-  virtual void add_flags(Options& options) = 0;
-  // Called once, after the flags were read. Returns the exit code.
-  virtual int run(Console& console) = 0;
+// Runs a command once, after its flags were read. Returns the exit code; an error is
+// kFoundOrFailed, after its sentence.
+using Run = std::function<Result<int>(Console& console)>;
+
+struct Verb {
+  std::string name;
+  std::string description;
+  // Adds the flags of the command. Their values are in the result, which outlives `options`.
+  Run (*add)(Options& options);
 };
 
 // All commands, in the order of the help.
-std::vector<std::unique_ptr<Verb>> all_verbs();
+const std::vector<Verb>& all_verbs();
 
-std::unique_ptr<Verb> nodes_verb();
-std::unique_ptr<Verb> cards_verb();
-std::unique_ptr<Verb> pods_verb();
-std::unique_ptr<Verb> top_verb();
-std::unique_ptr<Verb> explain_verb();
-std::unique_ptr<Verb> simulate_verb();
-std::unique_ptr<Verb> drift_verb();
-std::unique_ptr<Verb> waste_verb();
-std::unique_ptr<Verb> cordon_card_verb();
-std::unique_ptr<Verb> uncordon_card_verb();
-std::unique_ptr<Verb> web_verb();
-std::unique_ptr<Verb> doctor_verb();
-std::unique_ptr<Verb> convert_verb();
-std::unique_ptr<Verb> completion_verb();
-std::unique_ptr<Verb> version_verb();
+// For a command with add_flags(options) and run(console).
+template <class Command>
+Run add_command(Options& options, std::shared_ptr<Command> command = std::make_shared<Command>()) {
+  command->add_flags(options);
+  return [command](Console& console) { return command->run(console); };
+}
+
+Run add_nodes(Options& options);
+Run add_cards(Options& options);
+Run add_pods(Options& options);
+Run add_top(Options& options);
+Run add_explain(Options& options);
+Run add_simulate(Options& options);
+Run add_drift(Options& options);
+Run add_waste(Options& options);
+Run add_cordon_card(Options& options);
+Run add_uncordon_card(Options& options);
+Run add_web(Options& options);
+Run add_doctor(Options& options);
+Run add_convert(Options& options);
+Run add_completion(Options& options);
 
 // The body of main(); returns the exit code.
 int run_kubectl_mgpu(int argc, const char* const* argv, Console& console);

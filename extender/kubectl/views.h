@@ -13,15 +13,19 @@ namespace mgpu::kubectl {
 View nodes_view(const std::vector<InspectedNode>& nodes);
 View cards_view(const std::vector<InspectedNode>& nodes);
 // `with_namespace`: of several namespaces. `now` gives the ages.
+// The flags of the commands that show pods.
+struct ShownPods {
+  ClusterFlags access{};
+  PodChoice choice{};
+  std::string domain{kDefaultResourceDomain};
+  std::string output{};
+};
+void add_shown_pods_flags(Options& options, ShownPods& shown);
+Result<std::vector<PodRow>> read_shown_pods(Cluster& cluster, const ShownPods& shown);
+
 View pods_view(const std::vector<PodRow>& pods, bool with_namespace, Time now);
 
 // Granted against used. A container without samples has no amounts.
 View top_view(const std::vector<PodRow>& pods, const Usages& usages, bool with_namespace);
-
-// The body of the commands that show nodes: reads those that are chosen, and shows what `make`
-// makes of them.
-using NodesView = View (*)(const std::vector<InspectedNode>& nodes);
-int show_nodes(const ClusterFlags& access, const ExtenderFlags& flags, const NodeChoice& choice,
-               const std::string& output, NodesView make, Console& console);
 
 }  // namespace mgpu::kubectl

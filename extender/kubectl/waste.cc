@@ -37,14 +37,9 @@ WasteBy group_of(const std::string& by) {
   return by == "namespace" ? WasteBy::kNamespace : WasteBy::kPod;
 }
 
-class WasteVerb final : public Verb {
+class WasteVerb {
  public:
-  std::string name() const override { return "waste"; }
-  std::string description() const override {
-    return "shows the GPU-hours that were granted, used and wasted, and requests that would "
-           "suffice";
-  }
-  void add_flags(Options& options) override {
+  void add_flags(Options& options) {
     prometheus_.url = default_prometheus_url();
     add_pod_selection_flags(options, choice_);
     options.add_choice("by", "What the rows are.", by_, kWasteGroups);
@@ -76,18 +71,18 @@ class WasteVerb final : public Verb {
     }
     options.check([this] { return check_flags(); });
   }
-  int run(Console& console) override {
+  Result<int> run(Console& console) {
     // With all that is asked in Prometheus, no API server is needed.
     auto cluster = Cluster::connect(access_);
     const bool needs_cluster =
         !choice_.selector.empty() || (!choice_.all && choice_.name_space.empty());
-    if (!cluster && needs_cluster) return fail(console, cluster.error().message);
+    if (!cluster && needs_cluster) return cluster.error();
     const std::string name_space =
         namespace_of(choice_.name_space, cluster ? (*cluster)->config() : kube::Config());
     auto facts = collect(name_space);
-    if (!facts) return fail(console, facts.error().message);
+    if (!facts) return facts.error();
     if (auto chosen = choose(cluster, name_space, *facts); !chosen) {
-      return fail(console, chosen.error().message);
+      return chosen.error();
     }
     if (by_ == "owner") add_owners(cluster, name_space, *facts);
     print(*facts, console);
@@ -190,8 +185,8 @@ class WasteVerb final : public Verb {
 
 }  // namespace
 
-std::unique_ptr<Verb> waste_verb() {
-  return std::make_unique<WasteVerb>();
+Run add_waste(Options& options) {
+  return add_command<WasteVerb>(options);
 }
 
 }  // namespace mgpu::kubectl

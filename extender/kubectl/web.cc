@@ -76,14 +76,9 @@ void open_url(const std::string& url) {
   }
 }
 
-class WebVerb final : public Verb {
+class WebVerb {
  public:
-  std::string name() const override { return "web"; }
-  std::string description() const override {
-    return "shows the web page of the cluster by kubectl port-forward, until it is interrupted";
-  }
-
-  void add_flags(Options& options) override {
+  void add_flags(Options& options) {
     options.add_text("n,namespace", "Namespace of mgpu; $MGPU_NAMESPACE sets the default.",
                      name_space_);
     options.check([this] { return check_name("--namespace", name_space_); });
@@ -94,19 +89,15 @@ class WebVerb final : public Verb {
     add_cluster_flags(options, cluster_);
   }
 
-  int run(Console& console) override {
-    const auto fail = [&](const std::string& problem) {
-      console.print_error(fmt::format("kubectl mgpu: {}\n", harmless(problem, kShownSentenceMax)));
-      return kFoundOrFailed;
-    };
+  Result<int> run(Console& console) {
     const auto cluster = Cluster::connect(cluster_);
-    if (!cluster) return fail(cluster.error().message);
+    if (!cluster) return cluster.error();
     Api api((*cluster)->transport(), cluster_.request_timeout);
     // The leader has the newest state.
     const auto found = find_extender_pod(api, name_space_, lease_name_);
-    if (!found) return fail(found.error().message);
+    if (!found) return found.error();
     if (!*found) {
-      return fail(fmt::format(
+      return error(fmt::format(
           "no pod of the extender runs in the namespace {}: kubectl mgpu doctor finds the cause",
           in_quotes(name_space_)));
     }
@@ -117,14 +108,14 @@ class WebVerb final : public Verb {
                                              .kubeconfig = cluster_.kubeconfig,
                                              .context = cluster_.context},
                                             kPortForwardTimeout);
-    if (!forward) return fail(forward.error().message);
+    if (!forward) return forward.error();
     const std::string url = "http://127.0.0.1:" + std::to_string((*forward)->port()) + "/web/";
     console.print(url + "\n");
     console.print_error(
         fmt::format("The page is served through pod {} until Ctrl+C.\n", to_string(pod)));
     if (open_) open_url(url);
     if (signals.wait()) return kFine;
-    return fail(fmt::format("kubectl port-forward to pod {} has ended", to_string(pod)));
+    return error(fmt::format("kubectl port-forward to pod {} has ended", to_string(pod)));
   }
 
  private:
@@ -137,8 +128,8 @@ class WebVerb final : public Verb {
 
 }  // namespace
 
-std::unique_ptr<Verb> web_verb() {
-  return std::make_unique<WebVerb>();
+Run add_web(Options& options) {
+  return add_command<WebVerb>(options);
 }
 
 }  // namespace mgpu::kubectl
