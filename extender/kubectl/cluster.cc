@@ -93,12 +93,21 @@ Fact<std::size_t> Api::list(const kube::Resource& resource, const std::string& w
 Result<std::unique_ptr<Cluster>> Cluster::connect(const ClusterFlags& flags) {
   auto config = kube::load_config(flags.kubeconfig, flags.context);
   if (!config) return error(config.error().message + "; a kubeconfig is needed with --url, too");
-  std::unique_ptr<Cluster> cluster(new Cluster());
+  std::unique_ptr<Cluster> cluster(new Cluster(flags));
   cluster->config_ = *config;
   auto transport = kube::CurlTransport::create(std::move(*config), cluster->executor_);
   if (!transport) return transport.error();
   cluster->transport_ = std::move(*transport);
+  cluster->api_.emplace(*cluster->transport_, flags.request_timeout);
   return cluster;
+}
+
+Result<std::unique_ptr<PortForward>> Cluster::forward(const PodRef& pod, std::int64_t port) const {
+  return PortForward::start({.pod = pod,
+                             .port = static_cast<std::uint16_t>(port),
+                             .kubeconfig = flags_.kubeconfig,
+                             .context = flags_.context},
+                            kPortForwardTimeout);
 }
 
 Cluster::~Cluster() {

@@ -1,8 +1,10 @@
 // The API server that a command uses, and blocking calls to it.
 #pragma once
 
+#include <cstdint>
 #include <functional>
 #include <memory>
+#include <optional>
 #include <string>
 #include <utility>
 #include <vector>
@@ -14,6 +16,7 @@
 #include "common/kube/request.h"
 #include "common/kube/transport.h"
 #include "extender/kubectl/fact.h"
+#include "extender/kubectl/port_forward.h"
 
 namespace mgpu::kubectl {
 
@@ -56,15 +59,21 @@ class Cluster {
   static Result<std::unique_ptr<Cluster>> connect(const ClusterFlags& flags);
   ~Cluster();
 
-  kube::Transport& transport() { return *transport_; }
+  Api& api() { return *api_; }
   const kube::Config& config() const { return config_; }
+  // The time in which programs in the cluster must answer, too.
+  Duration timeout() const { return flags_.request_timeout; }
+  // To a port of a pod, with the same kubeconfig. Errors: see PortForward.
+  Result<std::unique_ptr<PortForward>> forward(const PodRef& pod, std::int64_t port) const;
 
  private:
-  Cluster() = default;
+  explicit Cluster(ClusterFlags flags) : flags_(std::move(flags)) {}
 
+  const ClusterFlags flags_;
   kube::Config config_;
   AsioExecutor executor_;
   std::unique_ptr<kube::Transport> transport_;
+  std::optional<Api> api_;  // set by connect()
 };
 
 }  // namespace mgpu::kubectl

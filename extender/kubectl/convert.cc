@@ -9,6 +9,7 @@
 #include "common/base/text.h"
 #include "extender/kubectl/convert/limits.h"
 #include "extender/kubectl/convert/manifests.h"
+#include "extender/kubectl/gpu_pods.h"
 #include "extender/kubectl/limits.h"
 #include "extender/kubectl/output.h"
 #include "extender/kubectl/verb.h"
@@ -36,7 +37,7 @@ class ConvertVerb {
   void add_flags(Options& options) {
     options.add_text("f,filename", "File with manifests, YAML or JSON; - is standard input.",
                      file_);
-    options.add_text("resource-domain", "Domain of the resources and annotations.", domain_);
+    add_domain_flag(options, domain_);
     options.add_text("scheduler-name",
                      "spec.schedulerName of pods that have that of Kubernetes or of HAMi.",
                      settings_.scheduler);
@@ -56,11 +57,6 @@ class ConvertVerb {
     options.check([this]() -> Result<void> {
       if (!file_.empty()) return {};
       return error("--filename is empty; expected a file, or - for standard input");
-    });
-    options.check([this]() -> Result<void> {
-      const auto contract = Contract::for_domain(domain_);
-      if (contract) return {};
-      return error("--resource-domain: " + contract.error().message);
     });
   }
 

@@ -94,8 +94,7 @@ class CordonVerb {
   Result<int> run(Console& console) {
     const auto cluster = Cluster::connect(access_);
     if (!cluster) return cluster.error();
-    Api api((*cluster)->transport(), access_.request_timeout);
-    const auto outcome = change(api);
+    const auto outcome = change((*cluster)->api());
     if (!outcome) return outcome.error();
     console.print(fmt::format("node/{} card {} {}\n", words_.front(), words_.back(), *outcome));
     return kFine;

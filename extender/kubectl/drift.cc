@@ -53,12 +53,11 @@ class DriftVerb {
   Result<int> run(Console& console) {
     const auto cluster = Cluster::connect(access_);
     if (!cluster) return cluster.error();
-    Api api((*cluster)->transport(), access_.request_timeout);
     DriftChoice choice{.pods = choice_,
                        .name_space = namespace_of(choice_.name_space, (*cluster)->config()),
                        .nodes = {nodes_.begin(), nodes_.end()}};
     if (!choice_.selector.empty()) {
-      auto selected = selected_pods(api, choice_, choice.name_space);
+      auto selected = selected_pods((*cluster)->api(), choice_, choice.name_space);
       if (!selected) return selected.error();
       choice.selected = std::move(*selected);
     }
@@ -78,7 +77,7 @@ class DriftVerb {
 
  private:
   void read_extender(Cluster& cluster, DriftOfCluster& all) const {
-    const auto extender = Extender::connect(cluster, access_, extender_);
+    const auto extender = Extender::connect(cluster, extender_);
     if (!extender) {
       all.problems.push_back(extender.error().message);
       return;
@@ -98,7 +97,7 @@ class DriftVerb {
   void read_plugins(Cluster& cluster, const std::set<std::string>& chosen,
                     DriftOfCluster& all) const {
     const PluginAnswers plugins =
-        ask_plugins(cluster, access_, plugins_, extender_.name_space,
+        ask_plugins(cluster, plugins_, extender_.name_space,
                     {"/drift", "read the drift", chosen.empty() ? nullptr : &chosen});
     if (!plugins.problem.empty()) all.problems.push_back(plugins.problem);
     for (const PluginAnswer& plugin : plugins.answers) {

@@ -55,7 +55,7 @@ class ExplainVerb {
   Result<int> run(Console& console) {
     const auto cluster = Cluster::connect(access_);
     if (!cluster) return cluster.error();
-    const auto extender = Extender::connect(**cluster, access_, extender_);
+    const auto extender = Extender::connect(**cluster, extender_);
     if (!extender) return extender.error();
     const PodRef pod{namespace_of(name_space_, (*cluster)->config()), names_.front()};
     auto explained = whole_explanation(**extender, pod);
@@ -67,8 +67,7 @@ class ExplainVerb {
                            "read the cards of pod " + to_string(pod));
       if (held) (*explained)["holds"] = *held;
     } else {
-      Api api((*cluster)->transport(), access_.request_timeout);
-      const std::string message = scheduler_message(api, pod);
+      const std::string message = scheduler_message((*cluster)->api(), pod);
       if (!message.empty()) (*explained)["schedulerMessage"] = message;
     }
     if (output_ == "json" || output_ == "yaml") {

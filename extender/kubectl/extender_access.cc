@@ -101,25 +101,35 @@ void add_mgpu_namespace_flag(Options& options, std::string& name_space) {
   options.check([&name_space] { return check_name("--mgpu-namespace", name_space); });
 }
 
-void add_extender_flags(Options& options, ExtenderFlags& flags) {
-  add_mgpu_namespace_flag(options, flags.name_space);
+void add_extender_pod_flags(Options& options, ExtenderFlags& flags) {
+  options.add_number("metrics-port", "Port of the inspection listener in the extender's pods.",
+                     flags.port, 1, 65535);
+  options.add_text("lease-name", "Name of the Lease that the extender holds.", flags.lease_name);
+  options.check([&flags] { return check_name("--lease-name", flags.lease_name); });
+}
+
+void add_listener_flags(Options& options, ExtenderFlags& flags, const std::string& pods) {
   options.add_text("url",
-                   "URL of the extender's inspection listener, such as http://127.0.0.1:9802. If "
-                   "empty, kubectl port-forward connects to a pod of the extender.",
+                   fmt::format("URL of the extender's inspection listener, such as "
+                               "http://127.0.0.1:9802. If empty, kubectl port-forward connects to "
+                               "{} of the extender.",
+                               pods),
                    flags.url);
   options.add_text("url-certificate-authority",
                    "File with the PEM certificates that a --url with https is verified with. If "
                    "empty, those of the system are used.",
                    flags.ca_file);
-  options.add_number("metrics-port", "Port of the inspection listener in the extender's pods.",
-                     flags.port, 1, 65535);
-  options.add_text("lease-name", "Name of the Lease that the extender holds.", flags.lease_name);
-  options.check([&flags] { return check_name("--lease-name", flags.lease_name); });
+  add_extender_pod_flags(options, flags);
   options.check([&flags]() -> Result<void> {
     const std::string& url = flags.url;
     if (url.empty() || url.starts_with("http://") || url.starts_with("https://")) return {};
     return error("--url must begin with http:// or https://, found " + in_quotes(url));
   });
+}
+
+void add_extender_flags(Options& options, ExtenderFlags& flags) {
+  add_mgpu_namespace_flag(options, flags.name_space);
+  add_listener_flags(options, flags, "a pod");
 }
 
 Result<std::optional<PodRef>> find_extender_pod(Api& api, const std::string& name_space,
@@ -130,11 +140,10 @@ Result<std::optional<PodRef>> find_extender_pod(Api& api, const std::string& nam
   return std::optional(pods->front().pod.ref);
 }
 
-Result<std::unique_ptr<Extender>> Extender::connect(Cluster& cluster, const ClusterFlags& access,
-                                                    const ExtenderFlags& flags) {
+Result<std::unique_ptr<Extender>> Extender::connect(Cluster& cluster, const ExtenderFlags& flags) {
   std::unique_ptr<Extender> extender(new Extender());
   const auto open = [&](const ServiceAddress& address) -> Result<void> {
-    auto client = ServiceClient::create(address, cluster.config(), access.request_timeout);
+    auto client = ServiceClient::create(address, cluster.config(), cluster.timeout());
     if (!client) return error("--url: " + client.error().message);
     extender->client_ = std::move(*client);
     return {};
@@ -143,8 +152,7 @@ Result<std::unique_ptr<Extender>> Extender::connect(Cluster& cluster, const Clus
     if (auto opened = open({flags.url, flags.ca_file}); !opened) return opened.error();
     return extender;
   }
-  Api api(cluster.transport(), access.request_timeout);
-  const auto pods = extender_pods(api, flags.name_space, flags.lease_name);
+  const auto pods = extender_pods(cluster.api(), flags.name_space, flags.lease_name);
   if (!pods) return pods.error();
   if (pods->empty()) {
     return error(fmt::format(
@@ -152,11 +160,7 @@ Result<std::unique_ptr<Extender>> Extender::connect(Cluster& cluster, const Clus
         "and --url an extender outside of pods",
         flags.name_space));
   }
-  auto forward = PortForward::start({.pod = pods->front().pod.ref,
-                                     .port = static_cast<std::uint16_t>(flags.port),
-                                     .kubeconfig = access.kubeconfig,
-                                     .context = access.context},
-                                    kPortForwardTimeout);
+  auto forward = cluster.forward(pods->front().pod.ref, flags.port);
   if (!forward) return forward.error();
   extender->forward_ = std::move(*forward);
   // The listener of a pod may have a certificate, and does not report it.

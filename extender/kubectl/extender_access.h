@@ -21,7 +21,11 @@ struct ExtenderFlags {
   std::int64_t port = 9802;
 };
 
-// --url, --url-certificate-authority, --mgpu-namespace, --lease-name and --metrics-port.
+// --metrics-port and --lease-name.
+void add_extender_pod_flags(Options& options, ExtenderFlags& flags);
+// Those, --url and --url-certificate-authority. `pods`: "a pod", which is used without a URL.
+void add_listener_flags(Options& options, ExtenderFlags& flags, const std::string& pods);
+// Those, and --mgpu-namespace.
 void add_extender_flags(Options& options, ExtenderFlags& flags);
 
 // $MGPU_NAMESPACE; may be empty.
@@ -43,8 +47,7 @@ class Extender {
  public:
   // At the URL, or by kubectl port-forward to the pod that holds the Lease, or else to any that
   // runs. Errors: there is no such pod, or it cannot be reached.
-  static Result<std::unique_ptr<Extender>> connect(Cluster& cluster, const ClusterFlags& access,
-                                                   const ExtenderFlags& flags);
+  static Result<std::unique_ptr<Extender>> connect(Cluster& cluster, const ExtenderFlags& flags);
 
   // What a path answers. `what` begins the sentence of an error: "read the nodes". Errors: no
   // answer; one that is an error; not JSON; an extender that does not have the path.

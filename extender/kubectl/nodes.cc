@@ -83,12 +83,11 @@ class NodesVerb {
   Result<int> run(Console& console) {
     const auto cluster = Cluster::connect(access_);
     if (!cluster) return cluster.error();
-    const auto extender = Extender::connect(**cluster, access_, extender_);
+    const auto extender = Extender::connect(**cluster, extender_);
     if (!extender) return extender.error();
     auto nodes = all_nodes(**extender);
     if (!nodes) return nodes.error();
-    Api api((*cluster)->transport(), access_.request_timeout);
-    const auto chosen = chosen_nodes(*std::move(nodes), choice_, api);
+    const auto chosen = chosen_nodes(*std::move(nodes), choice_, (*cluster)->api());
     if (!chosen) return chosen.error();
     show(make_(*chosen), output_, console);
     return kFine;

@@ -74,7 +74,7 @@ std::vector<std::string> read_names(const NamesWanted& wanted) {
   const auto cluster = Cluster::connect(
       {value_of(wanted, "--kubeconfig"), value_of(wanted, "--context"), kProposalTimeout});
   if (!cluster) return {};
-  Api api((*cluster)->transport(), kProposalTimeout);
+  Api& api = (*cluster)->api();
   const std::string selector = value_of(wanted, "--selector");
   const std::string name_space =
       namespace_of(value_of(wanted, "--namespace"), (*cluster)->config());

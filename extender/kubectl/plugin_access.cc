@@ -9,7 +9,6 @@
 #include "common/base/text.h"
 #include "extender/kubectl/doctor/read_facts.h"
 #include "extender/kubectl/limits.h"
-#include "extender/kubectl/port_forward.h"
 #include "extender/kubectl/service_client.h"
 
 namespace mgpu::kubectl {
@@ -23,11 +22,10 @@ struct PluginPod {
 };
 
 // What one address answers. `answered`: there was an HTTP answer with any content.
-Fact<std::string> answer_at(const ServiceAddress& address, const kube::Config& config,
-                            Duration timeout, const PluginQuery& query, const std::string& name,
-                            bool& answered) {
+Fact<std::string> answer_at(const ServiceAddress& address, const Cluster& cluster,
+                            const PluginQuery& query, const std::string& name, bool& answered) {
   const std::string what = fmt::format("{} of {}", query.what, name);
-  const auto client = ServiceClient::create(address, config, timeout);
+  const auto client = ServiceClient::create(address, cluster.config(), cluster.timeout());
   if (!client) return {Missing::kFailed, fmt::format("{}: {}", what, client.error().message)};
   kube::Request request;
   request.target = query.path;
@@ -40,14 +38,10 @@ Fact<std::string> answer_at(const ServiceAddress& address, const kube::Config& c
                       what, query.path, MGPU_VERSION)};
 }
 
-Fact<std::string> answer_of_pod(const PluginPod& pod, Cluster& cluster, const ClusterFlags& access,
-                                std::int64_t port, const PluginQuery& query) {
+Fact<std::string> answer_of_pod(const PluginPod& pod, const Cluster& cluster, std::int64_t port,
+                                const PluginQuery& query) {
   const std::string name = fmt::format("{} on node {}", to_string(pod.ref), pod.node);
-  const auto forward = PortForward::start({.pod = pod.ref,
-                                           .port = static_cast<std::uint16_t>(port),
-                                           .kubeconfig = access.kubeconfig,
-                                           .context = access.context},
-                                          kPortForwardTimeout);
+  const auto forward = cluster.forward(pod.ref, port);
   if (!forward) {
     return {Missing::kFailed,
             fmt::format("{} of {}: {}", query.what, name, forward.error().message)};
@@ -57,8 +51,7 @@ Fact<std::string> answer_of_pod(const PluginPod& pod, Cluster& cluster, const Cl
   for (const char* scheme : {"http", "https"}) {
     const std::string url = fmt::format("{}://127.0.0.1:{}", scheme, (*forward)->port());
     bool answered = false;
-    read = answer_at({url, "", true, false}, cluster.config(), access.request_timeout, query, name,
-                     answered);
+    read = answer_at({url, "", true, false}, cluster, query, name, answered);
     if (answered) break;
   }
   return read;
@@ -69,18 +62,16 @@ bool runs_plugin(const ProgramPod& pod) {
          pod.phase == "Running" && !pod.node.empty();
 }
 
-Fact<std::vector<PluginPod>> plugin_pods(Cluster& cluster, const ClusterFlags& access,
-                                         const std::string& mgpu_namespace) {
-  Api api(cluster.transport(), access.request_timeout);
+Fact<std::vector<PluginPod>> plugin_pods(Cluster& cluster, const std::string& mgpu_namespace) {
   std::vector<PluginPod> pods;
   const auto listed =
-      api.list({fmt::format("/api/v1/namespaces/{}/pods", mgpu_namespace), "",
-                "app.kubernetes.io/name in (mgpu,mgpu-device-plugin)"},
-               fmt::format("list the device plugins in namespace {}", mgpu_namespace),
-               [&](const std::string& text) {
-                 const auto pod = read_program_pod(text);
-                 if (pod && runs_plugin(*pod)) pods.push_back({pod->ref, pod->node});
-               });
+      cluster.api().list({fmt::format("/api/v1/namespaces/{}/pods", mgpu_namespace), "",
+                          "app.kubernetes.io/name in (mgpu,mgpu-device-plugin)"},
+                         fmt::format("list the device plugins in namespace {}", mgpu_namespace),
+                         [&](const std::string& text) {
+                           const auto pod = read_program_pod(text);
+                           if (pod && runs_plugin(*pod)) pods.push_back({pod->ref, pod->node});
+                         });
   if (!listed.known()) return listed.as<std::vector<PluginPod>>();
   std::ranges::sort(pods, {}, &PluginPod::node);
   return pods;
@@ -106,16 +97,15 @@ void add_plugin_flags(Options& options, PluginFlags& flags) {
   });
 }
 
-PluginAnswers ask_plugins(Cluster& cluster, const ClusterFlags& access, const PluginFlags& flags,
+PluginAnswers ask_plugins(Cluster& cluster, const PluginFlags& flags,
                           const std::string& mgpu_namespace, const PluginQuery& query) {
   PluginAnswers read;
   for (const std::string& url : flags.urls) {
     bool answered = false;
-    read.answers.push_back({"", answer_at({url, "", false, false}, cluster.config(),
-                                          access.request_timeout, query, url, answered)});
+    read.answers.push_back({"", answer_at({url, "", false, false}, cluster, query, url, answered)});
   }
   if (!flags.urls.empty()) return read;
-  const auto found = plugin_pods(cluster, access, mgpu_namespace);
+  const auto found = plugin_pods(cluster, mgpu_namespace);
   if (!found.known()) {
     read.problem = found.problem();
     return read;
@@ -132,7 +122,7 @@ PluginAnswers ask_plugins(Cluster& cluster, const ClusterFlags& access, const Pl
     const std::size_t end = std::min(count, begin + kPluginsAtOnce);
     for (std::size_t i = begin; i < end; ++i) {
       answers.push_back(std::async(std::launch::async, [&, i] {
-        return answer_of_pod(pods[i], cluster, access, flags.port, query);
+        return answer_of_pod(pods[i], cluster, flags.port, query);
       }));
     }
     for (std::size_t i = begin; i < end; ++i) {

@@ -38,7 +38,7 @@ struct PluginAnswers {
 
 // Queries the plugins in the namespace of mgpu, by kubectl port-forward, at most kPluginsAtOnce at
 // a time; or those at the URLs of the flags. They do not get the token of the kubeconfig.
-PluginAnswers ask_plugins(Cluster& cluster, const ClusterFlags& access, const PluginFlags& flags,
+PluginAnswers ask_plugins(Cluster& cluster, const PluginFlags& flags,
                           const std::string& mgpu_namespace, const PluginQuery& query);
 
 }  // namespace mgpu::kubectl

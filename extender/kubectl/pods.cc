@@ -89,8 +89,8 @@ void add_shown_pods_flags(Options& options, ShownPods& shown) {
 }
 
 Result<std::vector<PodRow>> read_shown_pods(Cluster& cluster, const ShownPods& shown) {
-  Api api(cluster.transport(), shown.access.request_timeout);
-  return read_pods(api, shown.choice, namespace_of(shown.choice.name_space, cluster.config()),
+  return read_pods(cluster.api(), shown.choice,
+                   namespace_of(shown.choice.name_space, cluster.config()),
                    *Contract::for_domain(shown.domain));
 }
 

@@ -90,7 +90,7 @@ class SimulateVerb {
       metadata["namespace"] = namespace_of(name_space_, (*cluster)->config());
     }
     if (!metadata.contains("name")) metadata["name"] = "unnamed";
-    const auto extender = Extender::connect(**cluster, access_, extender_);
+    const auto extender = Extender::connect(**cluster, extender_);
     if (!extender) return extender.error();
     const auto answer = (*extender)->post(
         fmt::format("/inspect/simulate?replicas={}&policy={}", replicas, query_text(policy_)),

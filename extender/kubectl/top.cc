@@ -52,7 +52,7 @@ class TopVerb {
     for (const PodRow& pod : *pods) {
       if (!pod.node.empty()) nodes[pod.node].insert(pod.ref);
     }
-    const ReadUsages read = read_usages(**cluster, shown_.access, plugins_, mgpu_namespace_, nodes);
+    const ReadUsages read = read_usages(**cluster, plugins_, mgpu_namespace_, nodes);
     show(top_view(*pods, read.usages, shown_.choice.all), shown_.output, console);
     for (const std::string& problem : read.problems) fail(console, problem);
     return read.problems.empty() ? kFine : kFoundOrFailed;

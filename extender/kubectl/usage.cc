@@ -52,14 +52,14 @@ void add_usages(const MetricSamples& samples, Usages& usages, const std::set<Pod
   }
 }
 
-ReadUsages read_usages(Cluster& cluster, const ClusterFlags& access, const PluginFlags& flags,
+ReadUsages read_usages(Cluster& cluster, const PluginFlags& flags,
                        const std::string& mgpu_namespace, const PodsOfNodes& nodes) {
   ReadUsages read;
   if (flags.urls.empty() && nodes.empty()) return read;
   std::set<std::string> names;
   for (const auto& [node, pods] : nodes) names.insert(node);
   const PluginAnswers plugins =
-      ask_plugins(cluster, access, flags, mgpu_namespace, {"/metrics", "read the metrics", &names});
+      ask_plugins(cluster, flags, mgpu_namespace, {"/metrics", "read the metrics", &names});
   if (!plugins.problem.empty()) read.problems.push_back(plugins.problem);
   const auto missing = static_cast<std::size_t>(std::ranges::count_if(
       names, [&](const std::string& node) { return !plugins.running.contains(node); }));

@@ -123,8 +123,7 @@ class WasteVerb {
       return !choice_.all && share.pod.name_space != name_space;
     });
     if (choice_.selector.empty()) return {};
-    Api api((*cluster)->transport(), access_.request_timeout);
-    const auto pods = selected_pods(api, choice_, name_space);
+    const auto pods = selected_pods((*cluster)->api(), choice_, name_space);
     if (!pods) return pods.error();
     std::erase_if(facts.shares,
                   [&](const MeasuredShare& share) { return !pods->contains(share.pod); });
@@ -138,15 +137,15 @@ class WasteVerb {
     if (!std::ranges::any_of(facts.shares, unknown)) return;
     std::map<PodRef, kube::PodOwner> owners;
     if (cluster) {
-      Api api((*cluster)->transport(), access_.request_timeout);
       const std::string path =
           choice_.all ? "/api/v1/pods" : fmt::format("/api/v1/namespaces/{}/pods", name_space);
-      const auto listed = api.list({path, "", choice_.selector}, "list the pods for their owners",
-                                   [&](const std::string& text) {
-                                     if (const auto pod = kube::read_pod(text)) {
-                                       owners[pod->ref()] = kube::owner_of(*pod);
-                                     }
-                                   });
+      const auto listed =
+          (*cluster)->api().list({path, "", choice_.selector}, "list the pods for their owners",
+                                 [&](const std::string& text) {
+                                   if (const auto pod = kube::read_pod(text)) {
+                                     owners[pod->ref()] = kube::owner_of(*pod);
+                                   }
+                                 });
       if (!listed.known()) facts.problems.push_back(listed.problem());
     } else {
       facts.problems.push_back(cluster.error().message);

@@ -16,7 +16,6 @@
 #include "extender/kubectl/cluster.h"
 #include "extender/kubectl/extender_access.h"
 #include "extender/kubectl/limits.h"
-#include "extender/kubectl/port_forward.h"
 #include "extender/kubectl/verb.h"
 
 namespace mgpu::kubectl {
@@ -80,11 +79,9 @@ class WebVerb {
  public:
   void add_flags(Options& options) {
     options.add_text("n,namespace", "Namespace of mgpu; $MGPU_NAMESPACE sets the default.",
-                     name_space_);
-    options.check([this] { return check_name("--namespace", name_space_); });
-    options.add_number("metrics-port", "Port of the inspection listener in the extender's pods.",
-                       port_, 1, 65535);
-    options.add_text("lease-name", "Name of the Lease that the extender holds.", lease_name_);
+                     extender_.name_space);
+    options.check([this] { return check_name("--namespace", extender_.name_space); });
+    add_extender_pod_flags(options, extender_);
     options.add_flag("open", "Open the page with xdg-open.", open_);
     add_cluster_flags(options, cluster_);
   }
@@ -92,22 +89,18 @@ class WebVerb {
   Result<int> run(Console& console) {
     const auto cluster = Cluster::connect(cluster_);
     if (!cluster) return cluster.error();
-    Api api((*cluster)->transport(), cluster_.request_timeout);
     // The leader has the newest state.
-    const auto found = find_extender_pod(api, name_space_, lease_name_);
+    const auto found =
+        find_extender_pod((*cluster)->api(), extender_.name_space, extender_.lease_name);
     if (!found) return found.error();
     if (!*found) {
       return error(fmt::format(
           "no pod of the extender runs in the namespace {}: kubectl mgpu doctor finds the cause",
-          in_quotes(name_space_)));
+          in_quotes(extender_.name_space)));
     }
     const PodRef& pod = **found;
     const EndSignals signals;
-    const auto forward = PortForward::start({.pod = pod,
-                                             .port = static_cast<std::uint16_t>(port_),
-                                             .kubeconfig = cluster_.kubeconfig,
-                                             .context = cluster_.context},
-                                            kPortForwardTimeout);
+    const auto forward = (*cluster)->forward(pod, extender_.port);
     if (!forward) return forward.error();
     const std::string url = "http://127.0.0.1:" + std::to_string((*forward)->port()) + "/web/";
     console.print(url + "\n");
@@ -120,9 +113,7 @@ class WebVerb {
 
  private:
   ClusterFlags cluster_;
-  std::string name_space_ = default_mgpu_namespace();
-  std::string lease_name_ = "mgpu-extender";
-  std::int64_t port_ = 9802;
+  ExtenderFlags extender_{.name_space = default_mgpu_namespace()};
   bool open_ = false;
 };
 

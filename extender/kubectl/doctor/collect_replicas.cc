@@ -6,7 +6,6 @@
 
 #include "extender/kubectl/doctor/read_facts.h"
 #include "extender/kubectl/limits.h"
-#include "extender/kubectl/port_forward.h"
 
 namespace mgpu::kubectl {
 namespace {
@@ -21,28 +20,23 @@ ReplicaFacts unreachable(const std::string& name, const std::string& problem) {
   return replica;
 }
 
-ReplicaFacts collect_at(Cluster& cluster, const ServiceAddress& address, const std::string& name,
-                        Duration timeout) {
-  const auto client = ServiceClient::create(address, cluster.config(), timeout);
+ReplicaFacts collect_at(Cluster& cluster, const ServiceAddress& address, const std::string& name) {
+  const auto client = ServiceClient::create(address, cluster.config(), cluster.timeout());
   if (!client) return unreachable(name, "--url: " + client.error().message);
   return collect_replica(**client, name);
 }
 
-ReplicaFacts collect_pod(Cluster& cluster, const ReplicaAccess& access, const ProgramPod& pod,
+ReplicaFacts collect_pod(Cluster& cluster, std::int64_t port, const ProgramPod& pod,
                          bool may_trust) {
   const std::string name = to_string(pod.ref);
-  const auto forward = PortForward::start({.pod = pod.ref,
-                                           .port = access.port,
-                                           .kubeconfig = access.cluster.kubeconfig,
-                                           .context = access.cluster.context},
-                                          kPortForwardTimeout);
+  const auto forward = cluster.forward(pod.ref, port);
   if (!forward) return unreachable(name, forward.error().message);
   // The listener of a pod may have a certificate, and does not report it.
   const auto collect = [&](const char* scheme) {
     const std::string url = fmt::format("{}://127.0.0.1:{}", scheme, (*forward)->port());
     // A kubelet can create pods of its own node with any labels, but without a service account.
     const bool takes_token = may_trust && !pod.service_account.empty();
-    return collect_at(cluster, {url, "", true, takes_token}, name, access.cluster.request_timeout);
+    return collect_at(cluster, {url, "", true, takes_token}, name);
   };
   const ReplicaFacts plain = collect("http");
   if (plain.readiness.known()) return plain;
@@ -70,17 +64,16 @@ ReplicaFacts collect_replica(ServiceClient& client, const std::string& name) {
   return replica;
 }
 
-void collect_replicas(Cluster& cluster, const ReplicaAccess& access, Facts& facts) {
-  if (!access.url.empty()) {
-    facts.replicas.push_back(collect_at(cluster, {access.url, access.ca_file, false}, access.url,
-                                        access.cluster.request_timeout));
+void collect_replicas(Cluster& cluster, const ExtenderFlags& flags, Facts& facts) {
+  if (!flags.url.empty()) {
+    facts.replicas.push_back(collect_at(cluster, {flags.url, flags.ca_file, false}, flags.url));
     return;
   }
   if (!facts.extender_pods.known()) return;
   for (const ProgramPod& pod : facts.extender_pods.value()) {
     if (facts.replicas.size() == kReplicasMax) return;
     if (pod.phase != "Running") continue;
-    facts.replicas.push_back(collect_pod(cluster, access, pod, facts.takes_tokens));
+    facts.replicas.push_back(collect_pod(cluster, flags.port, pod, facts.takes_tokens));
   }
 }
 
