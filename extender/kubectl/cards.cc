@@ -33,8 +33,8 @@ View cards_view(const std::vector<InspectedNode>& nodes) {
                             {"MEMORY FREE", true, true},
                             {"MODEL"},
                             {"UUID", true}}),
-            .json = {{"items", Json::array()}}};
-  view.empty = "The extender has no node with cards.";
+            .json = {{"items", Json::array()}},
+            .empty = "The extender has no node with cards."};
   for (const InspectedNode& node : nodes) {
     for (const InspectedCard& card : node.cards) {
       const Fill core{card.core.used, card.core.capacity};

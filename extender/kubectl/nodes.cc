@@ -114,8 +114,8 @@ View nodes_view(const std::vector<InspectedNode>& nodes) {
                             {"CORE FREE", true, true},
                             {"MEMORY FREE", true, true},
                             {"MODELS"}}),
-            .json = {{"items", Json::array()}}};
-  view.empty = "The extender has no node with cards.";
+            .json = {{"items", Json::array()}},
+            .empty = "The extender has no node with cards."};
   for (const InspectedNode& node : nodes) {
     const NodeSums sums = sums_of(node);
     const Fill core{sums.core.used, sums.core.capacity};

@@ -95,34 +95,33 @@ Result<std::vector<PodRow>> read_shown_pods(Cluster& cluster, const ShownPods& s
 }
 
 View pods_view(const std::vector<PodRow>& pods, bool with_namespace, Time now) {
-  std::vector<Column> columns = {{"NAME"},
-                                 {"STATUS"},
-                                 {"NODE"},
-                                 {"CARDS"},
-                                 {"CORE", false, true},
-                                 {"MEMORY (MIB)", false, true},
-                                 {"AGE"},
-                                 {"CONTAINERS", true},
-                                 {"POLICY", true},
-                                 {"MESSAGE", true}};
-  if (with_namespace) columns.insert(columns.begin(), Column{"NAMESPACE"});
-  View view{.table = Table(std::move(columns)), .json = {{"items", Json::array()}}};
-  view.empty = "No pods that request cards found.";
+  View view{.table = Table({{.title = "NAMESPACE", .hidden = !with_namespace},
+                            {"NAME"},
+                            {"STATUS"},
+                            {"NODE"},
+                            {"CARDS"},
+                            {"CORE", false, true},
+                            {"MEMORY (MIB)", false, true},
+                            {"AGE"},
+                            {"CONTAINERS", true},
+                            {"POLICY", true},
+                            {"MESSAGE", true}}),
+            .json = {{"items", Json::array()}},
+            .empty = "No pods that request cards found."};
   for (const PodRow& pod : pods) {
     const PodSums sums = sums_of(pod);
     const bool readable = !pod.containers.empty();
-    std::vector<Cell> row = {{pod.ref.name},
-                             {pod.status, color_of_status(pod)},
-                             {pod.node},
-                             {cards_text(pod)},
-                             {readable ? grouped(sums.core) : "?"},
-                             {readable ? memory_text(sums) : "?"},
-                             {age_text(pod.created, now)},
-                             {containers_text(pod)},
-                             {pod.policy},
-                             {pod.message}};
-    if (with_namespace) row.insert(row.begin(), Cell{pod.ref.name_space});
-    view.table.add(std::move(row));
+    view.table.add({{pod.ref.name_space},
+                    {pod.ref.name},
+                    {pod.status, color_of_status(pod)},
+                    {pod.node},
+                    {cards_text(pod)},
+                    {readable ? grouped(sums.core) : "?"},
+                    {readable ? memory_text(sums) : "?"},
+                    {age_text(pod.created, now)},
+                    {containers_text(pod)},
+                    {pod.policy},
+                    {pod.message}});
     view.json["items"].push_back(pod_object(pod));
     view.names.push_back("pod/" + pod.ref.name);
   }

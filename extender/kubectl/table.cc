@@ -1,6 +1,7 @@
 #include "extender/kubectl/table.h"
 
 #include <algorithm>
+#include <cmath>
 #include <utility>
 
 #include "common/base/check.h"
@@ -27,6 +28,11 @@ std::string shown(const Cell& cell, bool terminal) {
 
 }  // namespace
 
+std::int64_t nearest(double value) {
+  constexpr double kMost = 1e15;
+  return std::isfinite(value) ? std::llround(std::clamp(value, 0.0, kMost)) : 0;
+}
+
 std::string bar(const Fill& fill) {
   const std::int64_t part = std::clamp<std::int64_t>(fill.part, 0, std::max(fill.whole, {}));
   std::int64_t full = fill.whole > 0 ? part * kBarColumns / fill.whole : 0;
@@ -51,7 +57,7 @@ void Table::add(std::vector<Cell> row) {
 std::string Table::text(bool wide, bool terminal) const {
   std::vector<std::size_t> chosen;
   for (std::size_t i = 0; i < columns_.size(); ++i) {
-    if (wide || !columns_[i].wide) chosen.push_back(i);
+    if (!columns_[i].hidden && (wide || !columns_[i].wide)) chosen.push_back(i);
   }
   std::vector<std::vector<Cell>> lines(1);
   for (const Column& column : columns_) lines.front().push_back({column.title});

@@ -14,6 +14,7 @@ struct Column {
   std::string title;
   bool wide = false;   // only in wide tables
   bool right = false;  // aligned to the right
+  bool hidden = false;
 };
 
 // What a bar shows: this part of the whole. More than the whole is a full bar.
@@ -43,6 +44,9 @@ class Table {
   std::vector<Column> columns_;
   std::vector<std::vector<Cell>> rows_;
 };
+
+// The nearest whole number from zero, which a cell shows; zero for one that is not finite.
+std::int64_t nearest(double value);
 
 // "[####......]"
 std::string bar(const Fill& fill);

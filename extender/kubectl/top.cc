@@ -1,8 +1,6 @@
 // kubectl mgpu top
 #include <fmt/format.h>
 
-#include <cmath>
-
 #include "extender/kubectl/extender_access.h"
 #include "extender/kubectl/usage.h"
 #include "extender/kubectl/verb.h"
@@ -11,17 +9,12 @@
 namespace mgpu::kubectl {
 namespace {
 
-std::int64_t whole(double value) {
-  constexpr double kMost = 1e15;
-  return std::isfinite(value) ? std::llround(std::clamp(value, 0.0, kMost)) : 0;
-}
-
 // "12/30"; "?/30" where the use is not known.
 Cell used_of(const std::optional<double>& used, const std::optional<double>& granted) {
   if (!granted) return {};
-  const std::int64_t most = whole(*granted);
+  const std::int64_t most = nearest(*granted);
   if (!used) return {"?/" + grouped(most)};
-  const Fill fill{whole(*used), most};
+  const Fill fill{nearest(*used), most};
   // A share that is not used is as remarkable as one that is exceeded.
   const Color color = fill.part > fill.whole ? Color::kRed
                       : fill.part == 0       ? Color::kYellow
@@ -31,8 +24,8 @@ Cell used_of(const std::optional<double>& used, const std::optional<double>& gra
 
 Json amount_object(const std::optional<double>& used, const std::optional<double>& granted) {
   Json json = Json::object();
-  if (granted) json["granted"] = whole(*granted);
-  if (used) json["used"] = whole(*used);
+  if (granted) json["granted"] = nearest(*granted);
+  if (used) json["used"] = nearest(*used);
   return json;
 }
 
@@ -67,31 +60,30 @@ class TopVerb {
 }  // namespace
 
 View top_view(const std::vector<PodRow>& pods, const Usages& usages, bool with_namespace) {
-  std::vector<Column> columns = {{"POD"},
-                                 {"CONTAINER"},
-                                 {"NODE"},
-                                 {"CARD", false, true},
-                                 {"CORE", false, true},
-                                 {"MEMORY (MIB)", false, true},
-                                 {"TIMES OVER", true, true}};
-  if (with_namespace) columns.insert(columns.begin(), Column{"NAMESPACE"});
-  View view{.table = Table(std::move(columns)), .json = {{"items", Json::array()}}};
-  view.empty = "No pods with cards found.";
+  View view{.table = Table({{.title = "NAMESPACE", .hidden = !with_namespace},
+                            {"POD"},
+                            {"CONTAINER"},
+                            {"NODE"},
+                            {"CARD", false, true},
+                            {"CORE", false, true},
+                            {"MEMORY (MIB)", false, true},
+                            {"TIMES OVER", true, true}}),
+            .json = {{"items", Json::array()}},
+            .empty = "No pods with cards found."};
   for (const PodRow& pod : pods) {
     for (const PodContainerRow& container : pod.containers) {
       for (const std::int64_t card : container.indices) {
         const auto found = usages.find(
             UsageKey(pod.ref.name_space, pod.ref.name, container.name, std::to_string(card)));
         const ContainerUsage usage = found == usages.end() ? ContainerUsage() : found->second;
-        std::vector<Cell> row = {{pod.ref.name},
-                                 {container.name},
-                                 {pod.node},
-                                 {std::to_string(card)},
-                                 used_of(usage.core_used, usage.core_granted),
-                                 used_of(usage.memory_used, usage.memory_granted),
-                                 {grouped(usage.over_limit)}};
-        if (with_namespace) row.insert(row.begin(), Cell{pod.ref.name_space});
-        view.table.add(std::move(row));
+        view.table.add({{pod.ref.name_space},
+                        {pod.ref.name},
+                        {container.name},
+                        {pod.node},
+                        {std::to_string(card)},
+                        used_of(usage.core_used, usage.core_granted),
+                        used_of(usage.memory_used, usage.memory_granted),
+                        {grouped(usage.over_limit)}});
         Json json = {{"namespace", pod.ref.name_space}, {"pod", pod.ref.name}};
         json["container"] = container.name;
         json["node"] = pod.node;

@@ -14,11 +14,6 @@
 namespace mgpu::kubectl {
 namespace {
 
-std::int64_t nearest(double value) {
-  constexpr double kMost = 1e15;
-  return std::isfinite(value) ? std::llround(std::clamp(value, 0.0, kMost)) : 0;
-}
-
 // Three decimals, as a number of JSON.
 double rounded(double value) {
   constexpr double kParts = 1'000;
@@ -77,44 +72,40 @@ bool has_not_measured(const WasteRow& row) {
 }
 
 std::vector<Column> columns_of(const WasteColumns& shown) {
-  const WasteBy by = shown.by;
-  std::vector<Column> columns;
-  if (shown.with_namespace || by == WasteBy::kNamespace) columns.push_back({"NAMESPACE"});
-  if (by == WasteBy::kPod) columns.insert(columns.end(), {{"POD"}, {"OWNER", true}});
-  if (by == WasteBy::kOwner) columns.push_back({"OWNER"});
-  if (by != WasteBy::kNamespace) columns.push_back({"CONTAINER"});
-  columns.insert(columns.end(), {{"GRANTED (GPU-H)", false, true},
-                                 {"USED (GPU-H)", false, true},
-                                 {"WASTED (GPU-H)", false, true}});
-  if (shown.with_not_measured) columns.push_back({"NOT MEASURED (GPU-H)", false, true});
-  if (by != WasteBy::kNamespace) {
-    columns.insert(columns.end(), {{"COMPUTE % (P95/GRANTED)", false, true},
-                                   {"MEMORY MIB (PEAK/GRANTED)", false, true},
-                                   {"SUGGESTED"}});
-  }
-  columns.insert(columns.end(),
-                 {{"SHARES", true, true}, {"MEASURED (H)", true, true}, {"SAMPLES", true, true}});
-  return columns;
+  const bool pods = shown.by == WasteBy::kPod;
+  const bool namespaces = shown.by == WasteBy::kNamespace;
+  const bool hidden = namespaces;  // several containers are one row
+  return {{.title = "NAMESPACE", .hidden = !shown.with_namespace && !namespaces},
+          {.title = "POD", .hidden = !pods},
+          {.title = "OWNER", .wide = pods, .hidden = hidden},
+          {.title = "CONTAINER", .hidden = hidden},
+          {"GRANTED (GPU-H)", false, true},
+          {"USED (GPU-H)", false, true},
+          {"WASTED (GPU-H)", false, true},
+          {"NOT MEASURED (GPU-H)", false, true, !shown.with_not_measured},
+          {"COMPUTE % (P95/GRANTED)", false, true, hidden},
+          {"MEMORY MIB (PEAK/GRANTED)", false, true, hidden},
+          {.title = "SUGGESTED", .hidden = hidden},
+          {"SHARES", true, true},
+          {"MEASURED (H)", true, true},
+          {"SAMPLES", true, true}};
 }
 
-std::vector<Cell> cells_of(const WasteRow& row, const WasteColumns& shown) {
-  const WasteBy by = shown.by;
-  std::vector<Cell> cells;
-  if (shown.with_namespace || by == WasteBy::kNamespace) cells.push_back({row.name_space});
-  if (by == WasteBy::kPod) cells.insert(cells.end(), {{row.pod}, {owner_text(row)}});
-  if (by == WasteBy::kOwner) cells.push_back({owner_text(row)});
-  if (by != WasteBy::kNamespace) cells.push_back({row.container});
-  cells.insert(cells.end(),
-               {{hours_text(row.granted_hours)}, {hours_text(row.used_hours)}, wasted_cell(row)});
-  if (shown.with_not_measured) cells.push_back({hours_text(not_measured_hours(row))});
-  if (by != WasteBy::kNamespace) {
-    cells.insert(cells.end(),
-                 {part_cell(row.core_p95, row.core), part_cell(row.memory_peak, row.memory),
-                  Cell{suggested_text(row.suggested)}});
-  }
-  cells.insert(cells.end(),
-               {{grouped(row.shares)}, {hours_text(row.measured_hours)}, {grouped(row.samples)}});
-  return cells;
+std::vector<Cell> cells_of(const WasteRow& row) {
+  return {{row.name_space},
+          {row.pod},
+          {owner_text(row)},
+          {row.container},
+          {hours_text(row.granted_hours)},
+          {hours_text(row.used_hours)},
+          wasted_cell(row),
+          {hours_text(not_measured_hours(row))},
+          part_cell(row.core_p95, row.core),
+          part_cell(row.memory_peak, row.memory),
+          {suggested_text(row.suggested)},
+          {grouped(row.shares)},
+          {hours_text(row.measured_hours)},
+          {grouped(row.samples)}};
 }
 
 Json hours_object(const WasteRow& row) {
@@ -176,7 +167,7 @@ View waste_view(const std::vector<WasteRow>& rows, const UseFacts& facts, WasteB
   view.json["total"] = hours_object(waste_total(rows));
   view.json["items"] = Json::array();
   for (const WasteRow& row : rows) {
-    view.table.add(cells_of(row, shown));
+    view.table.add(cells_of(row));
     view.json["items"].push_back(waste_object(row, by));
   }
   return view;
