@@ -50,18 +50,18 @@ void print_to(std::FILE* file, std::string_view text) {
   std::fflush(file);
 }
 
-std::string_view variable(const char* name) {
+}  // namespace
+
+std::string environment_variable(const char* name) {
   const char* const value = std::getenv(name);
   return value == nullptr ? "" : value;
 }
 
-}  // namespace
-
 Console process_console() {
   return {.print = [](std::string_view text) { print_to(stdout, text); },
           .print_error = [](std::string_view text) { print_to(stderr, text); },
-          .colors = ::isatty(STDOUT_FILENO) == 1 && variable("NO_COLOR").empty() &&
-                    variable("TERM") != "dumb"};
+          .colors = ::isatty(STDOUT_FILENO) == 1 && environment_variable("NO_COLOR").empty() &&
+                    environment_variable("TERM") != "dumb"};
 }
 
 std::string harmless(std::string_view text, std::size_t bytes_max) {

@@ -21,6 +21,9 @@ struct Console {
 // variable NO_COLOR is not set (no-color.org), and TERM is not "dumb".
 Console process_console();
 
+// The variable of the environment; empty where it is not set.
+std::string environment_variable(const char* name);
+
 // `text` on one line, without characters that change how the rest of a terminal or page is shown:
 // control characters, marks that change the direction of text, characters without width, and bytes
 // that are not UTF-8. Each of them becomes "\u{202e}"; a byte that is not UTF-8 becomes "\x{ff}".

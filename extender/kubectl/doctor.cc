@@ -62,7 +62,7 @@ class DoctorVerb {
   }
 
   ClusterFlags cluster_;
-  ExtenderFlags extender_{.name_space = mgpu_namespace_of_environment()};
+  ExtenderFlags extender_{.name_space = environment_variable("MGPU_NAMESPACE")};
   std::string node_selector_;
   std::string service_ = "mgpu-extender";
   std::string domain_ = std::string(kDefaultResourceDomain);

@@ -3,7 +3,6 @@
 #include <fmt/format.h>
 
 #include <algorithm>
-#include <cstdlib>
 #include <utility>
 #include <vector>
 
@@ -84,14 +83,14 @@ Result<void> check_name(const std::string& flag, const std::string& name) {
                            in_quotes(name)));
 }
 
-std::string mgpu_namespace_of_environment() {
-  const char* const variable = std::getenv("MGPU_NAMESPACE");
-  return variable == nullptr ? "" : variable;
+std::string default_mgpu_namespace() {
+  const std::string name_space = environment_variable("MGPU_NAMESPACE");
+  return name_space.empty() ? "kube-system" : name_space;
 }
 
-std::string default_mgpu_namespace() {
-  const std::string name_space = mgpu_namespace_of_environment();
-  return name_space.empty() ? "kube-system" : name_space;
+Result<void> check_url(const std::string& flag, const std::string& url) {
+  if (url.starts_with("http://") || url.starts_with("https://")) return {};
+  return error(flag + " must begin with http:// or https://, found " + in_quotes(url));
 }
 
 void add_mgpu_namespace_flag(Options& options, std::string& name_space) {
@@ -120,11 +119,8 @@ void add_listener_flags(Options& options, ExtenderFlags& flags, const std::strin
                    "empty, those of the system are used.",
                    flags.ca_file);
   add_extender_pod_flags(options, flags);
-  options.check([&flags]() -> Result<void> {
-    const std::string& url = flags.url;
-    if (url.empty() || url.starts_with("http://") || url.starts_with("https://")) return {};
-    return error("--url must begin with http:// or https://, found " + in_quotes(url));
-  });
+  options.check(
+      [&flags] { return flags.url.empty() ? Result<void>() : check_url("--url", flags.url); });
 }
 
 void add_extender_flags(Options& options, ExtenderFlags& flags) {

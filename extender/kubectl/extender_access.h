@@ -28,8 +28,6 @@ void add_listener_flags(Options& options, ExtenderFlags& flags, const std::strin
 // Those, and --mgpu-namespace.
 void add_extender_flags(Options& options, ExtenderFlags& flags);
 
-// $MGPU_NAMESPACE; may be empty.
-std::string mgpu_namespace_of_environment();
 // $MGPU_NAMESPACE, or else kube-system.
 std::string default_mgpu_namespace();
 // --mgpu-namespace alone.
@@ -37,6 +35,8 @@ void add_mgpu_namespace_flag(Options& options, std::string& name_space);
 
 // A name in the form of RFC 1123. Errors name `flag`.
 Result<void> check_name(const std::string& flag, const std::string& name);
+// Errors name `flag`.
+Result<void> check_url(const std::string& flag, const std::string& url);
 
 // The pod of the extender that holds the Lease, or else one that runs; nothing where none does.
 // Errors: the pods cannot be listed.

@@ -82,10 +82,6 @@ Sum max_of(const Sum& a, const Sum& b) {
   return {std::max(a.core, b.core), std::max(a.memory, b.memory)};
 }
 
-std::string pods_path(const PodChoice& choice, const std::string& name_space) {
-  return choice.all ? "/api/v1/pods" : fmt::format("/api/v1/namespaces/{}/pods", name_space);
-}
-
 std::string list_phrase(const PodChoice& choice, const std::string& name_space) {
   return choice.all ? "list the pods of all namespaces"
                     : "list the pods in namespace " + name_space;
@@ -155,6 +151,10 @@ void add_domain_flag(Options& options, std::string& domain) {
     if (contract) return {};
     return error("--resource-domain: " + contract.error().message);
   });
+}
+
+std::string pods_path(const PodChoice& choice, const std::string& name_space) {
+  return choice.all ? "/api/v1/pods" : fmt::format("/api/v1/namespaces/{}/pods", name_space);
 }
 
 Result<std::vector<PodRow>> read_pods(Api& api, const PodChoice& choice,

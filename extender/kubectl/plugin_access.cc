@@ -6,8 +6,8 @@
 #include <future>
 #include <utility>
 
-#include "common/base/text.h"
 #include "extender/kubectl/doctor/read_facts.h"
+#include "extender/kubectl/extender_access.h"
 #include "extender/kubectl/limits.h"
 #include "extender/kubectl/service_client.h"
 
@@ -90,8 +90,7 @@ void add_plugin_flags(Options& options, PluginFlags& flags) {
                      65535);
   options.check([&flags]() -> Result<void> {
     for (const std::string& url : flags.urls) {
-      if (url.starts_with("http://") || url.starts_with("https://")) continue;
-      return error("--plugin-url must begin with http:// or https://, found " + in_quotes(url));
+      if (auto checked = check_url("--plugin-url", url); !checked) return checked;
     }
     return {};
   });

@@ -2,7 +2,6 @@
 #include <fmt/format.h>
 
 #include <algorithm>
-#include <cstdlib>
 #include <map>
 #include <utility>
 
@@ -27,11 +26,6 @@ constexpr std::int64_t kMarginMax = 400;
 const std::vector<std::string> kWasteFormats = {"table", "wide", "json", "yaml", "csv"};
 const std::vector<std::string> kWasteGroups = {"pod", "owner", "namespace"};
 
-std::string default_prometheus_url() {
-  const char* const variable = std::getenv("MGPU_PROMETHEUS_URL");
-  return variable == nullptr ? "" : variable;
-}
-
 WasteBy group_of(const std::string& by) {
   if (by == "owner") return WasteBy::kOwner;
   return by == "namespace" ? WasteBy::kNamespace : WasteBy::kPod;
@@ -40,7 +34,7 @@ WasteBy group_of(const std::string& by) {
 class WasteVerb {
  public:
   void add_flags(Options& options) {
-    prometheus_.url = default_prometheus_url();
+    prometheus_.url = environment_variable("MGPU_PROMETHEUS_URL");
     add_pod_selection_flags(options, choice_);
     options.add_choice("by", "What the rows are.", by_, kWasteGroups);
     promql::add_prometheus_flags(
@@ -137,11 +131,9 @@ class WasteVerb {
     if (!std::ranges::any_of(facts.shares, unknown)) return;
     std::map<PodRef, kube::PodOwner> owners;
     if (cluster) {
-      const std::string path =
-          choice_.all ? "/api/v1/pods" : fmt::format("/api/v1/namespaces/{}/pods", name_space);
       const auto listed =
-          (*cluster)->api().list({path, "", choice_.selector}, "list the pods for their owners",
-                                 [&](const std::string& text) {
+          (*cluster)->api().list({pods_path(choice_, name_space), "", choice_.selector},
+                                 "list the pods for their owners", [&](const std::string& text) {
                                    if (const auto pod = kube::read_pod(text)) {
                                      owners[pod->ref()] = kube::owner_of(*pod);
                                    }

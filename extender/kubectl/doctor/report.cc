@@ -87,8 +87,7 @@ std::string report_json(const std::vector<CheckReport>& reports) {
       findings.push_back(std::move(one));
     }
   }
-  const Json all = {{"healthy", !has_problems(reports)}, {"findings", std::move(findings)}};
-  return all.dump(2, ' ', true, Json::error_handler_t::replace) + "\n";
+  return json_text({{"healthy", !has_problems(reports)}, {"findings", std::move(findings)}});
 }
 
 }  // namespace mgpu::kubectl
