@@ -18,8 +18,7 @@ constexpr int kUnauthorizedAnswer = 401;
 constexpr int kNotFoundAnswer = 404;
 
 bool runs_extender(const ProgramPod& pod) {
-  return (pod.name == "mgpu-extender" || pod.component == "extender") && pod.phase == "Running" &&
-         !pod.being_deleted;
+  return pod.is_extender() && pod.phase == "Running" && !pod.being_deleted;
 }
 
 struct ExtenderPod {

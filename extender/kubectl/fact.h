@@ -1,4 +1,4 @@
-// A requested value, which may be missing. Values only.
+// Values that may be missing. Values only.
 #pragma once
 
 #include <string>
@@ -40,5 +40,12 @@ class Fact {
   Missing missing_ = Missing::kNotAsked;
   std::string problem_;
 };
+
+// The text with this name; empty where there is none.
+template <class Texts>
+std::string text_or_empty(const Texts& texts, const std::string& name) {
+  const auto found = texts.find(name);
+  return found == texts.end() ? std::string() : found->second;
+}
 
 }  // namespace mgpu::kubectl

@@ -11,11 +11,6 @@
 namespace mgpu::kubectl {
 namespace {
 
-std::string value_of(const NamesWanted& wanted, const std::string& flag) {
-  const auto found = wanted.flags.find(flag);
-  return found == wanted.flags.end() ? "" : found->second;
-}
-
 // The nodes that carry cards, with their annotation; without a name, all of them.
 std::vector<std::string> names_of_nodes(Api& api, const Contract& contract,
                                         const std::string& selector) {
@@ -68,16 +63,17 @@ std::vector<std::string> names_of_namespaces(Api& api) {
 }  // namespace
 
 std::vector<std::string> read_names(const NamesWanted& wanted) {
-  const std::string domain = value_of(wanted, "--resource-domain");
+  const std::string domain = text_or_empty(wanted.flags, "--resource-domain");
   const auto contract = Contract::for_domain(domain.empty() ? kDefaultResourceDomain : domain);
   if (!contract) return {};
-  const auto cluster = Cluster::connect(
-      {value_of(wanted, "--kubeconfig"), value_of(wanted, "--context"), kProposalTimeout});
+  const auto cluster =
+      Cluster::connect({text_or_empty(wanted.flags, "--kubeconfig"),
+                        text_or_empty(wanted.flags, "--context"), kProposalTimeout});
   if (!cluster) return {};
   Api& api = (*cluster)->api();
-  const std::string selector = value_of(wanted, "--selector");
+  const std::string selector = text_or_empty(wanted.flags, "--selector");
   const std::string name_space =
-      namespace_of(value_of(wanted, "--namespace"), (*cluster)->config());
+      namespace_of(text_or_empty(wanted.flags, "--namespace"), (*cluster)->config());
   switch (wanted.of) {
     case NamesWanted::Of::kNodes:
       return names_of_nodes(api, *contract, selector);

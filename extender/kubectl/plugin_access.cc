@@ -58,8 +58,7 @@ Fact<std::string> answer_of_pod(const PluginPod& pod, const Cluster& cluster, st
 }
 
 bool runs_plugin(const ProgramPod& pod) {
-  return (pod.name == "mgpu-device-plugin" || pod.component == "device-plugin") &&
-         pod.phase == "Running" && !pod.node.empty();
+  return pod.is_plugin() && pod.phase == "Running" && !pod.node.empty();
 }
 
 Fact<std::vector<PluginPod>> plugin_pods(Cluster& cluster, const std::string& mgpu_namespace) {

@@ -12,11 +12,6 @@ namespace {
 constexpr double kBytesOfMiB = 1024.0 * 1024.0;
 constexpr double kPercents = 100;
 
-std::string label_of(const MetricSample& sample, std::string_view name) {
-  const auto found = sample.labels.find(name);
-  return found == sample.labels.end() ? "" : found->second;
-}
-
 void add_read(const Fact<MetricSamples>& metrics, const std::set<PodRef>* pods, ReadUsages& read) {
   if (metrics.known()) {
     add_usages(metrics.value(), read.usages, pods);
@@ -30,10 +25,12 @@ void add_read(const Fact<MetricSamples>& metrics, const std::set<PodRef>* pods, 
 void add_usages(const MetricSamples& samples, Usages& usages, const std::set<PodRef>* pods) {
   for (const MetricSample& sample : samples) {
     if (!sample.name.starts_with("mgpu_container_")) continue;
-    const PodRef pod{label_of(sample, "namespace"), label_of(sample, "pod")};
+    const PodRef pod{text_or_empty(sample.labels, "namespace"),
+                     text_or_empty(sample.labels, "pod")};
     if (pods != nullptr && !pods->contains(pod)) continue;
-    const UsageKey key(label_of(sample, "namespace"), label_of(sample, "pod"),
-                       label_of(sample, "container"), label_of(sample, "index"));
+    const UsageKey key(
+        text_or_empty(sample.labels, "namespace"), text_or_empty(sample.labels, "pod"),
+        text_or_empty(sample.labels, "container"), text_or_empty(sample.labels, "index"));
     ContainerUsage& usage = usages[key];
     if (sample.name == "mgpu_container_memory_limit_bytes") {
       usage.memory_granted = sample.value / kBytesOfMiB;

@@ -100,16 +100,11 @@ void check_refused(const Facts& facts, Findings& findings) {
   }
 }
 
-std::string certificate_name(const MetricSample& sample) {
-  const auto found = sample.labels.find("certificate");
-  return found == sample.labels.end() ? "" : found->second;
-}
-
 void check_certificate(const ReplicaFacts& replica, const MetricSample& sample, Time now,
                        Findings& findings) {
   if (!(sample.value > 0 && sample.value < kSecondsMax)) return;
   const Time end(std::chrono::seconds(static_cast<std::int64_t>(sample.value)));
-  const std::string name = certificate_name(sample);
+  const std::string name = text_or_empty(sample.labels, "certificate");
   const bool expired = end <= now;
   const std::chrono::seconds least = name == "ca" ? kAuthorityLeft : kCertificateLeft;
   if (!expired && end - now > least) return;

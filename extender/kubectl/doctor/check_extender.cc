@@ -12,18 +12,18 @@ namespace {
 
 void check_pod(const ProgramPod& pod, bool others_ready, Findings& findings) {
   if (pod.ready || pod.being_deleted) return;
-  const std::string why = pod.waiting.empty() ? "phase " + pod.phase : pod.waiting;
   add_grouped(findings, {others_ready ? Level::kWarning : Level::kError,
-                         fmt::format("a pod of mgpu-extender is not ready ({})", why),
+                         fmt::format("a pod of mgpu-extender is not ready ({})", pod.state()),
                          kSeePod,
                          {to_string(pod.ref)}});
 }
 
 void check_readiness(const ReplicaFacts& replica, Findings& findings) {
+  const auto add = [&](Level level, std::string what, Advice remedy) {
+    add_grouped(findings, {level, std::move(what), std::move(remedy), {replica.name}});
+  };
   if (!replica.readiness.known()) {
-    add_grouped(findings,
-                {Level::kUnknown, replica.readiness.problem(), kReachListener, {replica.name}});
-    return;
+    return add(Level::kUnknown, replica.readiness.problem(), kReachListener);
   }
   const Readiness& readiness = replica.readiness.value();
   if (!readiness.ready) {
@@ -31,31 +31,23 @@ void check_readiness(const ReplicaFacts& replica, Findings& findings) {
         readiness.waiting_for.empty()
             ? "is not ready"
             : fmt::format("waits for: {}", fmt::join(readiness.waiting_for, ", "));
-    add_grouped(findings,
-                {Level::kError, "the extender " + missing, kSeeExtenderLog, {replica.name}});
+    add(Level::kError, "the extender " + missing, kSeeExtenderLog);
   }
   for (const std::string& missing : readiness.without) {
     const bool pods = missing.ends_with("cannot be changed");
-    add_grouped(findings,
-                {Level::kWarning,
-                 fmt::format("the extender is ready {} {}", pods ? "beside" : "without", missing),
-                 pods ? kLetChange : kSeeExtenderLog,
-                 {replica.name}});
+    add(Level::kWarning,
+        fmt::format("the extender is ready {} {}", pods ? "beside" : "without", missing),
+        pods ? kLetChange : kSeeExtenderLog);
   }
   if (readiness.api_server.starts_with("no answer")) {
-    add_grouped(findings,
-                {Level::kWarning,
-                 fmt::format("the API server gives the extender {}", readiness.api_server),
-                 kCheckNetwork,
-                 {replica.name}});
+    add(Level::kWarning, fmt::format("the API server gives the extender {}", readiness.api_server),
+        kCheckNetwork);
   }
   for (const auto& [collection, count] : readiness.unreadable) {
     if (count == 0) continue;
-    add_grouped(findings, {Level::kWarning,
-                           fmt::format("the extender skips {} objects of {} that it cannot read",
-                                       count, collection),
-                           kSeeSkipped,
-                           {replica.name}});
+    add(Level::kWarning,
+        fmt::format("the extender skips {} objects of {} that it cannot read", count, collection),
+        kSeeSkipped);
   }
 }
 

@@ -18,11 +18,6 @@ constexpr std::array<const char*, 4> kGpuLabels = {
     "feature.node.kubernetes.io/pci-0300_10de.present",
     "feature.node.kubernetes.io/pci-0302_10de.present", "nvidia.com/gpu.present"};
 
-std::string value_of(const kube::StringMap& map, const std::string& key) {
-  const auto found = map.find(key);
-  return found == map.end() ? "" : found->second;
-}
-
 const kube::Condition* condition_of(const NodeFacts& node, std::string_view type) {
   const auto found = std::ranges::find(node.conditions, type, &kube::Condition::type);
   return found == node.conditions.end() ? nullptr : &*found;
@@ -60,9 +55,8 @@ bool check_plugin(const CheckedNode& at) {
     return false;
   }
   if (!at.plugin->ready && !at.plugin->being_deleted) {
-    const std::string why =
-        at.plugin->waiting.empty() ? "phase " + at.plugin->phase : at.plugin->waiting;
-    at.add(Level::kError, fmt::format("the pod of mgpu-device-plugin is not ready ({})", why),
+    at.add(Level::kError,
+           fmt::format("the pod of mgpu-device-plugin is not ready ({})", at.plugin->state()),
            kSeePluginPod);
   }
   return true;
@@ -118,7 +112,7 @@ void check_cordoned(const CheckedNode& at) {
 }
 
 void check_ready(const CheckedNode& at) {
-  if (value_of(at.node.labels, at.facts.contract.release) == "true") {
+  if (text_or_empty(at.node.labels, at.facts.contract.release) == "true") {
     at.add(Level::kNote,
            fmt::format("the label {} makes the device plugin release the driver",
                        at.facts.contract.release),
@@ -219,11 +213,12 @@ void check_kubelet_version(const NodeFacts& node, Findings& findings) {
 }  // namespace
 
 bool has_cards(const NodeFacts& node, const Contract& contract) {
-  const std::string own = value_of(node.labels, contract.domain + "/mgpu-node");
+  const std::string own = text_or_empty(node.labels, contract.domain + "/mgpu-node");
   if (own == "false") return false;
   return own == "true" || node.annotations.contains(contract.node_cards) ||
-         std::ranges::any_of(
-             kGpuLabels, [&](const char* label) { return value_of(node.labels, label) == "true"; });
+         std::ranges::any_of(kGpuLabels, [&](const char* label) {
+           return text_or_empty(node.labels, label) == "true";
+         });
 }
 
 Findings check_nodes(const Facts& facts) {

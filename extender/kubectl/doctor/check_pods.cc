@@ -29,13 +29,6 @@ Cards cards_by_node(const Facts& facts) {
   return cards;
 }
 
-bool has_placement_annotation(const kube::Pod& pod, const Contract& contract) {
-  return std::ranges::any_of(pod.metadata.annotations, [&](const auto& annotation) {
-    return annotation.first == contract.assumed ||
-           annotation.first.starts_with(contract.index_prefix);
-  });
-}
-
 struct PodCheck {
   const Facts& facts;
   const Cards& cards;
@@ -122,6 +115,13 @@ void check_drift(const PodCheck& check) {
 }
 
 }  // namespace
+
+bool has_placement_annotation(const kube::Pod& pod, const Contract& contract) {
+  return std::ranges::any_of(pod.metadata.annotations, [&](const auto& annotation) {
+    return annotation.first == contract.assumed ||
+           annotation.first.starts_with(contract.index_prefix);
+  });
+}
 
 Findings check_pods(const Facts& facts) {
   Findings findings;

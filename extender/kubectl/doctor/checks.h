@@ -60,6 +60,9 @@ Findings or_ok(Findings findings, std::string sentence);
 // Whether the node has cards, by its labels and annotations.
 bool has_cards(const NodeFacts& node, const Contract& contract);
 
+// Whether the pod has annotations that say which cards it has.
+bool has_placement_annotation(const kube::Pod& pod, const Contract& contract);
+
 // The pod of mgpu that has this identity (extender/process_identity.h); null: none.
 const ProgramPod* pod_of_holder(const std::vector<ProgramPod>& pods, std::string_view holder);
 

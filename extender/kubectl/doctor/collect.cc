@@ -39,6 +39,11 @@ Fact<std::vector<T>> collect_objects(Api& api, const kube::Resource& resource,
   return objects;
 }
 
+Fact<std::set<std::string>> as_set(const Fact<std::vector<std::string>>& names) {
+  if (!names.known()) return names.as<std::set<std::string>>();
+  return std::set<std::string>(names->begin(), names->end());
+}
+
 void collect_server(Api& api, const std::function<Time()>& clock, Facts& facts) {
   kube::Request request;
   request.target = "/version";
@@ -93,14 +98,9 @@ void collect_leader(Api& api, Facts& facts) {
 }
 
 void collect_policies(Api& api, Facts& facts) {
-  const auto names = collect_objects<std::string>(
+  facts.policies = as_set(collect_objects<std::string>(
       api, {std::string(kAdmission) + "validatingadmissionpolicies", ""},
-      "list ValidatingAdmissionPolicies", facts, read_name);
-  if (names.known()) {
-    facts.policies = std::set<std::string>(names->begin(), names->end());
-  } else {
-    facts.policies = names.as<std::set<std::string>>();
-  }
+      "list ValidatingAdmissionPolicies", facts, read_name));
   facts.policy_bindings = collect_objects<PolicyBinding>(
       api, {std::string(kAdmission) + "validatingadmissionpolicybindings", ""},
       "list ValidatingAdmissionPolicyBindings", facts, read_policy_binding);
@@ -119,21 +119,13 @@ void collect_nodes(Api& api, Facts& facts) {
         "list ResourceSlices", facts, read_slice_node);
     if (!slices.absent()) break;
   }
-  if (slices.known()) {
-    facts.nodes_of_dra_driver = std::set<std::string>(slices->begin(), slices->end());
-  } else {
-    facts.nodes_of_dra_driver = slices.as<std::set<std::string>>();
-  }
+  facts.nodes_of_dra_driver = as_set(slices);
 }
 
 // Whether the pod requests cards, or has annotations as if it had some.
 bool is_about_cards(const kube::Pod& pod, const Contract& contract) {
   const auto most = most_of_one_card(pod, contract);
-  if (!most || !most->zero()) return true;
-  return std::ranges::any_of(pod.metadata.annotations, [&](const auto& annotation) {
-    return annotation.first == contract.assumed ||
-           annotation.first.starts_with(contract.index_prefix);
-  });
+  return !most || !most->zero() || has_placement_annotation(pod, contract);
 }
 
 Fact<std::vector<GpuPod>> collect_pods(Api& api, const kube::Resource& resource,

@@ -38,6 +38,8 @@ struct ProgramPod {
   // The chart has one name for all, and distinguishes the programs by their component.
   bool is_extender() const { return name == "mgpu-extender" || component == "extender"; }
   bool is_plugin() const { return name == "mgpu-device-plugin" || component == "device-plugin"; }
+  // "CrashLoopBackOff", "phase Pending"
+  std::string state() const { return waiting.empty() ? "phase " + phase : waiting; }
   bool has_ended() const { return phase == "Succeeded" || phase == "Failed"; }
 };
 

@@ -42,11 +42,6 @@ std::string tag_of(std::string image) {
   return image.substr(colon + 1);
 }
 
-std::string label(const kube::StringMap& labels, const char* name) {
-  const auto found = labels.find(name);
-  return found == labels.end() ? "" : found->second;
-}
-
 void read_program_status(JsonValue& status, ProgramPod& pod) {
   const auto conditions = [&pod](JsonValue& list) {
     list.elements([&pod](JsonValue& one) {
@@ -90,9 +85,9 @@ Result<ProgramPod> read_program_pod(std::string_view json) {
   program.ref = pod->ref();
   program.node = pod->node_name;
   program.being_deleted = pod->metadata.being_deleted;
-  program.name = label(pod->metadata.labels, "app.kubernetes.io/name");
-  program.component = label(pod->metadata.labels, "app.kubernetes.io/component");
-  program.version = label(pod->metadata.labels, "app.kubernetes.io/version");
+  program.name = text_or_empty(pod->metadata.labels, "app.kubernetes.io/name");
+  program.component = text_or_empty(pod->metadata.labels, "app.kubernetes.io/component");
+  program.version = text_or_empty(pod->metadata.labels, "app.kubernetes.io/version");
   std::string image;
   const auto containers = [&](JsonValue& list) {
     list.elements([&](JsonValue& one) {
