@@ -11,7 +11,6 @@
 #include "common/contract/contract.h"
 #include "common/kube/limits.h"
 #include "extender/inspect/views.h"
-#include "extender/remedies.h"
 #include "extender/verbs/named_cards.h"
 
 namespace mgpu::extender {
@@ -20,8 +19,9 @@ namespace {
 using kube::Event;
 
 std::string drift_sentence(const Claim& claim) {
-  return fmt::format("the annotations of the pod and its cards do not agree ({}): {}; {}",
-                     name(claim.drift), claim.drift_detail, drift_remedy(name(claim.drift)));
+  const DriftTexts texts = texts_of(*claim.drift);
+  return fmt::format("{} ({}): {}; {}", texts.sentence, texts.name, claim.drift_detail,
+                     texts.remedy);
 }
 
 // What to do comes after `problem`, which a webhook may have made long.
@@ -102,7 +102,7 @@ void ClusterEvents::find_pods(Findings& findings) {
     const Claim& claim = view.claim;
     if (view.phase != Phase::kBound) continue;
     findings["pod " + claim.uid.str()] = {
-        std::string(name(claim.drift)), [this, claim] {
+        std::string(name(*claim.drift)), [this, claim] {
           recorder_.on_pod(claim.pod, claim.uid,
                            {Event::Type::kWarning, "MGPUDrift", drift_sentence(claim)});
         }};

@@ -344,16 +344,16 @@ void Extender::on_listed() {
 
 // The ledger reports a change of state once, however often the annotations are edited.
 void Extender::on_drift(const DriftChange& change) {
-  if (change.drift == Drift::kNone) {
+  if (!change.drift) {
     log_info("the annotations of a pod agree with its cards again",
              {{"pod", to_string(change.pod)}, {"node", change.node.str()}});
     return;
   }
-  probe_.drifted(change.drift);
+  probe_.drifted(*change.drift);
   log_warn("the annotations of a bound pod do not agree with its cards",
            {{"pod", to_string(change.pod)},
             {"node", change.node.str()},
-            {"drift", std::string(name(change.drift))},
+            {"drift", std::string(name(*change.drift))},
             {"detail", change.detail}});
 }
 

@@ -99,8 +99,7 @@ Probe::Probe(Metrics& metrics, Ledger& ledger)
        {RequeueOutcome::kRequeued, RequeueOutcome::kRefused, RequeueOutcome::kFailed}) {
     requeues(outcome);
   }
-  for (const auto drift : {Drift::kNoAnnotations, Drift::kBadAnnotations, Drift::kBadRequest,
-                           Drift::kChangedAnnotations, Drift::kUnknownCard}) {
+  for (const auto drift : {DriftKind::kChangedAnnotations, DriftKind::kBindingWithoutCards}) {
     drifts(drift);
   }
   for (const auto& [verb, seconds] : verb_seconds_) bad_requests(verb);
@@ -137,8 +136,7 @@ Counter& Probe::requeues(RequeueOutcome outcome) {
                  {{"result", name_of(outcome)}});
 }
 
-Counter& Probe::drifts(Drift drift) {
-  MGPU_CHECK(drift != Drift::kNone, "a drift");
+Counter& Probe::drifts(DriftKind drift) {
   return counter("drifts_total",
                  "Bound pods that were found not to match their cards, by kind of the difference.",
                  {{"drift", std::string(name(drift))}});
@@ -224,7 +222,7 @@ void Probe::requeue_ended(RequeueOutcome outcome) {
   requeues(outcome).Increment();
 }
 
-void Probe::drifted(Drift drift) {
+void Probe::drifted(DriftKind drift) {
   drifts(drift).Increment();
 }
 

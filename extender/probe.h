@@ -60,8 +60,7 @@ class Probe {
   void filter_delayed();
   void pod_touched(TouchResult result);
   void requeue_ended(RequeueOutcome outcome);
-  // REQUIRES: not Drift::kNone.
-  void drifted(Drift drift);
+  void drifted(DriftKind drift);
   void prices_refreshed(std::chrono::milliseconds took);
   void watch_problem(const char* resource);
   void unreadable_object(const char* resource);
@@ -80,7 +79,7 @@ class Probe {
   Counter& binds(BindOutcome outcome);
   Counter& touches(TouchResult result);
   Counter& requeues(RequeueOutcome outcome);
-  Counter& drifts(Drift drift);
+  Counter& drifts(DriftKind drift);
   Counter& bad_requests(std::string_view verb);
   Counter& watch_problems(const char* resource);
   Counter& unreadable_objects(const char* resource);

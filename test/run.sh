@@ -69,7 +69,7 @@ readonly old_kubelet_tests='^TestNode(ContainersSeeExactly|OffersNoCardWhere|Run
 '|EndedPods|APodDeletedAtOnce|ReusedDevices|RejectsContainers|NeverAllocates|PodsThatAreRejected|CrashedContainer'\
 '|KubeletKilled|KubeletWithout|PluginKilledWhileContainersRun|PluginUpgrade|WithASlowAndARateLimiting'\
 '|ReportsTheUsage)'
-readonly slow_node_tests='^TestNode(WithoutDriftsReportsNone|DriftOfDevicesThatKubeletHasLost|CreatesAndDeletesManyPods)$'
+readonly slow_node_tests='^TestNode(WithoutDriftsReportsNone|CreatesAndDeletesManyPods)$'
 readonly web_tests='^TestWeb'
 readonly install_tests='^Test(Install|Chart)'
 readonly skew_tests='^TestSkew'

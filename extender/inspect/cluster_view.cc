@@ -84,8 +84,8 @@ Json held_json(const ClaimView& view) {
               {"node", claim.node.str()},
               {"phase", view.phase == Phase::kBound ? "bound" : "assumed"},
               {"priority", claim.priority}};
-  if (claim.drift != Drift::kNone) {
-    out["drift"] = name(claim.drift);
+  if (claim.drift) {
+    out["drift"] = name(*claim.drift);
     out["driftDetail"] = claim.drift_detail;
   }
   out["containers"] = containers_json(claim);
@@ -186,12 +186,11 @@ std::string overfull_sentence(const NodeView& view, std::span<const CardIndex> c
     more = fmt::format(" and {} more", pods.size() - kOverfullPodsMax);
     pods.resize(kOverfullPodsMax);
   }
-  return fmt::format(
-      "{} more in use than {} capacity: pods {}{}; delete those that were bound without "
-      "mgpu-extender or before the cards of the node changed, else the one that was bound last",
-      cards.size() == 1 ? fmt::format("card {} has", cards[0].value())
-                        : fmt::format("cards {} have", format_card_indices(cards)),
-      cards.size() == 1 ? "its" : "their", fmt::join(pods, ", "), more);
+  return fmt::format("{} more in use than {} capacity: pods {}{}; {}",
+                     cards.size() == 1 ? fmt::format("card {} has", cards[0].value())
+                                       : fmt::format("cards {} have", format_card_indices(cards)),
+                     cards.size() == 1 ? "its" : "their", fmt::join(pods, ", "), more,
+                     texts_of(DriftKind::kOverfullCard).remedy);
 }
 
 http::Response cluster_view(Ledger& ledger, const Page& page, Instant now) {

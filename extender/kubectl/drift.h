@@ -52,9 +52,6 @@ struct DriftChoice {
 // does, with the container and card, only the plugin's finding is left.
 std::vector<DriftItem> chosen_drift(std::vector<DriftItem> items, const DriftChoice& choice);
 
-// Whether the finding is one that may be intended: a share that no process uses.
-bool is_note(const DriftItem& item);
-
 View drift_view(const std::vector<DriftItem>& items, bool with_namespace, Time now);
 
 }  // namespace mgpu::kubectl

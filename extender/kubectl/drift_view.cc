@@ -6,32 +6,14 @@
 
 #include "common/base/rfc3339.h"
 #include "common/base/utc_text.h"
+#include "common/contract/drift.h"
 #include "extender/kubectl/age.h"
 #include "extender/kubectl/doctor/read_facts.h"
 #include "extender/kubectl/drift.h"
 #include "extender/kubectl/limits.h"
-#include "extender/remedies.h"
 
 namespace mgpu::kubectl {
 namespace {
-
-constexpr const char* kOverfull = "OverfullCard";
-constexpr const char* kUnused = "UnusedShare";
-
-// "no-annotations" as "NoAnnotations".
-std::string camel_case(const std::string& name) {
-  std::string out;
-  bool upper = true;
-  for (const char c : name) {
-    if (c == '-') {
-      upper = true;
-      continue;
-    }
-    out += upper && c >= 'a' && c <= 'z' ? static_cast<char>(c - 'a' + 'A') : c;
-    upper = false;
-  }
-  return out;
-}
 
 std::string member_text(const Json& object, const char* name) {
   return object.contains(name) ? object.at(name).get<std::string>() : "";
@@ -52,7 +34,7 @@ DriftItem plugin_item(const Json& from, const std::string& node) {
 void add_overfull(const InspectedNode& node, ReadDrift& drift) {
   for (const InspectedCard& card : node.cards) {
     if (!card.overfull) continue;
-    DriftItem item{.kind = kOverfull, .node = node.name};
+    DriftItem item{.kind = std::string(name(DriftKind::kOverfullCard)), .node = node.name};
     item.card = card.index;
     item.uuid = card.uuid;
     item.message = card.overfull_detail;
@@ -61,12 +43,13 @@ void add_overfull(const InspectedNode& node, ReadDrift& drift) {
 }
 
 DriftItem extender_item(const Json& pod) {
-  const auto drift = pod.at("drift").get<std::string>();
-  DriftItem item{.kind = camel_case(drift), .node = pod.at("node").get<std::string>()};
+  DriftItem item{.kind = pod.at("drift").get<std::string>(),
+                 .node = pod.at("node").get<std::string>()};
   item.pod = {pod.at("namespace").get<std::string>(), pod.at("name").get<std::string>()};
-  item.message = member_text(pod, "driftDetail");
-  if (!item.message.empty()) item.message += "; ";
-  item.message += extender::drift_remedy(drift);
+  const bool changed = item.kind == name(DriftKind::kChangedAnnotations);
+  item.message = fmt::format(
+      "{}; {}", member_text(pod, "driftDetail"),
+      texts_of(changed ? DriftKind::kChangedAnnotations : DriftKind::kBindingWithoutCards).remedy);
   return item;
 }
 
@@ -147,10 +130,6 @@ std::vector<DriftItem> chosen_drift(std::vector<DriftItem> items, const DriftCho
   return items;
 }
 
-bool is_note(const DriftItem& item) {
-  return item.kind == kUnused;
-}
-
 View drift_view(const std::vector<DriftItem>& items, bool with_namespace, Time now) {
   std::vector<Column> columns = {{"NODE"}, {"POD"}, {"CONTAINER"},    {"CARD", false, true},
                                  {"KIND"}, {"AGE"}, {"MESSAGE", true}};
@@ -158,10 +137,12 @@ View drift_view(const std::vector<DriftItem>& items, bool with_namespace, Time n
   View view{.table = Table(std::move(columns)), .json = {{"items", Json::array()}}};
   view.empty = "No drift found.";
   for (const DriftItem& item : items) {
-    const Color color = is_note(item) ? Color::kYellow : Color::kRed;
-    std::vector<Cell> row = {{item.node},        {item.pod.name},
-                             {item.container},   {item.card ? std::to_string(*item.card) : ""},
-                             {item.kind, color}, {age_text(item.since, now)},
+    std::vector<Cell> row = {{item.node},
+                             {item.pod.name},
+                             {item.container},
+                             {item.card ? std::to_string(*item.card) : ""},
+                             {item.kind, Color::kRed},
+                             {age_text(item.since, now)},
                              {item.message}};
     if (with_namespace) row.insert(row.begin() + 1, Cell{item.pod.name_space});
     view.table.add(std::move(row));

@@ -33,9 +33,7 @@ const std::vector<Verb>& all_verbs() {
       {"simulate",
        "shows where the pods of a manifest would be placed, and how many fit; it changes nothing",
        add_simulate},
-      {"drift",
-       "lists pods, processes and cards whose use differs from what mgpu allocated, and shares "
-       "that no process uses",
+      {"drift", "lists pods, processes and cards whose use differs from what mgpu allocated",
        add_drift},
       {"waste",
        "shows the GPU-hours that were granted, used and wasted, and requests that would suffice",

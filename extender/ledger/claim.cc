@@ -54,23 +54,23 @@ std::string cards_text(const Claim& claim) {
   return text;
 }
 
-void set_drift(Claim& claim, Drift drift, std::string_view detail) {
+void set_drift(Claim& claim, std::optional<DriftKind> drift, std::string_view detail) {
   claim.drift = drift;
   claim.drift_detail = cut(detail);
 }
 
 void read_request_and_cards(Claim& claim, const kube::Pod& pod, const Contract& contract) {
+  constexpr DriftKind kWithoutCards = DriftKind::kBindingWithoutCards;
   Result<GpuRequest> request = read_containers(pod, contract, MiB{});
-  if (request.has_error()) return set_drift(claim, Drift::kBadRequest, request.error().message);
+  if (request.has_error()) return set_drift(claim, kWithoutCards, request.error().message);
   claim.request = std::move(*request);
   const auto first = pod.metadata.annotations.lower_bound(contract.index_prefix);
   if (first == pod.metadata.annotations.end() || !first->first.starts_with(contract.index_prefix)) {
-    return set_drift(claim, Drift::kNoAnnotations,
+    return set_drift(claim, kWithoutCards,
                      fmt::format("no annotation {}<container>", contract.index_prefix));
   }
   Result<Placement> placement = read_placement(pod, claim.request, contract);
-  if (placement.has_error())
-    return set_drift(claim, Drift::kBadAnnotations, placement.error().message);
+  if (placement.has_error()) return set_drift(claim, kWithoutCards, placement.error().message);
   claim.placement = std::move(*placement);
 }
 
@@ -83,6 +83,7 @@ void read_cards_by_indices(Claim& claim, const kube::Pod& pod, const Contract& c
   if (placement.has_error()) return;
   claim.request = std::move(*request);
   claim.placement = std::move(*placement);
+  claim.drift = DriftKind::kChangedAnnotations;
 }
 
 constexpr std::int64_t kBytesPerMiB = std::int64_t{1} << 20;
@@ -212,24 +213,6 @@ Result<NodeCards> cards_of(const kube::Node& node, const Contract& contract) {
 
 }  // namespace
 
-std::string_view name(Drift drift) {
-  switch (drift) {
-    case Drift::kNone:
-      return "none";
-    case Drift::kNoAnnotations:
-      return "no-annotations";
-    case Drift::kBadAnnotations:
-      return "bad-annotations";
-    case Drift::kBadRequest:
-      return "bad-request";
-    case Drift::kChangedAnnotations:
-      return "changed-annotations";
-    case Drift::kUnknownCard:
-      return "unknown-card";
-  }
-  MGPU_CHECK(false, "a drift without a name");
-}
-
 std::optional<Claim> claim_of(const kube::Pod& pod, const Contract& contract) {
   MGPU_CHECK(!pod.node_name.empty(), "a claim needs a bound pod");
   if (!asks_for_cards(pod, contract)) return std::nullopt;
@@ -253,7 +236,7 @@ void keep_cards(const Claim& first, Claim& shown) {
   const bool same =
       first.placement == shown.placement && first.request.containers == shown.request.containers;
   if (!same && first.placement) {
-    set_drift(shown, Drift::kChangedAnnotations,
+    set_drift(shown, DriftKind::kChangedAnnotations,
               fmt::format("the annotations were changed after the pod was bound; it still counts "
                           "with its cards of then, {}{}",
                           cards_text(first),

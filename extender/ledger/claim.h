@@ -20,23 +20,13 @@
 #include "common/base/ids.h"
 #include "common/base/units.h"
 #include "common/contract/contract.h"
+#include "common/contract/drift.h"
 #include "common/contract/gpu_request.h"
 #include "common/kube/objects.h"
 #include "extender/placement/node_gates.h"
 #include "extender/placement/node_resources.h"
 
 namespace mgpu::extender {
-
-// Why a bound pod does not match the contract.
-enum class Drift : std::uint8_t {
-  kNone,
-  kNoAnnotations,       // bound by a user, or by a scheduler without this extender
-  kBadAnnotations,      // they do not parse, or their number of cards differs from the request
-  kBadRequest,          // filter would have rejected the request
-  kChangedAnnotations,  // they do not name the cards that the pod was bound with, which still count
-  kUnknownCard,         // the node does not have a card that the annotations name
-};
-std::string_view name(Drift drift);
 
 struct Claim {
   PodRef pod;
@@ -48,7 +38,9 @@ struct Claim {
   // Without a placement: the most that the pod may hold of any one card, which counts on each card
   // of the node. Empty where it is not known: then all cards are uncertain.
   std::optional<Share> most_of_one_card{};
-  Drift drift = Drift::kNone;
+  // kChangedAnnotations: the cards that the pod was bound with still count. kBindingWithoutCards:
+  // these are not known, or the node does not have one of them.
+  std::optional<DriftKind> drift{};
   std::string drift_detail;  // one sentence, for people
   // What preemption uses.
   std::int32_t priority = 0;
@@ -67,11 +59,11 @@ std::optional<Claim> claim_of(const kube::Pod& pod, const Contract& contract);
 // pod was bound to the same node. A difference is drift. Pure.
 void keep_cards(const Claim& first, Claim& shown);
 
-// A bound pod that has another drift than was reported last; kNone where it has ended.
+// A bound pod that has another drift than was reported last, or none now.
 struct DriftChange {
   PodRef pod;
   NodeName node;
-  Drift drift = Drift::kNone;
+  std::optional<DriftKind> drift{};
   std::string detail;  // Claim::drift_detail
 };
 

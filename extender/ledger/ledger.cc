@@ -176,7 +176,7 @@ Entry& Ledger::confirm(Claim claim) {
   if (first != nullptr) keep_cards(first->view.claim, claim);
   const bool certain = first != nullptr && first->accepted;
   const Entry* before = bound_entry(known);
-  const Drift reported = before != nullptr ? before->reported : Drift::kNone;
+  const auto reported = before != nullptr ? before->reported : std::nullopt;
   const bool alone = known.size() == 1 && known.front()->view.claim.node == claim.node;
   std::vector<CardHold> held;
   if (alone) held = known.front()->view.holds;

@@ -94,7 +94,7 @@ struct Counts {
   std::size_t cards = 0;
   std::size_t assumed = 0;
   std::size_t bound = 0;
-  std::size_t drifting = 0;  // claims whose drift is not kNone
+  std::size_t drifting = 0;  // claims with drift
   std::size_t overfull = 0;  // cards with more used than their capacity
   std::size_t expected = 0;
   std::size_t nominated = 0;           // pods for which cards are reserved
@@ -289,7 +289,7 @@ class Ledger {
   std::optional<NodeForPod> node_for(std::string_view name, const DecidedPod& pod) const;
   // Of several claims of this name the bound one, else the latest attempt.
   std::optional<ClaimView> claim(const PodRef& pod) const;
-  // Claims whose drift is not kNone, the first `most` in the order of pods.
+  // Claims with drift, the first `most` in the order of pods.
   std::vector<ClaimView> drifting(std::size_t most = std::numeric_limits<std::size_t>::max()) const;
   // The first `most` in no order.
   std::vector<NodeProblem> nodes_with_problems(std::size_t most) const;

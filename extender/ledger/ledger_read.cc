@@ -146,7 +146,7 @@ std::vector<ClaimView> Ledger::drifting(std::size_t most) const {
     const NodeRecord* record = index_.record(slot);
     if (record == nullptr || record->drifting == 0) continue;
     for (const Entry* entry : record->claims)
-      if (entry->view.claim.drift != Drift::kNone) drifting.push_back(entry->view);
+      if (entry->view.claim.drift) drifting.push_back(entry->view);
     lock.unlock();
     if (drifting.size() > most) sort_and_cut();
     lock.lock();

@@ -48,16 +48,16 @@ void mark_uncertain(NodeRecord& record) {
   for (Card& card : record.node.cards) card.uncertain = record.blocking > 0;
 }
 
-// Sets the drift that depends on the node. A claim with any other drift keeps that. On a node that
-// is not present no card counts as unknown.
+// Sets the drift that depends on the node. Changed annotations stay that. On a node that is not
+// present no card counts as unknown. REQUIRES: the claim has a placement.
 void find_unknown_cards(const NodeRecord& record, ClaimView& view) {
-  if (view.claim.drift != Drift::kNone && view.claim.drift != Drift::kUnknownCard) return;
-  view.claim.drift = Drift::kNone;
+  if (view.claim.drift == DriftKind::kChangedAnnotations) return;
+  view.claim.drift.reset();
   view.claim.drift_detail.clear();
   if (!record.present) return;
   for (const CardHold& hold : view.holds) {
     if (record.node.find(hold.card) != nullptr) continue;
-    view.claim.drift = Drift::kUnknownCard;
+    view.claim.drift = DriftKind::kBindingWithoutCards;
     view.claim.drift_detail =
         fmt::format("node {} has no card {} now", record.node.name.str(), hold.card.value());
     return;
@@ -86,7 +86,7 @@ void count(NodeRecord& record, Entry& entry) {
   view.holds.shrink_to_fit();
   if (view.claim.placement) find_unknown_cards(record, view);
   if (blocks(view.claim)) ++record.blocking;
-  if (view.claim.drift != Drift::kNone) ++record.drifting;
+  if (view.claim.drift) ++record.drifting;
   for (const CardHold& hold : view.holds)
     if (Card* card = record.node.find(hold.card)) card->used += hold.share;
 }
@@ -118,7 +118,7 @@ bool totals_are_consistent(const NodeRecord& record) {
     const ClaimView& view = entry->view;
     if (entry->record != &record) return false;
     counted.blocking += blocks(view.claim) ? 1 : 0;
-    counted.drifting += view.claim.drift != Drift::kNone ? 1 : 0;
+    counted.drifting += view.claim.drift ? 1 : 0;
     counted.node.resources_used += view.claim.resources;
     for (const CardHold& hold : view.holds)
       if (Card* card = counted.node.find(hold.card)) card->used += hold.share;
@@ -204,7 +204,7 @@ void remove(Entry& entry) {
   record.node.resources_used -= entry.view.claim.resources;
   for (const CardHold& hold : entry.view.holds)
     if (Card* card = record.node.find(hold.card)) card->used -= hold.share;
-  if (entry.view.claim.drift != Drift::kNone) --record.drifting;
+  if (entry.view.claim.drift) --record.drifting;
   if (blocks(entry.view.claim) && --record.blocking == 0) mark_uncertain(record);
   check_totals(record);
 }

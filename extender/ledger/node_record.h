@@ -44,7 +44,7 @@ struct Entry {
   ClaimView view;
   Instant touched{};      // of an assumed claim: when it was assumed, or accepted by the API server
   bool accepted = false;  // of an assumed claim: the API server accepted its binding
-  Drift reported = Drift::kNone;  // of a bound claim: the drift of the last DriftChange
+  std::optional<DriftKind> reported{};  // of a bound claim: the drift of the last DriftChange
   NodeRecord* record = nullptr;
 };
 
@@ -59,7 +59,7 @@ struct NodeRecord {
   NodeGates gates;             // NodeFacts::gates, which no decision about cards depends on
   std::vector<Entry*> claims;  // in the order of arrival
   std::size_t blocking = 0;    // the number of claims that make all cards uncertain
-  std::size_t drifting = 0;    // the number of claims whose drift is not kNone
+  std::size_t drifting = 0;    // the number of claims with drift
   std::size_t expectations = 0;
   std::size_t non_gpu_pods = 0;
 

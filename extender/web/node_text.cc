@@ -44,7 +44,7 @@ void append_pod(std::string& out, const ClaimView& view) {
   const Claim& claim = view.claim;
   add(out, R"(["{}","{}",{},{},"{}",)", json_escaped(claim.pod.name_space),
       json_escaped(claim.pod.name), view.phase == Phase::kBound ? 1 : 0, claim.priority,
-      claim.drift == Drift::kNone ? std::string_view() : name(claim.drift));
+      claim.drift ? name(*claim.drift) : std::string_view());
   append_list(out, view.holds, append_hold);
   out += ']';
 }

@@ -78,13 +78,9 @@ Agent::Agent(AgentSettings settings, std::unique_ptr<CardSource> cards, kube::Tr
       pod_resources_(settings_.pod_resources_socket),
       pod_processes_(settings_.proc_folder),
       inventory_(std::move(cards), inventory_hooks()),
-      drifts_({records_, pods_, inventory_, pod_resources_, pod_processes_, events_},
-              {.node = settings_.node,
-               .contract = settings_.contract,
-               .plugin_folder = settings_.plugin_folder,
-               .proc_folder = settings_.proc_folder,
-               .unused_after = settings_.unused_after,
-               .kubelet_period = settings_.drift_kubelet_period}) {
+      drifts_({records_, pods_, inventory_, events_}, {.node = settings_.node,
+                                                       .contract = settings_.contract,
+                                                       .proc_folder = settings_.proc_folder}) {
   metrics_.on_collect([this] { update_metrics(); });
   add_service_routes(router_, metrics_, work_, [this] { return readiness(); });
   router_.add("GET", "/allocations", [this](const http::Request&, const http::Respond& respond) {

@@ -74,9 +74,7 @@ struct AgentSettings {
   Enforcement enforcement = Enforcement::kNone;
   MiB context{0};                                           // of Watchdog
   std::chrono::milliseconds access_period = kAccessPeriod;  // see AccessCheck
-  std::vector<Profile> profiles;     // empty: the other settings are those of every node
-  Duration unused_after{3'600'000};  // of UnusedShares
-  Duration drift_kubelet_period = kDriftKubeletPeriod;
+  std::vector<Profile> profiles;  // empty: the other settings are those of every node
   // The memory of each card that no pod gets, where there are profiles. Not set: that of the
   // isolation (default_reserve).
   std::optional<MiB> reserve{};

@@ -32,13 +32,13 @@ MetricFamily access_family(const std::optional<AccessReport>& access) {
 
 MetricFamily drift_family(const std::map<DriftKind, std::size_t>& drifts) {
   MetricFamily family{"mgpu_drifts",
-                      "Number of differences between annotations, records, kubelet's devices and "
-                      "processes on cards, by kind.",
+                      "Number of differences between annotations, records and processes on cards, "
+                      "by kind.",
                       prometheus::MetricType::Gauge,
                       {}};
   for (const auto& [kind, number] : drifts) {
     family.metric.push_back(
-        series({{"kind", std::string(label(kind))}}, static_cast<double>(number)));
+        series({{"kind", std::string(name(kind))}}, static_cast<double>(number)));
   }
   return family;
 }

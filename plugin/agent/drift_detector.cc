@@ -2,12 +2,12 @@
 
 #include <unistd.h>
 
-#include <algorithm>
 #include <chrono>
+#include <optional>
+#include <utility>
 
 #include "common/base/files.h"
 #include "common/base/log.h"
-#include "plugin/kubelet/checkpoint.h"
 #include "plugin/monitor/cgroup.h"
 #include "plugin/monitor/limits.h"
 
@@ -25,35 +25,15 @@ PodUid pod_of_this_process(const std::string& proc_folder) {
   return container ? container->uid : PodUid();
 }
 
-// Whether kubelet can be expected to list devices of any container.
-bool runs_with_cards(const DriftFacts& facts, const Contract& contract) {
-  if (!facts.records.empty()) return true;
-  return std::ranges::any_of(facts.pods, [&](const kube::Pod& pod) {
-    const auto& annotations = pod.metadata.annotations;
-    const auto cards = annotations.lower_bound(contract.index_prefix);
-    return !pod.finished() && cards != annotations.end() &&
-           cards->first.starts_with(contract.index_prefix);
-  });
-}
-
-// Calls `make` once, however often the result is called.
-template <class Make>
-auto once(Make make) {
-  return [make, made = std::optional<std::invoke_result_t<Make>>()]() mutable {
-    if (!made) made = make();
-    return *made;
-  };
-}
-
 }  // namespace
 
 DriftDetector::DriftDetector(Parts parts, Settings settings)
     : parts_(parts),
       settings_(std::move(settings)),
       own_pod_(pod_of_this_process(settings_.proc_folder)),
-      watch_(settings_.contract, settings_.unused_after) {}
+      watch_(settings_.contract) {}
 
-DriftFacts DriftDetector::facts(CardProcesses processes) {
+DriftFacts DriftDetector::facts(std::vector<ProcessSample> processes) {
   DriftFacts facts{.now = steady_now(),
                    .pods = parts_.pods.all(),
                    .records = parts_.records.bound(),
@@ -65,48 +45,16 @@ DriftFacts DriftDetector::facts(CardProcesses processes) {
   if (const auto own = own_pod_.empty() ? std::nullopt : parts_.pods.find(own_pod_)) {
     facts.own.name_space = own->metadata.name_space;
   }
-  facts.listed = query_kubelet(facts);
-  facts.checkpointed = once([this] { return checkpointed(); });
-  facts.with_processes = once([this]() -> std::optional<std::set<PodUid>> {
-    auto pods = parts_.processes.pods();
-    return pods ? std::optional(*std::move(pods)) : std::nullopt;
-  });
   return facts;
 }
 
-std::optional<DriftDetector::Listed> DriftDetector::query_kubelet(const DriftFacts& facts) {
-  if (facts.now < next_query_) return std::nullopt;
-  next_query_ = facts.now + settings_.kubelet_period;
-  if (!runs_with_cards(facts, settings_.contract)) return Listed();
-  const auto containers =
-      parts_.pod_resources.list(settings_.contract.core_resource, kDriftKubeletTimeout);
-  if (!containers) return std::nullopt;
-  Listed listed;
-  for (const ContainerDevices& one : *containers) listed.insert({one.pod, one.container});
-  return listed;
-}
-
-std::optional<DriftDetector::Checkpointed> DriftDetector::checkpointed() const {
-  const auto checkpoint =
-      read_checkpoint(settings_.plugin_folder, settings_.contract.core_resource);
-  if (!checkpoint || checkpoint->unreadable != 0) return std::nullopt;
-  Checkpointed containers;
-  for (const CheckpointEntry& entry : checkpoint->entries) {
-    containers.insert({entry.uid, entry.container});
-  }
-  return containers;
-}
-
 void DriftDetector::report(const Drift& drift) {
-  const std::string kind(label(drift.kind));
+  const std::string kind(name(drift.kind));
   const bool of_pod = !drift.pod.name.empty();
   log_warn(
       "drift found",
       {{"kind", kind}, {"pod", of_pod ? to_string(drift.pod) : ""}, {"problem", drift.message}});
-  // An unused share breaks no pod, so its Event is of type Normal.
-  const auto type = drift.kind == DriftKind::kUnusedShare ? kube::Event::Type::kNormal
-                                                          : kube::Event::Type::kWarning;
-  const kube::Event event{type, "MGPU" + kind, drift.message};
+  const kube::Event event{kube::Event::Type::kWarning, "MGPU" + kind, drift.message};
   if (of_pod) {
     parts_.events.on_pod(drift.pod, drift.uid, event);
   } else {
@@ -114,12 +62,12 @@ void DriftDetector::report(const Drift& drift) {
   }
 }
 
-void DriftDetector::step(CardProcesses processes) {
+void DriftDetector::step(std::vector<ProcessSample> processes) {
   if (!parts_.pods.listed()) return;
   const auto changes = watch_.step(facts(std::move(processes)));
   for (const Drift& drift : changes.begun) report(drift);
   for (const Drift& drift : changes.ended) {
-    log_info("drift ended", {{"kind", std::string(label(drift.kind))},
+    log_info("drift ended", {{"kind", std::string(name(drift.kind))},
                              {"pod", drift.pod.name.empty() ? "" : to_string(drift.pod)},
                              {"container", drift.container},
                              {"card", drift.index ? std::to_string(drift.index->value()) : ""}});
@@ -131,7 +79,7 @@ void DriftDetector::step(CardProcesses processes) {
 
 std::map<DriftKind, std::size_t> DriftDetector::counts() const {
   std::map<DriftKind, std::size_t> counts;
-  for (const DriftKind kind : kDriftKinds) counts[kind] = 0;
+  for (const DriftKind kind : kNodeDriftKinds) counts[kind] = 0;
   const MutexLock lock(mutex_);
   for (const Drift& drift : list_.found) ++counts[drift.kind];
   return counts;

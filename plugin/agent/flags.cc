@@ -20,9 +20,7 @@ namespace mgpu::plugin {
 namespace {
 
 constexpr std::size_t kNodeNameMax = 253;
-constexpr Duration kUnusedAfterMin = std::chrono::seconds(10);
 constexpr Duration kEndClientsMax = std::chrono::minutes(10);
-constexpr Duration kUnusedAfterMax = std::chrono::hours(24 * 365);
 
 Result<void> check_paths(const Flags& flags) {
   const std::pair<const char*, std::string> paths[] = {
@@ -196,11 +194,6 @@ void add_isolation_flags(Options& options, Flags& flags) {
                      "before that counts as overuse, for its CUDA context. At most four processes "
                      "of a container count.",
                      flags.context_mib, 0, kCardMemoryMiBMax);
-  options.add_duration(
-      "unused-after",
-      "A share on whose card no process of its container has been for this time is "
-      "reported as a drift.",
-      flags.unused_after, kUnusedAfterMin, kUnusedAfterMax);
 }
 
 }  // namespace
@@ -248,6 +241,9 @@ void add_flags(Options& options, Flags& flags) {
   options.add_removed("injection",
                       "containers get their cards by CDI alone, which the container runtime must "
                       "have");
+  options.add_removed("unused-after",
+                      "the alert MGPUUnusedShares, which reads mgpu_container_processes, has this "
+                      "time");
   add_log_flags(options, flags);
   options.check([&flags]() -> Result<void> {
     const auto settings = settings_of(flags);
@@ -310,7 +306,6 @@ Result<AgentSettings> settings_of(const Flags& flags) {
   settings.mps_end_clients = flags.mps_end_clients;
   if (flags.enforce == "evict") settings.enforcement = Enforcement::kEvict;
   settings.context = MiB(flags.context_mib);
-  settings.unused_after = flags.unused_after;
   return settings;
 }
 

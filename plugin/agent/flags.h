@@ -44,7 +44,6 @@ struct Flags : ProgramFlags {
   bool taint = true;
   std::string enforce = "none";
   std::int64_t context_mib = 512;
-  Duration unused_after{3'600'000};
 };
 
 // `flags` has the defaults, and outlives the use of `options`.

@@ -81,18 +81,6 @@ std::vector<CardReading> Monitoring::readings(const std::vector<CardUse>& use) c
   return readings;
 }
 
-CardProcesses Monitoring::card_processes(const std::vector<CardUse>& use,
-                                         std::vector<ProcessSample> samples) const {
-  CardProcesses processes{
-      .samples = std::move(samples), .complete = {}, .doubtful = sampler_.incomplete()};
-  for (const CardUse& card : use) {
-    if (card.listed && !processes.doubtful.contains(card.uuid)) {
-      processes.complete.insert(card.uuid);
-    }
-  }
-  return processes;
-}
-
 Monitoring::Found Monitoring::sample(Instant now) {
   const std::uint64_t reads = parts_.inventory.reads();
   const auto use = parts_.inventory.use();
@@ -103,7 +91,7 @@ Monitoring::Found Monitoring::sample(Instant now) {
   complete(pods, use, joined.containers);
   const bool fresh = std::exchange(reads_, reads) != reads;
   metrics_.update(readings(use), joined, found.over, {now, fresh});
-  found.processes = card_processes(use, std::move(samples));
+  found.processes = std::move(samples);
   return found;
 }
 

@@ -11,7 +11,6 @@
 #include "common/base/metrics.h"
 #include "plugin/cards/inventory.h"
 #include "plugin/containers/pods.h"
-#include "plugin/monitor/drift.h"
 #include "plugin/monitor/metrics.h"
 #include "plugin/monitor/sampler.h"
 #include "plugin/monitor/watchdog.h"
@@ -40,7 +39,7 @@ class Monitoring {
     std::vector<Overuse> over;
     std::vector<ContainerUse> without_mps;
     // All processes of this sample.
-    CardProcesses processes{};
+    std::vector<ProcessSample> processes{};
   };
 
   // All of `parts` outlive it. REQUIRES: the inventory was read.
@@ -67,9 +66,6 @@ class Monitoring {
   std::vector<CardReading> readings(const std::vector<CardUse>& use) const;
 
   std::vector<CardProcess> processes_of(const std::vector<CardUse>& use) const;
-  CardProcesses card_processes(const std::vector<CardUse>& use,
-                               std::vector<ProcessSample> samples) const;
-
   const Parts parts_;
   bool mps_;
   ProcessSampler sampler_;

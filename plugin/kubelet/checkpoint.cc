@@ -69,11 +69,7 @@ void read_entry(JsonValue& from, const std::string& resource, Checkpoint& checkp
   });
   if (!text.resource.empty() && text.resource != resource) return;
   auto entry = problem.empty() ? entry_of(text) : std::nullopt;
-  if (entry) {
-    checkpoint.entries.push_back(*std::move(entry));
-  } else {
-    ++checkpoint.unreadable;
-  }
+  if (entry) checkpoint.entries.push_back(*std::move(entry));
 }
 
 }  // namespace

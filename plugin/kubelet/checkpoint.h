@@ -27,10 +27,9 @@ struct CheckpointEntry {
   AllocationId allocation;
 };
 
-// The entries of one resource. Entries that cannot be read are skipped and counted.
+// The entries of one resource. Entries that cannot be read are skipped.
 struct Checkpoint {
   std::vector<CheckpointEntry> entries;
-  std::size_t unreadable = 0;
 };
 // Errors: the text is not JSON, or has no list of entries.
 Result<Checkpoint> parse_checkpoint(std::string_view json, const std::string& resource);

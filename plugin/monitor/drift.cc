@@ -4,19 +4,49 @@
 
 #include <algorithm>
 #include <map>
+#include <set>
+#include <string_view>
 #include <tuple>
+#include <utility>
 
 #include "common/base/text.h"
 
 namespace mgpu::plugin {
 namespace {
 
-constexpr std::string_view kDeleteAndSchedule =
-    "delete the pod, so that it is created and scheduled again";
 // The longest name of a pod (RFC 1123 subdomain).
 constexpr std::size_t kShownMax = 253;
 // The name of nvidia-cuda-mps-server, as the kernel cuts it.
 constexpr std::string_view kMpsServer = "nvidia-cuda-mps";
+
+// Null unless the card is known and healthy. Cards that are reserved, have MIG or are released are
+// not: other programs may use them.
+const CardFacts* find_healthy_card(const DriftFacts& facts, const CardUuid& card) {
+  const auto at = std::ranges::find(facts.cards, card, &CardFacts::uuid);
+  return at == facts.cards.end() || !at->healthy() ? nullptr : &*at;
+}
+
+// The id of a status, without the name of the runtime.
+std::string_view bare_container_id(const kube::ContainerStatus& status) {
+  const std::string_view id = status.id;
+  const std::size_t at = id.find("://");
+  return at == id.npos ? id : id.substr(at + 3);
+}
+
+// Text from outside for a message: escaped, and cut after 253 bytes.
+std::string shown(std::string_view text) {
+  return json_escaped(cut_text(text, kShownMax));
+}
+
+// "container app of pod ml/a"
+std::string describe_container(std::string_view container, const PodRef& pod) {
+  return fmt::format("container {} of pod {}", in_quotes(container), shown(to_string(pod)));
+}
+
+// "card 0 (GPU-1)"
+std::string describe_card(const CardIndex& index, const CardUuid& card) {
+  return fmt::format("card {} ({})", index.value(), card.str());
+}
 
 // --- cards of containers -------------------------------------------------------------------------
 
@@ -52,59 +82,6 @@ std::map<ContainerKey, const Record*> by_container(const std::vector<Record>& re
   return found;
 }
 
-void set_card(Drift& drift, const Record& record) {
-  if (record.cards.size() != 1) return;
-  drift.card = record.cards.front().uuid;
-  drift.index = record.cards.front().index;
-}
-
-// --- containers without devices ------------------------------------------------------------------
-
-// The containers that kubelet's PodResources lists while they run: all but ordinary init
-// containers.
-std::vector<const kube::Container*> listable(const kube::Pod& pod) {
-  std::vector<const kube::Container*> all;
-  for (const kube::Container& one : pod.init_containers) {
-    if (one.restart_always) all.push_back(&one);
-  }
-  for (const kube::Container& one : pod.containers) all.push_back(&one);
-  return all;
-}
-
-// Kubelet may know what its list does not show: it lists nothing while it starts, and old versions
-// list no sidecars. What the API server reports of the pod may be old.
-bool is_contradicted(const DriftFacts& facts, const PodUid& pod, const std::string& container) {
-  const auto checkpointed = facts.checkpointed();
-  if (!checkpointed || checkpointed->contains({pod, container})) return true;
-  const auto with_processes = facts.with_processes();
-  return with_processes && !with_processes->empty() && !with_processes->contains(pod);
-}
-
-Drift without_devices(const kube::Pod& pod, const kube::Container& container, const Record* record,
-                      const std::string* annotation, const Contract& contract) {
-  Drift drift{.kind = DriftKind::kPodWithoutDevices,
-              .pod = pod.ref(),
-              .uid = pod.uid(),
-              .container = container.name};
-  if (record != nullptr) set_card(drift, *record);
-  const std::string who = describe_container(container.name, pod.ref());
-  const std::string has = record != nullptr
-                              ? "runs on " + describe_cards(*record)
-                              : fmt::format("has cards {} by its annotation",
-                                            annotation == nullptr ? "" : in_quotes(*annotation));
-  drift.message =
-      container.limits.contains(contract.core_resource)
-          ? fmt::format(
-                "{} {}, but kubelet lists no devices of it, and may give its devices to "
-                "another container; {}",
-                who, has, kDeleteAndSchedule)
-          : fmt::format(
-                "{} {}, but requests no {}, so that kubelet gave it no devices and the "
-                "cards are not counted; delete the pod, and create it with a request",
-                who, has, contract.core_resource);
-  return drift;
-}
-
 // --- processes without a share -------------------------------------------------------------------
 
 // Who holds shares of a card: by the records, and for a container without a record by its
@@ -138,18 +115,20 @@ class Shares {
     if (pod == nullptr) return false;
     const auto has_card = [&](const kube::Container& one) {
       return (container.empty() || one.name == container) &&
-             has_by_annotation(*pod, one.name, card.index);
+             has_by_annotation(*pod, one, card.index);
     };
     return std::ranges::any_of(pod->containers, has_card) ||
            std::ranges::any_of(pod->init_containers, has_card);
   }
 
  private:
-  // Only of the containers of the pod: anybody who may change the pod can write an annotation with
-  // another name.
-  bool has_by_annotation(const kube::Pod& pod, const std::string& name, CardIndex card) const {
-    if (recorded_.contains({pod.uid(), name})) return false;
-    const std::string* const annotation = find_annotation(pod, name, contract_);
+  // Only of the containers of the pod that request cards: anybody who may change the pod can write
+  // an annotation with another name, and kubelet gives nothing to a container without a request.
+  bool has_by_annotation(const kube::Pod& pod, const kube::Container& container,
+                         CardIndex card) const {
+    if (recorded_.contains({pod.uid(), container.name})) return false;
+    if (!container.limits.contains(contract_.core_resource)) return false;
+    const std::string* const annotation = find_annotation(pod, container.name, contract_);
     if (annotation == nullptr) return false;
     const auto indices = parse_card_indices(*annotation);
     return indices && std::ranges::binary_search(*indices, card);
@@ -207,67 +186,18 @@ Drift without_share(const PodUid& uid, const UnallocatedProcesses& found) {
           ? fmt::format("a pod with uid {} that the API server does not know", in_quotes(uid.str()))
       : found.container.empty() ? "pod " + shown(to_string(found.pod->ref()))
                                 : describe_container(found.container, found.pod->ref());
-  drift.message = fmt::format(
-      "{} of {} {} {} without a share of it; delete the pod, and create it with a request and "
-      "without other access to the cards: privileged, a volume of /dev, or NVIDIA_VISIBLE_DEVICES",
-      who, owner, one ? "uses" : "use", card);
+  drift.message =
+      fmt::format("{} of {} {} {} without a share of it; {}", who, owner, one ? "uses" : "use",
+                  card, texts_of(DriftKind::kProcessWithoutShare).remedy);
   return drift;
 }
 
 }  // namespace
 
-std::string_view label(DriftKind kind) {
-  switch (kind) {
-    case DriftKind::kPodWithoutDevices:
-      return "PodWithoutDevices";
-    case DriftKind::kProcessWithoutShare:
-      return "ProcessWithoutShare";
-    case DriftKind::kUnusedShare:
-      return "UnusedShare";
-    case DriftKind::kChangedAnnotations:
-      return "ChangedAnnotations";
-  }
-  return "Unknown";
-}
-
-// --- values --------------------------------------------------------------------------------------
-
 const kube::Pod* find_pod(const DriftFacts& facts, const PodUid& uid) {
   const auto at = std::ranges::find(facts.pods, uid, &kube::Pod::uid);
   return at == facts.pods.end() ? nullptr : &*at;
 }
-
-const CardFacts* find_healthy_card(const DriftFacts& facts, const CardUuid& card) {
-  const auto at = std::ranges::find(facts.cards, card, &CardFacts::uuid);
-  return at == facts.cards.end() || !at->healthy() ? nullptr : &*at;
-}
-
-const kube::ContainerStatus* find_running(const kube::Pod& pod, std::string_view container) {
-  if (pod.phase != "Running" || pod.metadata.being_deleted) return nullptr;
-  const auto at =
-      std::ranges::find(pod.container_statuses, container, &kube::ContainerStatus::name);
-  return at == pod.container_statuses.end() || !at->running ? nullptr : &*at;
-}
-
-std::string_view bare_container_id(const kube::ContainerStatus& status) {
-  const std::string_view id = status.id;
-  const std::size_t at = id.find("://");
-  return at == id.npos ? id : id.substr(at + 3);
-}
-
-std::string shown(std::string_view text) {
-  return json_escaped(cut_text(text, kShownMax));
-}
-
-std::string describe_container(std::string_view container, const PodRef& pod) {
-  return fmt::format("container {} of pod {}", in_quotes(container), shown(to_string(pod)));
-}
-
-std::string describe_card(const CardIndex& index, const CardUuid& card) {
-  return fmt::format("card {} ({})", index.value(), card.str());
-}
-
-// --- drifts --------------------------------------------------------------------------------------
 
 std::vector<Drift> changed_annotations(const DriftFacts& facts, const Contract& contract) {
   std::vector<Drift> drifts;
@@ -292,29 +222,10 @@ std::vector<Drift> changed_annotations(const DriftFacts& facts, const Contract& 
   return drifts;
 }
 
-std::vector<Drift> pods_without_devices(const DriftFacts& facts, const Contract& contract) {
-  const auto records = by_container(facts.records);
-  std::vector<Drift> drifts;
-  for (const kube::Pod& pod : facts.pods) {
-    for (const kube::Container* const one : listable(pod)) {
-      const std::string& name = one->name;
-      const auto record = records.find({pod.uid(), name});
-      const Record* const started = record == records.end() ? nullptr : record->second;
-      const std::string* const annotation = find_annotation(pod, name, contract);
-      const bool has_cards = started != nullptr || (annotation != nullptr && !annotation->empty());
-      if (!has_cards || find_running(pod, name) == nullptr) continue;
-      if (facts.listed->contains({pod.ref(), name})) continue;
-      if (is_contradicted(facts, pod.uid(), name)) continue;
-      drifts.push_back(without_devices(pod, *one, started, annotation, contract));
-    }
-  }
-  return drifts;
-}
-
 std::vector<Drift> processes_without_share(const DriftFacts& facts, const Contract& contract) {
   const Shares shares(facts, contract);
   std::map<std::tuple<PodUid, std::string, CardUuid>, UnallocatedProcesses> found;
-  for (const ProcessSample& process : facts.processes->samples) {
+  for (const ProcessSample& process : *facts.processes) {
     const CardFacts* const card = find_healthy_card(facts, process.card);
     if (card == nullptr) continue;
     const PodUid uid = process.container ? process.container->uid : PodUid();

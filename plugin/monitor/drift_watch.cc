@@ -12,24 +12,14 @@ namespace {
 constexpr int kTimes = 2;  // that it must be seen, or not be seen
 
 bool is_known(DriftKind kind, const DriftFacts& facts) {
-  if (kind == DriftKind::kPodWithoutDevices) return facts.listed.has_value();
   return kind == DriftKind::kChangedAnnotations || facts.processes.has_value();
 }
 
 }  // namespace
 
-std::vector<Drift> DriftWatch::find(DriftKind kind, const DriftFacts& facts) {
-  switch (kind) {
-    case DriftKind::kPodWithoutDevices:
-      return pods_without_devices(facts, contract_);
-    case DriftKind::kProcessWithoutShare:
-      return processes_without_share(facts, contract_);
-    case DriftKind::kUnusedShare:
-      return unused_shares_.step(facts);
-    case DriftKind::kChangedAnnotations:
-      return changed_annotations(facts, contract_);
-  }
-  return {};
+std::vector<Drift> DriftWatch::find(DriftKind kind, const DriftFacts& facts) const {
+  return kind == DriftKind::kChangedAnnotations ? changed_annotations(facts, contract_)
+                                                : processes_without_share(facts, contract_);
 }
 
 void DriftWatch::update(DriftKind kind, const DriftFacts& facts, Changes& changes) {
@@ -39,13 +29,13 @@ void DriftWatch::update(DriftKind kind, const DriftFacts& facts, Changes& change
   std::size_t& without_room = left_out_[kind];
   without_room = 0;
   for (Drift& drift : find(kind, facts)) {
-    if (drift.since == Instant()) drift.since = facts.now;
+    drift.since = facts.now;
     drift.message = cut_text(drift.message, kDriftMessageMax);
     const Key key(kind, drift.uid, drift.container, drift.card);
     const auto known = entries_.find(key);
     if (known != entries_.end()) {
       Entry& entry = known->second;
-      if (kind != DriftKind::kUnusedShare) drift.since = entry.drift.since;
+      drift.since = entry.drift.since;
       entry.drift = std::move(drift);
       entry.last = facts.now;
       ++entry.seen;
@@ -88,7 +78,7 @@ void DriftWatch::report(Instant now, Changes& changes) {
 
 DriftWatch::Changes DriftWatch::step(const DriftFacts& facts) {
   Changes changes;
-  for (const DriftKind kind : kDriftKinds) {
+  for (const DriftKind kind : kNodeDriftKinds) {
     if (is_known(kind, facts)) {
       update(kind, facts, changes);
     } else {

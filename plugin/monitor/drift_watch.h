@@ -4,7 +4,8 @@
 //     |                                                          kDriftConfirm later--> (ended)
 //     +--not seen--> (forgotten)
 //
-// Where something is not known in a step, what depends on it stays as it is while its pod exists.
+// Where the processes are not known in a step, what depends on them stays as it is while its pod
+// exists.
 #pragma once
 
 #include <cstddef>
@@ -15,15 +16,13 @@
 #include <vector>
 
 #include "plugin/monitor/drift.h"
-#include "plugin/monitor/unused_shares.h"
 
 namespace mgpu::plugin {
 
 // One thread.
 class DriftWatch {
  public:
-  DriftWatch(Contract contract, Duration unused_after)
-      : contract_(std::move(contract)), unused_shares_(unused_after) {}
+  explicit DriftWatch(Contract contract) : contract_(std::move(contract)) {}
 
   struct Changes {
     std::vector<Drift> begun;  // at most kDriftsReportedPerStep; the others in the next steps
@@ -48,13 +47,12 @@ class DriftWatch {
   };
   using Key = std::tuple<DriftKind, PodUid, std::string, CardUuid>;
 
-  std::vector<Drift> find(DriftKind kind, const DriftFacts& facts);
+  std::vector<Drift> find(DriftKind kind, const DriftFacts& facts) const;
   void update(DriftKind kind, const DriftFacts& facts, Changes& changes);
   void end_with_pods(DriftKind kind, const DriftFacts& facts, Changes& changes);
   void report(Instant now, Changes& changes);
 
   const Contract contract_;
-  UnusedShares unused_shares_;
   std::map<Key, Entry> entries_;
   std::map<DriftKind, std::size_t> left_out_;
 };

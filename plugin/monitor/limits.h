@@ -25,10 +25,5 @@ inline constexpr std::size_t kDriftNameMax = 253;
 // The time between two samples that both have a drift before it is reported. Samples are taken
 // more often than each kMonitorPeriod when cards change.
 inline constexpr std::chrono::milliseconds kDriftConfirm{4'000};
-// Interval between two queries of kubelet's PodResources. With 1-MiB devices its answer has 30 MiB.
-inline constexpr std::chrono::milliseconds kDriftKubeletPeriod{30'000};
-inline constexpr std::chrono::milliseconds kDriftKubeletTimeout{2'000};
-// A share whose card was not measured for longer is watched anew.
-inline constexpr std::chrono::milliseconds kUnmeasuredMax{60'000};
 
 }  // namespace mgpu::plugin

@@ -66,13 +66,9 @@ std::optional<ProcessSample> ProcessSampler::sample_one(const CardProcess& proce
 std::vector<ProcessSample> ProcessSampler::sample(const std::vector<CardProcess>& processes) {
   std::vector<ProcessSample> samples;
   std::set<std::int64_t> running;
-  incomplete_.clear();
   for (const CardProcess& process : processes) {
     auto one = process.pid > 0 ? sample_one(process) : std::nullopt;
-    if (!one) {
-      if (!known_.contains(process.pid)) incomplete_.insert(process.card);
-      continue;
-    }
+    if (!one) continue;
     running.insert(process.pid);
     samples.push_back(*std::move(one));
   }

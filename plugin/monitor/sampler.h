@@ -4,7 +4,6 @@
 #include <cstdint>
 #include <map>
 #include <optional>
-#include <set>
 #include <string>
 #include <utility>
 #include <vector>
@@ -34,9 +33,6 @@ class ProcessSampler {
   // reports 0 for processes that it cannot see). The cgroup of a process is read once, since
   // processes of a container do not leave its cgroup.
   std::vector<ProcessSample> sample(const std::vector<CardProcess>& processes);
-  // The cards with a process that the last sample() has skipped and no earlier one has found, so
-  // that its container is not known.
-  const std::set<CardUuid>& incomplete() const { return incomplete_; }
 
  private:
   // The start time identifies a process, since pids are reused.
@@ -56,7 +52,6 @@ class ProcessSampler {
 
   std::string proc_root_;
   std::map<std::int64_t, Known> known_;
-  std::set<CardUuid> incomplete_;
 };
 
 }  // namespace mgpu::plugin

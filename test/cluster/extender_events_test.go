@@ -103,7 +103,7 @@ func TestTheExtenderThatLeadsWritesEventsAboutDrift(t *testing.T) {
 	world.bind(t, "without-cards", "")
 	writer := world.waitEvents(t, world.namespace, "without-cards", 1)[0].Source.Host
 	text := describe(t, "pod", "without-cards", "--namespace", world.namespace)
-	for _, part := range []string{"Warning", "MGPUDrift", "mgpu-extender", "no-annotations", "delete the pod"} {
+	for _, part := range []string{"Warning", "MGPUDrift", "mgpu-extender", "BindingWithoutCards", "delete the pod"} {
 		if !strings.Contains(text, part) {
 			t.Errorf("kubectl describe does not show %q:\n%s", part, text)
 		}

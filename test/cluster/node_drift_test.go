@@ -16,15 +16,13 @@ import (
 )
 
 const (
-	withoutDevices     = "PodWithoutDevices"
 	withoutShare       = "ProcessWithoutShare"
-	unusedShare        = "UnusedShare"
 	changedAnnotations = "ChangedAnnotations"
-	// The plugin asks kubelet every 30 seconds, and reports what two answers have in common.
+	// The plugin reports what two samples have in common.
 	driftLimit = 3 * time.Minute
 )
 
-var driftKinds = []string{withoutDevices, withoutShare, unusedShare, changedAnnotations}
+var driftKinds = []string{withoutShare, changedAnnotations}
 
 // Drift is an item of /drift.
 type Drift struct {
@@ -165,20 +163,6 @@ func TestNodeDriftOfProcessesWithoutAShare(t *testing.T) {
 	world.waitNoDrifts(t, withoutShare)
 }
 
-func TestNodeDriftOfAShareThatNobodyUses(t *testing.T) {
-	world := newNodeWorld(t, v100s(2), "--unused-after", "10s")
-	pods := world.runningPods(t, "0", "1")
-	idle, busy := pods[0], pods[1]
-	world.runsOn(t, map[int][]int{1: {world.node.pidOf(t, busy, "c0")}})
-	found := world.waitDrifts(t, unusedShare)
-	world.expectDrift(t, found[0], idle, "c0", 0)
-	if !strings.Contains(found[0].Message, "has been on card 0 ("+v100(0).UUID+") for at least 10s, where it holds 40 % and 8000 MiB; delete the pod") {
-		t.Error(found[0].Message)
-	}
-	world.runsOn(t, map[int][]int{0: {world.node.pidOf(t, idle, "c0")}, 1: {world.node.pidOf(t, busy, "c0")}})
-	world.waitNoDrifts(t, unusedShare)
-}
-
 // permitEdits removes the policy that keeps everybody from editing the cards of a pod, until the end of the test.
 func permitEdits(t testing.TB, w *NodeWorld) {
 	t.Helper()
@@ -247,38 +231,16 @@ func (w *NodeWorld) bindsCards(t testing.TB, name, card string) *corev1.Pod {
 	return w.waitRunning(t, name)
 }
 
-func TestNodeDriftOfACardThatKubeletDidNotGive(t *testing.T) {
+// An annotation gives no share to a container that requests nothing, which kubelet gives nothing to.
+func TestNodeDriftOfAProcessOfAContainerWithoutARequest(t *testing.T) {
 	world := newNodeWorld(t, v100s(2))
-	world.runningPods(t, "0")
 	pod := world.bindsCards(t, "bound-by-hand", "1")
-	found := world.waitDrifts(t, withoutDevices)
-	world.expectDrift(t, found[0], pod, "c0", -1)
-	if !strings.Contains(found[0].Message, `has cards "1" by its annotation, but requests no `+coreResource) {
-		t.Error(found[0].Message)
-	}
-	world.remove(t, pod.Name)
-	world.waitNoDrifts(t, withoutDevices)
-}
-
-// A kubelet that starts without its checkpoint does not know the devices of containers that run.
-func TestNodeDriftOfDevicesThatKubeletHasLost(t *testing.T) {
-	skipSlowNodeTest(t)
-	world := newNodeWorld(t, v100s(2))
-	pod := world.runningPods(t, "0")[0]
-	world.node.kubelet.Kill()
-	if err := os.Remove(world.node.checkpoint()); err != nil {
-		t.Fatal(err)
-	}
-	if err := world.node.startKubelet(); err != nil {
-		t.Fatal(err)
-	}
-	found := world.waitDrifts(t, withoutDevices)
-	world.expectDrift(t, found[0], pod, "c0", 0)
-	if !strings.Contains(found[0].Message, "runs on card 0, but kubelet lists no devices of it") {
-		t.Error(found[0].Message)
-	}
-	world.remove(t, pod.Name)
-	world.waitNoDrifts(t, withoutDevices)
+	world.runsOn(t, map[int][]int{1: {world.node.pidOf(t, pod, "c0")}})
+	found := world.waitDrifts(t, withoutShare)
+	world.expectDrift(t, found[0], pod, "c0", 1)
+	world.removeNow(t, pod.Name)
+	world.runsOn(t, nil)
+	world.waitNoDrifts(t, withoutShare)
 }
 
 // Containers start, restart and end; pods take the names of others; the plugin and kubelet are restarted. At the end
@@ -317,8 +279,9 @@ func TestNodeWithoutDriftsReportsNone(t *testing.T) {
 	if err := world.node.startKubelet(); err != nil {
 		t.Fatal(err)
 	}
-	world.bindsCards(t, "bound-by-hand", "1")
-	world.waitDrifts(t, withoutDevices)
+	pids[3] = append(pids[3], os.Getpid())
+	world.runsOn(t, pids)
+	world.waitDrifts(t, withoutShare)
 	if log := world.plugin.logText(); strings.Count(log, "drift found") != 1 {
 		t.Errorf("the log has more than one drift:\n%s", log)
 	}

@@ -83,7 +83,7 @@ func TestDriftOfALiveCluster(t *testing.T) {
 			if row.Kind == "OverfullCard" {
 				t.Fatalf("a pod without annotations makes a card overfull: %+v", row)
 			}
-			ofExtender = ofExtender || row.Kind == "NoAnnotations" && row.Pod == "by-hand" && row.Namespace == namespace &&
+			ofExtender = ofExtender || row.Kind == "BindingWithoutCards" && row.Pod == "by-hand" && row.Namespace == namespace &&
 				row.Node == "monitored" && row.Source == "extender" && strings.HasSuffix(row.Message, "; delete the pod")
 			ofPlugin = ofPlugin || row.Kind == "ProcessWithoutShare" && row.Node == world.own && row.UUID == cards[1].UUID &&
 				row.Source == "device-plugin"

@@ -62,7 +62,7 @@ class ClusterEventsTest : public testing::Test {
 Claim edited_claim(const std::string& uid, const char* detail = "they were edited") {
   Claim claim = test::bound_claim(uid, "n1", "1/1", "0");
   claim.pod.name_space = "default-of-pods";
-  claim.drift = Drift::kChangedAnnotations;
+  claim.drift = DriftKind::kChangedAnnotations;
   claim.drift_detail = detail;
   return claim;
 }
@@ -78,7 +78,7 @@ TEST_F(ClusterEventsTest, WritesTheDriftOfAPod) {
   EXPECT_EQ(event["involvedObject"]["kind"], "Pod");
   EXPECT_EQ(event["involvedObject"]["uid"], "a");
   EXPECT_THAT(event["message"].get<std::string>(),
-              AllOf(HasSubstr("changed-annotations"), HasSubstr("they were edited"),
+              AllOf(HasSubstr("ChangedAnnotations"), HasSubstr("they were edited"),
                     HasSubstr("delete the pod")));
 }
 

@@ -355,14 +355,14 @@ TEST_F(ExtenderTest, KeepsTheCardsOfAPodWhoseAnnotationIsEdited) {
   const Json before = shown();
   annotate("p", kIndexOfApp, "1");
   ASSERT_TRUE(becomes_true([&] { return shown().contains("drift"); }));
-  EXPECT_EQ(shown()["drift"], "changed-annotations");
+  EXPECT_EQ(shown()["drift"], "ChangedAnnotations");
   EXPECT_EQ(shown()["holds"], before["holds"]);
   EXPECT_EQ(shown()["containers"], before["containers"]);
   const auto metric = [this](const std::string& line) {
     return becomes_true(
         [&] { return get("/metrics").body.find(line + "\n") != std::string::npos; });
   };
-  EXPECT_TRUE(metric("mgpu_extender_drifts_total{drift=\"changed-annotations\"} 1"));
+  EXPECT_TRUE(metric("mgpu_extender_drifts_total{drift=\"ChangedAnnotations\"} 1"));
   EXPECT_TRUE(metric("mgpu_extender_drifting_pods 1"));
   annotate("p", kIndexOfApp, "0");
   EXPECT_TRUE(metric("mgpu_extender_drifting_pods 0"));

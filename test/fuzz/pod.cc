@@ -105,8 +105,8 @@ void expect_claim(kube::Pod pod) {
   const auto claim = extender::claim_of(pod, contract());
   if (!claim) return;
   expect_in_limits(claim->request);
-  expect(claim->placement || claim->drift != extender::Drift::kNone, "a drift says what is absent");
-  if (claim->drift != extender::Drift::kNone) expect_sentence(claim->drift_detail);
+  expect(claim->placement || claim->drift, "a drift says what is absent");
+  if (claim->drift) expect_sentence(claim->drift_detail);
   if (claim->placement) {
     expect_placement_reads_back(pod, *claim);
     expect_no_more_than_the_most(pod, claim->request);

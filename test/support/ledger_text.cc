@@ -64,9 +64,13 @@ Claim bound_claim(std::string_view uid, std::string_view node, std::string_view 
 
 Claim blocking_claim(std::string_view uid, std::string_view node) {
   Claim claim = unplaced_claim(uid, node, "30/300");
-  claim.drift = extender::Drift::kNoAnnotations;
+  claim.drift = DriftKind::kBindingWithoutCards;
   claim.drift_detail = "no annotation";
   return claim;
+}
+
+std::string text_of(std::optional<DriftKind> drift) {
+  return drift ? std::string(name(*drift)) : "none";
 }
 
 Claim drifting_claim(std::string_view uid, std::string_view node, std::string_view most) {

@@ -5,6 +5,7 @@
 //   used_text(ledger, "n1")                             "0=30/300 1=100/2000"
 #pragma once
 
+#include <optional>
 #include <string>
 #include <string_view>
 
@@ -23,6 +24,8 @@ extender::Claim bound_claim(std::string_view uid, std::string_view node, std::st
                             std::string_view placement);
 // A bound claim whose cards are unknown, and the most that it may hold of one as well.
 extender::Claim blocking_claim(std::string_view uid, std::string_view node);
+// "none" or the name.
+std::string text_of(std::optional<DriftKind> drift);
 // A bound claim whose cards are unknown, of which it may hold at most this share each.
 extender::Claim drifting_claim(std::string_view uid, std::string_view node, std::string_view most);
 

@@ -5,6 +5,7 @@
 
 #include "extender/placement/limits.h"
 #include "test/support/cluster_text.h"
+#include "test/support/ledger_text.h"
 
 namespace mgpu::test {
 namespace {
@@ -13,7 +14,6 @@ using extender::Card;
 using extender::CardHold;
 using extender::Claim;
 using extender::ClaimId;
-using extender::Drift;
 using extender::Node;
 using extender::NodeFacts;
 
@@ -67,9 +67,9 @@ std::string cards_text(const Node& node) {
   return text;
 }
 
-std::string claim_text(const Claim& claim, bool assumed, Drift drift,
+std::string claim_text(const Claim& claim, bool assumed, std::optional<DriftKind> drift,
                        const std::vector<CardHold>& holds) {
-  return claim.uid.str() + (assumed ? " assumed " : " bound ") + std::string(name(drift)) + " " +
+  return claim.uid.str() + (assumed ? " assumed " : " bound ") + text_of(drift) + " " +
          text_of(holds);
 }
 
@@ -140,7 +140,7 @@ void ReferenceLedger::apply_pod(const Claim& claim) {
                        held.claim.placement != now.claim.placement;
     return certain || !other;
   });
-  if (now.claim.placement) now.claim.drift = Drift::kNone;
+  if (now.claim.placement) now.claim.drift.reset();
   held_.push_back(now);
 }
 
@@ -258,16 +258,16 @@ std::vector<NodeName> ReferenceLedger::node_names() const {
   return {names.begin(), names.end()};
 }
 
-Drift ReferenceLedger::drift_of(const Held& held) const {
+std::optional<DriftKind> ReferenceLedger::drift_of(const Held& held) const {
   const Claim& claim = held.claim;
   if (!claim.placement) return claim.drift;
-  if (held.edited) return Drift::kChangedAnnotations;
-  if (!nodes_.contains(claim.node)) return Drift::kNone;
+  if (held.edited) return DriftKind::kChangedAnnotations;
+  if (!nodes_.contains(claim.node)) return std::nullopt;
   const Node cards = node(claim.node);
   for (const auto& container : claim.placement->cards_of)
     for (const CardIndex card : container)
-      if (cards.find(card) == nullptr) return Drift::kUnknownCard;
-  return Drift::kNone;
+      if (cards.find(card) == nullptr) return DriftKind::kBindingWithoutCards;
+  return std::nullopt;
 }
 
 extender::Counts ReferenceLedger::counts() const {
@@ -284,7 +284,7 @@ extender::Counts ReferenceLedger::counts() const {
   }
   for (const Held& held : held_) {
     ++(held.id == 0 ? counts.bound : counts.assumed);
-    if (drift_of(held) != Drift::kNone) ++counts.drifting;
+    if (drift_of(held)) ++counts.drifting;
   }
   return counts;
 }

@@ -64,7 +64,7 @@ class ReferenceLedger {
   // What the pod was bound with, if that is known.
   const Held* bound_with(const extender::Claim& shown) const;
   // With respect to the current cards of the node.
-  extender::Drift drift_of(const Held& held) const;
+  std::optional<DriftKind> drift_of(const Held& held) const;
   void add_held(extender::Node& node, bool unplaced) const;
   extender::Node empty(const NodeName& name) const;
   std::string difference_of(const NodeName& name, const extender::NodeView& view) const;

@@ -101,7 +101,7 @@ struct Right {
 struct Drifting {
   PodRef pod;
   std::string node;
-  std::string kind;  // "unknown-card"
+  std::string kind;  // "ChangedAnnotations"
   std::string detail;
 };
 

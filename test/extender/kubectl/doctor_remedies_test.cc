@@ -396,7 +396,7 @@ std::vector<Situation> situations() {
   const std::string ready = R"({"ready": true, "api_server": "answers")";
   const std::string drift =
       R"({"totals": {}, "drift": [{"namespace": "d", "name": "p", "node": "gpu-1",
-                                "drift": "unknown-card", "driftDetail": "x"}]})";
+                                "drift": "BindingWithoutCards", "driftDetail": "x"}]})";
   const auto remove_second = [](World& world) {
     world.remove("/api/v1/namespaces/mgpu-system/pods/mgpu-extender-2");
   };

@@ -30,11 +30,11 @@ const std::string kGolden = MGPU_SOURCE_DIR "/test/golden/kubectl/";
 
 constexpr const char* kPluginAnswer =
     R"({"node": "gpu-1", "items": [
-  {"kind": "UnusedShare", "namespace": "research", "pod": "notebook", "container": "app", "card": 0,
-   "uuid": "GPU-0", "since": "2026-01-01T09:00:00Z",
-   "message": "no process of container \"app\" of pod research/notebook has been on card 0 )"
-    R"((GPU-0) for at least 1 h, where it holds 30 % and 4096 MiB; delete the pod if it is )"
-    R"(not needed, or let the container request no card"},
+  {"kind": "ProcessWithoutShare", "namespace": "research", "pod": "notebook", "container": "app",
+   "card": 0, "uuid": "GPU-0", "since": "2026-01-01T09:00:00Z",
+   "message": "process 17 (\"python3\") of container \"app\" of pod research/notebook uses card 0 )"
+    R"((GPU-0) without a share of it; delete the pod, and create it with a request and without )"
+    R"(other access to the cards: privileged, a volume of /dev, or NVIDIA_VISIBLE_DEVICES"},
   {"kind": "ProcessWithoutShare", "card": 1, "uuid": "GPU-1", "since": "2026-01-01T11:59:30Z",
    "message": "process 4711 (\"python3\") on card 1 (GPU-1) belongs to no pod, and uses what )"
     R"(pods hold of it; end it, or reserve the card with a profile"},
@@ -56,9 +56,9 @@ constexpr const char* kCluster = R"({"totals": {"podsDrifting": 2, "cardsOverful
      "core": {"capacity": 100, "used": 110, "free": 0, "expected": 0},
      "memoryMiB": {"capacity": 24000, "used": 26000, "free": 0, "expected": 0}}]}],
   "drift": [
-    {"namespace": "team-b", "name": "by-hand", "node": "gpu-1", "drift": "no-annotations",
+    {"namespace": "team-b", "name": "by-hand", "node": "gpu-1", "drift": "BindingWithoutCards",
      "driftDetail": "no annotation vke.volcengine.com/gpu-index-container-<container>"},
-    {"namespace": "team-b", "name": "edited", "node": "gpu-1", "drift": "changed-annotations",
+    {"namespace": "team-b", "name": "edited", "node": "gpu-1", "drift": "ChangedAnnotations",
      "driftDetail": "the annotations were changed after the pod was bound; it still counts with )"
                                  R"(its cards of then, app 0"}]})";
 
@@ -111,16 +111,16 @@ TEST(ChosenDrift, LeavesOutOtherNamespacesAndKeepsTheFindingsOfNodes) {
   DriftChoice choice;
   choice.name_space = "research";
   EXPECT_THAT(kinds_of(chosen_drift(some_items(), choice)),
-              ElementsAre("OverfullCard", "ProcessWithoutShare", "UnusedShare"));
+              ElementsAre("OverfullCard", "ProcessWithoutShare", "ProcessWithoutShare"));
 }
 
 TEST(ChosenDrift, OfNamedOrSelectedPodsHasNothingElse) {
   DriftChoice choice = all_pods();
   choice.pods.names = {"by-hand"};
-  EXPECT_THAT(kinds_of(chosen_drift(some_items(), choice)), ElementsAre("NoAnnotations"));
+  EXPECT_THAT(kinds_of(chosen_drift(some_items(), choice)), ElementsAre("BindingWithoutCards"));
   choice.pods.names.clear();
   choice.selected = std::set<PodRef>{PodRef{"research", "notebook"}};
-  EXPECT_THAT(kinds_of(chosen_drift(some_items(), choice)), ElementsAre("UnusedShare"));
+  EXPECT_THAT(kinds_of(chosen_drift(some_items(), choice)), ElementsAre("ProcessWithoutShare"));
 }
 
 TEST(ChosenDrift, OfANodeHasNothingElse) {
@@ -141,7 +141,8 @@ TEST(ChosenDrift, ShowsWhatBothReportOnce) {
 TEST(ExtenderDrift, HasTheOverfullCardsThatTheExtenderNames) {
   const Json cluster = Json::parse(kCluster);
   const auto items = extender_drift(cluster, *read_inspected_nodes(cluster))->items;
-  ASSERT_THAT(kinds_of(items), ElementsAre("NoAnnotations", "ChangedAnnotations", "OverfullCard"));
+  ASSERT_THAT(kinds_of(items),
+              ElementsAre("BindingWithoutCards", "ChangedAnnotations", "OverfullCard"));
   EXPECT_EQ(items[2].card, 0);
   EXPECT_EQ(items[2].message,
             "card 0 has more in use than its capacity: pods team-b/one, team-b/two; delete one");
@@ -177,7 +178,7 @@ TEST(PluginDrift, NamesAnAnswerThatCannotBeRead) {
 TEST(PluginDrift, HasAtMostSoManyFindings) {
   Json answer = {{"node", "gpu-1"}, {"items", Json::array()}, {"leftOut", 3}};
   for (std::size_t i = 0; i < kDriftItemsMax + 2; ++i) {
-    answer["items"].push_back({{"kind", "UnusedShare"}});
+    answer["items"].push_back({{"kind", "ProcessWithoutShare"}});
   }
   const auto read = plugin_drift(answer.dump(), "");
   ASSERT_TRUE(read) << read.error().message;
@@ -227,14 +228,6 @@ TEST_F(DriftVerbTest, TheTableNamesTheFormatThatSaysWhatToDo) {
   cluster.extender.set("/drift", kPluginAnswer);
   EXPECT_THAT(drift({"-A"}).out, EndsWith(kHint));
   EXPECT_THAT(drift({"-A", "-o", "wide"}).out, Not(HasSubstr(kHint)));
-}
-
-TEST_F(DriftVerbTest, AnUnusedShareAloneIsANote) {
-  cluster.extender.set("/drift", R"({"node": "gpu-1", "items": [{"kind": "UnusedShare",
-      "namespace": "research", "pod": "notebook", "container": "app", "card": 0}]})");
-  const Ran ran = drift({"-A", "-o", "name"});
-  EXPECT_EQ(ran.out, "pod/notebook\n");
-  EXPECT_EQ(ran.code, 0) << ran.err;
 }
 
 TEST_F(DriftVerbTest, SelectsPodsByTheirLabels) {

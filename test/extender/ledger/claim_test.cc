@@ -4,10 +4,9 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
-#include <set>
-
 #include "common/base/limits.h"
 #include "test/support/cluster_text.h"
+#include "test/support/ledger_text.h"
 
 namespace mgpu::extender {
 namespace {
@@ -48,7 +47,7 @@ kube::Pod placed_pod(const char* core, const char* memory, const char* cards) {
 std::string claimed(const kube::Pod& pod) {
   const auto claim = claim_of(pod, contract());
   if (!claim) return "nothing";
-  return std::string(name(claim->drift)) +
+  return test::text_of(claim->drift) +
          (claim->placement ? ": " + test::text_of(*claim->placement) : "");
 }
 
@@ -75,23 +74,23 @@ TEST(ClaimOf, CardsAreThoseOfTheAnnotationOrThereIsDrift) {
       {"1k", "8k", "0,1,2,3,4,5,6,7,8,9", "none: 0,1,2,3,4,5,6,7,8,9"},
       // Less memory than any --min-memory-mib: the pod runs nevertheless.
       {"30", "1", "3", "none: 3"},
-      {"30", "1024", "", "bad-annotations"},
-      {"30", "1024", "three", "bad-annotations"},
-      {"30", "1024", "-1", "bad-annotations"},
-      {"30", "1024", "99999999999999999999", "bad-annotations"},
+      {"30", "1024", "", "BindingWithoutCards"},
+      {"30", "1024", "three", "BindingWithoutCards"},
+      {"30", "1024", "-1", "BindingWithoutCards"},
+      {"30", "1024", "99999999999999999999", "BindingWithoutCards"},
       // The annotation with the number of cards may have been edited after the pod was bound.
-      {"30", "1024", "0,1", "bad-annotations: 0,1"},
-      {"30", "1025", "0,1", "bad-annotations"},
-      {"200", "", "0", "bad-annotations"},
-      {"200", "", "2,0", "bad-annotations"},
-      {"30", "", "0", "bad-request"},
-      {"", "1024", "0", "bad-request"},
-      {"150", "1024", "0", "bad-request"},
-      {"0.5", "1024", "0", "bad-request"},
-      {"many", "1024", "0", "bad-request"},
-      {"-30", "1024", "0", "bad-request"},
-      {"30", "4Ei", "0", "bad-request"},
-      {"9E", "", "0", "bad-request"},
+      {"30", "1024", "0,1", "ChangedAnnotations: 0,1"},
+      {"30", "1025", "0,1", "BindingWithoutCards"},
+      {"200", "", "0", "BindingWithoutCards"},
+      {"200", "", "2,0", "BindingWithoutCards"},
+      {"30", "", "0", "BindingWithoutCards"},
+      {"", "1024", "0", "BindingWithoutCards"},
+      {"150", "1024", "0", "BindingWithoutCards"},
+      {"0.5", "1024", "0", "BindingWithoutCards"},
+      {"many", "1024", "0", "BindingWithoutCards"},
+      {"-30", "1024", "0", "BindingWithoutCards"},
+      {"30", "4Ei", "0", "BindingWithoutCards"},
+      {"9E", "", "0", "BindingWithoutCards"},
   };
   for (const DriftCase& c : cases)
     EXPECT_EQ(claimed(placed_pod(c.core, c.memory, c.cards)), c.claimed)
@@ -100,11 +99,11 @@ TEST(ClaimOf, CardsAreThoseOfTheAnnotationOrThereIsDrift) {
 
 TEST(ClaimOf, PodWithoutAnnotationsIsDrift) {
   kube::Pod pod = pod_of("30", "1024");
-  EXPECT_EQ(claimed(pod), "no-annotations");
+  EXPECT_EQ(claimed(pod), "BindingWithoutCards");
   pod.metadata.annotations[contract().assumed] = "true";
-  EXPECT_EQ(claimed(pod), "no-annotations");
+  EXPECT_EQ(claimed(pod), "BindingWithoutCards");
   pod.metadata.annotations[contract().index_key("other")] = "0";
-  EXPECT_EQ(claimed(pod), "bad-annotations");
+  EXPECT_EQ(claimed(pod), "BindingWithoutCards");
 }
 
 TEST(ClaimOf, DriftHasADetail) {
@@ -129,7 +128,7 @@ TEST(ClaimOf, EveryContainerHasItsCards) {
   pod.metadata.annotations[contract().index_key("side")] = "1";
   EXPECT_EQ(claimed(pod), "none: 3 | 3 | 1");
   pod.metadata.annotations.erase(contract().index_key("init"));
-  EXPECT_EQ(claimed(pod), "bad-annotations");
+  EXPECT_EQ(claimed(pod), "BindingWithoutCards");
 }
 
 TEST(ClaimOf, AmountOnlyInRequestsCounts) {
@@ -160,14 +159,6 @@ TEST(ClaimOf, HasWhatPreemptionUses) {
   EXPECT_EQ(claim.priority, 7);
   EXPECT_EQ(claim.start_time, "2026-11-21T08:00:00Z");
   EXPECT_EQ(claim.labels, pod.metadata.labels);
-}
-
-TEST(DriftName, IsDistinctForEveryDrift) {
-  std::set<std::string_view> names;
-  for (const Drift drift : {Drift::kNone, Drift::kNoAnnotations, Drift::kBadAnnotations,
-                            Drift::kBadRequest, Drift::kChangedAnnotations, Drift::kUnknownCard})
-    names.insert(name(drift));
-  EXPECT_EQ(names.size(), 6u);
 }
 
 // --- nodes ---------------------------------------------------------------------------------------

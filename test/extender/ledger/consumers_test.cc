@@ -78,7 +78,7 @@ class ConsumersTest : public testing::Test {
            },
        .on_drift =
            [this](const DriftChange& change) {
-             drifts.push_back(change.pod.name + " " + std::string(name(change.drift)));
+             drifts.push_back(change.pod.name + " " + test::text_of(change.drift));
            }})};
 };
 
@@ -233,8 +233,8 @@ TEST_F(ConsumersTest, DriftIsReportedByEventsAndRelists) {
   pod(Kind::kRelistObject, {.uid = "a", .cards = "1"});
   pod(kube::WatchEvent{Kind::kRelistObject, "{"});
   pod(Kind::kRelistEnd);
-  EXPECT_THAT(drifts, ElementsAre("a changed-annotations", "a none", "b bad-annotations",
-                                  "a changed-annotations"));
+  EXPECT_THAT(drifts, ElementsAre("a ChangedAnnotations", "a none", "b BindingWithoutCards",
+                                  "a ChangedAnnotations"));
 }
 
 TEST_F(ConsumersTest, RelistOfPodsIsAppliedOnceItIsComplete) {

@@ -394,10 +394,10 @@ class World {
     claim.resources = random_resources();
     const auto answer = ledger_.assume(claim, kPriced, at_ms(now_ms_));
     const auto* assumed = std::get_if<Assumed>(&answer);
-    if (pick(4) == 0) claim.drift = Drift::kBadAnnotations;
-    if (assumed != nullptr && claim.drift == Drift::kNone) claim.placement = assumed->placement;
+    if (pick(4) == 0) claim.drift = DriftKind::kBindingWithoutCards;
+    if (assumed != nullptr && !claim.drift) claim.placement = assumed->placement;
     if (assumed != nullptr && pick(3) == 0) return ledger_.forget(assumed->id);
-    if (pick(2) == 0 && (claim.placement || claim.drift != Drift::kNone)) ledger_.apply_pod(claim);
+    if (pick(2) == 0 && (claim.placement || claim.drift)) ledger_.apply_pod(claim);
   }
 
   std::mt19937 random_;

@@ -177,7 +177,7 @@ TEST_F(KeptCardsTest, AnAnnotationThatIsWrittenLaterGivesNoCards) {
   see(bound_pod("30", "300"));
   see(bound_pod("30", "300", "1"));
   EXPECT_EQ(used(), "0=30/300 1=30/300");
-  EXPECT_EQ(shown().claim.drift, Drift::kNoAnnotations);
+  EXPECT_EQ(shown().claim.drift, DriftKind::kBindingWithoutCards);
 }
 
 TEST_F(KeptCardsTest, CardsThatAppearHoldTheRequestToo) {

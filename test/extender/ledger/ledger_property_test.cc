@@ -119,7 +119,7 @@ class World {
   Claim random_claim() {
     Claim claim = unplaced();
     if (pick(12) == 0) {
-      claim.drift = Drift::kBadAnnotations;
+      claim.drift = DriftKind::kBindingWithoutCards;
       if (pick(3) != 0) claim.most_of_one_card = Share{Percent(10 * pick(11)), MiB(pick(2000))};
       return claim;
     }

@@ -227,7 +227,7 @@ TEST_F(LedgerTest, BindingIsKnownWhereTheAnnotationCannotBeRead) {
 // --- drift ---------------------------------------------------------------------------------------
 
 std::string drift_text(const std::optional<DriftChange>& change) {
-  return change ? to_string(change->pod) + " " + std::string(name(change->drift)) : "none reported";
+  return change ? to_string(change->pod) + " " + test::text_of(change->drift) : "none reported";
 }
 
 TEST_F(LedgerTest, DriftIsReportedOnceForEachState) {
@@ -235,12 +235,12 @@ TEST_F(LedgerTest, DriftIsReportedOnceForEachState) {
     return drift_text(ledger.apply_pod(bound_claim("a", "n1", "30/300", card)));
   };
   EXPECT_EQ(apply("0"), "none reported");
-  EXPECT_EQ(apply("1"), "default/a changed-annotations");
+  EXPECT_EQ(apply("1"), "default/a ChangedAnnotations");
   EXPECT_EQ(apply("1"), "none reported");
   EXPECT_EQ(apply("7"), "none reported");
   EXPECT_EQ(apply("0"), "default/a none");
   EXPECT_EQ(apply("0"), "none reported");
-  EXPECT_EQ(apply("1"), "default/a changed-annotations");
+  EXPECT_EQ(apply("1"), "default/a ChangedAnnotations");
 }
 
 TEST_F(LedgerTest, DriftNamesTheCardsThatCount) {
@@ -258,7 +258,7 @@ TEST_F(LedgerTest, DriftThatBindFoundIsReportedWithTheNextEvent) {
   EXPECT_FALSE(ledger.apply_pod(bound_claim("a", "n1", "30/300", "1")));
   ledger.bound(id, at_ms(1));
   EXPECT_EQ(drift_text(ledger.apply_pod(bound_claim("a", "n1", "30/300", "1"))),
-            "default/a changed-annotations");
+            "default/a ChangedAnnotations");
 }
 
 TEST_F(LedgerTest, RelistReportsDrift) {
@@ -267,7 +267,7 @@ TEST_F(LedgerTest, RelistReportsDrift) {
   listed.push_back(test::blocking_claim("b", "n1"));
   const auto changes = ledger.replace_pods(std::move(listed));
   ASSERT_EQ(changes.size(), 1u);
-  EXPECT_EQ(drift_text(changes[0]), "default/b no-annotations");
+  EXPECT_EQ(drift_text(changes[0]), "default/b BindingWithoutCards");
 }
 
 TEST_F(LedgerTest, RelistReportsALimitedNumberOfChanges) {
@@ -276,7 +276,7 @@ TEST_F(LedgerTest, RelistReportsALimitedNumberOfChanges) {
     listed.push_back(test::blocking_claim("p" + std::to_string(i), "n1"));
   const Claim last = listed.back();
   EXPECT_EQ(ledger.replace_pods(std::move(listed)).size(), kDriftChangesMax);
-  EXPECT_EQ(drift_text(ledger.apply_pod(last)), to_string(last.pod) + " no-annotations");
+  EXPECT_EQ(drift_text(ledger.apply_pod(last)), to_string(last.pod) + " BindingWithoutCards");
 }
 
 // --- relists -------------------------------------------------------------------------------------

@@ -63,7 +63,7 @@ TEST_F(ReleasesTest, IncreasesWhenAPodMayNoLongerHoldOtherCards) {
   unplaced.placement.reset();
   const auto answer = ledger_.assume(unplaced, *find_policy("binpack")->card, Instant{});
   unplaced.most_of_one_card = Share{Percent(20), MiB(1000)};
-  unplaced.drift = Drift::kBadAnnotations;
+  unplaced.drift = DriftKind::kBindingWithoutCards;
   ledger_.apply_pod(unplaced);
   before_ = ledger_.releases();
   ledger_.bound(std::get<Assumed>(answer).id, Instant{});

@@ -1,4 +1,4 @@
-// What the agent reports when annotations, records, kubelet and processes do not agree.
+// What the agent reports when annotations, records and processes do not agree.
 #include <gmock/gmock.h>
 
 #include <filesystem>
@@ -9,22 +9,14 @@
 namespace mgpu::plugin {
 namespace {
 
-using std::chrono::milliseconds;
 using test::AgentTest;
 using test::contains;
 using test::contract;
-using test::device_ids;
 using test::eventually;
 using testing::HasSubstr;
 
 class AgentDriftTest : public AgentTest {
  public:
-  AgentSettings eager() const {
-    AgentSettings settings = this->settings();
-    settings.drift_kubelet_period = milliseconds(1);
-    settings.unused_after = std::chrono::seconds(1);
-    return settings;
-  }
   // A process of no pod, with this pid.
   void run_on_node(int pid) const {
     std::filesystem::create_directory(path("/proc/" + std::to_string(pid)));
@@ -67,13 +59,13 @@ class AgentDriftTest : public AgentTest {
 };
 
 TEST_F(AgentDriftTest, ServesAnEmptyListAndEveryKindBeforeTheFirstSample) {
-  start(eager());
+  start(settings());
   EXPECT_EQ(get("/drift").body, "{\"node\":\"n1\",\"items\":[],\"leftOut\":0}\n");
-  for (const DriftKind kind : kDriftKinds) EXPECT_TRUE(measured(std::string(label(kind)), 0));
+  for (const DriftKind kind : kNodeDriftKinds) EXPECT_TRUE(measured(std::string(name(kind)), 0));
 }
 
 TEST_F(AgentDriftTest, ReportsAProcessOfNoPodOnItsNodeUntilItEnds) {
-  start_ready(eager());
+  start_ready();
   run_on_node(12);
   write_cards({"Healthy", "Healthy"}, test::kCardMemory, "[{pid: 12, memoryMiB: 5}]");
   const Json item = becomes("ProcessWithoutShare");
@@ -90,7 +82,7 @@ TEST_F(AgentDriftTest, ReportsAProcessOfNoPodOnItsNodeUntilItEnds) {
 }
 
 TEST_F(AgentDriftTest, ReportsChangedAnnotationsOnTheirPodOnce) {
-  start_ready(eager());
+  start_ready();
   run_pod();
   api_.annotate("a", contract().index_key("main"), "0");
   const Json item = becomes("ChangedAnnotations");
@@ -105,36 +97,6 @@ TEST_F(AgentDriftTest, ReportsChangedAnnotationsOnTheirPodOnce) {
     if (one["reason"] == "MGPUChangedAnnotations") events += one.value("count", 0);
   }
   EXPECT_EQ(events, 1);
-}
-
-TEST_F(AgentDriftTest, ReportsAContainerThatKubeletDoesNotList) {
-  start_ready(eager());
-  run_pod();
-  list({});
-  test::write_checkpoint(path("/plugins"), {});
-  const Json item = becomes("PodWithoutDevices");
-  EXPECT_EQ(item["container"], "main");
-  EXPECT_TRUE(eventually([this] { return event("MGPUPodWithoutDevices") != ""; }));
-}
-
-TEST_F(AgentDriftTest, ReportsAShareThatNoProcessUses) {
-  start_ready(eager());
-  run_pod();
-  write_cards({"Healthy", "Healthy"});
-  const Json item = becomes("UnusedShare");
-  EXPECT_EQ(item["card"], 1);
-  EXPECT_TRUE(eventually([this] { return contains("30 %", event("MGPUUnusedShare")); }));
-}
-
-TEST_F(AgentDriftTest, ReportsNothingWhileKubeletDoesNotAnswer) {
-  start_ready(eager());
-  run_pod();
-  test::write_checkpoint(path("/plugins"), {});
-  pod_resources_.reset();
-  // Another drift shows that samples were taken meanwhile.
-  api_.annotate("a", contract().index_key("main"), "0");
-  becomes("ChangedAnnotations");
-  EXPECT_TRUE(measured("PodWithoutDevices", 0));
 }
 
 }  // namespace

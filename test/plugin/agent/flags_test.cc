@@ -209,6 +209,11 @@ TEST(PluginFlags, SayThatCardsAreInjectedInOneWay) {
               HasSubstr("--injection was removed: containers get their cards by CDI alone"));
 }
 
+TEST(PluginFlags, SayWhichAlertShowsUnusedShares) {
+  EXPECT_THAT(error_output({"--node-name=n", "--unused-after=2h"}),
+              HasSubstr("--unused-after was removed: the alert MGPUUnusedShares"));
+}
+
 TEST(PluginFlags, SetTheDriversLimits) {
   const auto given =
       settings({"--node-name=n", "--isolation=driver", "--hook-path=/opt/hook",
@@ -341,7 +346,6 @@ TEST(PluginFlags, HaveHelp) {
                            "--mps-control",
                            "--hook-path",
                            "--enforce",
-                           "--unused-after",
                            "--memory-resource",
                            "--log-level",
                            "--log-format"}) {

@@ -15,7 +15,6 @@
 namespace mgpu::plugin {
 namespace {
 
-using testing::ElementsAre;
 using testing::HasSubstr;
 using testing::IsEmpty;
 using testing::Not;
@@ -91,28 +90,11 @@ class MonitoringTest : public testing::Test {
   std::optional<Monitoring> monitoring_;
 };
 
-TEST_F(MonitoringTest, SaysOfWhichCardsAllProcessesAreKnown) {
+TEST_F(MonitoringTest, FindsTheProcessesOfTheCards) {
   use(11, 500);
-  CardProcesses processes = monitoring_->sample(now_).processes;
-  ASSERT_THAT(processes.samples, SizeIs(1));
-  EXPECT_EQ(processes.samples[0].program, "python3");
-  EXPECT_THAT(processes.complete, ElementsAre(CardUuid("GPU-1")));
-  EXPECT_THAT(processes.doubtful, IsEmpty());
-  use(12, 500);  // has ended
-  processes = monitoring_->sample(now_).processes;
-  EXPECT_THAT(processes.complete, IsEmpty());
-  EXPECT_THAT(processes.doubtful, ElementsAre(CardUuid("GPU-1")));
-}
-
-TEST_F(MonitoringTest, DoesNotKnowTheProcessesThatTheDriverDoesNotList) {
-  CardUse card{CardUuid("GPU-1"), MiB(7), 12.5, {}};
-  card.listed = false;
-  cards_->say_use({card});
-  ASSERT_TRUE(test::comes_true([&] {
-    const auto seen = inventory_.use();
-    return seen.size() == 1 && !seen[0].listed;
-  }));
-  EXPECT_THAT(monitoring_->sample(now_).processes.complete, IsEmpty());
+  const auto processes = monitoring_->sample(now_).processes;
+  ASSERT_THAT(processes, SizeIs(1));
+  EXPECT_EQ(processes[0].program, "python3");
 }
 
 TEST_F(MonitoringTest, AssignsAProcessToItsContainer) {

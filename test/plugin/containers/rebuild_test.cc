@@ -32,13 +32,13 @@ TEST(LostEntries, AreTheAllocationsWithoutARecord) {
   const Record other = test::allocated(test::device_ids(30, 30), "b");
   const CheckpointEntry foreign = {PodUid("u"), "main", other.devices, AllocationId()};
   const CheckpointEntry hostile = {PodUid("u"), "main", other.devices, AllocationId("../x")};
-  const auto lost = lost_entries({{entry(), entry(other), foreign, hostile}, 0}, {kRecord});
+  const auto lost = lost_entries({.entries = {entry(), entry(other), foreign, hostile}}, {kRecord});
   ASSERT_THAT(lost, SizeIs(1));
   EXPECT_EQ(lost[0].allocation, other.id);
 }
 
 TEST(LostEntries, AreNoneIfAllHaveRecords) {
-  EXPECT_THAT(lost_entries({{entry()}, 0}, {kRecord}), testing::IsEmpty());
+  EXPECT_THAT(lost_entries({.entries = {entry()}}, {kRecord}), testing::IsEmpty());
   EXPECT_THAT(lost_entries({}, {kRecord}), testing::IsEmpty());
 }
 

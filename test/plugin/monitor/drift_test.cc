@@ -10,7 +10,6 @@ namespace {
 
 using testing::Each;
 using testing::HasSubstr;
-using testing::IsEmpty;
 using testing::Not;
 using testing::SizeIs;
 
@@ -22,13 +21,6 @@ void check(Find find, const std::vector<DriftCase>& cases) {
     one.change(world);
     EXPECT_EQ(containers_of(find(world.facts, world.contract)), one.found) << one.what;
   }
-}
-
-TEST(Drift, EveryKindHasItsOwnName) {
-  std::set<std::string_view> names;
-  for (const DriftKind kind : kDriftKinds) names.insert(label(kind));
-  EXPECT_THAT(names, testing::UnorderedElementsAre("PodWithoutDevices", "ProcessWithoutShare",
-                                                   "UnusedShare", "ChangedAnnotations"));
 }
 
 // --- ChangedAnnotations --------------------------------------------------------------------------
@@ -91,140 +83,6 @@ TEST(ChangedAnnotations, SayWhatToWrite) {
             "cards");
 }
 
-// --- PodWithoutDevices ---------------------------------------------------------------------------
-
-TEST(PodWithoutDevices, IsAContainerThatRunsAndThatKubeletDoesNotKnow) {
-  const auto forgotten = [](DriftWorld& w) { w.forget("a", "app"); };
-  check(
-      pods_without_devices,
-      {{"kubelet lists it", [](DriftWorld&) {}},
-       {"kubelet has forgotten it", forgotten, "a/app"},
-       {"it is in the checkpoint: kubelet has just started",
-        [](DriftWorld& w) { w.facts.listed->clear(); }},
-       {"it is listed, and not in the checkpoint", [](DriftWorld& w) { w.checkpointed->clear(); }},
-       {"the checkpoint cannot be read",
-        [&](DriftWorld& w) {
-          forgotten(w);
-          w.checkpointed.reset();
-        }},
-       {"it has a record and no annotation",
-        [&](DriftWorld& w) {
-          forgotten(w);
-          w.pod().metadata.annotations.clear();
-        },
-        "a/app"},
-       {"it has an annotation and no record",
-        [&](DriftWorld& w) {
-          forgotten(w);
-          w.facts.records.clear();
-        },
-        "a/app"},
-       {"it has neither",
-        [&](DriftWorld& w) {
-          forgotten(w);
-          w.facts.records.clear();
-          w.pod().metadata.annotations.clear();
-        }},
-       {"an annotation of a container that the pod does not have",
-        [](DriftWorld& w) { w.pod().metadata.annotations[w.contract.index_key("none")] = "0"; }}});
-}
-
-TEST(PodWithoutDevices, NeedsAContainerThatRuns) {
-  const auto forgotten = [](DriftWorld& w) { w.forget("a", "app"); };
-  check(pods_without_devices, {{"it is starting or restarting",
-                                [&](DriftWorld& w) {
-                                  forgotten(w);
-                                  w.pod().container_statuses[0].running = false;
-                                }},
-                               {"it has no status yet",
-                                [&](DriftWorld& w) {
-                                  forgotten(w);
-                                  w.pod().container_statuses.clear();
-                                }},
-                               {"the pod is still initialised",
-                                [&](DriftWorld& w) {
-                                  forgotten(w);
-                                  w.pod().phase = "Pending";
-                                }},
-                               {"the pod has finished",
-                                [&](DriftWorld& w) {
-                                  forgotten(w);
-                                  w.pod().phase = "Failed";
-                                }},
-                               {"the pod is being deleted",
-                                [&](DriftWorld& w) {
-                                  forgotten(w);
-                                  w.pod().metadata.being_deleted = true;
-                                }},
-                               {"the pod has no processes: what the API server reports is old",
-                                [&](DriftWorld& w) {
-                                  w.run("b", "app", {1});
-                                  forgotten(w);
-                                  w.with_processes->erase(PodUid("uid-a"));
-                                }},
-                               {"no processes of pods are visible",
-                                [&](DriftWorld& w) {
-                                  forgotten(w);
-                                  w.with_processes->clear();
-                                },
-                                "a/app"},
-                               {"processes cannot be read",
-                                [&](DriftWorld& w) {
-                                  forgotten(w);
-                                  w.with_processes.reset();
-                                },
-                                "a/app"},
-                               {"a finished pod of the same name is listed", [](DriftWorld& w) {
-                                  w.pod().metadata.uid = "uid-new";
-                                  w.checkpointed->clear();
-                                }}});
-}
-
-TEST(PodWithoutDevices, IsNoInitContainer) {
-  const auto make_init = [](DriftWorld& w, bool sidecar) {
-    w.forget("a", "app");
-    w.pod().containers[0].restart_always = sidecar;
-    w.pod().init_containers = std::exchange(w.pod().containers, {});
-  };
-  check(
-      pods_without_devices,
-      {{"an init container", [&](DriftWorld& w) { make_init(w, false); }},
-       {"a sidecar", [&](DriftWorld& w) { make_init(w, true); }, "a/app"},
-       {"a sidecar, which old versions of kubelet only have in the checkpoint", [&](DriftWorld& w) {
-          make_init(w, true);
-          w.checkpointed->insert({PodUid("uid-a"), "app"});
-        }}});
-}
-
-TEST(PodWithoutDevices, SaysWhetherTheContainerRequestedCards) {
-  DriftWorld world;
-  world.forget("a", "app");
-  EXPECT_EQ(pods_without_devices(world.facts, world.contract).at(0).message,
-            "container \"app\" of pod ml/a runs on card 0, but kubelet lists no devices of it, and "
-            "may give its devices to another container; delete the pod, so that it is created and "
-            "scheduled again");
-  world.facts.records.clear();
-  world.pod().containers[0].limits.clear();
-  EXPECT_EQ(pods_without_devices(world.facts, world.contract).at(0).message,
-            "container \"app\" of pod ml/a has cards \"0\" by its annotation, but requests no "
-            "vke.volcengine.com/mgpu-core, so that kubelet gave it no devices and the cards are "
-            "not counted; delete the pod, and create it with a request");
-}
-
-TEST(PodWithoutDevices, AsksForMoreOnlyWhereSomethingWasFound) {
-  DriftWorld world;
-  int asked = 0;
-  world.facts.checkpointed = [&] {
-    ++asked;
-    return world.checkpointed;
-  };
-  EXPECT_THAT(pods_without_devices(world.facts, world.contract), IsEmpty());
-  EXPECT_EQ(asked, 0);
-  world.forget("a", "app");
-  EXPECT_THAT(pods_without_devices(world.facts, world.contract), SizeIs(1));
-  EXPECT_EQ(asked, 1);
-}
-
 // --- ProcessWithoutShare -------------------------------------------------------------------------
 
 TEST(ProcessWithoutShare, IsOneOfAContainerThatHoldsNoShareOfTheCard) {
@@ -283,6 +141,13 @@ TEST(ProcessWithoutShare, IsOneOfAContainerThatHoldsNoShareOfTheCard) {
             w.use({process(2, 11, 5, "a", "ephemeral")});
           },
           "a/"},
+         {"a container without a request, to which kubelet gives nothing",
+          [](DriftWorld& w) {
+            w.facts.records.clear();
+            w.pod().containers[0].limits.clear();
+            w.use({process(0, 11, 5, "a", "app")});
+          },
+          "a/app"},
          {"an init container whose record is lost",
           [](DriftWorld& w) {
             w.facts.records.clear();
@@ -374,7 +239,6 @@ TEST(ProcessWithoutShare, SaysHowToGetAShare) {
 TEST(Drift, NamesFromOutsideAreHarmlessInMessages) {
   const std::string hostile = "x\n\x1b[31m\xff" + std::string(10'000, 'y');
   DriftWorld world;
-  world.forget("a", "app");
   world.annotation() = hostile;
   ProcessSample stranger = process(0, 11, 5);
   stranger.program = hostile;
@@ -382,10 +246,10 @@ TEST(Drift, NamesFromOutsideAreHarmlessInMessages) {
   world.use({stranger, unknown, process(1, 13, 5, "a", "app")});
   world.pod().metadata.name = hostile;
   std::vector<std::string> messages;
-  for (const Find find : {changed_annotations, pods_without_devices, processes_without_share}) {
+  for (const Find find : {changed_annotations, processes_without_share}) {
     for (const Drift& one : find(world.facts, world.contract)) messages.push_back(one.message);
   }
-  EXPECT_THAT(messages, SizeIs(5));
+  EXPECT_THAT(messages, SizeIs(4));
   EXPECT_THAT(messages, Each(Not(HasSubstr("\n"))));
   EXPECT_THAT(messages, Each(Not(HasSubstr("\x1b"))));
   EXPECT_THAT(messages, Each(Not(HasSubstr("\xff"))));

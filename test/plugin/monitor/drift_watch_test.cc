@@ -15,8 +15,6 @@ using std::chrono::seconds;
 using testing::IsEmpty;
 using testing::SizeIs;
 
-constexpr Duration kUnusedAfter = std::chrono::minutes(1);
-
 class DriftWatchTest : public testing::Test {
  public:
   // A healthy container uses its card.
@@ -25,14 +23,14 @@ class DriftWatchTest : public testing::Test {
   void use_another_card() {
     world_.use({process(0, 11, 5, "a", "app"), process(1, 11, 5, "a", "app")});
   }
-  // "+ProcessWithoutShare -UnusedShare": found and ended in a step after this time.
+  // "+ProcessWithoutShare -ChangedAnnotations": found and ended in a step after this time.
   std::string step(Duration later = seconds(5)) {
     world_.facts.now += later;
     const auto changes = watch_.step(world_.facts);
     std::string all;
     const auto add = [&all](const char* sign, const std::vector<Drift>& drifts) {
       for (const Drift& one : drifts) {
-        all += (all.empty() ? "" : " ") + std::string(sign) + std::string(label(one.kind));
+        all += (all.empty() ? "" : " ") + std::string(sign) + std::string(name(one.kind));
       }
     };
     add("+", changes.begun);
@@ -46,7 +44,7 @@ class DriftWatchTest : public testing::Test {
   }
 
   DriftWorld world_;
-  DriftWatch watch_{world_.contract, kUnusedAfter};
+  DriftWatch watch_{world_.contract};
 };
 
 TEST_F(DriftWatchTest, AHealthyNodeHasNone) {
@@ -96,35 +94,17 @@ TEST_F(DriftWatchTest, EndsAfterTwoSamplesWithoutIt) {
   EXPECT_EQ(steps(2), "+ProcessWithoutShare") << "it is a new one";
 }
 
-TEST_F(DriftWatchTest, NothingIsConcludedFromAKubeletThatDidNotAnswer) {
-  world_.forget("a", "app");
-  const auto listed = std::exchange(world_.facts.listed, std::nullopt);
-  EXPECT_EQ(steps(100), "");
-  world_.facts.listed = listed;
-  EXPECT_EQ(step(), "");
-  world_.facts.listed.reset();
-  EXPECT_EQ(steps(100), "") << "one answer is not two";
-  world_.facts.listed = listed;
-  EXPECT_EQ(step(), "+PodWithoutDevices");
-  world_.facts.listed.reset();
-  EXPECT_EQ(steps(100), "") << "and nothing ended";
-  EXPECT_THAT(watch_.current(), SizeIs(1));
-}
-
-TEST_F(DriftWatchTest, EndsWithItsPodWhateverKubeletSays) {
+TEST_F(DriftWatchTest, EndsWithItsPodWhateverTheDriverSays) {
   for (const std::string phase : {"", "Succeeded"}) {
     world_.run("b", "app", {0});
-    world_.use({process(0, 11, 5, "a", "app"), process(0, 12, 5, "b", "app")});
-    world_.forget("b", "app");
-    const auto listed = world_.facts.listed;
-    ASSERT_EQ(steps(2), "+PodWithoutDevices");
-    world_.facts.listed.reset();
+    world_.use({process(0, 11, 5, "a", "app"), process(1, 12, 5, "b", "app")});
+    ASSERT_EQ(steps(2), "+ProcessWithoutShare");
+    world_.facts.processes.reset();
     world_.pod("b").phase = phase;
     if (phase.empty())
       std::erase_if(world_.facts.pods,
                     [](const auto& pod) { return pod.uid() == PodUid("uid-b"); });
-    EXPECT_EQ(step(), "-PodWithoutDevices");
-    world_.facts.listed = listed;
+    EXPECT_EQ(step(), "-ProcessWithoutShare");
     std::erase_if(world_.facts.records, [](const auto& one) { return one.owner->pod.name == "b"; });
     use_nothing_else();
   }
@@ -139,20 +119,10 @@ TEST_F(DriftWatchTest, NothingIsConcludedFromADriverThatDoesNotAnswer) {
 }
 
 TEST_F(DriftWatchTest, FindsEveryKind) {
-  world_.forget("a", "app");
   world_.annotation() = "2";
   world_.use({process(1, 11, 5, "a", "app")});
-  EXPECT_EQ(steps(2), "+PodWithoutDevices +ProcessWithoutShare +ChangedAnnotations");
-  EXPECT_EQ(steps(20), "+UnusedShare");
-  EXPECT_THAT(watch_.current(), SizeIs(kDriftKinds.size()));
-}
-
-TEST_F(DriftWatchTest, SinceOfAnUnusedShareIsItsLastUse) {
-  steps(3);
-  const Instant used = world_.facts.now;
-  world_.use({});
-  ASSERT_EQ(steps(20), "+UnusedShare");
-  EXPECT_EQ(watch_.current().at(0).since, used);
+  EXPECT_EQ(steps(2), "+ChangedAnnotations +ProcessWithoutShare");
+  EXPECT_THAT(watch_.current(), SizeIs(kNodeDriftKinds.size()));
 }
 
 TEST_F(DriftWatchTest, TheMessageIsThatOfTheLastSample) {
@@ -166,10 +136,8 @@ TEST_F(DriftWatchTest, TheMessageIsThatOfTheLastSample) {
 TEST_F(DriftWatchTest, ReportsAFewInEachStep) {
   for (int i = 0; i < 20; ++i) {
     world_.run("p" + std::to_string(i), "app", {0});
-    world_.facts.processes->samples.push_back(
-        process(1, 100 + i, 5, "p" + std::to_string(i), "app"));
-    world_.facts.processes->samples.push_back(
-        process(0, 100 + i, 5, "p" + std::to_string(i), "app"));
+    world_.facts.processes->push_back(process(1, 100 + i, 5, "p" + std::to_string(i), "app"));
+    world_.facts.processes->push_back(process(0, 100 + i, 5, "p" + std::to_string(i), "app"));
   }
   step();
   std::size_t all = 0;
@@ -186,7 +154,7 @@ TEST_F(DriftWatchTest, RemembersALimitedNumber) {
   constexpr std::size_t kMore = 7;
   for (std::size_t i = 0; i < kDriftsMax + kMore; ++i) {
     const std::string uid = std::to_string(i);
-    world_.facts.processes->samples.push_back(process(1, 100, 5, uid, "app"));
+    world_.facts.processes->push_back(process(1, 100, 5, uid, "app"));
   }
   step();
   EXPECT_EQ(watch_.left_out(), kMore);
@@ -200,7 +168,7 @@ TEST_F(DriftWatchTest, CountsWhatWasLeftOutUntilItLooksAgain) {
   constexpr std::size_t kMore = 7;
   for (std::size_t i = 0; i < kDriftsMax + kMore; ++i) {
     const std::string uid = std::to_string(i);
-    world_.facts.processes->samples.push_back(process(1, 100, 5, uid, "app"));
+    world_.facts.processes->push_back(process(1, 100, 5, uid, "app"));
   }
   step();
   world_.facts.processes.reset();

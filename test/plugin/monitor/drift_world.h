@@ -1,5 +1,5 @@
-// A node as its drifts see it: container "app" of pod ml/a holds 30 % of card 0, runs, and is known
-// to kubelet. Tests change one thing at a time.
+// A node as its drifts see it: container "app" of pod ml/a holds 30 % of card 0, and runs. Tests
+// change one thing at a time.
 #pragma once
 
 #include <functional>
@@ -22,17 +22,13 @@ struct DriftWorld {
       facts.cards.push_back({CardIndex(n), card(n), "V100", MiB(32'000)});
     }
     facts.processes.emplace();
-    for (const CardFacts& one : facts.cards) facts.processes->complete.insert(one.uuid);
-    facts.listed.emplace();
     facts.own = {.pid = 1, .pod = PodUid("uid-plugin"), .name_space = "mgpu-system"};
-    facts.checkpointed = [this] { return checkpointed; };
-    facts.with_processes = [this] { return with_processes; };
     run("a", "app", {0});
   }
   DriftWorld(const DriftWorld&) = delete;
   DriftWorld& operator=(const DriftWorld&) = delete;
 
-  // A container that kubelet gave its devices, with the id of process() in monitor_world.h.
+  // A container that has its cards, with the id of process() in monitor_world.h.
   void run(const std::string& name, const std::string& container, const std::vector<int>& cards) {
     if (!has(name)) facts.pods.push_back(new_pod("ml", name));
     kube::Pod& of = pod(name);
@@ -47,9 +43,6 @@ struct DriftWorld {
     of.metadata.annotations[contract.index_key(container)] = indices;
     facts.records.push_back(record(name, container, grants));
     facts.records.back().owner->kind = ContainerKind::kApp;
-    facts.listed->insert({of.ref(), container});
-    checkpointed->insert({of.uid(), container});
-    with_processes->insert(of.uid());
   }
   static kube::Pod new_pod(const std::string& name_space, const std::string& name) {
     kube::Pod made;
@@ -71,16 +64,9 @@ struct DriftWorld {
   std::string& annotation(const std::string& container = "app") {
     return pod().metadata.annotations[contract.index_key(container)];
   }
-  // kubelet knows nothing of the container.
-  void forget(const std::string& name, const std::string& container) {
-    facts.listed->erase({pod(name).ref(), container});
-    checkpointed->erase({pod(name).uid(), container});
-  }
-  void use(std::vector<ProcessSample> samples) { facts.processes->samples = std::move(samples); }
+  void use(std::vector<ProcessSample> samples) { facts.processes = std::move(samples); }
 
   Contract contract = default_contract();
-  std::optional<std::set<std::pair<PodUid, std::string>>> checkpointed{std::in_place};
-  std::optional<std::set<PodUid>> with_processes{std::in_place};
   DriftFacts facts;
 };
 

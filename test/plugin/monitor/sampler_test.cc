@@ -14,7 +14,6 @@
 namespace mgpu::plugin {
 namespace {
 
-using ::testing::ElementsAre;
 using ::testing::IsEmpty;
 using ::testing::SizeIs;
 
@@ -134,19 +133,6 @@ TEST_F(SamplerTest, ReadsTheNameOfAProgram) {
     ASSERT_THAT(samples, SizeIs(1));
     EXPECT_EQ(samples[0].program, name);
   }
-}
-
-TEST_F(SamplerTest, IsIncompleteWhereAProcessEndedBeforeItWasFound) {
-  start(11, "500", cgroup(kOneId));
-  sample({11});
-  EXPECT_THAT(sampler_.incomplete(), IsEmpty());
-  sample({11, 12});
-  EXPECT_THAT(sampler_.incomplete(), ElementsAre(card(0)));
-  end(11);
-  sample({11});
-  EXPECT_THAT(sampler_.incomplete(), IsEmpty()) << "its container is known";
-  sample({0});
-  EXPECT_THAT(sampler_.incomplete(), ElementsAre(card(0))) << "the driver cannot see it";
 }
 
 TEST_F(SamplerTest, TreatsAProcessWithInvalidFilesAsEnded) {

@@ -19,7 +19,7 @@ std::string text_of(const std::vector<Drift>& found, std::size_t left_out = 0) {
 }
 
 TEST(DriftJson, HasTheMembersOfADrift) {
-  EXPECT_EQ(text_of({{.kind = DriftKind::kUnusedShare,
+  EXPECT_EQ(text_of({{.kind = DriftKind::kChangedAnnotations,
                       .pod = {"ml", "a"},
                       .uid = PodUid("u"),
                       .container = "app",
@@ -28,7 +28,7 @@ TEST(DriftJson, HasTheMembersOfADrift) {
                       .since = kNow - seconds(65),
                       .message = "one sentence"}},
                     3),
-            R"({"node":"gpu-1","items":[{"kind":"UnusedShare","namespace":"ml","pod":"a",)"
+            R"({"node":"gpu-1","items":[{"kind":"ChangedAnnotations","namespace":"ml","pod":"a",)"
             R"("container":"app","card":0,"uuid":"GPU-1","since":"2026-01-02T03:03:00Z",)"
             R"("message":"one sentence"}],"leftOut":3})"
             "\n");
@@ -47,7 +47,7 @@ TEST(DriftJson, IsAnEmptyListWithoutDrifts) {
 
 TEST(DriftJson, IsValidWhateverNamesAre) {
   const std::string hostile = "\"\n\xff" + std::string(1'000, 'x');
-  const Json item = Json::parse(text_of({{.kind = DriftKind::kUnusedShare,
+  const Json item = Json::parse(text_of({{.kind = DriftKind::kChangedAnnotations,
                                           .pod = {hostile, hostile},
                                           .container = hostile,
                                           .card = CardUuid(hostile),

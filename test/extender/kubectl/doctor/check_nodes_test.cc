@@ -255,7 +255,7 @@ TEST(PodCheck, ShowsTheDriftThatTheExtenderReports) {
   const auto drift = [](const std::string& pod) {
     return [pod](Facts& facts) {
       facts.replicas[0].cluster =
-          InspectedCluster{0, 1, {{{"default", pod}, "gpu-1", "changed-annotations", "was 0"}}};
+          InspectedCluster{0, 1, {{{"default", pod}, "gpu-1", "ChangedAnnotations", "was 0"}}};
     };
   };
   const auto overfull = [](Facts& facts) {
@@ -264,7 +264,7 @@ TEST(PodCheck, ShowsTheDriftThatTheExtenderReports) {
   expect_findings(check_pods, {{"drift",
                                 drift("p1"),
                                 Level::kError,
-                                "the extender reports drift (changed-annotations): was 0",
+                                "the extender reports drift (ChangedAnnotations): was 0",
                                 "",
                                 {"default/p1"}},
                                {"overfull", overfull, Level::kError, "2 cards have more in use"}});

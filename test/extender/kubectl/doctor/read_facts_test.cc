@@ -170,14 +170,14 @@ TEST(ReadFacts, ReadTheAnswersOfTheExtender) {
   EXPECT_THAT(readiness->unreadable, ElementsAre(Pair("pods", 2)));
   const auto cluster = read_inspected_cluster(
       R"({"totals": {"podsDrifting": 1, "cardsOverfull": 2}, "nodes": [],
-          "drift": [{"namespace": "d", "name": "p", "node": "n", "drift": "unknown-card",
+          "drift": [{"namespace": "d", "name": "p", "node": "n", "drift": "BindingWithoutCards",
                      "driftDetail": "card 7"}]})");
   ASSERT_TRUE(cluster);
   EXPECT_EQ(cluster->cards_overfull, 2);
   EXPECT_EQ(cluster->pods_drifting, 1);
   ASSERT_EQ(cluster->drift.size(), 1U);
   EXPECT_EQ(cluster->drift[0].pod, (PodRef{"d", "p"}));
-  EXPECT_EQ(cluster->drift[0].kind, "unknown-card");
+  EXPECT_EQ(cluster->drift[0].kind, "BindingWithoutCards");
   EXPECT_EQ(cluster->drift[0].detail, "card 7");
   EXPECT_EQ(*read_program_version(R"({"version": "0.1.0"})"), "0.1.0");
 }
