@@ -19,21 +19,18 @@ constexpr double kSecondsMax = 1e11;  // the year 5138; a time beyond is no time
 void check_binders(const Facts& facts, Findings& findings) {
   if (known_or_add(facts.two_binders, findings)) {
     for (const SchedulerConfig& config : facts.two_binders.value()) {
-      add_grouped(findings,
-                  {Level::kError,
-                   fmt::format("kube-scheduler does not start with a configuration in which "
-                               "several extenders have a bindVerb: {}",
-                               fmt::join(config.binders, ", ")),
-                   kOneBinder,
-                   {"ConfigMap " + config.object}});
+      add_grouped(findings, "ConfigMap " + config.object, Level::kError,
+                  fmt::format("kube-scheduler does not start with a configuration in which "
+                              "several extenders have a bindVerb: {}",
+                              fmt::join(config.binders, ", ")),
+                  kOneBinder);
     }
   }
   for (const std::string& pod : facts.schedulers_of_two_binders) {
-    add_grouped(findings, {Level::kError,
-                           "kube-scheduler has not started, because several extenders of its "
-                           "configuration have a bindVerb",
-                           kOneBinder,
-                           {"kube-system/" + pod}});
+    add_grouped(findings, "kube-system/" + pod, Level::kError,
+                "kube-scheduler has not started, because several extenders of its "
+                "configuration have a bindVerb",
+                kOneBinder);
   }
 }
 
@@ -71,11 +68,10 @@ std::vector<std::string> names_of(const std::vector<const GpuPod*>& pods) {
 void check_scheduler_errors(const std::vector<const GpuPod*>& pods, Findings& findings) {
   for (const GpuPod* pod : pods) {
     if (pod->unscheduled_reason != "SchedulerError") continue;
-    add_grouped(findings, {Level::kError,
-                           fmt::format("kube-scheduler has an error for a pod with cards: {}",
-                                       pod->unscheduled_message),
-                           kCheckConnection,
-                           {to_string(pod->pod.ref())}});
+    add_grouped(findings, to_string(pod->pod.ref()), Level::kError,
+                fmt::format("kube-scheduler has an error for a pod with cards: {}",
+                            pod->unscheduled_message),
+                kCheckConnection);
   }
 }
 
@@ -108,11 +104,10 @@ void check_certificate(const ReplicaFacts& replica, const MetricSample& sample, 
   const bool expired = end <= now;
   const std::chrono::seconds least = name == "ca" ? kAuthorityLeft : kCertificateLeft;
   if (!expired && end - now > least) return;
-  add_grouped(findings, {expired ? Level::kError : Level::kWarning,
-                         fmt::format("the certificate \"{}\" of the extender {} at {:%FT%TZ}", name,
-                                     expired ? "has expired" : "expires", end),
-                         name == "ca" ? kRenewAuthority : kRenewCertificate,
-                         {replica.name}});
+  add_grouped(findings, replica.name, expired ? Level::kError : Level::kWarning,
+              fmt::format("the certificate \"{}\" of the extender {} at {:%FT%TZ}", name,
+                          expired ? "has expired" : "expires", end),
+              name == "ca" ? kRenewAuthority : kRenewCertificate);
 }
 
 }  // namespace

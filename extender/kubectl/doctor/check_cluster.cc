@@ -30,11 +30,10 @@ constexpr ExpectedPolicy kEndpointsPolicy{"mgpu-extender-endpoints", "extender-e
 
 void check_policy(const Facts& facts, const ExpectedPolicy& expected, Findings& findings) {
   if (!facts.policies.value().contains(expected.name)) {
-    add_grouped(findings, {expected.level,
-                           "a ValidatingAdmissionPolicy of mgpu is missing, so that the API server "
-                           "does not enforce it",
-                           make_again(facts, expected.file),
-                           {expected.name}});
+    add_grouped(findings, expected.name, expected.level,
+                "a ValidatingAdmissionPolicy of mgpu is missing, so that the API server "
+                "does not enforce it",
+                make_again(facts, expected.file));
     return;
   }
   if (!facts.policy_bindings.known()) return;
@@ -43,13 +42,11 @@ void check_policy(const Facts& facts, const ExpectedPolicy& expected, Findings& 
         return binding.policy == expected.name && binding.denies;
       });
   if (denies) return;
-  add_grouped(findings,
-              {expected.level,
-               "a ValidatingAdmissionPolicy of mgpu has no ValidatingAdmissionPolicyBinding "
-               "with validationActions: [Deny], so that the API server does not "
-               "enforce it",
-               make_again(facts, expected.file),
-               {expected.name}});
+  add_grouped(findings, expected.name, expected.level,
+              "a ValidatingAdmissionPolicy of mgpu has no ValidatingAdmissionPolicyBinding "
+              "with validationActions: [Deny], so that the API server does not "
+              "enforce it",
+              make_again(facts, expected.file));
 }
 
 }  // namespace
@@ -107,10 +104,9 @@ Findings check_rights(const Facts& facts) {
   }
   for (const Right& right : facts.rights.value()) {
     if (right.allowed) continue;
-    add_grouped(findings, {Level::kError,
-                           fmt::format("the service account {} lacks rights", right.account),
-                           make_again(facts, right.file),
-                           {right.description}});
+    add_grouped(findings, right.description, Level::kError,
+                fmt::format("the service account {} lacks rights", right.account),
+                make_again(facts, right.file));
   }
   return or_ok(std::move(findings), "the service accounts of mgpu have their rights");
 }

@@ -12,15 +12,13 @@ namespace {
 
 void check_pod(const ProgramPod& pod, bool others_ready, Findings& findings) {
   if (pod.ready || pod.being_deleted) return;
-  add_grouped(findings, {others_ready ? Level::kWarning : Level::kError,
-                         fmt::format("a pod of mgpu-extender is not ready ({})", pod.state()),
-                         kSeePod,
-                         {to_string(pod.ref)}});
+  add_grouped(findings, to_string(pod.ref), others_ready ? Level::kWarning : Level::kError,
+              fmt::format("a pod of mgpu-extender is not ready ({})", pod.state()), kSeePod);
 }
 
 void check_readiness(const ReplicaFacts& replica, Findings& findings) {
   const auto add = [&](Level level, std::string what, Advice remedy) {
-    add_grouped(findings, {level, std::move(what), std::move(remedy), {replica.name}});
+    add_grouped(findings, replica.name, level, std::move(what), std::move(remedy));
   };
   if (!replica.readiness.known()) {
     return add(Level::kUnknown, replica.readiness.problem(), kReachListener);
@@ -56,7 +54,7 @@ void check_views(const ReplicaFacts& replica, Findings& findings) {
        {std::pair(!replica.metrics.known(), &replica.metrics.problem()),
         std::pair(!replica.cluster.known(), &replica.cluster.problem())}) {
     if (!missing || !replica.readiness.known()) continue;
-    add_grouped(findings, {Level::kUnknown, *problem, kReadListener, {replica.name}});
+    add_grouped(findings, replica.name, Level::kUnknown, *problem, kReadListener);
   }
 }
 

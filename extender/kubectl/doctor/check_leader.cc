@@ -123,14 +123,11 @@ Findings check_endpoints(const Facts& facts) {
   }
   for (const std::string& address : addresses) {
     if (address == leader->address) continue;
-    add_grouped(
-        findings,
-        {Level::kError,
-         fmt::format("the Service {} points at an address that is not the one of the leader "
-                     "{} ({})",
-                     service, to_string(leader->ref), leader->address),
-         kRemoveEndpoints,
-         {address}});
+    add_grouped(findings, address, Level::kError,
+                fmt::format("the Service {} points at an address that is not the one of the leader "
+                            "{} ({})",
+                            service, to_string(leader->ref), leader->address),
+                kRemoveEndpoints);
   }
   return or_ok(std::move(findings), fmt::format("the Service {} points at the leader {}", service,
                                                 to_string(leader->ref)));

@@ -39,7 +39,7 @@ struct CheckedNode {
   Findings& findings;
 
   void add(Level level, std::string what, Advice remedy) const {
-    add_grouped(findings, {level, std::move(what), std::move(remedy), {node.name}});
+    add_grouped(findings, node.name, level, std::move(what), std::move(remedy));
   }
 };
 
@@ -182,31 +182,27 @@ void check_gates(const KubeletGates& kubelet, const NodeFacts& node, Findings& f
     return found != kubelet.gates.end() && !found->second;
   };
   if (is_off("KubeletPodResources")) {
-    add_grouped(findings,
-                {Level::kError,
-                 "kubelet has the feature gate KubeletPodResources switched off, without which the "
-                 "shares of deleted pods are not released",
-                 kRemoveGate,
-                 {node.name}});
+    add_grouped(findings, node.name, Level::kError,
+                "kubelet has the feature gate KubeletPodResources switched off, without which the "
+                "shares of deleted pods are not released",
+                kRemoveGate);
   }
   const auto version = parse_version(node.kubelet_version);
   if (version && !(*version < Version{1, 36, 0}) && !is_off("ResourceHealthStatus")) {
-    add_grouped(findings, {Level::kNote,
-                           "kubelet 1.36 updates the status of pods with shares every few seconds "
-                           "(kubernetes/kubernetes#142293)",
-                           kSetGates,
-                           {node.name}});
+    add_grouped(findings, node.name, Level::kNote,
+                "kubelet 1.36 updates the status of pods with shares every few seconds "
+                "(kubernetes/kubernetes#142293)",
+                kSetGates);
   }
 }
 
 void check_kubelet_version(const NodeFacts& node, Findings& findings) {
   const auto version = parse_version(node.kubelet_version);
   if (version && *version < Version{1, 25, 0}) {
-    add_grouped(findings, {Level::kError,
-                           fmt::format("kubelet has version {}, and mgpu needs 1.25 or later",
-                                       node.kubelet_version),
-                           kUpgradeKubelet,
-                           {node.name}});
+    add_grouped(
+        findings, node.name, Level::kError,
+        fmt::format("kubelet has version {}, and mgpu needs 1.25 or later", node.kubelet_version),
+        kUpgradeKubelet);
   }
 }
 

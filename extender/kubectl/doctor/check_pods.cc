@@ -37,7 +37,7 @@ struct PodCheck {
 
   void add(const kube::Pod& pod, Level level, std::string what, Advice remedy) const {
     reported.insert(pod.ref());
-    add_grouped(findings, {level, std::move(what), std::move(remedy), {to_string(pod.ref())}});
+    add_grouped(findings, to_string(pod.ref()), level, std::move(what), std::move(remedy));
   }
 };
 
@@ -101,11 +101,9 @@ void check_drift(const PodCheck& check) {
     overfull = std::max(overfull, replica.cluster->cards_overfull);
     for (const Drifting& drift : replica.cluster->drift) {
       if (!check.reported.insert(drift.pod).second) continue;
-      add_grouped(check.findings,
-                  {Level::kError,
-                   fmt::format("the extender reports drift ({}): {}", drift.kind, drift.detail),
-                   kDeleteDrifting,
-                   {to_string(drift.pod)}});
+      add_grouped(check.findings, to_string(drift.pod), Level::kError,
+                  fmt::format("the extender reports drift ({}): {}", drift.kind, drift.detail),
+                  kDeleteDrifting);
     }
   }
   if (overfull == 0) return;

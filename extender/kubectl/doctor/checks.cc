@@ -55,6 +55,11 @@ void add_grouped(Findings& findings, Finding finding) {
   findings.push_back(std::move(finding));
 }
 
+void add_grouped(Findings& findings, const std::string& object, Level level, std::string what,
+                 Advice remedy) {
+  add_grouped(findings, Finding{level, std::move(what), std::move(remedy), {object}});
+}
+
 Finding missing_fact(Missing why, const std::string& problem) {
   switch (why) {
     case Missing::kForbidden:

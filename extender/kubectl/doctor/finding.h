@@ -29,6 +29,9 @@ using Findings = std::vector<Finding>;
 
 // Adds `finding`, or only its objects where there is one with the same sentence.
 void add_grouped(Findings& findings, Finding finding);
+// The same of a finding about one object.
+void add_grouped(Findings& findings, const std::string& object, Level level, std::string what,
+                 Advice remedy);
 
 // The findings of one check.
 struct CheckReport {
