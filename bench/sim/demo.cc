@@ -65,7 +65,10 @@ class Demo {
       const Json manifest = Json::parse(pod);
       const std::string name_space = manifest["metadata"].value("namespace", "default");
       auto made = create("/api/v1/namespaces/" + name_space + "/pods", pod);
-      if (!made) return made.error();
+      if (!made) {
+        std::fprintf(stderr, "mgpu-sim: a pod is left out: %s\n", made.error().message.c_str());
+        continue;
+      }
       auto read = kube::read_pod(*made);
       if (!read) return read.error();
       pods_.push_back({read->ref(), *made, "", {}});
@@ -73,6 +76,7 @@ class Demo {
       if (read->node_name.empty() && manifest["metadata"].contains("deletionTimestamp"))
         pods_.back().reason = kBeingDeleted;
     }
+    if (pods_.empty()) return error("the API server has refused all pods");
     return {};
   }
 

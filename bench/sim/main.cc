@@ -68,9 +68,11 @@ mgpu::Result<mgpu::sim::Manifests> load(const Flags& flags) {
   if (!nodes) return nodes.error();
   auto pods = flags.pods.empty() ? embedded_pods() : read_manifest_file(flags.pods);
   if (!pods) return pods.error();
+  for (const std::string& sentence : {nodes->not_read, pods->not_read})
+    if (!sentence.empty()) std::fprintf(stderr, "mgpu-sim: %s\n", sentence.c_str());
   if (nodes->nodes.empty()) return mgpu::error(flags.nodes + " contains no Node");
   if (pods->pods.empty()) return mgpu::error(flags.pods + " contains no Pod");
-  return Manifests{std::move(nodes->nodes), std::move(pods->pods)};
+  return Manifests{std::move(nodes->nodes), std::move(pods->pods), {}};
 }
 
 mgpu::Result<void> run(const Flags& flags) {

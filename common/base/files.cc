@@ -24,6 +24,20 @@ Error cannot_read(std::string_view what, const std::string& path, std::string_vi
   return error(fmt::format("cannot read {} {}: {}", what, in_quotes(path), why));
 }
 
+Result<std::string> read_to_end(int file, const std::string& path, std::size_t bytes_max,
+                                std::string_view what) {
+  std::string text;
+  std::array<char, kReadBytes> part;
+  while (text.size() <= bytes_max) {
+    const ssize_t count = ::read(file, part.data(), part.size());
+    if (count == 0) return text;
+    if (count < 0 && errno != EINTR) return cannot_read(what, path, std::strerror(errno));
+    if (count > 0) text.append(part.data(), static_cast<std::size_t>(count));
+  }
+  return error(
+      fmt::format("{} {} must have at most {} bytes, has more", what, in_quotes(path), bytes_max));
+}
+
 }  // namespace
 
 UniqueFd& UniqueFd::operator=(UniqueFd&& other) noexcept {
@@ -53,16 +67,14 @@ Result<std::string> read_open_file(const UniqueFd& file, const std::string& path
   struct stat status {};
   if (::fstat(file.number(), &status) != 0) return cannot_read(what, path, std::strerror(errno));
   if (!S_ISREG(status.st_mode)) return cannot_read(what, path, "it is not a regular file");
-  std::string text;
-  std::array<char, kReadBytes> part;
-  while (text.size() <= bytes_max) {
-    const ssize_t count = ::read(file.number(), part.data(), part.size());
-    if (count == 0) return text;
-    if (count < 0 && errno != EINTR) return cannot_read(what, path, std::strerror(errno));
-    if (count > 0) text.append(part.data(), static_cast<std::size_t>(count));
-  }
-  return error(
-      fmt::format("{} {} must have at most {} bytes, has more", what, in_quotes(path), bytes_max));
+  return read_to_end(file.number(), path, bytes_max, what);
+}
+
+Result<std::string> read_input(const std::string& path, std::size_t bytes_max) {
+  if (path == "-") return read_to_end(STDIN_FILENO, "standard input", bytes_max, "file");
+  const UniqueFd file(::open(path.c_str(), O_RDONLY | O_CLOEXEC | O_NOCTTY));
+  if (!file.is_open()) return cannot_read("file", path, std::strerror(errno));
+  return read_to_end(file.number(), path, bytes_max, "file");
 }
 
 void remove_unfinished(const std::string& prefix) {

@@ -40,6 +40,8 @@ Result<std::string> read_file(const std::string& path, std::size_t bytes_max,
 // The same for an open file, from its current offset. `path` is for the sentences.
 Result<std::string> read_open_file(const UniqueFd& file, const std::string& path,
                                    std::size_t bytes_max, std::string_view what = "file");
+// What a user names to be read: a file, a pipe that is read to its end, or standard input for "-".
+Result<std::string> read_input(const std::string& path, std::size_t bytes_max);
 
 enum class Durability {
   kProcess,  // survives the end of this process

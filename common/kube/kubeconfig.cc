@@ -1,8 +1,8 @@
 // load_kubeconfig.
 #include <fmt/format.h>
-#include <yaml-cpp/yaml.h>
 
 #include <algorithm>
+#include <deque>
 #include <filesystem>
 #include <optional>
 #include <system_error>
@@ -13,8 +13,9 @@
 #include "common/base/text.h"
 #include "common/kube/base64.h"
 #include "common/kube/config.h"
-#include "common/kube/kubeconfig_json.h"
 #include "common/kube/limits.h"
+#include "common/yaml/json.h"
+#include "common/yaml/read.h"
 
 namespace mgpu::kube {
 namespace {
@@ -27,77 +28,59 @@ constexpr std::string_view kExecClusterExtension = "client.authentication.k8s.io
 // recorded in `problem`. No value is quoted, since some are secrets.
 class YamlCursor {
  public:
-  YamlCursor(const YAML::Node& node, std::string path, std::string& problem)
-      : node_(node), path_(std::move(path)), problem_(problem) {}
+  YamlCursor(const yaml::Value& node, std::string path, std::string& problem)
+      : node_(&node), path_(std::move(path)), problem_(&problem) {}
 
   const std::string& path() const { return path_; }
-  bool has(const std::string& name) const { return find(name).IsDefined(); }
+  bool has(std::string_view name) const { return !member(name).is_null(); }
 
-  std::string text(const std::string& name) const {
-    const YAML::Node found = find(name);
-    if (!found.IsDefined()) return {};
-    if (found.IsScalar()) return found.Scalar();
-    note(place(name) + " must be a string");
-    return {};
+  std::string text(std::string_view name) const {
+    if (has(name) && !member(name).is_text()) note(place(name) + " must be a string");
+    return member(name).text;
   }
 
-  bool truth(const std::string& name) const {
-    const YAML::Node found = find(name);
-    bool value = false;
-    if (found.IsDefined() && !YAML::convert<bool>::decode(found, value)) {
-      note(place(name) + " must be true or false");
-    }
-    return value;
+  bool truth(std::string_view name) const {
+    const std::string value = has(name) ? yaml::json_of(member(name)) : "false";
+    if (value != "true" && value != "false") note(place(name) + " must be true or false");
+    return value == "true";
   }
 
   // The texts of an array of strings.
-  std::vector<std::string> texts(const std::string& name) const {
+  std::vector<std::string> texts(std::string_view name) const {
     std::vector<std::string> all;
-    const YAML::Node list = find(name);
-    if (list.IsDefined() && !list.IsSequence()) note(place(name) + " must be an array");
-    if (!list.IsDefined() || !list.IsSequence()) return all;
-    for (std::size_t i = 0; i < list.size(); ++i) {
-      if (!list[i].IsScalar()) note(fmt::format("{}[{}] must be a string", place(name), i));
-      all.push_back(list[i].IsScalar() ? list[i].Scalar() : "");
+    for (const YamlCursor& item : items(name)) {
+      if (!item.node_->is_text()) note(item.path_ + " must be a string");
+      all.push_back(item.node_->text);
     }
     return all;
   }
 
-  // The maps of an array of maps.
-  std::vector<YamlCursor> maps(const std::string& name) const {
+  // The elements of an array.
+  std::vector<YamlCursor> items(std::string_view name) const {
     std::vector<YamlCursor> all;
-    const YAML::Node list = find(name);
-    if (list.IsDefined() && !list.IsSequence()) note(place(name) + " must be an array");
-    if (!list.IsDefined() || !list.IsSequence()) return all;
-    for (std::size_t i = 0; i < list.size(); ++i) {
-      all.push_back(YamlCursor(list[i], fmt::format("{}[{}]", place(name), i), problem_));
+    if (has(name) && !member(name).is_list()) note(place(name) + " must be an array");
+    if (!member(name).is_list()) return all;
+    for (const yaml::Value& item : member(name).items) {
+      all.emplace_back(item, fmt::format("{}[{}]", place(name), all.size()), *problem_);
     }
     return all;
   }
 
   // The value of a member as JSON; empty where it is absent.
-  std::string json(const std::string& name) const {
-    const YAML::Node found = find(name);
-    if (!found.IsDefined()) return {};
-    auto text = json_of(found);
-    if (!text) note(place(name) + " " + text.error().message);
-    return text ? *text : "";
+  std::string json(std::string_view name) const {
+    return has(name) ? yaml::json_of(member(name)) : "";
   }
 
-  YamlCursor map(const std::string& name) const {
-    const YAML::Node found = find(name);
-    if (found.IsDefined() && !found.IsMap()) note(place(name) + " must be a map");
-    return {found, place(name), problem_};
+  YamlCursor map(std::string_view name) const {
+    if (has(name) && !member(name).is_map()) note(place(name) + " must be a map");
+    return {member(name), place(name), *problem_};
   }
 
   // The map `member` in the entry of the list `name` whose name is `wanted`.
-  std::optional<YamlCursor> entry(const std::string& name, const std::string& wanted,
-                                  const std::string& member) const {
-    const YAML::Node list = find(name);
+  std::optional<YamlCursor> entry(std::string_view name, std::string_view wanted,
+                                  std::string_view member) const {
     std::optional<YamlCursor> found;
-    if (!list.IsDefined() || !list.IsSequence()) return found;
-    for (std::size_t i = 0; i < list.size(); ++i) {
-      const YamlCursor at(list[i], fmt::format("{}[{}]", place(name), i), problem_);
+    for (const YamlCursor& at : items(name)) {
       if (at.text("name") != wanted) continue;
       if (found) note(fmt::format("{} has two entries named {}", place(name), in_quotes(wanted)));
       found.emplace(at.map(member));
@@ -106,24 +89,19 @@ class YamlCursor {
   }
 
   void note(std::string problem) const {
-    if (problem_.empty()) problem_ = std::move(problem);
+    if (problem_->empty()) *problem_ = std::move(problem);
   }
 
  private:
-  // Undefined where the member is absent or null.
-  YAML::Node find(const std::string& name) const {
-    if (!node_.IsDefined() || !node_.IsMap()) return YAML::Node(YAML::NodeType::Undefined);
-    const YAML::Node found = node_[name];
-    return found.IsDefined() && !found.IsNull() ? found : YAML::Node(YAML::NodeType::Undefined);
+  const yaml::Value& member(std::string_view name) const { return (*node_)[name]; }
+
+  std::string place(std::string_view name) const {
+    return path_.empty() ? std::string(name) : fmt::format("{}.{}", path_, name);
   }
 
-  std::string place(const std::string& name) const {
-    return path_.empty() ? name : path_ + "." + name;
-  }
-
-  YAML::Node node_;
+  const yaml::Value* node_;
   std::string path_;
-  std::string& problem_;
+  std::string* problem_;
 };
 
 std::string resolved(const std::filesystem::path& kubeconfig, const std::string& path) {
@@ -200,7 +178,7 @@ ExecConfig read_exec(const YamlCursor& from, const std::filesystem::path& kubeco
     exec.command = resolved(std::filesystem::absolute(kubeconfig), exec.command);
   }
   exec.arguments = from.texts("args");
-  for (const YamlCursor& variable : from.maps("env")) {
+  for (const YamlCursor& variable : from.items("env")) {
     const std::string name = variable.text("name");
     if (name.empty() || name.find('=') != std::string::npos) {
       from.note(fmt::format("{}.name must be the name of a variable, is {}", variable.path(),
@@ -216,7 +194,7 @@ ExecConfig read_exec(const YamlCursor& from, const std::filesystem::path& kubeco
 
 // The plugin's own configuration for this cluster.
 std::string read_cluster_config(const YamlCursor& cluster) {
-  for (const YamlCursor& extension : cluster.maps("extensions")) {
+  for (const YamlCursor& extension : cluster.items("extensions")) {
     if (extension.text("name") == kExecClusterExtension) return extension.json("extension");
   }
   return {};
@@ -265,10 +243,11 @@ class Kubeconfigs {
  public:
   // A file in a list may be empty.
   Result<void> add(const std::string& text, const std::filesystem::path& path, bool in_list) {
-    const YAML::Node root = YAML::Load(text);
-    if (root.IsNull() && in_list) return {};
-    if (!root.IsMap()) return error("it must be a YAML map");
-    files_.push_back({YamlCursor(root, "", problem_), path});
+    auto root = yaml::read_document(text);
+    if (!root) return root.error();
+    if (root->is_null() && in_list) return {};
+    if (!root->is_map()) return error("it must be a YAML map");
+    files_.push_back({YamlCursor(roots_.emplace_back(*std::move(root)), "", problem_), path});
     return {};
   }
   bool empty() const { return files_.empty(); }
@@ -315,20 +294,18 @@ class Kubeconfigs {
     if (config.exec) config.exec->cluster_config = read_cluster_config(cluster->at);
   }
 
-  std::string problem_;  // before the files, which refer to it
+  std::string problem_;  // before the files, which refer to both
+  std::deque<yaml::Value> roots_;
   std::vector<Entry> files_;
 };
 
-Result<void> add_file(const std::string& path, bool in_list, Kubeconfigs& files) try {
+Result<void> add_file(const std::string& path, bool in_list, Kubeconfigs& files) {
   const auto text = read_file(path, kCredentialFileBytesMax);
   if (!text) return error("kubeconfig: " + text.error().message);
   if (auto added = files.add(*text, path, in_list); !added) {
     return error(fmt::format("kubeconfig {}: {}", in_quotes(path), added.error().message));
   }
   return {};
-} catch (const std::exception& failure) {
-  return error(
-      fmt::format("kubeconfig {}: not YAML: {}", in_quotes(path), in_quotes(failure.what())));
 }
 
 Result<Config> read_from(Kubeconfigs& files, const std::string& name,

@@ -8,6 +8,10 @@
 namespace mgpu::kube {
 
 inline constexpr std::uint32_t kListPageSize = 500;
+// A dump of many nodes and pods.
+inline constexpr std::size_t kManifestBytesMax = std::size_t{64} << 20;
+// Objects that one sentence names, for example those that are not read.
+inline constexpr std::size_t kObjectsNamedMax = 10;
 // Files in $KUBECONFIG. People have some, and a script could name any number.
 inline constexpr std::size_t kKubeconfigFilesMax = 32;
 // client-go tools/cache/reflector.go.
@@ -62,9 +66,6 @@ inline constexpr std::size_t kExecOutputBytesMax = std::size_t{1} << 20;
 inline constexpr std::chrono::seconds kExecRetryInterval{10};
 // A plugin's last line or install hint in an error sentence.
 inline constexpr std::size_t kExecTextShown = 300;
-// The configuration of a plugin in the extension of a cluster.
-inline constexpr std::size_t kExecClusterConfigBytesMax = std::size_t{256} << 10;
-inline constexpr int kExecClusterConfigDepthMax = 32;
 // Events whose count is kept, so that an equal one updates the same object.
 inline constexpr std::size_t kEventsRememberedMax = 1'024;
 // kubelet truncates its messages to the same length (core/v1 Event.message, apiserver validation).

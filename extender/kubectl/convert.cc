@@ -1,13 +1,8 @@
 // kubectl mgpu convert
 #include <fmt/format.h>
-#include <unistd.h>
 
-#include <array>
-#include <cerrno>
-
-#include "common/base/files.h"
 #include "common/base/text.h"
-#include "extender/kubectl/convert/limits.h"
+#include "common/kube/manifest.h"
 #include "extender/kubectl/convert/manifests.h"
 #include "extender/kubectl/gpu_pods.h"
 #include "extender/kubectl/limits.h"
@@ -16,21 +11,6 @@
 
 namespace mgpu::kubectl {
 namespace {
-
-Result<std::string> read_standard_input(std::size_t bytes_max) {
-  std::string text;
-  std::array<char, 65536> some;
-  while (true) {
-    const ssize_t count = ::read(STDIN_FILENO, some.data(), some.size());
-    if (count < 0 && errno == EINTR) continue;
-    if (count < 0) return error("standard input cannot be read");
-    if (count == 0) return text;
-    text.append(some.data(), static_cast<std::size_t>(count));
-    if (text.size() > bytes_max) {
-      return error(fmt::format("standard input has over {} bytes", bytes_max));
-    }
-  }
-}
 
 class ConvertVerb {
  public:
@@ -63,11 +43,10 @@ class ConvertVerb {
   Result<int> run(Console& console) {
     settings_.contract = *Contract::for_domain(domain_);
     settings_.aliyun_unit_mib = unit_ == "GiB" ? 1024 : 1;
-    const auto text = file_ == "-" ? read_standard_input(convert::kConvertBytesMax)
-                                   : read_file(file_, convert::kConvertBytesMax);
+    const auto text = kube::read_manifest_file(file_);
     if (!text) return text.error();
     const auto converted = convert::convert_manifests(*text, settings_);
-    if (!converted) return error(in_quotes(file_) + " " + converted.error().message);
+    if (!converted) return error(in_quotes(file_) + ": " + converted.error().message);
     for (const std::string& refusal : converted->refusals) fail(console, refusal);
     if (!converted->refusals.empty()) return kFoundOrFailed;
     for (const std::string& change : converted->changes) {

@@ -34,8 +34,6 @@ inline constexpr std::chrono::seconds kProposalTimeout{3};  // for which the she
 // Nodes or pods that a command line names.
 inline constexpr std::size_t kNodesNamedMax = 1'000;
 
-// The size of a manifest: the API server limits objects to about the same.
-inline constexpr std::size_t kManifestBytesMax = std::size_t{1} << 20;
 // The extender places as many in one simulation.
 inline constexpr std::int64_t kSimulatedReplicasMax = 1'000;
 

@@ -6,8 +6,9 @@
 
 #include "common/base/query_text.h"
 #include "common/base/text.h"
+#include "common/kube/manifest.h"
+#include "common/yaml/json.h"
 #include "extender/kubectl/limits.h"
-#include "extender/kubectl/manifest.h"
 #include "extender/kubectl/simulate_view.h"
 #include "extender/kubectl/verb.h"
 
@@ -31,6 +32,25 @@ struct OnNode {
   std::int64_t pods = 0;
   std::string cards;  // of each pod
 };
+
+struct SimulatedPods {
+  std::int64_t replicas = 0;
+  Json pod;
+};
+
+// Of the only object with pods.
+Result<SimulatedPods> read_pods(const kube::Manifest& manifest) {
+  std::vector<kube::ManifestObject> owners = manifest.objects;
+  std::erase_if(owners, [](const kube::ManifestObject& object) { return !object.has_pods; });
+  if (owners.size() != 1) {
+    return error(fmt::format("has {} objects with pods, expected one", owners.size()));
+  }
+  const auto pod = kube::pod_of(owners.front());
+  if (!pod) return pod.error();
+  const auto replicas = kube::pods_wanted(owners.front());
+  if (!replicas) return replicas.error();
+  return SimulatedPods{*replicas, Json::parse(yaml::json_of(*pod))};
+}
 
 std::string outcome_text(const Json& json) {
   const auto placed = json.at("placed").get<std::int64_t>();
@@ -74,9 +94,18 @@ class SimulateVerb {
     });
   }
   Result<int> run(Console& console) {
-    auto manifest = load_manifest(filename_);
-    if (!manifest) return manifest.error();
-    const std::int64_t replicas = replicas_ > 0 ? replicas_ : manifest->replicas;
+    const auto text = kube::read_manifest_file(filename_);
+    if (!text) return text.error();
+    const auto in_file = [&](const std::string& sentence) {
+      return in_quotes(filename_) + ": " + sentence;
+    };
+    const auto manifest = kube::read_manifest(*text);
+    if (!manifest) return error(in_file(manifest.error().message));
+    const std::string others = kube::not_read(*manifest);
+    if (!others.empty()) fail(console, in_file(others));
+    auto pods = read_pods(*manifest);
+    if (!pods) return error(in_file(pods.error().message));
+    const std::int64_t replicas = replicas_ > 0 ? replicas_ : pods->replicas;
     if (replicas < 1 || replicas > kSimulatedReplicasMax) {
       return error(fmt::format(
           "the manifest has {} replicas, expected 1 to {}; --replicas sets another number",
@@ -84,17 +113,15 @@ class SimulateVerb {
     }
     const auto cluster = Cluster::connect(access_);
     if (!cluster) return cluster.error();
-    Json& metadata = manifest->pod["metadata"];
-    if (!metadata.is_object()) metadata = Json::object();
+    Json& metadata = pods->pod["metadata"];
     if (!metadata.contains("namespace")) {
       metadata["namespace"] = namespace_of(name_space_, (*cluster)->config());
     }
-    if (!metadata.contains("name")) metadata["name"] = "unnamed";
     const auto extender = Extender::connect(**cluster, extender_);
     if (!extender) return extender.error();
     const auto answer = (*extender)->post(
         fmt::format("/inspect/simulate?replicas={}&policy={}", replicas, query_text(policy_)),
-        json_text(manifest->pod), "simulate");
+        json_text(pods->pod), "simulate");
     if (!answer) return answer.error();
     const auto view = simulate_view(*answer);
     if (!view) return view.error();

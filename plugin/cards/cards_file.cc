@@ -22,6 +22,7 @@ using yaml::check_absolute_path;
 using yaml::Entry;
 using yaml::Fields;
 using yaml::refuse;
+using yaml::Value;
 
 constexpr double kSmPercentMax = 100;
 // PID_MAX_LIMIT of Linux (include/linux/threads.h).
@@ -35,9 +36,9 @@ constexpr std::string_view kVariableNameCharacters =
 std::vector<DeviceNode> read_devices(const Fields& from) {
   std::vector<DeviceNode> devices;
   for (const auto& [place, node] : from.list("devices", kEditsPerCardMax)) {
-    if (node.IsScalar()) {
-      check_absolute_path(node.Scalar(), place);
-      devices.push_back({node.Scalar(), node.Scalar()});
+    if (node.is_text()) {
+      check_absolute_path(node.text, place);
+      devices.push_back({node.text, node.text});
       continue;
     }
     const Fields fields(node, place, {"path", "hostPath"});
@@ -47,23 +48,21 @@ std::vector<DeviceNode> read_devices(const Fields& from) {
   return devices;
 }
 
-Environment read_environment(const YAML::Node& map, const std::string& place) {
-  if (!map.IsMap()) refuse(fmt::format("{} must be a map of texts", place));
+Environment read_environment(const Value& map, const std::string& place) {
+  if (!map.is_map()) refuse(fmt::format("{} must be a map of texts", place));
   Environment environment;
-  for (const auto& variable : map) {
-    const std::string name = variable.first.IsScalar() ? variable.first.Scalar() : "";
-    const std::string value = variable.second.IsScalar() ? variable.second.Scalar() : "";
+  for (std::size_t i = 0; i < map.keys.size(); ++i) {
+    const std::string& name = map.keys[i].text;
+    const std::string& value = map.items[i].text;
     if (name.empty() || name.size() > kCardTextMax || kDigits.find(name[0]) != kDigits.npos ||
         name.find_first_not_of(kVariableNameCharacters) != name.npos) {
       refuse(fmt::format("{} must have names of letters, digits and _, found {}", place,
                          in_quotes(name)));
     }
-    if (!variable.second.IsScalar() || value.size() > kPathBytesMax ||
-        value.find('\0') != value.npos) {
+    if (!map.items[i].is_text() || value.size() > kPathBytesMax || value.find('\0') != value.npos) {
       refuse(fmt::format("{}.{} must be a text of at most {} bytes", place, name, kPathBytesMax));
     }
-    if (!environment.emplace(name, value).second)
-      refuse(fmt::format("{}.{} is there twice", place, name));
+    environment.emplace(name, value);
   }
   if (environment.size() > kEditsPerCardMax) {
     refuse(fmt::format("{} must have at most {} variables, found {}", place, kEditsPerCardMax,
@@ -72,7 +71,7 @@ Environment read_environment(const YAML::Node& map, const std::string& place) {
   return environment;
 }
 
-Edits read_shared(const YAML::Node& node) {
+Edits read_shared(const Value& node) {
   const Fields fields(node, "shared", {"devices", "environment", "mounts"});
   Edits shared;
   if (fields.has("devices")) shared.devices = read_devices(fields);
@@ -172,7 +171,7 @@ void refuse_ambiguous_paths(const FoundCards& inventory) {
 }  // namespace
 
 Result<CardsFile> parse_cards_file(std::string_view yaml) {
-  return yaml::read<CardsFile>(yaml, "cards", [](const YAML::Node& document) {
+  return yaml::read<CardsFile>(yaml, [](const Value& document) {
     CardsFile file;
     const Fields root(document, "", {"cards", "shared"});
     for (const Entry& card : root.list("cards", kCardsPerNodeMax)) read_card(card, file);

@@ -18,6 +18,7 @@ namespace {
 using yaml::Entry;
 using yaml::Fields;
 using yaml::refuse;
+using yaml::Value;
 
 constexpr std::array<std::string_view, 4> kIsolations{"none", "mps", "driver", "auto"};
 
@@ -33,21 +34,20 @@ bool is_label_value(std::string_view text) {
 }
 
 Labels read_selector(const Fields& profile) {
-  const YAML::Node map = profile.child("nodeSelector");
+  const Value& map = profile.child("nodeSelector");
   const std::string place = profile.place_of("nodeSelector");
-  if (!map.IsMap() || map.size() == 0 || map.size() > kProfileLabelsMax) {
+  if (!map.is_map() || map.keys.empty() || map.keys.size() > kProfileLabelsMax) {
     refuse(fmt::format("{} must be a map of 1 to {} labels", place, kProfileLabelsMax));
   }
   Labels labels;
-  for (const auto& label : map) {
-    const bool texts = label.first.IsScalar() && label.second.IsScalar();
-    const std::string key = texts ? label.first.Scalar() : "";
-    const std::string value = texts ? label.second.Scalar() : "";
+  for (std::size_t i = 0; i < map.keys.size(); ++i) {
+    const std::string key = map.items[i].is_text() ? map.keys[i].text : "";
+    const std::string& value = map.items[i].text;
     if (key.empty() || (!value.empty() && !is_label_value(value))) {
       refuse(fmt::format("{} must have labels and their values, found {} with {}", place,
                          in_quotes(key), in_quotes(value)));
     }
-    if (!labels.emplace(key, value).second) refuse(fmt::format("{}.{} is there twice", place, key));
+    labels.emplace(key, value);
   }
   return labels;
 }
@@ -77,8 +77,7 @@ Percent read_factor(const Fields& profile) {
 std::set<CardIndex> read_reserved_cards(const Fields& profile) {
   std::set<CardIndex> cards;
   for (const auto& [place, node] : profile.list("reservedCards", kCardsPerNodeMax)) {
-    YAML::Node entry;
-    entry["index"] = node;
+    const Value entry{.kind = Value::Kind::kMap, .keys = {{"index"}}, .items = {node}};
     const int index = Fields(entry, place, {}).number("index", 0, kCardIndexMax);
     if (!cards.insert(CardIndex(index)).second) {
       refuse(fmt::format("{} has card {} twice", profile.place_of("reservedCards"), index));
@@ -124,7 +123,7 @@ bool matches(const Profile& profile, const Labels& labels) {
 
 Result<std::vector<Profile>> parse_profiles(std::string_view yaml) {
   using Profiles = std::vector<Profile>;
-  return yaml::read<Profiles>(yaml, "profiles", [](const YAML::Node& document) {
+  return yaml::read<Profiles>(yaml, [](const Value& document) {
     Profiles profiles;
     std::set<std::string> names;
     const Fields root(document, "", {"profiles"});

@@ -20,6 +20,7 @@ namespace {
 using yaml::Entry;
 using yaml::Fields;
 using yaml::refuse;
+using yaml::Value;
 
 // NVIDIA's default pipe directory of MPS, which nvidia-ctk lists if it exists.
 constexpr std::string_view kCommonMpsPipe = "/tmp/nvidia-mps";
@@ -40,11 +41,11 @@ std::vector<Entry> entries_of(const Fields& from, std::string_view name) {
 std::vector<std::string> texts_of(const Fields& from, std::string_view name) {
   std::vector<std::string> texts;
   for (const auto& [place, node] : entries_of(from, name)) {
-    if (!node.IsScalar() || node.Scalar().size() > kPathBytesMax ||
-        node.Scalar().find('\0') != std::string::npos) {
+    if (!node.is_text() || node.text.size() > kPathBytesMax ||
+        node.text.find('\0') != std::string::npos) {
       refuse(fmt::format("{} must be a text of at most {} bytes", place, kPathBytesMax));
     }
-    texts.push_back(node.Scalar());
+    texts.push_back(node.text);
   }
   return texts;
 }
@@ -122,16 +123,15 @@ bool is_other_name(const std::filesystem::path& file) {
 // Whether a spec has NVIDIA's kind. Files of other programs may be of any form.
 bool has_toolkit_kind(const std::string& text) {
   if (text.find(kToolkitKind) == text.npos) return false;
-  const auto kind = yaml::read<std::string>(text, "a CDI spec", [](const YAML::Node& document) {
-    return Fields(document, "", {}).text("kind");
-  });
+  const auto kind = yaml::read<std::string>(
+      text, [](const Value& document) { return Fields(document, "", {}).text("kind"); });
   return kind && *kind == kToolkitKind;
 }
 
 }  // namespace
 
 Result<Edits> parse_toolkit_spec(std::string_view text) {
-  return yaml::read<Edits>(text, "a CDI spec", [](const YAML::Node& document) {
+  return yaml::read<Edits>(text, [](const Value& document) {
     const Fields root(document, "", {});
     const std::string kind = root.text("kind");
     if (kind != kToolkitKind) {

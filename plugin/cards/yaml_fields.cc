@@ -1,16 +1,11 @@
 #include "plugin/cards/yaml_fields.h"
 
 #include <fmt/format.h>
-#include <yaml-cpp/depthguard.h>
-#include <yaml-cpp/eventhandler.h>
 
 #include <algorithm>
 #include <charconv>
-#include <set>
-#include <sstream>
 #include <type_traits>
 
-#include "common/base/limits.h"
 #include "common/base/text.h"
 #include "common/contract/limits.h"
 #include "plugin/allocation/limits.h"
@@ -21,34 +16,6 @@ namespace {
 bool has_control_characters(std::string_view text) {
   return std::ranges::any_of(
       text, [](char c) { return static_cast<unsigned char>(c) < 0x20 || c == 0x7F; });
-}
-
-class IgnoredEvents final : public YAML::EventHandler {
- public:
-  void OnDocumentStart(const YAML::Mark&) override {}
-  void OnDocumentEnd() override {}
-  void OnNull(const YAML::Mark&, YAML::anchor_t) override {}
-  void OnAlias(const YAML::Mark&, YAML::anchor_t) override {}
-  void OnScalar(const YAML::Mark&, const std::string&, YAML::anchor_t,
-                const std::string&) override {}
-  void OnSequenceStart(const YAML::Mark&, const std::string&, YAML::anchor_t,
-                       YAML::EmitterStyle::value) override {}
-  void OnSequenceEnd() override {}
-  void OnMapStart(const YAML::Mark&, const std::string&, YAML::anchor_t,
-                  YAML::EmitterStyle::value) override {}
-  void OnMapEnd() override {}
-};
-
-// Does not use YAML::LoadAll(), which finds documents without end in a text such as ", a".
-void check_one_document(const std::string& text, std::string_view content) {
-  std::istringstream stream(text);
-  YAML::Parser parser(stream);
-  IgnoredEvents ignored;
-  const bool any = parser.HandleNextDocument(ignored);
-  const bool more = any && parser.HandleNextDocument(ignored);
-  if (any && !more) return;
-  refuse(fmt::format("the file must have one YAML document with {}, found {}", content,
-                     any ? "more" : "none"));
 }
 
 }  // namespace
@@ -66,29 +33,18 @@ void check_absolute_path(const std::string& path, const std::string& place) {
   }
 }
 
-Fields::Fields(const YAML::Node& node, std::string place,
-               const std::vector<std::string_view>& known)
+Fields::Fields(const Value& node, std::string place, const std::vector<std::string_view>& known)
     : node_(node), place_(std::move(place)) {
   const std::string here = place_.empty() ? "the file" : place_;
-  if (!node_.IsMap()) {
+  if (!node_.is_map()) {
     refuse(fmt::format("{} must be a map{}{}", here, known.empty() ? "" : " with ",
                        fmt::join(known, ", ")));
   }
-  std::set<std::string> seen;
-  for (const auto& field : node_) {
-    const std::string name = field.first.IsScalar() ? field.first.Scalar() : "";
-    if (!known.empty() && std::ranges::find(known, name) == known.end()) {
-      refuse(fmt::format("{} has an unknown field {}, expected {}", here, in_quotes(name),
-                         fmt::join(known, ", ")));
-    }
-    if (!seen.insert(name).second) refuse(fmt::format("{} is there twice", place_of(name)));
+  for (const auto& key : node_.keys) {
+    if (known.empty() || std::ranges::find(known, key.text) != known.end()) continue;
+    refuse(fmt::format("{} has an unknown field {}, expected {}", here, in_quotes(key.text),
+                       fmt::join(known, ", ")));
   }
-}
-
-YAML::Node Fields::child(std::string_view name) const {
-  const YAML::Node found = std::as_const(node_)[std::string(name)];
-  const bool absent = !found.IsDefined() || found.IsNull();
-  return absent ? YAML::Node(YAML::NodeType::Undefined) : found;
 }
 
 std::string Fields::place_of(std::string_view name) const {
@@ -120,17 +76,17 @@ std::string Fields::absolute_path(std::string_view name) const {
 }
 
 std::vector<Entry> Fields::list(std::string_view name, std::size_t most) const {
-  const YAML::Node found = child(name);
-  if (!found.IsDefined() || !found.IsSequence()) {
+  const Value& found = child(name);
+  if (!found.is_list()) {
     refuse(fmt::format("{} must be a list, found {}", place_of(name),
-                       found.IsDefined() ? "something else" : "nothing"));
+                       found.is_null() ? "nothing" : "something else"));
   }
-  if (found.size() > most) {
+  if (found.items.size() > most) {
     refuse(fmt::format("{} must have at most {} entries, found {}", place_of(name), most,
-                       found.size()));
+                       found.items.size()));
   }
   std::vector<Entry> entries;
-  for (const YAML::Node& node : found) {
+  for (const Value& node : found.items) {
     entries.push_back({fmt::format("{}[{}]", place_of(name), entries.size()), node});
   }
   return entries;
@@ -154,29 +110,12 @@ template std::int64_t Fields::number(std::string_view, std::int64_t, std::int64_
 template double Fields::number(std::string_view, double, double) const;
 
 std::string Fields::scalar(std::string_view name, std::string_view expected) const {
-  const YAML::Node found = child(name);
-  if (found.IsDefined() && found.IsScalar()) return found.Scalar();
+  const Value& found = child(name);
+  if (found.is_text()) return found.text;
   refuse(fmt::format("{} must be {}, found {}", place_of(name), expected,
-                     !found.IsDefined() ? "nothing"
-                     : found.IsMap()    ? "a map"
-                                        : "a list"));
-}
-
-Result<void> read_document(std::string_view text, std::string_view content,
-                           const std::function<void(const YAML::Node& document)>& reader) try {
-  const std::string copy(text);
-  check_one_document(copy, content);
-  reader(YAML::Load(copy));
-  return {};
-} catch (const Refused& refused) {
-  return error(refused.sentence);
-} catch (const YAML::DeepRecursion& failure) {
-  return error(fmt::format("line {} is nested too deeply", failure.mark.line + 1));
-} catch (const YAML::Exception& failure) {
-  return error(fmt::format("not YAML: line {}: {}", failure.mark.line + 1,
-                           json_escaped(cut_text(failure.msg, kQuotedValueMax))));
-} catch (const std::exception& failure) {
-  return error(fmt::format("not YAML: {}", in_quotes(failure.what())));
+                     found.is_null()  ? "nothing"
+                     : found.is_map() ? "a map"
+                                      : "a list"));
 }
 
 }  // namespace mgpu::plugin::yaml

@@ -1,18 +1,19 @@
-// Reads YAML of which each error is one sentence that names the field, the value and what was
+// Fields of YAML of which each error is one sentence that names the field, the value and what was
 // expected. The functions throw Refused at the first error, which read() catches.
 #pragma once
 
-#include <yaml-cpp/yaml.h>
-
-#include <functional>
 #include <string>
 #include <string_view>
 #include <utility>
 #include <vector>
 
 #include "common/base/result.h"
+#include "common/yaml/read.h"
+#include "common/yaml/value.h"
 
 namespace mgpu::plugin::yaml {
+
+using mgpu::yaml::Value;
 
 struct Refused {
   std::string sentence;
@@ -26,19 +27,19 @@ void check_absolute_path(const std::string& path, const std::string& place);
 // An entry of a list. `place` names it in sentences: "cards[1].devices[0]".
 struct Entry {
   std::string place;
-  YAML::Node node;
+  const Value& node;
 };
 
 // The fields of one YAML map. A field that is null counts as absent.
 class Fields {
  public:
-  // `place` is empty for the whole file. Refuses a node that is not a map, fields that occur twice,
-  // and those that are not in `known`, unless that is empty.
-  Fields(const YAML::Node& node, std::string place, const std::vector<std::string_view>& known);
+  // `place` is empty for the whole file. Refuses a node that is not a map, and fields that are not
+  // in `known`, unless that is empty. REQUIRES: the node exists as long as this.
+  Fields(const Value& node, std::string place, const std::vector<std::string_view>& known);
 
-  // An undefined node if the field is absent.
-  YAML::Node child(std::string_view name) const;
-  bool has(std::string_view name) const { return child(name).IsDefined(); }
+  // Null if the field is absent.
+  const Value& child(std::string_view name) const { return node_[name]; }
+  bool has(std::string_view name) const { return !child(name).is_null(); }
   // "cards[1].uuid"
   std::string place_of(std::string_view name) const;
 
@@ -55,23 +56,19 @@ class Fields {
  private:
   std::string scalar(std::string_view name, std::string_view expected) const;
 
-  YAML::Node node_;
+  const Value& node_;
   std::string place_;
 };
 
-// Passes the only document of a text to `reader`. `content` is for the sentence about a text
-// without one: "cards". Errors: it is not YAML, or `reader` throws Refused.
-Result<void> read_document(std::string_view text, std::string_view content,
-                           const std::function<void(const YAML::Node& document)>& reader);
-
-template <class Value>
-Result<Value> read(std::string_view text, std::string_view content,
-                   const std::function<Value(const YAML::Node& document)>& reader) {
-  Value value;
-  const auto done =
-      read_document(text, content, [&](const YAML::Node& document) { value = reader(document); });
-  if (!done) return done.error();
-  return value;
+// What `reader` reads of the only document of a text. Errors: those of read_document(), or `reader`
+// throws Refused.
+template <class Read>
+Result<Read> read(std::string_view text, Read (*reader)(const Value& document)) try {
+  const auto document = mgpu::yaml::read_document(text);
+  if (!document) return document.error();
+  return reader(*document);
+} catch (const Refused& refused) {
+  return error(refused.sentence);
 }
 
 }  // namespace mgpu::plugin::yaml

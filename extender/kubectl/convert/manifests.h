@@ -15,10 +15,9 @@ struct Converted {
   std::vector<std::string> refusals;  // if there are any, nothing was changed
 };
 
-// Rewrites the pods of all documents: Pods, the templates of Deployments, ReplicaSets,
-// StatefulSets, DaemonSets, ReplicationControllers, Jobs, CronJobs and PodTemplates, and the items
-// of Lists. Objects of other kinds are refused if they have a resource of another vocabulary.
-// Errors: those of read_documents() and write_documents().
+// Rewrites the pods of all objects. Objects of kinds whose pods are not read are refused if they
+// have a resource of another vocabulary. Errors: those of kube::read_manifest() and
+// yaml::write_documents().
 Result<Converted> convert_manifests(const std::string& text, const Settings& settings);
 
 }  // namespace mgpu::kubectl::convert

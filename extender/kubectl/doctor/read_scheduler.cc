@@ -1,34 +1,29 @@
 // Reads configurations of kube-scheduler.
-#include <yaml-cpp/yaml.h>
-
 #include "common/kube/json_value.h"
-#include "extender/kubectl/convert/yaml_text.h"
+#include "common/yaml/read.h"
 #include "extender/kubectl/doctor/read_facts.h"
 
 namespace mgpu::kubectl {
 namespace {
 
 // The extenders of one document that have a bindVerb, by their addresses.
-std::vector<std::string> binders_of(const YAML::Node& document) {
+std::vector<std::string> binders_of(const yaml::Value& document) {
   std::vector<std::string> binders;
-  if (convert::text_of(document, "kind") != "KubeSchedulerConfiguration") return binders;
-  const YAML::Node extenders = convert::member_of(document, "extenders");
-  if (!extenders || !extenders.IsSequence()) return binders;
-  for (const YAML::Node& extender : extenders) {
-    if (convert::text_of(extender, "bindVerb").empty()) continue;
-    binders.push_back(convert::text_of(extender, "urlPrefix"));
+  if (document.text_of("kind") != "KubeSchedulerConfiguration") return binders;
+  for (const yaml::Value& extender : document["extenders"].items) {
+    if (!extender.text_of("bindVerb").empty()) binders.push_back(extender.text_of("urlPrefix"));
   }
   return binders;
 }
 
 }  // namespace
 
-std::vector<std::string> binding_extenders(const std::string& yaml) {
+std::vector<std::string> binding_extenders(const std::string& text) {
   std::vector<std::string> binders;
-  if (yaml.find("KubeSchedulerConfiguration") == std::string::npos) return binders;
-  const auto documents = convert::read_documents(yaml);
+  if (text.find("KubeSchedulerConfiguration") == std::string::npos) return binders;
+  const auto documents = yaml::read_documents(text);
   if (!documents) return binders;  // kube-scheduler says what is wrong with it
-  for (const YAML::Node& document : *documents) {
+  for (const yaml::Value& document : *documents) {
     auto of_document = binders_of(document);
     if (of_document.size() > binders.size()) binders = std::move(of_document);
   }

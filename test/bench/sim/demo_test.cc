@@ -96,6 +96,22 @@ TEST(Demo, SaysWhyARequestIsInvalid) {
                                                       "MiB of one card; it must be at most"));
 }
 
+TEST(Demo, ShowsTheOtherPodsIfOneIsRefused) {
+  const std::string pod =
+      "---\nkind: Pod\nmetadata: {name: good}\nspec: {containers: [{name: c, image: x}]}\n"
+      "---\nkind: Pod\nmetadata: {name: bad}\nspec: {containers: [{name: c, image: x, resources: "
+      "{limits: {vke.volcengine.com/mgpu-core: -20}}}]}\n";
+  const DemoSettings settings{.manifests = *read_manifests(kDumpedNode + pod, "dump"),
+                              .policy = std::string(extender::kDefaultPolicy),
+                              .resource_domain = std::string(kDefaultResourceDomain),
+                              .output = DemoOutput::kJson};
+  testing::internal::CaptureStderr();
+  const auto pods = nlohmann::json::parse(output_of(settings));
+  EXPECT_THAT(testing::internal::GetCapturedStderr(), testing::HasSubstr("bad"));
+  ASSERT_EQ(pods.size(), 1U);
+  EXPECT_EQ(pods[0]["name"], "good");
+}
+
 TEST(Demo, APodOfADumpThatIsBeingDeletedHoldsItsCardsUntilItHasFinished) {
   const std::string dump = kDumpedNode +
                            dumped_pod("ends", "\n  deletionTimestamp: '2026-01-02T03:04:05Z'",

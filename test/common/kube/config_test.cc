@@ -197,7 +197,8 @@ TEST_F(ConfigTest, NamesTheEntryThatIsMissing) {
   const std::pair<std::string, std::string> cases[] = {
       {"a: b", "current-context is not set"},
       {"current-context: x", "contexts has no entry named \"x\""},
-      {"{current-context: x, contexts: 5}", "contexts has no entry named \"x\""},
+      {"{current-context: x, contexts: 5}", "contexts must be an array"},
+      {"{current-context: x}", "contexts has no entry named \"x\""},
       {"{current-context: x, contexts: [5, ~, {name: x}]}", "clusters has no entry named \"\""},
       {"{current-context: x, contexts: [{name: x, context: 5}]}",
        "contexts[0].context must be a map"},

@@ -7,7 +7,7 @@
 #include <fstream>
 
 #include "common/kube/config.h"
-#include "common/kube/limits.h"
+#include "common/yaml/limits.h"
 
 namespace mgpu::kube {
 namespace {
@@ -103,9 +103,14 @@ TEST_F(KubeconfigExec, TheExtensionOfTheClusterBecomesJson) {
             R"({"audience":"5","n":5,"half":0.5,"on":true,"list":["a",null],"none":{}})");
   EXPECT_EQ(config_of("\"a\\\"\\n\""), R"("a\"\n")");
   std::string deep = "1";
-  for (int i = 0; i <= kExecClusterConfigDepthMax; ++i) deep = "[" + deep + "]";
-  EXPECT_THAT(config_of(deep),
-              HasSubstr("clusters[0].cluster.extensions[1].extension is nested deeper than"));
+  for (int i = 0; i < yaml::kDepthMax; ++i) deep = "[" + deep + "]";
+  EXPECT_THAT(config_of(deep), HasSubstr(": is nested deeper than 64 levels"));
+}
+
+TEST_F(KubeconfigExec, MergeKeysAreMerged) {
+  const auto config = load("exec: {<<: {" + kBeta + "command: p}, args: [a]}");
+  ASSERT_TRUE(config) << config.error().message;
+  EXPECT_EQ(config->exec->command, "p");
 }
 
 TEST_F(KubeconfigExec, AliasesDoNotMakeTheExtensionLong) {
@@ -118,7 +123,7 @@ TEST_F(KubeconfigExec, AliasesDoNotMakeTheExtensionLong) {
   EXPECT_THAT(refusal("exec: {" + kBeta + "command: p}",
                       ", extensions: [{name: client.authentication.k8s.io/exec, extension: " +
                           text + "}}]"),
-              testing::AnyOf(HasSubstr("has over"), HasSubstr("nested deeper")));
+              HasSubstr("has aliases that repeat too much"));
 }
 
 TEST_F(KubeconfigExec, IsRefusedInOneSentence) {

@@ -96,7 +96,7 @@ TEST_F(ConvertCommand, NamesAFileThatItCannotRead) {
   EXPECT_THAT(missing.err, HasSubstr("missing.yaml"));
   const auto broken = convert("a: [");
   EXPECT_EQ(broken.code, kubectl::kFoundOrFailed);
-  EXPECT_THAT(broken.err, HasSubstr("pod.yaml\" is not YAML"));
+  EXPECT_THAT(broken.err, HasSubstr("pod.yaml\": not YAML: line 1: "));
 }
 
 TEST_F(ConvertCommand, RefusesWrongFlags) {

@@ -11,7 +11,7 @@
 #include "common/base/files.h"
 #include "common/base/text.h"
 #include "common/kube/memory/api_server.h"
-#include "extender/kubectl/convert/yaml_text.h"
+#include "common/yaml/read.h"
 #include "extender/kubectl/doctor/remedies.h"
 #include "test/extender/kubectl/fake_kubectl.h"
 #include "test/extender/kubectl/scripted_cluster.h"
@@ -339,13 +339,12 @@ void World::apply(const std::string& manifest) {
   if (in_ != "kube-system") {
     EXPECT_THAT(manifest, testing::Not(testing::HasSubstr("kube-system")));
   }
-  const auto documents = kubectl::convert::read_documents(manifest);
+  const auto documents = yaml::read_documents(manifest);
   ASSERT_TRUE(documents) << documents.error().message;
   auto names = policies_;
-  for (const YAML::Node& document : *documents) {
-    if (kubectl::convert::text_of(document, "kind") != "ValidatingAdmissionPolicy") continue;
-    names.insert(
-        kubectl::convert::text_of(kubectl::convert::member_of(document, "metadata"), "name"));
+  for (const yaml::Value& document : *documents) {
+    if (document.text_of("kind") != "ValidatingAdmissionPolicy") continue;
+    names.insert(document["metadata"].text_of("name"));
   }
   set_policies(names);
 }

@@ -143,7 +143,7 @@ TEST_F(VerbsTest, SaysThatThereIsNoExtender) {
 TEST_F(VerbsTest, SaysThatTheExtenderIsOlder) {
   cluster.extender.set("/inspect/simulate", R"({"error": "path \"/inspect/simulate\" not found"})",
                        404);
-  std::ofstream(cluster.folder.path("pod.yaml")) << "{kind: Pod, spec: {containers: []}}";
+  std::ofstream(cluster.folder.path("pod.yaml")) << "{kind: Pod, metadata: {name: p}, spec: {}}";
   const Ran ran = cluster.at_url({"simulate", "-f", cluster.folder.path("pod.yaml")});
   EXPECT_EQ(ran.code, 1);
   EXPECT_EQ(ran.err,
@@ -302,16 +302,31 @@ TEST_F(VerbsTest, SimulateSendsThePodOfADeployment) {
       << ran.err;
 }
 
+TEST_F(VerbsTest, SimulateNamesObjectsThatItDoesNotRead) {
+  cluster.extender.set("/inspect/simulate?replicas=1&policy=", kSimulated);
+  std::ofstream(cluster.folder.path("list.yaml"))
+      << "kind: List\nitems:\n- {kind: Service, metadata: {name: s}}\n"
+         "- {kind: DaemonSet, metadata: {generateName: d-}, spec: {template: {spec: {}}}}\n";
+  const Ran ran = cluster.at_url({"simulate", "-f", cluster.folder.path("list.yaml")});
+  EXPECT_THAT(ran.out, HasSubstr("2 of 3 replicas")) << ran.err;
+  EXPECT_THAT(ran.err, HasSubstr("list.yaml\": no pods are read of Service s (document 1)\n"));
+}
+
 TEST_F(VerbsTest, SimulateNamesAWrongManifest) {
   const std::pair<const char*, const char*> cases[] = {
-      {"kind: Service", "has no Pod, and no object with a template of pods"},
-      {"{kind: Pod}\n---\n{kind: Job, spec: {template: {}}}", "has several objects with pods"},
-      {"kind: Deployment", "the Deployment has no spec.template"},
-      {"{kind: Deployment, spec: {replicas: many, template: {spec: {}}}}",
-       "the number of pods of the Deployment must be a whole number, is \"\\\"many\\\"\""},
-      {"{kind: Pod}", "the Pod has no spec of a pod"},
-      {"a: [", "is not YAML: "},
-      {", a", "has too many documents, or is not YAML"},
+      {"kind: Service\nmetadata: {name: s}",
+       "bad.yaml\": no pods are read of Service s (document 1)\nkubectl mgpu: "},
+      {"", "has 0 objects with pods, expected one"},
+      {"{kind: Pod, metadata: {name: a}}\n---\n{kind: Job, metadata: {name: b}, spec: {}}",
+       "has 2 objects with pods, expected one"},
+      {"{kind: Deployment, metadata: {name: d, namespace: team}}",
+       "line 1: Deployment team/d: the template of pods is missing, expected a map"},
+      {"kind: Deployment\nmetadata: {name: d}\nspec: {replicas: many, template: {spec: {}}}",
+       "line 3: Deployment d: spec.replicas must be a whole number, is \"many\""},
+      {"{kind: Pod, metadata: {name: p}}",
+       "line 1: Pod p: the spec of the pod is missing, expected a map"},
+      {"{kind: Pod}", "line 1: Pod in document 1: metadata.name is missing, expected a name"},
+      {"a: [", "not YAML: line 1: "},
   };
   for (const auto& [text, sentence] : cases) {
     std::ofstream(cluster.folder.path("bad.yaml")) << text;

@@ -118,10 +118,10 @@ TEST(ToolkitSpec, SaysWhatIsWrongWithIt) {
   const struct {
     std::string text, problem;
   } cases[] = {
-      {"", "the file must have one YAML document with a CDI spec, found none"},
+      {"", "the file must be a map"},
       {"[]", "the file must be a map"},
       {"{a: ]", "not YAML: line 1: "},
-      {std::string(10'000, '['), "line 1 is nested too deeply"},
+      {std::string(10'000, '['), "line 1: is nested deeper than 64 levels"},
       {"cdiVersion: 0.5.0", "kind must be a text of 1 to 96 bytes, found nothing"},
       {"kind: nvidia.com/gpu", "containerEdits must be a map"},
       {changed("nvidia.com/gpu", "example.com/nic"),
