@@ -52,7 +52,10 @@ CONFIG
     --metrics-bind-address 127.0.0.1:39802 --log-level warn &
   extender=$!
   pids+=("$extender")
-  until curl -sf -o /dev/null http://127.0.0.1:39802/readyz; do sleep 0.01; done
+  until curl -sf -o /dev/null http://127.0.0.1:39802/readyz; do
+    kill -0 "$extender" 2>/dev/null || { echo "scale.sh: mgpu-extender has ended" >&2 && exit 1; }
+    sleep 0.01
+  done
   ready=$(($(now_ms) - start))
   sleep 1
   printf '%7s %8s %12s %12s %8s %14s %14s\n' "$1" "$2" "$listed" "$ready" \
