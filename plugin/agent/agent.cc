@@ -69,7 +69,7 @@ Agent::Agent(AgentSettings settings, std::unique_ptr<CardSource> cards, kube::Tr
           {settings_.node, settings_.runtime_socket, settings_.cdi_folder, settings_.node_root},
           settings_.access_period,
           {transport, events_, [this] { return stopping(); }, [this] { inventory_.read_soon(); }}),
-      terminator_(terminator_parts(), settings_.proc_folder, settings_.mps_end_clients),
+      terminator_(terminator_facts(), settings_.proc_folder, settings_.mps_end_clients),
       isolation_(isolation_of(settings_, terminator_), records_,
                  [this] { return inventory_.state().cards; }),
       profile_({settings_.profiles, settings_.contract.profile, settings_.state_folder,
@@ -91,7 +91,7 @@ Agent::Agent(AgentSettings settings, std::unique_ptr<CardSource> cards, kube::Tr
   });
 }
 
-ClientTerminator::Facts Agent::terminator_parts() {
+ClientTerminator::Facts Agent::terminator_facts() {
   return {.deleted_pods = [this] { return pods_.deleted(); },
           .bound = [this] { return records_.bound(); },
           .use = [this] { return inventory_.use(); },

@@ -74,11 +74,9 @@ struct AgentSettings {
   Enforcement enforcement = Enforcement::kNone;
   MiB context{0};                                           // of Watchdog
   std::chrono::milliseconds access_period = kAccessPeriod;  // see AccessCheck
-  std::vector<Profile> profiles;  // empty: the other settings are those of every node
-  // The memory of each card that no pod gets, where there are profiles. Not set: that of the
-  // isolation (default_reserve).
+  // See ProfileControl::Options.
+  std::vector<Profile> profiles;
   std::optional<MiB> reserve{};
-  // The least memory of a card that a pod may request. Not set: that of least_share().
   std::optional<MiB> minimum_memory{};
 };
 
@@ -103,7 +101,7 @@ class Agent {
         std::function<void(const std::string&)> on_fatal);
 
   // What the parts ask of the agent.
-  ClientTerminator::Facts terminator_parts();
+  ClientTerminator::Facts terminator_facts();
   Inventory::Hooks inventory_hooks();
 
   // --- agent_start.cc: the thread. Steps return false if the agent is being destroyed.

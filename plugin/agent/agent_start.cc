@@ -9,15 +9,12 @@
 
 #include "common/base/files.h"
 #include "common/base/log.h"
-#include "common/kube/client.h"
 #include "plugin/agent/agent.h"
-#include "plugin/allocation/offer.h"
 #include "plugin/containers/container_edits.h"
 #include "plugin/containers/limits.h"
 #include "plugin/containers/rebuild.h"
 #include "plugin/kubelet/runtime.h"
 #include "plugin/monitor/limits.h"
-#include "plugin/monitor/sampler.h"
 
 namespace mgpu::plugin {
 

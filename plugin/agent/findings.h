@@ -28,19 +28,25 @@ class Findings {
   Findings(Options options, kube::Transport& transport, kube::EventRecorder& events,
            const Records& records);
 
-  // One thread. Each that was not found before.
+  // The following are called by one thread.
+
+  // Reports a container that exceeds its memory. It is not called again until the container has
+  // stopped to do so.
   void report_overuse(const Overuse& overuse);
+  // Reports a container that has processes without MPS, in the same way.
   void report_bypass(const ContainerUse& use);
-  // All states. The pod of a process is known from its cgroup; a process of the node itself is only
-  // logged.
+  // Reports each daemon that a process has blocked since the last call. The pod of the process is
+  // known from its cgroup; a process of the node itself is only logged. `states`: of all daemons.
   void report_blocked_daemons(const std::vector<MpsState>& states);
-  // All containers that exceed their memory. Evicts their pods, if it is to; again after each
-  // sample, since a disruption budget may allow it later.
+  // Evicts the pods of these containers if Options::evict is set. It is called after each sample
+  // with all that exceed their memory, since a disruption budget may allow it later.
   void evict(const std::vector<Overuse>& overuses);
 
-  // Any thread. Records an Event on the node and on each pod that holds a card which was healthy.
+  // Any thread. Records an Event on the node and on each pod that holds a card, for each card that
+  // was healthy or unknown before and is not healthy now.
   void report_unhealthy_cards(const std::vector<CardFacts>& before,
                               const std::vector<CardFacts>& now);
+  // Any thread. Records an Event on the pod whose container may not start, if it is known.
   void report_refusal(const Refusal& refusal);
 
  private:

@@ -241,9 +241,9 @@ void add_flags(Options& options, Flags& flags) {
   options.add_removed("injection",
                       "containers get their cards by CDI alone, which the container runtime must "
                       "have");
-  options.add_removed("unused-after",
-                      "the alert MGPUUnusedShares, which reads mgpu_container_processes, has this "
-                      "time");
+  options.add_removed(
+      "unused-after",
+      "the alert MGPUUnusedShares reports unused shares, and its `for` is the time");
   add_log_flags(options, flags);
   options.check([&flags]() -> Result<void> {
     const auto settings = settings_of(flags);

@@ -1,6 +1,6 @@
-// The devices that kubelet is offered: those of mgpu-core, which stand for what is free of the
-// cards and identify containers, and, if kubelet is to publish it, those of mgpu-memory, which
-// kubelet only counts.
+// The devices that kubelet is offered: those of mgpu-core, one for each percent of the cards, by
+// which containers are recognised, and, if kubelet is to publish mgpu-memory, one for each MiB,
+// which kubelet only counts.
 #pragma once
 
 #include <map>

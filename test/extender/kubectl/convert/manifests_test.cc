@@ -86,7 +86,7 @@ TEST(ConvertManifests, KeepsTextsAndNumbersApart) {
   }
 }
 
-TEST(ConvertManifests, ContainersThatShareAnAnchorAreConvertedOnce) {
+TEST(ConvertManifests, ConvertsEachContainerThatSharesAnAnchor) {
   const auto converted = convert_with_defaults(
       "kind: Pod\nmetadata: {name: a}\nspec:\n  containers:\n"
       "  - {name: one, resources: &both {limits: {nvidia.com/gpu: 1}}}\n"
