@@ -1,0 +1,23 @@
+// Limits of a fake machine, with their reasons.
+#pragma once
+
+#include <cstdint>
+
+namespace mgpu::fake_gpu {
+
+// The largest servers have 16 cards.
+inline constexpr int kCardsMax = 16;
+// Processes that use the machine at the same time. MPS allows 48 clients for each card.
+inline constexpr int kProcessesMax = 256;
+// Amounts of memory that processes share at the same time.
+inline constexpr int kSharedMax = 1024;
+// XIDs of a card that a scenario may begin with.
+inline constexpr int kXidsMax = 16;
+// What a card or an allocation may have, so that no sum of them overflows.
+inline constexpr std::uint64_t kMemoryMax = std::uint64_t{1} << 48;
+// A scenario of 16 cards has some 5 KB.
+inline constexpr std::uint64_t kScenarioBytesMax = std::uint64_t{1} << 16;
+
+inline constexpr std::uint64_t kMiB = std::uint64_t{1} << 20;
+
+}  // namespace mgpu::fake_gpu

@@ -1,0 +1,265 @@
+#include "test/gpu/machine.h"
+
+#include <fcntl.h>
+#include <sys/mman.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+#include <algorithm>
+#include <cerrno>
+#include <cstring>
+
+namespace mgpu::fake_gpu {
+namespace {
+
+// Bytes of the file that are locked. They need not exist.
+constexpr int kMachineByte = 0;
+constexpr int kFirstProcessByte = 1 << 20;
+constexpr int kFirstSharedByte = 2 << 20;
+
+struct flock lock_of(short type, int byte) {
+  struct flock lock {};
+  lock.l_type = type;
+  lock.l_whence = SEEK_SET;
+  lock.l_start = byte;
+  lock.l_len = 1;
+  return lock;
+}
+
+void lock_byte(int file, short type, int byte) {
+  struct flock lock = lock_of(type, byte);
+  while (::fcntl(file, F_OFD_SETLKW, &lock) != 0 && errno == EINTR) {
+  }
+}
+
+bool has_bit(const Word* words, int bit) {
+  return ((words[bit / 64] >> (bit % 64)) & 1) != 0;
+}
+
+void set_bit(Word* words, int bit) {
+  words[bit / 64] |= std::uint64_t{1} << (bit % 64);
+}
+
+void clear_bit(Word* words, int bit) {
+  words[bit / 64] &= ~(std::uint64_t{1} << (bit % 64));
+}
+
+}  // namespace
+
+// The lock of the machine, for one change. At its beginning nothing of ended processes is left.
+class Machine::Lock {
+ public:
+  explicit Lock(Machine& machine) : machine_(machine), guard_(machine.mutex_) {
+    lock_byte(machine_.file_, F_WRLCK, kMachineByte);
+    machine_.remove_ended();
+  }
+  ~Lock() { lock_byte(machine_.file_, F_UNLCK, kMachineByte); }
+  Lock(const Lock&) = delete;
+  Lock& operator=(const Lock&) = delete;
+
+ private:
+  Machine& machine_;
+  const std::lock_guard<std::mutex> guard_;
+};
+
+std::unique_ptr<Machine> Machine::open(const std::string& path, std::string& why) {
+  const int file = ::open(path.c_str(), O_RDWR | O_CLOEXEC);
+  if (file < 0) {
+    why = "cannot open the machine \"" + path + "\": " + std::strerror(errno);
+    return nullptr;
+  }
+  struct stat status {};
+  void* memory = MAP_FAILED;
+  if (::fstat(file, &status) == 0 && status.st_size == sizeof(MachineState)) {
+    memory = ::mmap(nullptr, sizeof(MachineState), PROT_READ | PROT_WRITE, MAP_SHARED, file, 0);
+  }
+  auto* const state = static_cast<MachineState*>(memory);
+  if (memory == MAP_FAILED || std::memcmp(state->magic, kMagic, sizeof kMagic) != 0 ||
+      state->size != sizeof(MachineState)) {
+    if (memory != MAP_FAILED) ::munmap(memory, sizeof(MachineState));
+    ::close(file);
+    why = "\"" + path + "\" is not a machine of this version; want a file of fake_gpu_machine";
+    return nullptr;
+  }
+  return std::unique_ptr<Machine>(new Machine(file, state));
+}
+
+Machine::~Machine() {
+  if (file_ >= 0) forget_in_child();
+}
+
+// The mapping would keep the locks as well.
+void Machine::forget_in_child() {
+  ::munmap(state_, sizeof(MachineState));
+  ::close(file_);
+  file_ = -1;
+}
+
+// --- ended processes -----------------------------------------------------------------------------
+
+// Whether another open file has a lock on the byte.
+bool Machine::is_held(int byte) const {
+  struct flock lock = lock_of(F_WRLCK, byte);
+  return ::fcntl(file_, F_OFD_GETLK, &lock) == 0 && lock.l_type != F_UNLCK;
+}
+
+bool Machine::has_holder(const SharedState& shared) const {
+  return std::any_of(std::begin(shared.holders), std::end(shared.holders),
+                     [](const Word& word) { return word != 0; });
+}
+
+void Machine::remove_ended() {
+  for (int i = 0; i < kProcessesMax; ++i) {
+    ProcessState& process = state_->processes[i];
+    if (process.used == 0 || i == slot_ || is_held(kFirstProcessByte + i)) continue;
+    for (SharedState& shared : state_->shared) clear_bit(shared.holders, i);
+    process.used = 0;
+  }
+  for (int i = 0; i < kSharedMax; ++i) {
+    SharedState& shared = state_->shared[i];
+    if (shared.used == 0 || has_holder(shared) || is_held(kFirstSharedByte + i)) continue;
+    shared.used = 0;
+  }
+}
+
+bool Machine::join() {
+  const Lock lock(*this);
+  for (int i = 0; i < kProcessesMax && slot_ < 0; ++i) {
+    ProcessState& process = state_->processes[i];
+    if (process.used != 0) continue;
+    for (int card = 0; card < kCardsMax; ++card) process.charged[card] = process.hidden[card] = 0;
+    process.pid = static_cast<std::uint64_t>(::getpid());
+    lock_byte(file_, F_WRLCK, kFirstProcessByte + i);
+    process.used = 1;
+    slot_ = i;
+  }
+  return slot_ >= 0;
+}
+
+// --- memory --------------------------------------------------------------------------------------
+
+std::uint64_t Machine::total(int card) const {
+  const CardState& state = state_->cards[card];
+  return state.memory - std::min(state.reserved, state.memory);
+}
+
+std::uint64_t Machine::free_locked(int card) const {
+  std::uint64_t used = state_->cards[card].idle;
+  for (const ProcessState& process : state_->processes) {
+    if (process.used != 0) used += process.charged[card] + process.hidden[card];
+  }
+  for (const SharedState& shared : state_->shared) {
+    if (shared.used != 0 && shared.card == static_cast<std::uint64_t>(card)) used += shared.bytes;
+  }
+  return total(card) - std::min(used, total(card));
+}
+
+std::uint64_t Machine::free(int card) {
+  const Lock lock(*this);
+  return free_locked(card);
+}
+
+bool Machine::take(int card, std::uint64_t bytes, Account account) {
+  const Lock lock(*this);
+  if (slot_ < 0 || bytes > free_locked(card)) return false;
+  ProcessState& mine = state_->processes[slot_];
+  (account == Account::charged ? mine.charged : mine.hidden)[card] += bytes;
+  return true;
+}
+
+void Machine::give_back(int card, std::uint64_t bytes, Account account) {
+  const Lock lock(*this);
+  if (slot_ < 0) return;
+  ProcessState& mine = state_->processes[slot_];
+  (account == Account::charged ? mine.charged : mine.hidden)[card] -= bytes;
+}
+
+std::vector<ProcessUse> Machine::processes(int card) {
+  const Lock lock(*this);
+  std::vector<ProcessUse> uses(kProcessesMax);
+  for (int i = 0; i < kProcessesMax; ++i) {
+    const ProcessState& process = state_->processes[i];
+    if (process.used != 0)
+      uses.at(static_cast<std::size_t>(i)) = {process.pid, process.charged[card]};
+  }
+  for (const SharedState& shared : state_->shared) {
+    if (shared.used == 0 || shared.card != static_cast<std::uint64_t>(card)) continue;
+    int holder = static_cast<int>(shared.owner.load());
+    for (int i = 0; i < kProcessesMax && !has_bit(shared.holders, holder); ++i) holder = i;
+    if (has_bit(shared.holders, holder))
+      uses.at(static_cast<std::size_t>(holder)).bytes += shared.bytes;
+  }
+  std::erase_if(uses, [](const ProcessUse& use) { return use.bytes == 0; });
+  return uses;
+}
+
+// --- shared memory -------------------------------------------------------------------------------
+
+SharedMemory Machine::share(int card, std::uint64_t bytes) {
+  const Lock lock(*this);
+  for (int i = 0; i < kSharedMax && slot_ >= 0; ++i) {
+    SharedState& shared = state_->shared[i];
+    if (shared.used != 0) continue;
+    shared.id = ++state_->last_id;
+    shared.card = static_cast<std::uint64_t>(card);
+    shared.bytes = bytes;
+    shared.owner = static_cast<std::uint64_t>(slot_);
+    for (Word& word : shared.holders) word = 0;
+    set_bit(shared.holders, slot_);
+    shared.used = 1;
+    state_->processes[slot_].charged[card] -= bytes;
+    return {i, shared.id};
+  }
+  return {};
+}
+
+SharedState* Machine::find(const SharedMemory& shared) {
+  if (shared.index < 0 || shared.index >= kSharedMax) return nullptr;
+  SharedState& found = state_->shared[shared.index];
+  return found.used != 0 && found.id == shared.id ? &found : nullptr;
+}
+
+int Machine::hold(const SharedMemory& shared, std::uint64_t& bytes) {
+  const Lock lock(*this);
+  SharedState* const found = find(shared);
+  if (found == nullptr || slot_ < 0) return -1;
+  set_bit(found->holders, slot_);
+  bytes = found->bytes;
+  return static_cast<int>(found->card.load());
+}
+
+void Machine::drop(const SharedMemory& shared) {
+  const Lock lock(*this);
+  SharedState* const found = find(shared);
+  if (found == nullptr || slot_ < 0) return;
+  clear_bit(found->holders, slot_);
+  remove_ended();
+}
+
+// The file is this one, opened again, so that its lock is its own. Its offset is the index, which a
+// file descriptor that is sent to another process keeps.
+int Machine::export_file(const SharedMemory& shared) {
+  const Lock lock(*this);
+  if (find(shared) == nullptr) return -1;
+  const std::string path = "/proc/self/fd/" + std::to_string(file_);
+  const int file = ::open(path.c_str(), O_RDWR | O_CLOEXEC);
+  if (file < 0) return -1;
+  lock_byte(file, F_RDLCK, kFirstSharedByte + shared.index);
+  ::lseek(file, kFirstSharedByte + shared.index, SEEK_SET);
+  return file;
+}
+
+SharedMemory Machine::imported(int file) {
+  const Lock lock(*this);
+  struct stat mine {};
+  struct stat other {};
+  if (::fstat(file_, &mine) != 0 || ::fstat(file, &other) != 0 || mine.st_ino != other.st_ino ||
+      mine.st_dev != other.st_dev) {
+    return {};
+  }
+  const int index = static_cast<int>(::lseek(file, 0, SEEK_CUR)) - kFirstSharedByte;
+  if (index < 0 || index >= kSharedMax || state_->shared[index].used == 0) return {};
+  return {index, state_->shared[index].id};
+}
+
+}  // namespace mgpu::fake_gpu

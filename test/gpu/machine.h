@@ -1,0 +1,94 @@
+// A fake machine with cards: a file that all its processes map.
+//
+// Changes are made under a lock of the open file (F_OFD_SETLKW), and each process keeps a lock on
+// the byte of its slot. The kernel releases both when the process ends, however it ends, and before
+// its parent learns of it. Process IDs would not do: the same number is another process in another
+// PID namespace, and soon another one in this. Every user of the machine first clears the slots
+// whose locks are gone.
+//
+// It needs only a C library and the C++ library, because it is part of stand-ins for libraries.
+#pragma once
+
+#include <cstdint>
+#include <memory>
+#include <mutex>
+#include <string>
+#include <vector>
+
+#include "test/gpu/machine_state.h"
+
+namespace mgpu::fake_gpu {
+
+struct ProcessUse {
+  std::uint64_t pid = 0;
+  std::uint64_t bytes = 0;  // as NVML shows it
+};
+
+// What a process calls a share of memory, also to others.
+struct SharedMemory {
+  int index = -1;
+  std::uint64_t id = 0;
+};
+
+enum class Account { charged, hidden };
+
+class Machine {
+ public:
+  // Null if this is not the file of a machine; `why` then says so in a sentence.
+  static std::unique_ptr<Machine> open(const std::string& path, std::string& why);
+  ~Machine();
+  Machine(const Machine&) = delete;
+  Machine& operator=(const Machine&) = delete;
+
+  int card_count() const { return state_->card_count; }
+  int cuda_version() const { return state_->cuda_version; }
+  const char* driver_release() const { return state_->driver_release; }
+  const CardState& card(int index) const { return state_->cards[index]; }
+  // What programs see as the total.
+  std::uint64_t total(int card) const;
+  std::uint64_t free(int card);
+  std::vector<ProcessUse> processes(int card);
+
+  // Registers this process. Without it nothing can be taken. Returns false if there are already
+  // kProcessesMax.
+  bool join();
+  // Takes memory of a card, unless less is free.
+  bool take(int card, std::uint64_t bytes, Account account);
+  void give_back(int card, std::uint64_t bytes, Account account);
+
+  // Memory that this process has taken becomes shared; it stays its holder. Not set if there are
+  // already kSharedMax.
+  SharedMemory share(int card, std::uint64_t bytes);
+  // Becomes a holder of memory that another process shares. Returns its card, or -1 if it is gone.
+  int hold(const SharedMemory& shared, std::uint64_t& bytes);
+  void drop(const SharedMemory& shared);
+  // A file descriptor that stands for shared memory, and holds it as long as any process has it
+  // open; negative if there is none.
+  int export_file(const SharedMemory& shared);
+  // The memory for which a file descriptor stands.
+  SharedMemory imported(int file);
+
+  // In the child of a fork, which has nothing of the machine: closes the file, so that the locks
+  // of the parent end with the parent. Nothing else may be called afterwards.
+  void forget_in_child();
+  // For a fork: no thread is within a change.
+  std::mutex& mutex() { return mutex_; }
+
+ private:
+  class Lock;
+
+  Machine(int file, MachineState* state) : file_(file), state_(state) {}
+
+  std::uint64_t free_locked(int card) const;
+  void remove_ended();
+  bool is_held(int byte) const;
+  bool has_holder(const SharedState& shared) const;
+  SharedState* find(const SharedMemory& shared);
+
+  int file_;
+  MachineState* state_;
+  int slot_ = -1;
+  std::mutex mutex_;  // threads of a process share its locks
+};
+
+}  // namespace mgpu::fake_gpu

@@ -1,0 +1,66 @@
+// The contents of the file that is a machine, as all its processes map it. All of it is plain data
+// without pointers. What a process holds is in its own ProcessState, or in a SharedState that names
+// it, and each number is written by one store: a process that ends between two stores leaves
+// nothing that others would have to repair.
+#pragma once
+
+#include <atomic>
+#include <cstdint>
+
+#include "test/gpu/limits.h"
+
+namespace mgpu::fake_gpu {
+
+using Word = std::atomic<std::uint64_t>;
+static_assert(Word::is_always_lock_free && sizeof(Word) == 8);
+
+struct CardState {
+  char uuid[64];
+  char model[96];
+  std::uint64_t memory;           // what NVML calls the total
+  std::uint64_t reserved;         // of it, what programs never see
+  std::uint64_t idle;             // in use by the driver while no process uses the card
+  std::uint64_t context_charged;  // of a context, as NVML's process list shows it
+  std::uint64_t context_hidden;   // what a context takes beyond that
+  std::int32_t multiprocessors;
+  std::int32_t compute_major;
+  std::int32_t compute_minor;
+  std::int32_t pci_bus;
+  std::int32_t is_mig;
+  std::int32_t xid_count;
+  std::uint32_t xids[kXidsMax];
+};
+
+// Memory of one process, for each card.
+struct ProcessState {
+  Word used;                // 1 while a process has this slot
+  Word pid;                 // as the process sees itself; for people and NVML's lists only
+  Word charged[kCardsMax];  // what NVML's process list shows
+  Word hidden[kCardsMax];   // what it does not show
+};
+
+// Memory that several processes may hold. It is freed with its last holder.
+struct SharedState {
+  Word used;
+  Word id;  // never the same again
+  Word card;
+  Word bytes;
+  Word owner;  // the slot of the process that has allocated it, while it holds it
+  Word holders[kProcessesMax / 64];
+};
+
+inline constexpr char kMagic[16] = "mgpu machine 01";
+
+struct MachineState {
+  char magic[16];
+  std::uint64_t size;  // of this struct
+  char driver_release[32];
+  std::int32_t cuda_version;  // 13000 is CUDA 13.0
+  std::int32_t card_count;
+  Word last_id;
+  CardState cards[kCardsMax];
+  ProcessState processes[kProcessesMax];
+  SharedState shared[kSharedMax];
+};
+
+}  // namespace mgpu::fake_gpu

@@ -1,0 +1,34 @@
+// The scenario of a machine, as people write it:
+//
+//   driver: {release: 580.159.04, cuda: 13000}   # optional; these are the defaults
+//   cards:
+//     - uuid: GPU-6d677075-0000-4000-8000-000000000001
+//       model: NVIDIA H200             # the rest is optional; its defaults are an H200's
+//       memoryMiB: 143771              # what NVML shows as the total
+//       reservedMiB: 615.0625          # of it, what programs never see
+//       idleMiB: 3.25                  # in use while no process uses the card
+//       contextMiB: 518                # of a context, in NVML's process list
+//       contextHiddenMiB: 5.5625       # what a context takes beyond that
+//       multiprocessors: 132
+//       computeCapability: 9.0
+//       mig: false
+//       xids: [79]                     # that the driver has reported
+#pragma once
+
+#include <memory>
+#include <string>
+#include <string_view>
+
+#include "common/base/result.h"
+#include "test/gpu/machine_state.h"
+
+namespace mgpu::fake_gpu {
+
+// Errors: one sentence that names the field, the value and what was expected.
+Result<std::unique_ptr<MachineState>> parse_scenario(std::string_view yaml);
+
+// Makes the file of a new machine, or replaces it by a new machine; processes that have the old one
+// open keep that. Errors: those of parse_scenario(), or the file cannot be written.
+Result<void> create_machine(std::string_view yaml, const std::string& path);
+
+}  // namespace mgpu::fake_gpu

@@ -1,0 +1,90 @@
+#include "test/gpu/scenario.h"
+
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+
+#include <cstring>
+#include <string>
+
+#include "test/support/scratch_folder.h"
+
+namespace mgpu::fake_gpu {
+namespace {
+
+using testing::HasSubstr;
+
+std::string refusal(const std::string& yaml) {
+  const auto parsed = parse_scenario(yaml);
+  return parsed ? "" : parsed.error().message;
+}
+
+TEST(Scenario, IsAnH200UnlessItSaysOtherwise) {
+  const auto state = parse_scenario("cards: [{uuid: GPU-1}]").value();
+  EXPECT_STREQ(state->driver_release, "580.159.04");
+  EXPECT_EQ(state->cuda_version, 13'000);
+  EXPECT_EQ(state->card_count, 1);
+  const CardState& card = state->cards[0];
+  EXPECT_STREQ(card.model, "NVIDIA H200");
+  EXPECT_EQ(card.memory, 143'771 * kMiB);
+  // Measured on an H200 with 580.159.04: cuDeviceTotalMem is 143,155.9375 MiB.
+  EXPECT_EQ(card.memory - card.reserved, 143'155 * kMiB + 960 * 1024);
+  EXPECT_EQ(card.multiprocessors, 132);
+  EXPECT_EQ(card.compute_major, 9);
+  EXPECT_EQ(card.compute_minor, 0);
+}
+
+TEST(Scenario, DescribesEachCard) {
+  const auto state = parse_scenario(R"(
+driver: {release: 535.43.02, cuda: 12020}
+cards:
+  - uuid: GPU-a
+  - {uuid: GPU-b, model: Tesla T4, memoryMiB: 15360, reservedMiB: 0.5, idleMiB: 0, contextMiB: 100,
+     contextHiddenMiB: 0, multiprocessors: 40, computeCapability: 7.5, mig: true, xids: [31, 79]}
+)")
+                         .value();
+  EXPECT_STREQ(state->driver_release, "535.43.02");
+  EXPECT_EQ(state->cuda_version, 12'020);
+  EXPECT_EQ(state->card_count, 2);
+  const CardState& card = state->cards[1];
+  EXPECT_STREQ(card.model, "Tesla T4");
+  EXPECT_EQ(card.reserved, kMiB / 2);
+  EXPECT_EQ(card.context_charged, 100 * kMiB);
+  EXPECT_EQ(card.multiprocessors, 40);
+  EXPECT_EQ(card.compute_major, 7);
+  EXPECT_EQ(card.compute_minor, 5);
+  EXPECT_EQ(card.is_mig, 1);
+  EXPECT_EQ(card.xid_count, 2);
+  EXPECT_EQ(card.xids[1], 79U);
+}
+
+TEST(Scenario, IsRefusedInOneSentence) {
+  EXPECT_EQ(refusal("cards: []"), "cards must have 1 to 16 entries, found none");
+  EXPECT_EQ(refusal("{}"), "cards must be a list, found nothing");
+  EXPECT_EQ(refusal("[]"), "the file must be a map with driver, cards");
+  EXPECT_EQ(refusal("card: 1"), "the file has an unknown field \"card\", expected driver, cards");
+  EXPECT_THAT(refusal("cards: [{uuid: GPU-1, memory: 1}]"),
+              HasSubstr("cards[0] has an unknown field \"memory\", expected uuid, model,"));
+  EXPECT_EQ(refusal("cards: [{uuid: GPU-1, memoryMiB: 268435457}]"),
+            "cards[0].memoryMiB must be a whole number from 1 to 268435456, found \"268435457\"");
+  EXPECT_EQ(refusal("cards: [{uuid: GPU-1}, {uuid: GPU-1}]"),
+            "cards[1].uuid must be unique, found \"GPU-1\" twice");
+  EXPECT_EQ(refusal("cards: [{uuid: GPU-1, reservedMiB: nan}]"),
+            "cards[0].reservedMiB must be a number from 0 to 143771, found \"nan\"");
+  EXPECT_EQ(refusal("cards: [{uuid: GPU-1, xids: [0]}]"),
+            "cards[0].xids[0].xid must be a whole number from 1 to 999, found \"0\"");
+  EXPECT_EQ(refusal("cards: [{uuid: GPU-" + std::string(70, '1') + "}]"),
+            "cards[0].uuid must be a text of 1 to 63 bytes, found 74 bytes");
+  EXPECT_NE(refusal("cards: ["), "");
+}
+
+TEST(Scenario, ThatCannotBeWrittenSaysWhere) {
+  const test::ScratchFolder folder;
+  const auto created = create_machine("cards: [{uuid: GPU-1}]", folder.path("none/machine"));
+  ASSERT_FALSE(created);
+  EXPECT_THAT(created.error().message, HasSubstr("none/machine.new\": No such file"));
+  EXPECT_EQ(create_machine("cards: []", folder.path("machine")).error().message,
+            "the scenario: cards must have 1 to 16 entries, found none");
+}
+
+}  // namespace
+}  // namespace mgpu::fake_gpu
