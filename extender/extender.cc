@@ -63,8 +63,7 @@ Extender::Extender(ExtenderSettings settings, kube::Transport& transport,
              [this](TouchResult result) { probe_.pod_touched(result); }),
       binder_(client_, verb_context_, {lease_, touch_, preconditions_}, settings_.binds_in_flight,
               binder_events()),
-      use_metrics_(metrics_, ledger_, rejected_pods_, prices_, transport_.executor()),
-      requeue_(client_, ledger_, settings_.requeue_namespace,
+      requeue_(client_, ledger_, delayed_, settings_.requeue_namespace,
                {.on_outcome = [this](RequeueOutcome outcome) { probe_.requeue_ended(outcome); },
                 .on_problem =
                     [](const std::string& problem) {
@@ -73,6 +72,7 @@ Extender::Extender(ExtenderSettings settings, kube::Transport& transport,
                           "that is free",
                           {{"problem", problem}});
                     }}),
+      use_metrics_(metrics_, ledger_, requeue_.rejected_pods(), prices_, transport_.executor()),
       price_refresher_(ledger_, prices_, window_, transport_.executor(),
                        [this](Duration took) { probe_.prices_refreshed(took); }),
       start_sequence_(transport_, client_, settings_.verbs.contract,
@@ -89,7 +89,6 @@ Extender::Extender(ExtenderSettings settings, kube::Transport& transport,
               {.on_settled =
                    [this](const PodUid& uid) {
                      requeue_.on_settled(uid);
-                     rejected_pods_.on_settled(uid);
                      answered_.end(uid);
                    },
                .on_running =
@@ -131,9 +130,7 @@ void Extender::add_routes() {
   add_scheduler_routes(verb_router_, settings_.url_prefix,
                        {.context = verb_context_,
                         .binder = binder_,
-                        .rejection_delay = rejection_delay_,
                         .requeue = requeue_,
-                        .rejected_pods = rejected_pods_,
                         .probe = probe_,
                         .clock = transport_.executor(),
                         .delayed = delayed_,

@@ -48,9 +48,7 @@
 #include "extender/ledger/disruption_budgets.h"
 #include "extender/ledger/ledger.h"
 #include "extender/probe.h"
-#include "extender/requeue/rejected_pods.h"
-#include "extender/requeue/rejection_delay.h"
-#include "extender/requeue/scheduler_requeue.h"
+#include "extender/requeue/requeue.h"
 #include "extender/use_metrics.h"
 #include "extender/verbs/verbs.h"
 #include "extender/watched.h"
@@ -64,7 +62,7 @@ struct ExtenderSettings {
   ServiceSettings service;           // probes, metrics and inspection
   std::string url_prefix = "/mgpu";  // of the verbs; starts with "/", and does not end with it
   std::size_t binds_in_flight = kBindsInFlight;
-  std::string requeue_namespace;  // of the object that SchedulerRequeue writes; empty: none
+  std::string requeue_namespace;  // of the object that Requeue writes; empty: none
   kube::LeaseRef lease{"kube-system", "mgpu-extender"};  // names the process that may bind
   // Set: the Lease is taken when it is free, and renewed. Not set: it is taken at once, whoever
   // holds it.
@@ -121,7 +119,7 @@ class Extender {
   BinderEvents binder_events();
   StartSequence::Events start_events();
   void on_drift(const DriftChange& change);
-  void on_cluster_change() { rejection_delay_.observe(ledger_.releases()); }
+  void on_cluster_change() { requeue_.on_change(); }
   Readiness readiness() const;
   void update_metrics();
 
@@ -148,11 +146,9 @@ class Extender {
   PreconditionCheck preconditions_{client_};
   NamingPods naming_pods_;
   Binder binder_;
-  RejectedPods rejected_pods_;
-  UseMetrics use_metrics_;
   AsioExecutor delayed_;  // for filters that were delayed; stopped when the server has ended
-  RejectionDelay rejection_delay_{delayed_};
-  SchedulerRequeue requeue_;
+  Requeue requeue_;
+  UseMetrics use_metrics_;
   PriceRefresher price_refresher_;
   std::atomic<bool> draining_ = false;
   std::atomic<bool> lease_given_up_ = false;  // another process may take it, which is no loss

@@ -41,7 +41,7 @@
 #include "common/base/metrics.h"
 #include "extender/bind/binder.h"
 #include "extender/ledger/ledger.h"
-#include "extender/requeue/scheduler_requeue.h"
+#include "extender/requeue/requeue.h"
 
 namespace mgpu::extender {
 

@@ -36,63 +36,16 @@ struct Call {
 };
 
 void answer_filter(const Call& call, const ExtenderArgs& args, const FilterReply& reply) {
-  if (!reply.fitting.empty()) call.to->binder.remember(args.pod());
-  call.to->rejected_pods.on_filter(args.pod().uid(), reply.rejection, call.to->clock.now());
+  const SchedulerVerbs& to = *call.to;
+  // It may fit. kube-scheduler tries it again after its backoff.
+  if (reply.fitting.empty() && to.context.ledger.searches_ended()) return to.refuse(call.respond);
+  if (!reply.fitting.empty()) to.binder.remember(args.pod());
   const std::size_t refused = args.node_names().size() - reply.nodes_fitting;
-  call.to->probe.filtered(reply.nodes_fitting, refused);
+  to.probe.filtered(reply.nodes_fitting, refused);
   log_debug("filter answered", {{"pod", to_string(args.pod().ref())},
                                 {"fitting", std::to_string(reply.nodes_fitting)},
                                 {"refused", std::to_string(refused)}});
   call.answer(write_filter_reply(reply, args));
-}
-
-// Whether the answer may be given now; otherwise a release may make the pod fit.
-bool note_result(SchedulerRequeue& requeue, const ExtenderArgs& args, const FilterReply& reply,
-                 std::uint64_t releases, bool last) {
-  const PodUid uid = args.pod().uid();
-  if (!reply.fitting.empty()) {
-    requeue.on_fits(reply.group);
-    return true;
-  }
-  if (!reply.fitting_elsewhere.empty() &&
-      requeue.on_rejected_in_part(reply.group, uid, args.node_names(), reply.fitting_elsewhere,
-                                  releases))
-    return true;
-  if (reply.may_change && !reply.search_ended && !last) return false;
-  if (reply.may_change) requeue.on_rejected(uid, releases);
-  return true;
-}
-
-// What filter has decided, when the ledger had counted `releases`.
-struct Decided {
-  std::uint64_t releases = 0;
-  FilterReply reply;
-};
-
-// A rejection is decided again only after a release: each decision may take a search on many nodes.
-void filter_now(const Call& call, const std::shared_ptr<const ExtenderArgs>& args) {
-  const PodUid uid = args->pod().uid();
-  call.to->requeue.on_filter(uid);
-  const auto last_decided = std::make_shared<std::optional<Decided>>();
-  const auto decide = [call, args, uid, last_decided](bool last) {
-    const SchedulerVerbs& to = *call.to;
-    const Instant now = to.clock.now();
-    const std::uint64_t releases = to.context.ledger.releases(now);
-    std::optional<Decided>& decided = *last_decided;
-    if (!decided || decided->releases != releases)
-      decided = Decided{releases, filter(*args, to.context, now)};
-    if (decided->reply.fitting.empty() && to.context.ledger.searches_ended()) {
-      // It may fit. kube-scheduler tries it again after its backoff.
-      to.refuse(call.respond);
-      return true;
-    }
-    if (!note_result(to.requeue, *args, decided->reply, releases, last)) return false;
-    answer_filter(call, *args, decided->reply);
-    return true;
-  };
-  RejectionDelay& rejection_delay = call.to->rejection_delay;
-  const std::uint64_t before = rejection_delay.releases();
-  if (!decide(false) && !rejection_delay.delay(uid, before, decide)) decide(true);
 }
 
 void filter(const Call& call, Request request) {
@@ -101,7 +54,10 @@ void filter(const Call& call, Request request) {
   const auto args = std::make_shared<const ExtenderArgs>(std::move(*parsed));
   const auto run = [call, args] {
     if (!call.to->ready()) return call.to->refuse(call.respond);
-    filter_now(call, args);
+    call.to->requeue.filter(
+        args->pod().uid(), args->node_names(),
+        [call, args](Instant now) { return filter(*args, call.to->context, now); },
+        [call, args](const FilterReply& reply) { answer_filter(call, *args, reply); });
   };
   if (call.to->binder.has_few_binds()) return run();
   call.to->binder.when_few_binds([call, run] { call.to->delayed.post(run); });

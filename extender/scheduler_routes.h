@@ -18,9 +18,7 @@
 #include "common/http/router.h"
 #include "extender/bind/binder.h"
 #include "extender/probe.h"
-#include "extender/requeue/rejected_pods.h"
-#include "extender/requeue/rejection_delay.h"
-#include "extender/requeue/scheduler_requeue.h"
+#include "extender/requeue/requeue.h"
 #include "extender/verbs/verbs.h"
 
 namespace mgpu::extender {
@@ -29,9 +27,7 @@ namespace mgpu::extender {
 struct SchedulerVerbs {
   const VerbContext& context;
   Binder& binder;
-  RejectionDelay& rejection_delay;
-  SchedulerRequeue& requeue;
-  RejectedPods& rejected_pods;
+  Requeue& requeue;
   Probe& probe;
   const Executor& clock;
   Executor& delayed;            // runs filters that were delayed; binds do not wait for it

@@ -3,7 +3,6 @@
 
 #include <array>
 #include <cstddef>
-#include <list>
 #include <optional>
 #include <unordered_map>
 
@@ -20,8 +19,8 @@ class RejectedPods {
  public:
   using Counts = std::array<std::size_t, kRejections>;  // by Rejection
 
-  // Filter has answered: the pod waits for `rejection`, or fits where there is none. With more than
-  // kRejectedPodsMax pods the one that was filtered longest ago is dropped.
+  // Filter has answered: the pod waits for `rejection`, or fits where there is none. More than
+  // kRejectedPodsMax pods are not counted.
   void on_filter(const PodUid& uid, std::optional<Rejection> rejection, Instant now);
   // The pod is bound, finished or deleted.
   void on_settled(const PodUid& uid);
@@ -30,20 +29,13 @@ class RejectedPods {
   Counts counts(Instant now);
 
  private:
-  struct Entry {
-    PodUid uid;
+  struct Rejected {
     Rejection rejection;
     Instant filtered;
   };
-  using Entries = std::list<Entry>;
-
-  void drop_front() MGPU_REQUIRES(mutex_);
-  void forget(const PodUid& uid) MGPU_REQUIRES(mutex_);
 
   Mutex mutex_;
-  Entries entries_ MGPU_GUARDED_BY(mutex_);  // the one filtered longest ago is in front
-  std::unordered_map<PodUid, Entries::iterator> by_uid_ MGPU_GUARDED_BY(mutex_);
-  Counts counts_ MGPU_GUARDED_BY(mutex_){};
+  std::unordered_map<PodUid, Rejected> pods_ MGPU_GUARDED_BY(mutex_);
 };
 
 }  // namespace mgpu::extender

@@ -13,22 +13,29 @@ std::uint64_t RejectionDelay::releases() const {
   return releases_;
 }
 
-bool RejectionDelay::delay(const PodUid& uid, std::uint64_t releases_before, Decide decide) {
+void RejectionDelay::run(const PodUid& uid, std::function<Next()> decide,
+                         std::function<void()> answer) {
+  const std::uint64_t before = releases();
+  if (decide() == Next::kAnswer || !keep({uid, std::move(decide), answer}, before)) answer();
+}
+
+bool RejectionDelay::keep(Delayed delayed, std::uint64_t releases_before) {
   const Instant now = executor_.now();
   const MutexLock lock(mutex_);
-  const auto rejected = rejected_at_.find(uid);
+  const auto rejected = rejected_at_.find(delayed.uid);
   const bool explained = rejected != rejected_at_.end() && rejected->second != releases_;
   // Releases come in groups: the one that matters may follow the one that was seen.
   const Instant until = (explained ? last_release_ : now) + kRejectionDelay;
   if (until <= now || !is_allowed(now)) {
-    remember(uid);
+    remember(delayed.uid);
     return false;
   }
+  delayed.since = now;
+  delayed.until = until;
   const std::uint64_t id = next_id_++;
-  Delayed& delayed =
-      delayed_.emplace(id, Delayed{uid, now, until, std::move(decide)}).first->second;
   start_timer(id, until - now);
   if (releases_ != releases_before) post(id, delayed);
+  delayed_.emplace(id, std::move(delayed));
   return true;
 }
 
@@ -77,11 +84,12 @@ void RejectionDelay::decide_again(std::uint64_t id, bool timer) {
     releases = releases_;
   }
   Delayed& delayed = node.mapped();
-  const bool answered = delayed.decide(timer);
+  const bool ends = delayed.decide() == Next::kAnswer || timer;
+  if (ends) delayed.answer();
   const MutexLock lock(mutex_);
   const Instant now = executor_.now();
   if (timer) remember(delayed.uid);
-  if (timer || answered) {
+  if (ends) {
     allowance_ -= now - delayed.since;
     return;
   }

@@ -3,7 +3,7 @@
 // kube-scheduler and the ledger learn of a released share by separate watches. kube-scheduler
 // filters a waiting pod again within a millisecond, so filter may be called before the ledger has
 // seen the event. A rejection would strand the pod: kube-scheduler tries it again only when it is
-// requeued (scheduler_requeue.h), a second or two later, or when it flushes unschedulable pods
+// requeued (requeue.h), a second or two later, or when it flushes unschedulable pods
 // after five minutes. A delayed rejection loses nothing.
 //
 //   rejected ---> delayed ---release seen, and the pod fits--------------> answer: fits
@@ -31,32 +31,34 @@
 
 namespace mgpu::extender {
 
+// Whether a decision may be answered, or a release that is not seen yet may change it.
+enum class Next : std::uint8_t { kAnswer, kWait };
+
 // Thread-safe. No callback runs after the destructor returns; a callback must not destroy it.
 class RejectionDelay {
  public:
-  // Filters the pod again, on the executor, and returns whether it has answered. With `last` it
-  // answers a rejection too.
-  using Decide = std::function<bool(bool last)>;
-
   // `executor` outlives it.
   explicit RejectionDelay(Executor& executor);
 
-  // To be read before the pod is filtered, and passed to delay().
-  std::uint64_t releases() const;
-  // True: `decide` will be called until it answers. False: the caller answers now.
-  bool delay(const PodUid& uid, std::uint64_t releases_before, Decide decide);
+  // Calls `decide`, which filters the pod, now and after releases; then `answer`, once, now or on
+  // the executor.
+  void run(const PodUid& uid, std::function<Next()> decide, std::function<void()> answer);
   // `releases` is the ledger's count, after each event that it applied. Filters nothing itself.
   void observe(std::uint64_t releases);
 
  private:
   struct Delayed {
     PodUid uid;
-    Instant since;
-    Instant until;
-    Decide decide;
+    std::function<Next()> decide;
+    std::function<void()> answer;
+    Instant since{};
+    Instant until{};
     bool posted = false;  // decide_again() has been posted because of a release
   };
 
+  std::uint64_t releases() const;
+  // Whether `delayed` is kept. Otherwise the pod is answered now.
+  bool keep(Delayed delayed, std::uint64_t releases_before);
   bool is_allowed(Instant now) MGPU_REQUIRES(mutex_);
   void remember(const PodUid& uid) MGPU_REQUIRES(mutex_);
   void start_timer(std::uint64_t id, Duration delay);

@@ -27,6 +27,7 @@ FilterReply pass_everywhere(const ExtenderArgs& args) {
 FilterReply refuse_everywhere(const ExtenderArgs& args, std::string sentence) {
   FilterReply reply;
   reply.own_sentence = std::make_shared<const std::string>(std::move(sentence));
+  reply.outcome = FilterOutcome::kRejected;
   reply.rejection = Rejection::kInvalid;
   for (const auto node : args.node_names()) {
     reply.failed_and_unresolvable.push_back({node, *reply.own_sentence});
@@ -53,7 +54,10 @@ FilterReply stay(const ExtenderArgs& args) {
     }
   }
   reply.nodes_fitting = reply.fitting.size();
-  if (reply.fitting.empty()) reply.rejection = Rejection::kInvalid;
+  if (reply.fitting.empty()) {
+    reply.outcome = FilterOutcome::kRejected;
+    reply.rejection = Rejection::kInvalid;
+  }
   return reply;
 }
 
@@ -96,6 +100,7 @@ FilterReply every_node(Ledger& ledger, const ExtenderArgs& args, const PodReques
   reply.fitting.reserve(names.size());
   reply.failed.reserve(names.size());
   bool change_can_help = false;
+  bool search_ended = false;
   for (std::size_t i = 0; i < names.size(); ++i) {
     if (!reasons[i]) {
       add_fitting(reply, args, i);
@@ -108,14 +113,19 @@ FilterReply every_node(Ledger& ledger, const ExtenderArgs& args, const PodReques
     change_can_help |= eviction_helps || *reasons[i] == Reason::kNodeUnknown ||
                        *reasons[i] == Reason::kCardsUnhealthy ||
                        *reasons[i] == Reason::kCardsCordoned;
-    reply.search_ended |= *reasons[i] == Reason::kSearchBound;
+    search_ended |= *reasons[i] == Reason::kSearchBound;
     const Rejection here = rejection(*reasons[i]);
     reply.rejection = std::min(reply.rejection.value_or(here), here);
   }
-  if (reply.fitting.empty()) name_models(reply, ledger, pod.request.selector);
   reply.nodes_fitting = reply.fitting.size();
-  reply.may_change = change_can_help && reply.fitting.empty();
-  if (!reply.fitting.empty()) reply.rejection.reset();
+  if (!reply.fitting.empty()) {
+    reply.rejection.reset();
+    return reply;
+  }
+  reply.outcome = !change_can_help ? FilterOutcome::kRejected
+                  : search_ended   ? FilterOutcome::kMayChangeLater
+                                   : FilterOutcome::kMayChange;
+  name_models(reply, ledger, pod.request.selector);
   return reply;
 }
 

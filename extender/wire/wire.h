@@ -66,15 +66,21 @@ struct Refusal {
   std::string_view sentence;
 };
 
+// What filter has found about a pod.
+enum class FilterOutcome : std::uint8_t {
+  kFits,
+  kMayChange,       // it fits on no node, and a change that the ledger sees any moment may help
+  kMayChangeLater,  // the same, but a search ended at its bound of steps, and would do so again
+  kRejected,
+};
+
 struct FilterReply {
+  FilterOutcome outcome = FilterOutcome::kFits;
   std::vector<std::string_view> fitting;        // a subset of the request, in its order
   std::vector<std::size_t> fitting_full_nodes;  // indices into full_nodes(), in that form
   std::size_t nodes_fitting = 0;  // at least as many as in `fitting`, see Settings::candidate_nodes
   std::vector<Refusal> failed;
   std::vector<Refusal> failed_and_unresolvable;
-  // No node fits, and a change of the cluster may help: see rejection_delay.h.
-  bool may_change = false;
-  bool search_ended = false;  // on some node, at its bound of steps: again after a release, too
   std::optional<Rejection> rejection{};  // set where no node fits, and the request has nodes
   // Where no node of the request fits: others that do, and that kube-scheduler may not have
   // examined (asked_nodes.h). Not all of them.

@@ -15,7 +15,7 @@
 #include "common/kube/memory/api_server.h"
 #include "common/kube/request.h"
 #include "extender/placement/policies/policies.h"
-#include "extender/requeue/scheduler_requeue.h"
+#include "extender/requeue/requeue.h"
 #include "test/support/kube_objects.h"
 #include "test/support/raw_http.h"
 

@@ -22,9 +22,7 @@
 #include "extender/ledger/disruption_budgets.h"
 #include "extender/ledger/ledger.h"
 #include "extender/probe.h"
-#include "extender/requeue/rejected_pods.h"
-#include "extender/requeue/rejection_delay.h"
-#include "extender/requeue/scheduler_requeue.h"
+#include "extender/requeue/requeue.h"
 #include "extender/watched.h"
 #include "test/simulation/link.h"
 
@@ -99,7 +97,7 @@ class ExtenderProcess {
   void refuse_verb(const http::Respond& respond);
   void on_started();
   void on_listed();
-  void on_change() { rejection_delay_.observe(ledger_.releases()); }
+  void on_change() { requeue_.on_change(); }
 
   const Setup setup_;
   Executor& world_;
@@ -125,9 +123,7 @@ class ExtenderProcess {
   extender::PodTouch touch_;
   extender::PreconditionCheck preconditions_{client_};
   extender::Binder binder_;
-  extender::RejectionDelay rejection_delay_{link_.executor()};
-  extender::SchedulerRequeue requeue_;
-  extender::RejectedPods rejected_pods_;
+  extender::Requeue requeue_;
   bool has_endpoint_ = false;
   bool draining_ = false;
   int calls_ = 0;  // that have no answer yet

@@ -51,9 +51,11 @@ TEST_F(RejectedPodsTest, APodThatIsNotFilteredAgainNoLongerExists) {
 
 TEST_F(RejectedPodsTest, TheNumberOfPodsIsBounded) {
   for (std::size_t i = 0; i <= kRejectedPodsMax; ++i)
-    filtered(std::to_string(i).c_str(), i == 0 ? Rejection::kInvalid : Rejection::kFragmentation);
-  EXPECT_THAT(pods.counts(now), ElementsAre(kRejectedPodsMax, 0, 0, 0, 0))
-      << "the pod that was filtered longest ago is dropped";
+    filtered(std::to_string(i).c_str(), Rejection::kFragmentation);
+  EXPECT_THAT(pods.counts(now), ElementsAre(kRejectedPodsMax, 0, 0, 0, 0));
+  pods.on_settled(PodUid("0"));
+  filtered("one more", Rejection::kInvalid);
+  EXPECT_THAT(pods.counts(now), ElementsAre(kRejectedPodsMax - 1, 0, 0, 0, 1));
 }
 
 }  // namespace

@@ -22,18 +22,14 @@ class RejectionDelayTest : public ::testing::Test {
     int runs = 0;
   };
 
-  // Filters the pod and delays its rejection, as the filter route does.
   std::shared_ptr<Call> filter(const char* pod, bool fits = false) {
     auto call = std::make_shared<Call>();
     call->fits = fits;
-    const auto decide = [call](bool last) {
+    const auto decide = [call] {
       ++call->runs;
-      if (!call->fits && !last) return false;
-      call->answer = call->fits;
-      return true;
+      return call->fits ? Next::kAnswer : Next::kWait;
     };
-    const std::uint64_t before = delay_.releases();
-    if (!decide(false) && !delay_.delay(PodUid(pod), before, decide)) decide(true);
+    delay_.run(PodUid(pod), decide, [call] { call->answer = call->fits; });
     return call;
   }
 
@@ -78,13 +74,16 @@ TEST_F(RejectionDelayTest, OnlyTheExecutorFiltersAgainOnceForReleasesThatFollowE
 
 TEST_F(RejectionDelayTest, AReleaseWhileThePodIsFilteredIsNotMissed) {
   int runs = 0;
-  ASSERT_TRUE(delay_.delay(PodUid("a"), 0, [&](bool) {
-    if (++runs == 1) delay_.observe(2);
-    return runs == 2;
-  }));
+  int answers = 0;
+  const auto decide = [&] {
+    if (++runs == 2) delay_.observe(2);
+    return runs == 3 ? Next::kAnswer : Next::kWait;
+  };
+  delay_.run(PodUid("a"), decide, [&] { ++answers; });
   delay_.observe(1);
   executor_.run_ready();
-  EXPECT_EQ(runs, 2);
+  EXPECT_EQ(runs, 3);
+  EXPECT_EQ(answers, 1);
 }
 
 TEST_F(RejectionDelayTest, WaitsLongerAfterAReleaseThatDoesNotHelp) {
@@ -109,16 +108,17 @@ TEST_F(RejectionDelayTest, ManyReleasesDoNotDelayARejectionForever) {
   EXPECT_EQ(call->answer, false);
 }
 
-TEST_F(RejectionDelayTest, AReleaseBetweenFilterAndDelayIsNotMissed) {
-  auto call = std::make_shared<Call>();
-  const std::uint64_t before = delay_.releases();
-  delay_.observe(1);
-  ASSERT_TRUE(delay_.delay(PodUid("a"), before, [call](bool) {
-    call->answer = true;
-    return true;
-  }));
+TEST_F(RejectionDelayTest, AReleaseDuringTheFirstDecisionIsNotMissed) {
+  int runs = 0;
+  bool answered = false;
+  const auto decide = [&] {
+    if (++runs == 2) return Next::kAnswer;
+    delay_.observe(1);
+    return Next::kWait;
+  };
+  delay_.run(PodUid("a"), decide, [&] { answered = true; });
   executor_.run_ready();
-  EXPECT_EQ(call->answer, true);
+  EXPECT_TRUE(answered);
 }
 
 TEST_F(RejectionDelayTest, APodFilteredAgainLongAfterAReleaseIsAnsweredAtOnce) {
@@ -167,13 +167,14 @@ TEST(RejectionDelay, RunsNoCallbackAfterItsEnd) {
   int calls = 0;
   {
     RejectionDelay delay(executor);
-    delay.delay(PodUid("a"), 0, [&](bool) {
+    const auto decide = [&] {
       ++calls;
-      return true;
-    });
+      return Next::kWait;
+    };
+    delay.run(PodUid("a"), decide, [&] { ++calls; });
   }
   executor.advance(kRejectionDelayMax);
-  EXPECT_EQ(calls, 0);
+  EXPECT_EQ(calls, 1) << "the first decision";
 }
 
 }  // namespace

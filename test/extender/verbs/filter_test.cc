@@ -76,9 +76,9 @@ TEST_F(FilterTest, SaysThatASearchEndedAtItsBound) {
   PodText pod{.requests = {}};
   for (int core = 34; core <= 50; ++core) pod.requests.push_back(std::to_string(core) + "/300");
   const auto reply = run_filter(pod, {"n"});
-  EXPECT_TRUE(reply.may_change);
-  EXPECT_TRUE(reply.search_ended);
-  EXPECT_FALSE(run_filter({.requests = {"60/1000", "60/200000"}}, {"n"}).search_ended);
+  EXPECT_EQ(reply.outcome, FilterOutcome::kMayChangeLater);
+  EXPECT_EQ(run_filter({.requests = {"60/1000", "60/200000"}}, {"n"}).outcome,
+            FilterOutcome::kRejected);
 }
 
 TEST_F(FilterTest, EveryNodeIsEitherFittingOrRefusedWithItsSentence) {
@@ -235,7 +235,7 @@ TEST_F(FilterTest, APodThatIsNominatedAfterFilterKeepsItsCards) {
     ledger.nominate(PodUid("uid-first"), NodeName("n1"));
     const auto reply = run_filter(second, {"n1"});
     EXPECT_THAT(texts(reply.failed), ElementsAre(line("n1", Reason::kNominated)));
-    EXPECT_TRUE(reply.may_change);
+    EXPECT_EQ(reply.outcome, FilterOutcome::kMayChange);
     EXPECT_THAT(run_filter(first, {"n1"}).fitting, ElementsAre("n1"));
     ledger.remove_node(NodeName("n1"));
   }

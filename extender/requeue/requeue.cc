@@ -1,4 +1,4 @@
-#include "extender/requeue/scheduler_requeue.h"
+#include "extender/requeue/requeue.h"
 
 #include <fmt/format.h>
 
@@ -14,39 +14,55 @@ using Kind = kube::ApiError::Kind;
 
 }  // namespace
 
-SchedulerRequeue::SchedulerRequeue(kube::Client& client, Ledger& ledger, std::string name_space,
-                                   RequeueEvents events)
+Requeue::Requeue(kube::Client& client, Ledger& ledger, Executor& delayed, std::string name_space,
+                 RequeueEvents events)
     : client_(client),
       ledger_(ledger),
       name_space_(std::move(name_space)),
       events_(std::move(events)),
-      process_(static_cast<std::uint32_t>(client.executor().random() * 0x1p32)) {}
+      process_(static_cast<std::uint32_t>(client.executor().random() * 0x1p32)),
+      delay_(delayed) {}
 
-void SchedulerRequeue::on_filter(const PodUid& uid) {
-  const Instant now = client_.executor().now();
-  const MutexLock lock(mutex_);
-  tracker_.on_filter(uid, now);
-  asked_.take_wait(uid);  // It counts in its own scheduling cycle only.
+void Requeue::filter(const PodUid& uid, std::span<const std::string_view> asked,
+                     std::function<FilterReply(Instant now)> decide,
+                     std::function<void(const FilterReply& reply)> answer) {
+  {
+    const Instant now = client_.executor().now();
+    const MutexLock lock(mutex_);
+    tracker_.on_filter(uid, now);
+    asked_.take_wait(uid);  // It counts in its own scheduling cycle only.
+  }
+  const auto call = std::make_shared<Call>(Call{uid, asked, std::move(decide), std::move(answer)});
+  delay_.run(
+      uid, [this, call] { return this->decide(*call); }, [this, call] { this->answer(*call); });
 }
 
-void SchedulerRequeue::on_rejected(const PodUid& uid, std::uint64_t releases) {
-  if (name_space_.empty() || uid.empty()) return;
+// Decides again only after a release: each decision may take a search on many nodes.
+Next Requeue::decide(Call& call) {
   const Instant now = client_.executor().now();
-  const MutexLock lock(mutex_);
-  tracker_.on_rejected(uid, releases, now);
-  if (!timer_runs_) start_timer();
+  const std::uint64_t releases = ledger_.releases(now);
+  if (call.releases == releases) return Next::kWait;
+  call.releases = releases;
+  call.reply = call.decide(now);
+  if (call.reply.outcome == FilterOutcome::kFits) {
+    const MutexLock lock(mutex_);
+    if (asked_.forget(call.reply.group)) tracker_.on_found();
+    return Next::kAnswer;
+  }
+  call.is_requeued = requeue_at_once(call);
+  const bool waits = call.reply.outcome == FilterOutcome::kMayChange && !call.is_requeued;
+  return waits && !ledger_.searches_ended() ? Next::kWait : Next::kAnswer;
 }
 
-bool SchedulerRequeue::on_rejected_in_part(PodGroup group, const PodUid& uid,
-                                           std::span<const std::string_view> asked,
-                                           std::span<const std::string> fitting,
-                                           std::uint64_t releases) {
-  if (name_space_.empty() || uid.empty()) return false;
+bool Requeue::requeue_at_once(const Call& call) {
+  const FilterReply& reply = call.reply;
+  if (reply.fitting_elsewhere.empty() || name_space_.empty() || call.uid.empty()) return false;
   const Instant now = client_.executor().now();
   const MutexLock lock(mutex_);
-  if (refused_ || !asked_.rejected(group, uid, asked, fitting, now)) return false;
-  if (!tracker_.on_rejected_in_part(uid, releases, now)) {
-    asked_.take_wait(uid);
+  if (refused_ || !asked_.rejected(reply.group, call.uid, call.asked, reply.fitting_elsewhere, now))
+    return false;
+  if (!tracker_.on_rejected_in_part(call.uid, *call.releases, now)) {
+    asked_.take_wait(call.uid);
     return false;
   }
   client_.executor().after(Duration(0), callbacks_.wrap([this] { send_if_due(); }));
@@ -54,27 +70,36 @@ bool SchedulerRequeue::on_rejected_in_part(PodGroup group, const PodUid& uid,
   return true;
 }
 
-bool SchedulerRequeue::take_wait(const PodUid& uid) {
+void Requeue::answer(const Call& call) {
+  const Instant now = client_.executor().now();
+  rejected_.on_filter(call.uid, call.reply.rejection, now);
+  const bool may_change = call.reply.outcome == FilterOutcome::kMayChange ||
+                          call.reply.outcome == FilterOutcome::kMayChangeLater;
+  if (may_change && !call.is_requeued && !name_space_.empty() && !call.uid.empty()) {
+    const MutexLock lock(mutex_);
+    tracker_.on_rejected(call.uid, *call.releases, now);
+    if (!timer_runs_) start_timer();
+  }
+  call.answer(call.reply);
+}
+
+bool Requeue::take_wait(const PodUid& uid) {
   const MutexLock lock(mutex_);
   return asked_.take_wait(uid);
 }
 
-void SchedulerRequeue::on_fits(PodGroup group) {
-  const MutexLock lock(mutex_);
-  if (asked_.forget(group)) tracker_.on_found();
-}
-
-void SchedulerRequeue::on_settled(const PodUid& uid) {
+void Requeue::on_settled(const PodUid& uid) {
+  rejected_.on_settled(uid);
   const MutexLock lock(mutex_);
   tracker_.on_settled(uid);
 }
 
-void SchedulerRequeue::start_timer() {
+void Requeue::start_timer() {
   timer_runs_ = true;
   client_.executor().after(kRequeuePoll, callbacks_.wrap([this] { poll(); }));
 }
 
-void SchedulerRequeue::poll() {
+void Requeue::poll() {
   const Instant now = client_.executor().now();
   const std::uint64_t releases = ledger_.releases(now);
   {
@@ -86,7 +111,7 @@ void SchedulerRequeue::poll() {
   send_if_due();
 }
 
-void SchedulerRequeue::send_if_due() {
+void Requeue::send_if_due() {
   const Instant now = client_.executor().now();
   {
     const MutexLock lock(mutex_);
@@ -97,7 +122,7 @@ void SchedulerRequeue::send_if_due() {
   requeue();
 }
 
-void SchedulerRequeue::requeue() {
+void Requeue::requeue() {
   // A write that changes nothing would cause no event.
   const kube::StorageCapacity object{.name_space = name_space_,
                                      .name = kRequeueObject,
@@ -119,7 +144,7 @@ void SchedulerRequeue::requeue() {
   client_.write(std::move(annotate), kSubject, callbacks_.wrap(on_patched));
 }
 
-void SchedulerRequeue::finish(const kube::ApiResult<void>& written) {
+void Requeue::finish(const kube::ApiResult<void>& written) {
   if (written) {
     {
       const MutexLock lock(mutex_);

@@ -1,5 +1,13 @@
-// Makes kube-scheduler try rejected pods again that it may not try by itself, where RejectionDelay
-// was not enough. requeue_tracker.h decides which pods and when.
+// What happens with a pod that filter rejects: whether it is answered now (rejection_delay.h), and
+// when kube-scheduler is made to try it again, where it may not do so by itself.
+//
+//   filter ---> fits -------------------------------------------------> answer
+//      |------> fits on nodes that were not sent (asked_nodes.h) -----> requeue, answer
+//      |------> may change ---no release makes it fit for a moment----> remember, answer
+//      |------> may change later -------------------------------------> remember, answer
+//      +------> rejected ---------------------------------------------> answer
+//
+// requeue_tracker.h has the pods that are remembered, and decides when there is a requeue.
 //
 // An extender cannot call kube-scheduler. But kube-scheduler tries a pod that an extender has
 // rejected again after any event of the kinds that it watches (kubernetes
@@ -15,8 +23,10 @@
 
 #include <cstdint>
 #include <functional>
+#include <optional>
 #include <span>
 #include <string>
+#include <string_view>
 
 #include "common/base/backoff.h"
 #include "common/base/callback_guard.h"
@@ -26,7 +36,10 @@
 #include "extender/ledger/ledger.h"
 #include "extender/requeue/asked_nodes.h"
 #include "extender/requeue/limits.h"
+#include "extender/requeue/rejected_pods.h"
+#include "extender/requeue/rejection_delay.h"
 #include "extender/requeue/requeue_tracker.h"
+#include "extender/wire/wire.h"
 
 namespace mgpu::extender {
 
@@ -48,30 +61,42 @@ struct RequeueEvents {
 
 // Thread-safe; no call blocks. No callback runs after the destructor returns; a callback must not
 // destroy it.
-class SchedulerRequeue {
+class Requeue {
  public:
-  // `client` and `ledger` outlive it. The object is written in the namespace `name_space`; where
-  // that is empty, pods are never requeued.
-  SchedulerRequeue(kube::Client& client, Ledger& ledger, std::string name_space,
-                   RequeueEvents events);
-  // kube-scheduler filters the pod.
-  void on_filter(const PodUid& uid);
-  // Filter rejected the pod when the ledger had counted `releases`; a release could make it fit.
-  void on_rejected(const PodUid& uid, std::uint64_t releases);
-  // Filter rejected a pod of the group on the nodes `asked`, and it fits on `fitting`. Returns
-  // whether kube-scheduler may find one of these (asked_nodes.h): then it tries the pod again soon.
-  // Never where pods cannot be requeued.
-  bool on_rejected_in_part(PodGroup group, const PodUid& uid,
-                           std::span<const std::string_view> asked,
-                           std::span<const std::string> fitting, std::uint64_t releases);
-  // kube-scheduler calls preempt for the pod. Returns whether no pod should be evicted.
+  // All references outlive it. Pods that wait are decided again on `delayed`. The object is written
+  // in the namespace `name_space`; where that is empty, pods are never requeued.
+  Requeue(kube::Client& client, Ledger& ledger, Executor& delayed, std::string name_space,
+          RequeueEvents events);
+  // Filters the pod about the nodes `asked`, which are valid as long as `answer` exists: calls
+  // `decide`, now and after releases; then `answer`, once, now or on `delayed`.
+  void filter(const PodUid& uid, std::span<const std::string_view> asked,
+              std::function<FilterReply(Instant now)> decide,
+              std::function<void(const FilterReply& reply)> answer);
+  // kube-scheduler calls preempt for the pod. Returns whether no pod should be evicted, since the
+  // pod is tried again first.
   bool take_wait(const PodUid& uid);
-  // Filter has found a node for a pod of the group.
-  void on_fits(PodGroup group);
   // The pod is bound, finished or deleted.
   void on_settled(const PodUid& uid);
+  // The ledger has changed.
+  void on_change() { delay_.observe(ledger_.releases()); }
+  RejectedPods& rejected_pods() { return rejected_; }
 
  private:
+  // A call of filter that has no answer yet.
+  struct Call {
+    PodUid uid;
+    std::span<const std::string_view> asked;
+    std::function<FilterReply(Instant now)> decide;
+    std::function<void(const FilterReply& reply)> answer;
+    std::optional<std::uint64_t> releases{};  // of the ledger, when `reply` was decided
+    FilterReply reply{};
+    bool is_requeued = false;  // at once
+  };
+
+  Next decide(Call& call);
+  void answer(const Call& call);
+  // Returns whether kube-scheduler may find another node for the pod, and tries it again soon.
+  bool requeue_at_once(const Call& call);
   void start_timer() MGPU_REQUIRES(mutex_);
   // Below: on the executor.
   void poll();
@@ -93,7 +118,9 @@ class SchedulerRequeue {
   std::uint64_t written_ = 0;
   Backoff backoff_{kRequeueRetryFirst, kRequeueRetryMax};
   std::string logged_problem_;  // empty after a success
-  CallbackGuard callbacks_;     // ends first
+  RejectedPods rejected_;
+  CallbackGuard callbacks_;
+  RejectionDelay delay_;  // ends first: its callbacks use the others
 };
 
 }  // namespace mgpu::extender

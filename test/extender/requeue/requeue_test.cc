@@ -1,4 +1,4 @@
-#include "extender/requeue/scheduler_requeue.h"
+#include "extender/requeue/requeue.h"
 
 #include <fmt/format.h>
 #include <gmock/gmock.h>
@@ -60,9 +60,18 @@ kube::Response status(int code) {
   return response;
 }
 
-class SchedulerRequeueTest : public testing::Test {
+class RequeueTest : public testing::Test {
  protected:
-  void reject(const char* pod) { requeue_->on_rejected(PodUid(pod), ledger_.releases()); }
+  // kube-scheduler filters the pod.
+  void filter(const char* pod, const FilterReply& reply, std::vector<std::string_view> asked = {}) {
+    const auto decide = [this, reply](Instant) {
+      ++decisions_;
+      return reply;
+    };
+    requeue_->filter(PodUid(pod), asked_.emplace_back(std::move(asked)), decide,
+                     [this](const FilterReply&) { ++answers_; });
+  }
+  void reject(const char* pod) { filter(pod, {.outcome = FilterOutcome::kMayChangeLater}); }
   // A node with cards appears.
   void release() {
     NodeFacts node;
@@ -78,9 +87,9 @@ class SchedulerRequeueTest : public testing::Test {
   }
   // Long enough for a requeue.
   void pass() { executor_.advance(kRequeueDelay + 3 * kRequeuePoll); }
-  std::unique_ptr<SchedulerRequeue> make(std::string name_space) {
-    return std::make_unique<SchedulerRequeue>(
-        client_, ledger_, std::move(name_space),
+  std::unique_ptr<Requeue> make(std::string name_space) {
+    return std::make_unique<Requeue>(
+        client_, ledger_, executor_, std::move(name_space),
         RequeueEvents{
             .on_outcome = [this](RequeueOutcome outcome) { outcomes_.push_back(outcome); },
             .on_problem = [this](const auto& problem) { problems_.push_back(problem); }});
@@ -91,12 +100,15 @@ class SchedulerRequeueTest : public testing::Test {
   kube::Client client_{api_};
   Ledger ledger_;
   int nodes_ = 0;
+  int decisions_ = 0;
+  int answers_ = 0;
+  std::deque<std::vector<std::string_view>> asked_;
   std::vector<RequeueOutcome> outcomes_;
   std::vector<std::string> problems_;
-  std::unique_ptr<SchedulerRequeue> requeue_ = make("kube-system");
+  std::unique_ptr<Requeue> requeue_ = make("kube-system");
 };
 
-TEST_F(SchedulerRequeueTest, WritesTheObjectOnceForAPodThatWasRejectedBeforeARelease) {
+TEST_F(RequeueTest, WritesTheObjectOnceForAPodThatWasRejectedBeforeARelease) {
   strand("a");
   pass();
   EXPECT_THAT(api_.methods, ElementsAre("PATCH"));
@@ -105,17 +117,75 @@ TEST_F(SchedulerRequeueTest, WritesTheObjectOnceForAPodThatWasRejectedBeforeARel
   EXPECT_EQ(api_.methods.size(), 1U);
 }
 
-TEST_F(SchedulerRequeueTest, WritesNothingWithoutAReleaseOrWhenThePodIsFilteredAgain) {
+TEST_F(RequeueTest, WritesNothingWithoutAReleaseOrWhenThePodIsFilteredAgain) {
   reject("a");
   pass();
   strand("b");
-  requeue_->on_filter(PodUid("a"));
+  filter("a", {.outcome = FilterOutcome::kFits});
   requeue_->on_settled(PodUid("b"));
   pass();
   EXPECT_TRUE(api_.methods.empty());
 }
 
-TEST_F(SchedulerRequeueTest, EachWriteDiffersFromTheOneBefore) {
+TEST_F(RequeueTest, OnlyARejectionThatMayChangeAtOnceWaits) {
+  for (const auto outcome :
+       {FilterOutcome::kFits, FilterOutcome::kRejected, FilterOutcome::kMayChangeLater}) {
+    filter("a", {.outcome = outcome});
+  }
+  EXPECT_EQ(answers_, 3);
+  filter("a", {.outcome = FilterOutcome::kMayChange});
+  EXPECT_EQ(answers_, 3);
+  executor_.advance(kRejectionDelay);
+  EXPECT_EQ(answers_, 4);
+  EXPECT_EQ(decisions_, 4) << "nothing became free";
+}
+
+TEST_F(RequeueTest, ARejectionThatWaitedIsRememberedOnceItIsAnswered) {
+  filter("a", {.outcome = FilterOutcome::kMayChange});
+  release();
+  requeue_->on_change();
+  executor_.advance(kRejectionDelayMax);
+  EXPECT_EQ(decisions_, 2);
+  EXPECT_EQ(answers_, 1);
+  pass();
+  EXPECT_TRUE(api_.methods.empty()) << "it was decided after the release";
+  release();
+  pass();
+  EXPECT_THAT(api_.methods, ElementsAre("PATCH"));
+}
+
+TEST_F(RequeueTest, ARejectionWaitsForNoReleaseOnceSearchesHaveEnded) {
+  ledger_.end_searches();
+  filter("a", {.outcome = FilterOutcome::kMayChange});
+  EXPECT_EQ(answers_, 1);
+}
+
+TEST_F(RequeueTest, APodThatFitsElsewhereIsAnsweredAndRequeuedAtOnce) {
+  filter("a", {.outcome = FilterOutcome::kMayChange, .fitting_elsewhere = {"z"}, .group = 1},
+         {"x"});
+  EXPECT_EQ(answers_, 1);
+  EXPECT_TRUE(requeue_->take_wait(PodUid("a")));
+  executor_.run_ready();
+  EXPECT_THAT(api_.methods, ElementsAre("PATCH"));
+}
+
+// Otherwise its second decision would find that no node is new.
+TEST_F(RequeueTest, ARejectionThatWaitsDoesNotEndTheSearchOfItsGroup) {
+  const auto fits_on = [](const char* node) {
+    return FilterReply{
+        .outcome = FilterOutcome::kMayChange, .fitting_elsewhere = {node}, .group = 1};
+  };
+  filter("a", fits_on("z"), {"x"});
+  EXPECT_TRUE(requeue_->take_wait(PodUid("a")));
+  filter("b", fits_on("x"), {"y"});
+  EXPECT_FALSE(requeue_->take_wait(PodUid("b"))) << "kube-scheduler has examined x";
+  executor_.advance(kRejectionDelay);
+  EXPECT_EQ(answers_, 2);
+  filter("a", fits_on("z"), {"w"});
+  EXPECT_TRUE(requeue_->take_wait(PodUid("a")));
+}
+
+TEST_F(RequeueTest, EachWriteDiffersFromTheOneBefore) {
   for (int i = 0; i < 2; ++i) {
     strand("a");
     pass();
@@ -124,7 +194,7 @@ TEST_F(SchedulerRequeueTest, EachWriteDiffersFromTheOneBefore) {
   EXPECT_NE(api_.bodies[0], api_.bodies[1]);
 }
 
-TEST_F(SchedulerRequeueTest, TwoProcessesWriteDifferentValues) {
+TEST_F(RequeueTest, TwoProcessesWriteDifferentValues) {
   strand("a");
   pass();
   requeue_ = make("kube-system");
@@ -134,7 +204,7 @@ TEST_F(SchedulerRequeueTest, TwoProcessesWriteDifferentValues) {
   EXPECT_NE(api_.bodies[0], api_.bodies[1]);
 }
 
-TEST_F(SchedulerRequeueTest, CreatesTheObjectWhereItIsMissing) {
+TEST_F(RequeueTest, CreatesTheObjectWhereItIsMissing) {
   for (const int created : {201, 409}) {
     api_.methods.clear();
     api_.answers = {status(404), status(created)};
@@ -146,7 +216,7 @@ TEST_F(SchedulerRequeueTest, CreatesTheObjectWhereItIsMissing) {
   EXPECT_TRUE(problems_.empty());
 }
 
-TEST_F(SchedulerRequeueTest, AProblemIsReportedOnceAndRetriesBecomeRarer) {
+TEST_F(RequeueTest, AProblemIsReportedOnceAndRetriesBecomeRarer) {
   for (int i = 0; i < 20; ++i) api_.answers.push_back(status(403));
   strand("a");
   executor_.advance(std::chrono::seconds(40));
@@ -158,7 +228,7 @@ TEST_F(SchedulerRequeueTest, AProblemIsReportedOnceAndRetriesBecomeRarer) {
   EXPECT_THAT(outcomes_, testing::Each(RequeueOutcome::kRefused));
 }
 
-TEST_F(SchedulerRequeueTest, AnotherProblemIsReportedAndTheSameOneAfterASuccess) {
+TEST_F(RequeueTest, AnotherProblemIsReportedAndTheSameOneAfterASuccess) {
   api_.answers = {status(403), status(503), status(200)};
   strand("a");
   executor_.advance(std::chrono::seconds(20));
@@ -171,7 +241,7 @@ TEST_F(SchedulerRequeueTest, AnotherProblemIsReportedAndTheSameOneAfterASuccess)
   EXPECT_EQ(problems_.size(), 3U);
 }
 
-TEST_F(SchedulerRequeueTest, AMissingNamespaceIsReportedWithTheFlag) {
+TEST_F(RequeueTest, AMissingNamespaceIsReportedWithTheFlag) {
   api_.answers = {status(404), status(404)};
   strand("a");
   pass();
@@ -179,7 +249,7 @@ TEST_F(SchedulerRequeueTest, AMissingNamespaceIsReportedWithTheFlag) {
   EXPECT_THAT(problems_[0], HasSubstr("--requeue-namespace"));
 }
 
-TEST_F(SchedulerRequeueTest, WritesOneAtATimeAndNoCallBlocks) {
+TEST_F(RequeueTest, WritesOneAtATimeAndNoCallBlocks) {
   api_.silent = true;
   strand("a");
   pass();
@@ -192,17 +262,18 @@ TEST_F(SchedulerRequeueTest, WritesOneAtATimeAndNoCallBlocks) {
   EXPECT_EQ(api_.methods.size(), 2U) << "b was stranded after the first had been sent";
 }
 
-TEST_F(SchedulerRequeueTest, ManyReleasesCauseOneRequeuePerInterval) {
-  const int seconds = 20;
-  for (int i = 0; i < 10 * seconds; ++i) {
+TEST_F(RequeueTest, ManyReleasesCauseOneRequeuePerInterval) {
+  const Instant begin = executor_.now();
+  for (int i = 0; i < 40; ++i) {
     strand(("pod-" + std::to_string(i)).c_str());
-    executor_.advance(Duration(100));
+    executor_.advance(kRequeueQuiet + Duration(100));
   }
-  EXPECT_GT(api_.methods.size(), seconds / 3U);
-  EXPECT_LE(api_.methods.size(), seconds * Duration(std::chrono::seconds(1)) / kRequeueInterval);
+  const auto intervals = static_cast<std::size_t>((executor_.now() - begin) / kRequeueInterval);
+  EXPECT_GT(api_.methods.size(), intervals / 4);
+  EXPECT_LE(api_.methods.size(), intervals);
 }
 
-TEST_F(SchedulerRequeueTest, RequeuesNoPodWithoutANamespace) {
+TEST_F(RequeueTest, RequeuesNoPodWithoutANamespace) {
   requeue_ = make("");
   strand("a");
   pass();
@@ -210,7 +281,7 @@ TEST_F(SchedulerRequeueTest, RequeuesNoPodWithoutANamespace) {
   EXPECT_EQ(executor_.pending(), 0U);
 }
 
-TEST_F(SchedulerRequeueTest, RunsNoCallbackAfterItsEnd) {
+TEST_F(RequeueTest, RunsNoCallbackAfterItsEnd) {
   api_.silent = true;
   strand("a");
   pass();
@@ -221,10 +292,10 @@ TEST_F(SchedulerRequeueTest, RunsNoCallbackAfterItsEnd) {
   EXPECT_TRUE(outcomes_.empty());
 }
 
-TEST_F(SchedulerRequeueTest, HasNoTimerWhileNoPodWaits) {
+TEST_F(RequeueTest, HasNoTimerWhileNoPodWaits) {
   reject("a");
   EXPECT_GT(executor_.pending(), 0U);
-  requeue_->on_filter(PodUid("a"));
+  filter("a", {.outcome = FilterOutcome::kRejected});
   pass();
   EXPECT_EQ(executor_.pending(), 0U);
 }
@@ -233,7 +304,7 @@ TEST_F(SchedulerRequeueTest, HasNoTimerWhileNoPodWaits) {
 // the cluster, and the only node that fits is one that its own filters exclude.
 class QuietCluster {
  public:
-  QuietCluster(SchedulerRequeue& requeue, const std::vector<std::string>& requeues,
+  QuietCluster(Requeue& requeue, const std::vector<std::string>& requeues,
                test::ManualExecutor& executor)
       : requeue_(requeue), requeues_(requeues), executor_(executor) {
     for (int i = 0; i < kNodes; ++i) names_.push_back("a" + std::to_string(i));
@@ -274,26 +345,26 @@ class QuietCluster {
       asked.push_back(nodes_[(next_ + static_cast<std::size_t>(i)) % nodes_.size()]);
     next_ = (next_ + 100) % nodes_.size();
     ++filters;
-    requeue_.on_filter(pod.uid);
-    if (!requeue_.on_rejected_in_part(pod.group, pod.uid, asked, fitting_, 0))
-      requeue_.on_rejected(pod.uid, 0);
+    const FilterReply reply{
+        .outcome = FilterOutcome::kMayChangeLater, .fitting_elsewhere = {"b"}, .group = pod.group};
+    requeue_.filter(
+        pod.uid, asked, [&](Instant) { return reply; }, [](const FilterReply&) {});
     requeue_.take_wait(pod.uid);
     tried_.emplace_back(pod, executor_.now());
   }
 
-  SchedulerRequeue& requeue_;
+  Requeue& requeue_;
   const std::vector<std::string>& requeues_;
   test::ManualExecutor& executor_;
   std::vector<std::string> names_;
   std::vector<std::string_view> nodes_;
-  const std::vector<std::string> fitting_ = {"b"};
   std::deque<Waiting> queue_;
   std::deque<std::pair<Waiting, Instant>> tried_;
   std::size_t seen_requeues_ = 0;
   std::size_t next_ = 0;
 };
 
-TEST_F(SchedulerRequeueTest, AQuietClusterIsQuiet) {
+TEST_F(RequeueTest, AQuietClusterIsQuiet) {
   for (const std::size_t pods : {50U, 100U, 1'000U, 10'000U}) {
     for (const std::size_t groups : {std::size_t{1}, pods}) {
       SCOPED_TRACE(fmt::format("{} pods in {} groups", pods, groups));
@@ -316,11 +387,12 @@ TEST_F(SchedulerRequeueTest, AQuietClusterIsQuiet) {
   }
 }
 
-TEST_F(SchedulerRequeueTest, TheObjectChangesAtTheApiServerWithEachRequeue) {
+TEST_F(RequeueTest, TheObjectChangesAtTheApiServerWithEachRequeue) {
   kube::MemoryApiServer server(executor_, {});
   kube::Client client(server);
-  SchedulerRequeue requeue(client, ledger_, "default",
-                           {[](RequeueOutcome) {}, [](const std::string&) {}});
+  requeue_ =
+      std::make_unique<Requeue>(client, ledger_, executor_, "default",
+                                RequeueEvents{[](RequeueOutcome) {}, [](const std::string&) {}});
   const auto object = [&] {
     kube::Request get;
     get.target = std::string("/apis/storage.k8s.io/v1/namespaces/default/csistoragecapacities/") +
@@ -329,8 +401,7 @@ TEST_F(SchedulerRequeueTest, TheObjectChangesAtTheApiServerWithEachRequeue) {
   };
   std::string before = object().body;
   for (int i = 0; i < 3; ++i) {
-    requeue.on_rejected(PodUid("a"), ledger_.releases());
-    release();
+    strand("a");
     pass();
     EXPECT_EQ(object().status, 200);
     EXPECT_NE(std::exchange(before, object().body), object().body);
