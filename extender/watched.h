@@ -11,8 +11,8 @@
 #include <utility>
 
 #include "common/base/mutex.h"
-#include "common/kube/reflector.h"
-#include "common/kube/unreadable_objects.h"
+#include "common/kube/watch/reflector.h"
+#include "common/kube/watch/unreadable_objects.h"
 #include "extender/probe.h"
 
 namespace mgpu::extender {

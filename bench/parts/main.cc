@@ -12,7 +12,7 @@
 #include "bench/parts/requests.h"
 #include "bench/scale/cluster_objects.h"
 #include "common/base/check.h"
-#include "common/kube/object_json.h"
+#include "common/kube/objects/object_json.h"
 #include "extender/ledger/consumers.h"
 #include "extender/ledger/ledger.h"
 #include "extender/placement/explain.h"

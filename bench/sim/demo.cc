@@ -19,7 +19,7 @@
 #include "bench/sim/scheduler.h"
 #include "bench/sim/svg.h"
 #include "common/kube/client.h"
-#include "common/kube/object_json.h"
+#include "common/kube/objects/object_json.h"
 #include "common/kube/request.h"
 #include "extender/placement/policy.h"
 

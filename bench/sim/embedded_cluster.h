@@ -6,7 +6,7 @@
 #include <memory>
 
 #include "common/base/asio_executor.h"
-#include "common/kube/curl_transport.h"
+#include "common/kube/curl/curl_transport.h"
 #include "common/kube/memory/api_server.h"
 #include "extender/extender.h"
 

@@ -3,7 +3,7 @@
 #include <nlohmann/json.hpp>
 
 #include "bench/sim/limits.h"
-#include "common/kube/manifest.h"
+#include "common/kube/objects/manifest.h"
 #include "common/yaml/json.h"
 
 namespace mgpu::sim {

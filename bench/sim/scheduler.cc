@@ -8,7 +8,7 @@
 #include "common/contract/pod_requests.h"
 #include "common/contract/quantity.h"
 #include "common/kube/limits.h"
-#include "common/kube/object_json.h"
+#include "common/kube/objects/object_json.h"
 #include "common/kube/request.h"
 
 namespace mgpu::sim {

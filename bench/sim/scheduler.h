@@ -11,7 +11,7 @@
 
 #include "common/base/result.h"
 #include "common/contract/contract.h"
-#include "common/kube/objects.h"
+#include "common/kube/objects/objects.h"
 #include "common/kube/transport.h"
 
 namespace mgpu::sim {

@@ -18,7 +18,7 @@
 
 #include "bench/trace/trace_files.h"
 #include "common/contract/contract.h"
-#include "common/kube/objects.h"
+#include "common/kube/objects/objects.h"
 #include "extender/ledger/claim.h"
 
 namespace mgpu::trace {

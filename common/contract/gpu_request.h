@@ -20,7 +20,7 @@
 #include "common/base/units.h"
 #include "common/contract/contract.h"
 #include "common/contract/limits.h"
-#include "common/kube/objects.h"
+#include "common/kube/objects/objects.h"
 
 namespace mgpu {
 

@@ -5,7 +5,7 @@
 #include <utility>
 
 #include "common/base/check.h"
-#include "common/kube/object_json.h"
+#include "common/kube/objects/object_json.h"
 
 namespace mgpu::kube {
 namespace {

@@ -5,7 +5,7 @@
 #include <string>
 
 #include "common/base/result.h"
-#include "common/kube/objects.h"
+#include "common/kube/objects/objects.h"
 #include "common/kube/request.h"
 #include "common/kube/transport.h"
 

@@ -6,8 +6,8 @@
 #include <boost/url/rfc/unreserved_chars.hpp>
 #include <nlohmann/json.hpp>
 
-#include "common/kube/base64.h"
-#include "common/kube/object_protobuf.h"
+#include "common/base/base64.h"
+#include "common/kube/objects/object_protobuf.h"
 
 namespace mgpu::kube {
 namespace {

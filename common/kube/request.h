@@ -9,7 +9,7 @@
 
 #include "common/base/executor.h"
 #include "common/base/ids.h"
-#include "common/kube/objects.h"
+#include "common/kube/objects/objects.h"
 #include "common/kube/transport.h"
 
 namespace mgpu::kube {

@@ -11,8 +11,8 @@
 
 #include "common/base/asio_executor.h"
 #include "common/base/log.h"
-#include "common/kube/config.h"
-#include "common/kube/curl_transport.h"
+#include "common/kube/config/config.h"
+#include "common/kube/curl/curl_transport.h"
 #include "common/program/limits.h"
 
 namespace mgpu {

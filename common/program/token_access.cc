@@ -10,9 +10,9 @@
 #include "common/base/digest.h"
 #include "common/base/log.h"
 #include "common/base/text.h"
-#include "common/kube/object_json.h"
+#include "common/kube/objects/object_json.h"
+#include "common/kube/objects/reviews.h"
 #include "common/kube/request.h"
-#include "common/kube/reviews.h"
 #include "common/program/limits.h"
 
 namespace mgpu {

@@ -15,7 +15,7 @@
 #include "common/base/executor.h"
 #include "common/base/mutex.h"
 #include "common/http/message.h"
-#include "common/kube/objects.h"
+#include "common/kube/objects/objects.h"
 #include "common/kube/transport.h"
 
 namespace mgpu {

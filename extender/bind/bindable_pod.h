@@ -7,7 +7,7 @@
 
 #include "common/base/ids.h"
 #include "common/base/result.h"
-#include "common/kube/objects.h"
+#include "common/kube/objects/objects.h"
 #include "extender/verbs/pod_request.h"
 
 namespace mgpu::extender {

@@ -7,7 +7,7 @@
 
 #include "common/base/ids.h"
 #include "common/contract/contract.h"
-#include "common/kube/objects.h"
+#include "common/kube/objects/objects.h"
 
 namespace mgpu::extender {
 

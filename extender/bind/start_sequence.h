@@ -46,7 +46,7 @@
 #include "common/base/callback_guard.h"
 #include "common/base/mutex.h"
 #include "common/kube/client.h"
-#include "common/kube/reflector.h"
+#include "common/kube/watch/reflector.h"
 #include "extender/bind/attempt.h"
 
 namespace mgpu::extender {

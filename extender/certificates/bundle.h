@@ -13,7 +13,7 @@
 #include <vector>
 
 #include "common/base/result.h"
-#include "common/kube/objects.h"
+#include "common/kube/objects/objects.h"
 #include "extender/certificates/issue.h"
 #include "extender/certificates/names.h"
 

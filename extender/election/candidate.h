@@ -13,7 +13,7 @@
 #include <string>
 
 #include "common/base/executor.h"
-#include "common/kube/objects.h"
+#include "common/kube/objects/objects.h"
 #include "extender/election/limits.h"
 
 namespace mgpu::extender {

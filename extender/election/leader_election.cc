@@ -7,7 +7,7 @@
 #include <vector>
 
 #include "common/base/text.h"
-#include "common/kube/object_json.h"
+#include "common/kube/objects/object_json.h"
 #include "common/kube/request.h"
 
 namespace mgpu::extender {

@@ -22,7 +22,7 @@
 #include "common/base/heartbeat.h"
 #include "common/base/utc_text.h"
 #include "common/kube/client.h"
-#include "common/kube/reflector.h"
+#include "common/kube/watch/reflector.h"
 #include "extender/election/candidate.h"
 
 namespace mgpu::extender {

@@ -8,8 +8,8 @@
 
 #include "common/base/callback_guard.h"
 #include "common/kube/client.h"
-#include "common/kube/object_json.h"
-#include "common/kube/object_protobuf.h"
+#include "common/kube/objects/object_json.h"
+#include "common/kube/objects/object_protobuf.h"
 #include "extender/inspect/inspections.h"
 #include "extender/inspect/limits.h"
 #include "extender/inspect/views.h"

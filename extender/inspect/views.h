@@ -16,7 +16,7 @@
 #include "common/base/result.h"
 #include "common/contract/gpu_request.h"
 #include "common/http/message.h"
-#include "common/kube/objects.h"
+#include "common/kube/objects/objects.h"
 #include "extender/ledger/ledger.h"
 #include "extender/verbs/verbs.h"
 

@@ -6,8 +6,8 @@
 #include <chrono>
 #include <future>
 
-#include "common/kube/curl_transport.h"
-#include "common/kube/object_json.h"
+#include "common/kube/curl/curl_transport.h"
+#include "common/kube/objects/object_json.h"
 #include "extender/kubectl/limits.h"
 
 namespace mgpu::kubectl {

@@ -12,7 +12,7 @@
 #include "common/base/asio_executor.h"
 #include "common/base/options.h"
 #include "common/base/result.h"
-#include "common/kube/config.h"
+#include "common/kube/config/config.h"
 #include "common/kube/request.h"
 #include "common/kube/transport.h"
 #include "extender/kubectl/fact.h"

@@ -2,7 +2,7 @@
 #include <fmt/format.h>
 
 #include "common/base/text.h"
-#include "common/kube/manifest.h"
+#include "common/kube/objects/manifest.h"
 #include "extender/kubectl/convert/manifests.h"
 #include "extender/kubectl/gpu_pods.h"
 #include "extender/kubectl/limits.h"

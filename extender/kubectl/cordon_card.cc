@@ -9,7 +9,7 @@
 #include "common/base/text.h"
 #include "common/contract/contract.h"
 #include "common/contract/quantity.h"
-#include "common/kube/object_json.h"
+#include "common/kube/objects/object_json.h"
 #include "extender/kubectl/extender_access.h"
 #include "extender/kubectl/gpu_pods.h"
 #include "extender/kubectl/limits.h"

@@ -8,7 +8,7 @@
 
 #include "common/base/query_text.h"
 #include "common/base/text.h"
-#include "common/kube/object_json.h"
+#include "common/kube/objects/object_json.h"
 #include "extender/kubectl/doctor/read_facts.h"
 #include "extender/kubectl/limits.h"
 

@@ -3,7 +3,7 @@
 #include <algorithm>
 
 #include "common/contract/contract.h"
-#include "common/kube/object_json.h"
+#include "common/kube/objects/object_json.h"
 #include "extender/kubectl/cluster.h"
 #include "extender/kubectl/gpu_pods.h"
 #include "extender/kubectl/limits.h"

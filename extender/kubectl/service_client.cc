@@ -3,7 +3,7 @@
 #include <string_view>
 #include <utility>
 
-#include "common/kube/curl_transport.h"
+#include "common/kube/curl/curl_transport.h"
 
 namespace mgpu::kubectl {
 namespace {

@@ -6,7 +6,7 @@
 
 #include "common/base/query_text.h"
 #include "common/base/text.h"
-#include "common/kube/manifest.h"
+#include "common/kube/objects/manifest.h"
 #include "common/yaml/json.h"
 #include "extender/kubectl/limits.h"
 #include "extender/kubectl/simulate_view.h"

@@ -7,8 +7,8 @@
 
 #include "common/base/rfc3339.h"
 #include "common/base/text.h"
-#include "common/kube/object_json.h"
-#include "common/kube/pod_owner.h"
+#include "common/kube/objects/object_json.h"
+#include "common/kube/objects/pod_owner.h"
 #include "extender/kubectl/age.h"
 #include "extender/kubectl/doctor/read_facts.h"
 #include "extender/kubectl/gpu_pods.h"

@@ -22,7 +22,7 @@
 #include "common/contract/contract.h"
 #include "common/contract/drift.h"
 #include "common/contract/gpu_request.h"
-#include "common/kube/objects.h"
+#include "common/kube/objects/objects.h"
 #include "extender/placement/node_gates.h"
 #include "extender/placement/node_resources.h"
 

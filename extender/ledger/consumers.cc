@@ -9,7 +9,7 @@
 #include <utility>
 #include <vector>
 
-#include "common/kube/object_json.h"
+#include "common/kube/objects/object_json.h"
 #include "extender/ledger/limits.h"
 
 namespace mgpu::extender {

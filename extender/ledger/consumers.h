@@ -7,7 +7,7 @@
 
 #include "common/contract/contract.h"
 #include "common/contract/gpu_request.h"
-#include "common/kube/reflector.h"
+#include "common/kube/watch/reflector.h"
 #include "extender/ledger/claim.h"
 #include "extender/ledger/ledger.h"
 

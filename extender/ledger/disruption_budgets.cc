@@ -3,7 +3,7 @@
 #include <utility>
 
 #include "common/base/mutex.h"
-#include "common/kube/object_json.h"
+#include "common/kube/objects/object_json.h"
 
 namespace mgpu::extender {
 

@@ -7,8 +7,8 @@
 #include <vector>
 
 #include "common/base/mutex.h"
-#include "common/kube/objects.h"
-#include "common/kube/reflector.h"
+#include "common/kube/objects/objects.h"
+#include "common/kube/watch/reflector.h"
 
 namespace mgpu::extender {
 

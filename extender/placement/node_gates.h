@@ -6,7 +6,7 @@
 #include <string_view>
 #include <vector>
 
-#include "common/kube/objects.h"
+#include "common/kube/objects/objects.h"
 
 namespace mgpu::extender {
 

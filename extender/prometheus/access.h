@@ -4,7 +4,7 @@
 #include <string>
 
 #include "common/base/result.h"
-#include "common/kube/config.h"
+#include "common/kube/config/config.h"
 
 namespace mgpu::promql {
 

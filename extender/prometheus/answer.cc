@@ -8,7 +8,7 @@
 #include <utility>
 
 #include "common/base/text.h"
-#include "common/kube/json_value.h"
+#include "common/kube/objects/json_value.h"
 #include "extender/prometheus/limits.h"
 
 namespace mgpu::promql {

@@ -6,7 +6,7 @@
 
 #include "common/base/options.h"
 #include "common/base/result.h"
-#include "common/kube/config.h"
+#include "common/kube/config/config.h"
 #include "extender/prometheus/access.h"
 
 namespace mgpu::promql {

@@ -7,7 +7,7 @@
 
 #include "common/base/result.h"
 #include "common/contract/gpu_request.h"
-#include "common/kube/objects.h"
+#include "common/kube/objects/objects.h"
 #include "extender/placement/context.h"
 #include "extender/placement/policy.h"
 #include "extender/placement/score.h"

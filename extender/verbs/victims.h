@@ -13,7 +13,7 @@
 
 #include "common/base/ids.h"
 #include "common/contract/gpu_request.h"
-#include "common/kube/objects.h"
+#include "common/kube/objects/objects.h"
 #include "extender/placement/cluster.h"
 #include "extender/placement/node_resources.h"
 #include "extender/placement/preemption/preemption.h"

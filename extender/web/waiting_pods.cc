@@ -11,8 +11,8 @@
 #include "common/base/log.h"
 #include "common/base/text.h"
 #include "common/contract/gpu_request.h"
-#include "common/kube/json_value.h"
-#include "common/kube/object_json.h"
+#include "common/kube/objects/json_value.h"
+#include "common/kube/objects/object_json.h"
 #include "common/kube/request.h"
 #include "extender/web/limits.h"
 

@@ -3,7 +3,7 @@
 #include <utility>
 
 #include "common/kube/limits.h"
-#include "common/kube/object_json.h"
+#include "common/kube/objects/object_json.h"
 #include "extender/wire/json.h"
 #include "extender/wire/wire.h"
 

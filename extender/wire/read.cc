@@ -2,7 +2,7 @@
 #include <optional>
 
 #include "common/base/text.h"
-#include "common/kube/object_json.h"
+#include "common/kube/objects/object_json.h"
 #include "extender/wire/json.h"
 #include "extender/wire/wire.h"
 

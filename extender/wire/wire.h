@@ -17,7 +17,7 @@
 
 #include "common/base/ids.h"
 #include "common/base/result.h"
-#include "common/kube/objects.h"
+#include "common/kube/objects/objects.h"
 #include "extender/placement/reason.h"
 
 namespace mgpu::extender {

@@ -3,8 +3,8 @@
 #include <fmt/format.h>
 #include <fmt/ranges.h>
 
-#include "common/kube/json_value.h"
-#include "common/kube/object_json.h"
+#include "common/kube/objects/json_value.h"
+#include "common/kube/objects/object_json.h"
 #include "common/kube/request.h"
 #include "plugin/agent/call.h"
 #include "plugin/kubelet/runtime.h"

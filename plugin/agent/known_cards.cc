@@ -6,7 +6,7 @@
 #include "common/base/files.h"
 #include "common/base/log.h"
 #include "common/contract/limits.h"
-#include "common/kube/object_json.h"
+#include "common/kube/objects/object_json.h"
 #include "common/kube/request.h"
 #include "plugin/agent/call.h"
 

@@ -11,7 +11,7 @@
 #include <vector>
 
 #include "common/base/mutex.h"
-#include "common/kube/objects.h"
+#include "common/kube/objects/objects.h"
 #include "plugin/cards/profile.h"
 
 namespace mgpu::plugin {

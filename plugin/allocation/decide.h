@@ -7,7 +7,7 @@
 #include <vector>
 
 #include "common/contract/contract.h"
-#include "common/kube/objects.h"
+#include "common/kube/objects/objects.h"
 #include "plugin/allocation/identify.h"
 #include "plugin/allocation/record.h"
 

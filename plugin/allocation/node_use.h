@@ -6,7 +6,7 @@
 
 #include "common/base/units.h"
 #include "common/contract/contract.h"
-#include "common/kube/objects.h"
+#include "common/kube/objects/objects.h"
 
 namespace mgpu::plugin {
 

@@ -19,7 +19,7 @@
 #include "common/base/result.h"
 #include "common/base/units.h"
 #include "common/contract/contract.h"
-#include "common/kube/objects.h"
+#include "common/kube/objects/objects.h"
 #include "plugin/allocation/record.h"
 
 namespace mgpu::plugin {

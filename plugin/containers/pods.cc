@@ -9,9 +9,9 @@
 #include "common/base/log.h"
 #include "common/base/mutex.h"
 #include "common/base/rfc3339.h"
-#include "common/kube/json_value.h"
 #include "common/kube/limits.h"
-#include "common/kube/object_json.h"
+#include "common/kube/objects/json_value.h"
+#include "common/kube/objects/object_json.h"
 
 namespace mgpu::plugin {
 

@@ -13,8 +13,8 @@
 #include "common/base/executor.h"
 #include "common/base/mutex.h"
 #include "common/kube/client.h"
-#include "common/kube/reflector.h"
-#include "common/kube/unreadable_objects.h"
+#include "common/kube/watch/reflector.h"
+#include "common/kube/watch/unreadable_objects.h"
 
 namespace mgpu::plugin {
 

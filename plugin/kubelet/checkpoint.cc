@@ -4,10 +4,10 @@
 
 #include <optional>
 
+#include "common/base/base64.h"
 #include "common/base/files.h"
 #include "common/base/text.h"
-#include "common/kube/base64.h"
-#include "common/kube/json_value.h"
+#include "common/kube/objects/json_value.h"
 #include "plugin/kubelet/limits.h"
 
 namespace mgpu::plugin {

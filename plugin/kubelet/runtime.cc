@@ -13,7 +13,7 @@
 #include <vector>
 
 #include "common/base/text.h"
-#include "common/kube/json_value.h"
+#include "common/kube/objects/json_value.h"
 #include "plugin/kubelet/limits.h"
 #include "plugin/kubelet/unix_channel.h"
 

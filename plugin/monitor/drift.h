@@ -17,7 +17,7 @@
 #include "common/base/ids.h"
 #include "common/contract/contract.h"
 #include "common/contract/drift.h"
-#include "common/kube/objects.h"
+#include "common/kube/objects/objects.h"
 #include "plugin/allocation/record.h"
 #include "plugin/monitor/join.h"
 

@@ -7,7 +7,7 @@
 #include <vector>
 
 #include "common/contract/contract.h"
-#include "common/kube/pod_owner.h"
+#include "common/kube/objects/pod_owner.h"
 #include "plugin/allocation/record.h"
 #include "plugin/monitor/cgroup.h"
 

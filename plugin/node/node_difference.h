@@ -5,7 +5,7 @@
 #include <string>
 
 #include "common/contract/contract.h"
-#include "common/kube/objects.h"
+#include "common/kube/objects/objects.h"
 #include "common/kube/request.h"
 #include "plugin/node/node_publisher.h"
 

@@ -7,7 +7,7 @@
 
 #include "common/base/utc_text.h"
 #include "common/kube/limits.h"
-#include "common/kube/object_json.h"
+#include "common/kube/objects/object_json.h"
 #include "common/kube/request.h"
 #include "plugin/node/limits.h"
 #include "plugin/node/node_difference.h"

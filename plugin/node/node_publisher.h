@@ -23,9 +23,9 @@
 #include "common/base/callback_guard.h"
 #include "common/base/mutex.h"
 #include "common/contract/contract.h"
-#include "common/kube/reflector.h"
 #include "common/kube/transport.h"
-#include "common/kube/unreadable_objects.h"
+#include "common/kube/watch/reflector.h"
+#include "common/kube/watch/unreadable_objects.h"
 #include "plugin/allocation/node_use.h"
 
 namespace mgpu::plugin {

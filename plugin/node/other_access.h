@@ -8,7 +8,7 @@
 #include <string_view>
 #include <vector>
 
-#include "common/kube/objects.h"
+#include "common/kube/objects/objects.h"
 #include "plugin/node/toolkit_config.h"
 
 namespace mgpu::plugin {

@@ -8,7 +8,7 @@
 #include <utility>
 
 #include "common/contract/limits.h"
-#include "common/kube/json_value.h"
+#include "common/kube/objects/json_value.h"
 
 namespace mgpu::plugin {
 

@@ -2,13 +2,13 @@
 //
 // Properties: a credential is a token, a certificate with its key, or both, and the token fits into
 // a header; an error is a short sentence that repeats no part of a token.
-#include "common/kube/exec_credential.h"
+#include "common/kube/config/exec_credential.h"
 
 #include <string>
 #include <string_view>
 
 #include "common/base/rfc3339.h"
-#include "common/kube/token_source.h"
+#include "common/kube/config/token_source.h"
 #include "test/fuzz/fuzz.h"
 
 namespace mgpu::fuzz {

@@ -9,10 +9,10 @@
 #include <string_view>
 
 #include "common/base/files.h"
-#include "common/kube/config.h"
-#include "common/kube/curl_transfer.h"
-#include "common/kube/exec_credential.h"
-#include "common/kube/json_value.h"
+#include "common/kube/config/config.h"
+#include "common/kube/config/exec_credential.h"
+#include "common/kube/curl/curl_transfer.h"
+#include "common/kube/objects/json_value.h"
 #include "test/fuzz/fuzz.h"
 
 namespace mgpu::fuzz {

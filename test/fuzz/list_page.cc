@@ -7,10 +7,10 @@
 #include <string>
 #include <string_view>
 
-#include "common/kube/object_json.h"
-#include "common/kube/object_protobuf.h"
-#include "common/kube/reflector.h"
-#include "common/kube/watcher.h"
+#include "common/kube/objects/object_json.h"
+#include "common/kube/objects/object_protobuf.h"
+#include "common/kube/watch/reflector.h"
+#include "common/kube/watch/watcher.h"
 #include "test/fuzz/fuzz.h"
 
 namespace mgpu::fuzz {

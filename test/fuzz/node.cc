@@ -6,7 +6,7 @@
 #include <string>
 
 #include "common/contract/contract.h"
-#include "common/kube/object_json.h"
+#include "common/kube/objects/object_json.h"
 #include "extender/ledger/claim.h"
 #include "test/fuzz/cards.h"
 #include "test/fuzz/fuzz.h"

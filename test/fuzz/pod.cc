@@ -11,8 +11,8 @@
 
 #include "common/contract/contract.h"
 #include "common/contract/gpu_request.h"
-#include "common/kube/object_json.h"
-#include "common/kube/object_protobuf.h"
+#include "common/kube/objects/object_json.h"
+#include "common/kube/objects/object_protobuf.h"
 #include "extender/ledger/claim.h"
 #include "test/fuzz/fuzz.h"
 

@@ -3,10 +3,10 @@
 #include <vector>
 
 #include "common/base/text.h"
-#include "common/kube/event_buffer.h"
-#include "common/kube/object_json.h"
-#include "common/kube/object_protobuf.h"
-#include "common/kube/reflector.h"
+#include "common/kube/objects/object_json.h"
+#include "common/kube/objects/object_protobuf.h"
+#include "common/kube/watch/event_buffer.h"
+#include "common/kube/watch/reflector.h"
 #include "test/fuzz/fuzz.h"
 
 namespace mgpu::fuzz {

@@ -3,11 +3,11 @@
 //
 // Properties: an authenticated user has a name; nothing is authenticated or allowed unless the text
 // has this word and "true"; a Lease has a version; errors are short sentences.
-#include "common/kube/reviews.h"
+#include "common/kube/objects/reviews.h"
 
 #include <string_view>
 
-#include "common/kube/object_json.h"
+#include "common/kube/objects/object_json.h"
 #include "test/fuzz/fuzz.h"
 
 namespace mgpu::fuzz {

@@ -13,9 +13,9 @@
 #include <utility>
 #include <vector>
 
-#include "common/kube/line_buffer.h"
-#include "common/kube/object_json.h"
-#include "common/kube/reflector.h"
+#include "common/kube/objects/object_json.h"
+#include "common/kube/watch/line_buffer.h"
+#include "common/kube/watch/reflector.h"
 #include "test/fuzz/fuzz.h"
 #include "test/support/manual_executor.h"
 

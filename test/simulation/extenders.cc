@@ -8,7 +8,7 @@
 #include <utility>
 
 #include "common/base/limits.h"
-#include "common/kube/object_json.h"
+#include "common/kube/objects/object_json.h"
 #include "common/kube/request.h"
 #include "extender/election/limits.h"
 

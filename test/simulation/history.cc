@@ -14,7 +14,7 @@
 #include <vector>
 
 #include "common/contract/quantity.h"
-#include "common/kube/object_json.h"
+#include "common/kube/objects/object_json.h"
 #include "common/kube/request.h"
 #include "test/plugin/support/gpu_objects.h"
 #include "test/simulation/extender_process.h"

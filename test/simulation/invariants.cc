@@ -4,7 +4,7 @@
 
 #include <algorithm>
 
-#include "common/kube/object_json.h"
+#include "common/kube/objects/object_json.h"
 #include "common/kube/request.h"
 #include "test/plugin/support/gpu_objects.h"
 

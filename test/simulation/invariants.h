@@ -15,7 +15,7 @@
 #include "common/contract/contract.h"
 #include "common/contract/gpu_request.h"
 #include "common/kube/memory/api_server.h"
-#include "common/kube/objects.h"
+#include "common/kube/objects/objects.h"
 
 namespace mgpu::simulation {
 

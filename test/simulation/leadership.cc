@@ -5,7 +5,7 @@
 #include <charconv>
 #include <string_view>
 
-#include "common/kube/object_json.h"
+#include "common/kube/objects/object_json.h"
 #include "test/simulation/link.h"
 
 namespace mgpu::simulation {

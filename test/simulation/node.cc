@@ -7,7 +7,7 @@
 #include <utility>
 
 #include "common/contract/quantity.h"
-#include "common/kube/object_json.h"
+#include "common/kube/objects/object_json.h"
 #include "common/kube/request.h"
 #include "test/plugin/support/gpu_objects.h"
 

@@ -11,8 +11,8 @@
 #include <string>
 #include <vector>
 
-#include "common/kube/objects.h"
-#include "common/kube/reflector.h"
+#include "common/kube/objects/objects.h"
+#include "common/kube/watch/reflector.h"
 #include "test/simulation/invariants.h"
 #include "test/simulation/plan.h"
 #include "test/simulation/plugin_process.h"

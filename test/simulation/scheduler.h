@@ -18,8 +18,8 @@
 
 #include "common/base/callback_guard.h"
 #include "common/contract/contract.h"
-#include "common/kube/objects.h"
-#include "common/kube/reflector.h"
+#include "common/kube/objects/objects.h"
+#include "common/kube/watch/reflector.h"
 #include "test/simulation/link.h"
 
 namespace mgpu::simulation {

@@ -5,7 +5,7 @@
 #include <string>
 
 #include "common/base/asio_executor.h"
-#include "common/kube/curl_transport.h"
+#include "common/kube/curl/curl_transport.h"
 
 namespace mgpu::test {
 

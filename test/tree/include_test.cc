@@ -30,7 +30,7 @@ TEST(Tree, HasTheSourcesOfTheRules) {
   std::vector<std::string> paths;
   for (const SourceFile& file : all_sources()) paths.push_back(file.path);
   EXPECT_THAT(paths,
-              testing::IsSupersetOf({"common/contract/contract.cc", "common/kube/watcher.cc",
+              testing::IsSupersetOf({"common/contract/contract.cc", "common/kube/watch/watcher.cc",
                                      "extender/placement/place.cc", "test/tree/include_test.cc"}));
 }
 
@@ -96,7 +96,7 @@ TEST(IncludeRules, RefuseALibraryAwayFromItsHome) {
       {"extender/main.cc", "<spdlog/spdlog.h>"},
       {"extender/main.cc", "<CLI/CLI.hpp>"},
       {"extender/probe.cc", "<prometheus/counter.h>"},
-      {"common/kube/kubeconfig.cc", "<yaml-cpp/yaml.h>"},
+      {"common/kube/config/kubeconfig.cc", "<yaml-cpp/yaml.h>"},
       {"extender/main.cc", "<grpcpp/grpcpp.h>"},
       {"extender/main.cc", "<gtest/gtest.h>"},
       {"common/base/log.h", "<fmt/format.h>"},
@@ -117,7 +117,7 @@ TEST(IncludeRules, AcceptValidIncludes) {
       {"common/base/options.cc", "<CLI/CLI.hpp>"},
       {"common/base/files.cc", "\"common/base/files.h\""},
       {"common/base/files.h", "\"common/base/result.h\""},
-      {"common/kube/curl_transfer.h", "<curl/curl.h>"},
+      {"common/kube/curl/curl_transfer.h", "<curl/curl.h>"},
       {"common/yaml/read.cc", "<yaml-cpp/yaml.h>"},
       {"extender/wire/args.cc", "<simdjson.h>"},
       {"common/http/session.h", "<boost/beast/core.hpp>"},
@@ -138,7 +138,7 @@ TEST(IncludeRules, AcceptValidIncludes) {
 TEST(IncludeRules, RefuseImpureIncludesOfPureCode) {
   for (const std::string path :
        {"extender/placement/fit.h", "plugin/allocation/match.cc", "extender/pricing/prices.cc",
-        "common/kube/watcher.cc", "common/contract/contract.cc",
+        "common/kube/watch/watcher.cc", "common/contract/contract.cc",
         "extender/kubectl/doctor/check_nodes.cc"}) {
     for (const std::string include :
          {"<mutex>", "<thread>", "<iostream>", "<random>", "<unistd.h>", "<sys/stat.h>",

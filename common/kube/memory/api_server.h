@@ -31,7 +31,7 @@
 
 #include "common/base/callback_guard.h"
 #include "common/base/mutex.h"
-#include "common/kube/objects.h"
+#include "common/kube/objects/objects.h"
 #include "common/kube/transport.h"
 
 namespace mgpu::kube {

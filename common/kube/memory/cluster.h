@@ -18,7 +18,7 @@
 #include "common/base/mutex.h"
 #include "common/kube/memory/json.h"
 #include "common/kube/memory/store.h"
-#include "common/kube/objects.h"
+#include "common/kube/objects/objects.h"
 
 namespace mgpu::kube {
 

@@ -5,9 +5,9 @@
 #include <initializer_list>
 #include <utility>
 
+#include "common/base/base64.h"
 #include "common/base/text.h"
 #include "common/contract/quantity.h"
-#include "common/kube/base64.h"
 
 namespace mgpu::kube {
 namespace {

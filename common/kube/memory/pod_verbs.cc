@@ -10,8 +10,8 @@
 #include "common/base/text.h"
 #include "common/kube/memory/object.h"
 #include "common/kube/memory/verbs.h"
-#include "common/kube/object_json.h"
-#include "common/kube/object_protobuf.h"
+#include "common/kube/objects/object_json.h"
+#include "common/kube/objects/object_protobuf.h"
 
 namespace mgpu::kube {
 namespace {

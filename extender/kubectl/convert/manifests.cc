@@ -5,7 +5,7 @@
 #include <algorithm>
 #include <utility>
 
-#include "common/kube/manifest.h"
+#include "common/kube/objects/manifest.h"
 #include "common/yaml/write.h"
 #include "extender/kubectl/convert/limits.h"
 

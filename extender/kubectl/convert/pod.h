@@ -12,7 +12,7 @@
 
 #include "common/base/result.h"
 #include "common/contract/contract.h"
-#include "common/kube/objects.h"
+#include "common/kube/objects/objects.h"
 
 namespace mgpu::kubectl::convert {
 

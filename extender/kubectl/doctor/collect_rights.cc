@@ -3,7 +3,7 @@
 #include <array>
 #include <initializer_list>
 
-#include "common/kube/reviews.h"
+#include "common/kube/objects/reviews.h"
 #include "extender/kubectl/doctor/collect.h"
 
 namespace mgpu::kubectl {

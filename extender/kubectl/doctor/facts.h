@@ -11,7 +11,7 @@
 #include <vector>
 
 #include "common/contract/contract.h"
-#include "common/kube/objects.h"
+#include "common/kube/objects/objects.h"
 #include "extender/kubectl/doctor/metrics_text.h"
 #include "extender/kubectl/doctor/version_number.h"
 #include "extender/kubectl/fact.h"

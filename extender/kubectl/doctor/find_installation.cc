@@ -6,7 +6,7 @@
 #include <map>
 #include <tuple>
 
-#include "common/kube/reviews.h"
+#include "common/kube/objects/reviews.h"
 #include "extender/kubectl/doctor/collect.h"
 #include "extender/kubectl/doctor/read_facts.h"
 #include "extender/kubectl/limits.h"

@@ -1,7 +1,7 @@
 // Reads the answers of the extender's inspection listener.
 #include <cstdint>
 
-#include "common/kube/json_value.h"
+#include "common/kube/objects/json_value.h"
 #include "extender/kubectl/doctor/read_facts.h"
 
 namespace mgpu::kubectl {

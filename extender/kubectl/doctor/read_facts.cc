@@ -6,15 +6,15 @@
 
 #include "common/base/rfc3339.h"
 #include "common/base/text.h"
-#include "common/kube/json_value.h"
-#include "common/kube/object_json.h"
+#include "common/kube/objects/json_value.h"
+#include "common/kube/objects/object_json.h"
 
 namespace mgpu::kubectl {
 namespace {
 
 using kube::JsonValue;
 
-// Fields of managedFields need not be UTF-8 (common/kube/object_json.cc).
+// Fields of managedFields need not be UTF-8 (common/kube/objects/object_json.cc).
 constexpr bool kReplaceBadBytes = true;
 
 // `into` after `read` has filled it.

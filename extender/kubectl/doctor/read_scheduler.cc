@@ -1,5 +1,5 @@
 // Reads configurations of kube-scheduler.
-#include "common/kube/json_value.h"
+#include "common/kube/objects/json_value.h"
 #include "common/yaml/read.h"
 #include "extender/kubectl/doctor/read_facts.h"
 

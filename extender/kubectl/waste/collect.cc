@@ -9,7 +9,7 @@
 #include <utility>
 
 #include "common/base/asio_executor.h"
-#include "common/kube/curl_transport.h"
+#include "common/kube/curl/curl_transport.h"
 #include "extender/kubectl/cluster.h"
 #include "extender/kubectl/waste/limits.h"
 #include "extender/prometheus/query.h"

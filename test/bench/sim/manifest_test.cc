@@ -5,7 +5,7 @@
 #include <nlohmann/json.hpp>
 
 #include "bench/sim/examples.h"
-#include "common/kube/object_json.h"
+#include "common/kube/objects/object_json.h"
 
 namespace mgpu::sim {
 namespace {

@@ -5,7 +5,7 @@
 
 #include <optional>
 
-#include "common/kube/object_protobuf.h"
+#include "common/kube/objects/object_protobuf.h"
 #include "test/support/manual_executor.h"
 
 namespace mgpu::kube {

@@ -3,8 +3,8 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
-#include "common/kube/object_json.h"
-#include "common/kube/object_protobuf.h"
+#include "common/kube/objects/object_json.h"
+#include "common/kube/objects/object_protobuf.h"
 
 namespace mgpu::kube {
 namespace {

@@ -3,7 +3,7 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
-#include "common/kube/object_json.h"
+#include "common/kube/objects/object_json.h"
 #include "test/extender/verbs/verbs_world.h"
 
 namespace mgpu::extender {

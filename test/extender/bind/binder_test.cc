@@ -3,7 +3,7 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
-#include "common/kube/object_protobuf.h"
+#include "common/kube/objects/object_protobuf.h"
 #include "extender/bind/limits.h"
 #include "extender/placement/reason.h"
 #include "test/extender/bind/binder_fixture.h"

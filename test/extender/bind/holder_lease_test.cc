@@ -4,7 +4,7 @@
 #include <gtest/gtest.h>
 
 #include "common/kube/memory/api_server.h"
-#include "common/kube/object_json.h"
+#include "common/kube/objects/object_json.h"
 #include "extender/bind/limits.h"
 #include "test/extender/bind/binder_world.h"
 #include "test/support/manual_executor.h"

@@ -6,7 +6,7 @@
 
 #include <nlohmann/json.hpp>
 
-#include "common/kube/object_protobuf.h"
+#include "common/kube/objects/object_protobuf.h"
 #include "test/extender/bind/binder_world.h"
 #include "test/support/cluster_text.h"
 #include "test/support/kube_objects.h"

@@ -5,7 +5,7 @@
 #include <gtest/gtest.h>
 
 #include "common/kube/memory/api_server.h"
-#include "common/kube/object_json.h"
+#include "common/kube/objects/object_json.h"
 #include "common/kube/request.h"
 #include "extender/certificates/facts.h"
 #include "extender/certificates/limits.h"

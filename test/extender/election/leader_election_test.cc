@@ -6,7 +6,7 @@
 #include <memory>
 
 #include "common/kube/memory/api_server.h"
-#include "common/kube/object_json.h"
+#include "common/kube/objects/object_json.h"
 #include "common/kube/request.h"
 #include "test/support/hanging_executor.h"
 #include "test/support/manual_executor.h"

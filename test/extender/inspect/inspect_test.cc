@@ -9,7 +9,7 @@
 
 #include "common/kube/client.h"
 #include "common/kube/memory/api_server.h"
-#include "common/kube/object_json.h"
+#include "common/kube/objects/object_json.h"
 #include "extender/inspect/limits.h"
 #include "extender/inspect/views.h"
 #include "extender/ledger/limits.h"

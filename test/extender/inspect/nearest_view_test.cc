@@ -4,7 +4,7 @@
 
 #include <nlohmann/json.hpp>
 
-#include "common/kube/object_json.h"
+#include "common/kube/objects/object_json.h"
 #include "extender/inspect/limits.h"
 #include "extender/inspect/views.h"
 #include "test/support/kube_objects.h"

@@ -4,7 +4,7 @@
 
 #include <string>
 
-#include "common/kube/object_json.h"
+#include "common/kube/objects/object_json.h"
 #include "extender/placement/limits.h"
 
 namespace mgpu::extender {

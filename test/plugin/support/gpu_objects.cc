@@ -5,7 +5,7 @@
 #include <nlohmann/json.hpp>
 #include <utility>
 
-#include "common/kube/object_json.h"
+#include "common/kube/objects/object_json.h"
 #include "test/support/base64.h"
 
 namespace mgpu::test {

@@ -7,7 +7,7 @@
 #include <vector>
 
 #include "common/contract/contract.h"
-#include "common/kube/objects.h"
+#include "common/kube/objects/objects.h"
 #include "plugin/allocation/record.h"
 #include "plugin/cards/card_source.h"
 #include "test/plugin/support/resource_names.h"

@@ -4,7 +4,7 @@
 
 #include <optional>
 
-#include "common/kube/object_json.h"
+#include "common/kube/objects/object_json.h"
 #include "test/support/kube_objects.h"
 
 namespace mgpu::test {

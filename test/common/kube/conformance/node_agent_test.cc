@@ -1,7 +1,7 @@
 // The writes of the device plugin: annotation and status of its node, events, evictions.
 #include <string>
 
-#include "common/kube/object_json.h"
+#include "common/kube/objects/object_json.h"
 #include "common/kube/request.h"
 #include "test/common/kube/conformance/server_under_test.h"
 

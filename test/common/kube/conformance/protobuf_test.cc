@@ -5,8 +5,8 @@
 #include <string>
 
 #include "common/kube/client.h"
-#include "common/kube/object_json.h"
-#include "common/kube/object_protobuf.h"
+#include "common/kube/objects/object_json.h"
+#include "common/kube/objects/object_protobuf.h"
 #include "test/common/kube/conformance/server_under_test.h"
 
 namespace mgpu::test {

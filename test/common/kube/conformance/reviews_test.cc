@@ -1,5 +1,5 @@
 // TokenReview and SubjectAccessReview, with which the programs check bearer tokens.
-#include "common/kube/reviews.h"
+#include "common/kube/objects/reviews.h"
 
 #include "common/kube/request.h"
 #include "test/common/kube/conformance/server_under_test.h"

@@ -6,8 +6,8 @@
 #include <utility>
 
 #include "common/base/asio_executor.h"
-#include "common/kube/config.h"
-#include "common/kube/curl_transport.h"
+#include "common/kube/config/config.h"
+#include "common/kube/curl/curl_transport.h"
 #include "common/kube/memory/api_server.h"
 
 namespace mgpu::test {
