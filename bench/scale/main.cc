@@ -6,12 +6,12 @@
 #include <string>
 #include <utility>
 
+#include "bench/apiserver/api_server.h"
 #include "bench/scale/cluster_objects.h"
 #include "bench/scale/watch_body.h"
 #include "common/base/asio_executor.h"
 #include "common/base/options.h"
 #include "common/http/server.h"
-#include "common/kube/memory/api_server.h"
 
 namespace {
 

@@ -1,8 +1,8 @@
 // A watch of the in-memory API server as the body of an HTTP response.
 #pragma once
 
+#include "bench/apiserver/api_server.h"
 #include "common/http/message.h"
-#include "common/kube/memory/api_server.h"
 
 namespace mgpu::bench {
 

@@ -5,9 +5,9 @@
 #include <cstdint>
 #include <memory>
 
+#include "bench/apiserver/api_server.h"
 #include "common/base/asio_executor.h"
 #include "common/kube/curl/curl_transport.h"
-#include "common/kube/memory/api_server.h"
 #include "extender/extender.h"
 
 namespace mgpu::sim {

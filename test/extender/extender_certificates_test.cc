@@ -4,9 +4,9 @@
 
 #include <thread>
 
+#include "bench/apiserver/api_server.h"
 #include "common/base/asio_executor.h"
 #include "common/base/log.h"
-#include "common/kube/memory/api_server.h"
 #include "common/kube/objects/object_json.h"
 #include "common/kube/request.h"
 #include "extender/extender.h"

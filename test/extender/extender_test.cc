@@ -10,9 +10,9 @@
 #include <thread>
 #include <utility>
 
+#include "bench/apiserver/api_server.h"
 #include "common/base/asio_executor.h"
 #include "common/base/log.h"
-#include "common/kube/memory/api_server.h"
 #include "common/kube/request.h"
 #include "extender/placement/policies/policies.h"
 #include "extender/requeue/requeue.h"

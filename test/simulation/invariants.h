@@ -12,9 +12,9 @@
 #include <utility>
 #include <vector>
 
+#include "bench/apiserver/api_server.h"
 #include "common/contract/contract.h"
 #include "common/contract/gpu_request.h"
-#include "common/kube/memory/api_server.h"
 #include "common/kube/objects/objects.h"
 
 namespace mgpu::simulation {

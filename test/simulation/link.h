@@ -11,7 +11,7 @@
 #include <utility>
 #include <vector>
 
-#include "common/kube/memory/api_server.h"
+#include "bench/apiserver/api_server.h"
 #include "common/kube/transport.h"
 #include "test/simulation/process_clock.h"
 

@@ -7,7 +7,7 @@
 #include <string>
 #include <vector>
 
-#include "common/kube/memory/api_server.h"
+#include "bench/apiserver/api_server.h"
 #include "test/support/manual_executor.h"
 
 namespace mgpu::test {

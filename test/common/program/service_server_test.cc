@@ -7,7 +7,7 @@
 #include <atomic>
 #include <thread>
 
-#include "common/kube/memory/api_server.h"
+#include "bench/apiserver/api_server.h"
 #include "test/support/certificates.h"
 #include "test/support/raw_http.h"
 

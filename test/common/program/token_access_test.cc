@@ -6,8 +6,8 @@
 #include <optional>
 #include <vector>
 
+#include "bench/apiserver/api_server.h"
 #include "common/base/log.h"
-#include "common/kube/memory/api_server.h"
 #include "common/program/limits.h"
 #include "test/support/manual_executor.h"
 

@@ -11,9 +11,9 @@
 #include <string>
 #include <vector>
 
+#include "bench/apiserver/api_server.h"
+#include "bench/apiserver/limits.h"
 #include "common/kube/client.h"
-#include "common/kube/memory/api_server.h"
-#include "common/kube/memory/limits.h"
 #include "common/kube/objects/object_json.h"
 #include "common/kube/watch/reflector.h"
 #include "extender/bind/binder.h"

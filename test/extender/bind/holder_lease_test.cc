@@ -3,7 +3,7 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
-#include "common/kube/memory/api_server.h"
+#include "bench/apiserver/api_server.h"
 #include "common/kube/objects/object_json.h"
 #include "extender/bind/limits.h"
 #include "test/extender/bind/binder_world.h"

@@ -4,7 +4,7 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
-#include "common/kube/memory/api_server.h"
+#include "bench/apiserver/api_server.h"
 #include "common/kube/objects/object_json.h"
 #include "common/kube/request.h"
 #include "extender/certificates/facts.h"

@@ -5,7 +5,7 @@
 
 #include <nlohmann/json.hpp>
 
-#include "common/kube/memory/api_server.h"
+#include "bench/apiserver/api_server.h"
 #include "common/kube/objects/object_json.h"
 #include "common/kube/request.h"
 #include "test/support/manual_executor.h"

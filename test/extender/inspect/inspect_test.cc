@@ -7,8 +7,8 @@
 #include <optional>
 #include <utility>
 
+#include "bench/apiserver/api_server.h"
 #include "common/kube/client.h"
-#include "common/kube/memory/api_server.h"
 #include "common/kube/objects/object_json.h"
 #include "extender/inspect/limits.h"
 #include "extender/inspect/views.h"

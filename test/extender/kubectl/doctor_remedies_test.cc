@@ -7,10 +7,10 @@
 #include <nlohmann/json.hpp>
 #include <set>
 
+#include "bench/apiserver/api_server.h"
 #include "common/base/asio_executor.h"
 #include "common/base/files.h"
 #include "common/base/text.h"
-#include "common/kube/memory/api_server.h"
 #include "common/yaml/read.h"
 #include "extender/kubectl/doctor/remedies.h"
 #include "test/extender/kubectl/fake_kubectl.h"

@@ -12,7 +12,7 @@
 #include <utility>
 #include <vector>
 
-#include "common/kube/memory/api_server.h"
+#include "bench/apiserver/api_server.h"
 #include "extender/requeue/limits.h"
 #include "test/support/manual_executor.h"
 

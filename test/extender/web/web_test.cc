@@ -8,7 +8,7 @@
 #include <utility>
 #include <vector>
 
-#include "common/kube/memory/api_server.h"
+#include "bench/apiserver/api_server.h"
 #include "extender/web/limits.h"
 #include "extender/web/static_files.h"
 #include "test/extender/web/scripted_prometheus.h"

@@ -7,8 +7,8 @@
 #include <string>
 #include <vector>
 
+#include "bench/apiserver/api_server.h"
 #include "common/base/asio_executor.h"
-#include "common/kube/memory/api_server.h"
 #include "test/plugin/support/gpu_objects.h"
 
 namespace mgpu::test {

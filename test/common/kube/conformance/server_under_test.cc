@@ -5,10 +5,10 @@
 #include <random>
 #include <utility>
 
+#include "bench/apiserver/api_server.h"
 #include "common/base/asio_executor.h"
 #include "common/kube/config/config.h"
 #include "common/kube/curl/curl_transport.h"
-#include "common/kube/memory/api_server.h"
 
 namespace mgpu::test {
 namespace {

@@ -1,4 +1,4 @@
-#include "common/kube/memory/store.h"
+#include "bench/apiserver/store.h"
 
 #include <gtest/gtest.h>
 

@@ -1,4 +1,4 @@
-#include "common/kube/memory/json.h"
+#include "bench/apiserver/json.h"
 
 #include <fmt/format.h>
 

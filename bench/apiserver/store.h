@@ -12,7 +12,7 @@
 #include <string_view>
 #include <vector>
 
-#include "common/kube/memory/path.h"
+#include "bench/apiserver/path.h"
 
 namespace mgpu::kube {
 

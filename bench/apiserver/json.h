@@ -6,8 +6,8 @@
 #include <string>
 #include <string_view>
 
-#include "common/kube/memory/limits.h"
-#include "common/kube/memory/store.h"
+#include "bench/apiserver/limits.h"
+#include "bench/apiserver/store.h"
 #include "common/kube/transport.h"
 
 namespace mgpu::kube {

@@ -1,6 +1,6 @@
 // The functions that only the in-memory API server has: faults, its own clock, compaction on
 // demand. conformance/ tests the behaviour that it shares with a real one.
-#include "common/kube/memory/api_server.h"
+#include "bench/apiserver/api_server.h"
 
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>

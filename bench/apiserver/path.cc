@@ -1,4 +1,4 @@
-#include "common/kube/memory/path.h"
+#include "bench/apiserver/path.h"
 
 #include <fmt/format.h>
 

@@ -5,7 +5,7 @@
 #include <string>
 #include <string_view>
 
-#include "common/kube/memory/json.h"
+#include "bench/apiserver/json.h"
 
 namespace mgpu::kube {
 

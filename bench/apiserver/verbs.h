@@ -7,8 +7,8 @@
 #include <optional>
 #include <string_view>
 
-#include "common/kube/memory/cluster.h"
-#include "common/kube/memory/path.h"
+#include "bench/apiserver/cluster.h"
+#include "bench/apiserver/path.h"
 #include "common/kube/transport.h"
 
 namespace mgpu::kube {

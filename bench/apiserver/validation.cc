@@ -5,9 +5,9 @@
 #include <algorithm>
 #include <cstddef>
 
+#include "bench/apiserver/object.h"
 #include "common/base/text.h"
 #include "common/contract/quantity.h"
-#include "common/kube/memory/object.h"
 
 namespace mgpu::kube {
 namespace {

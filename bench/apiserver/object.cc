@@ -1,4 +1,4 @@
-#include "common/kube/memory/object.h"
+#include "bench/apiserver/object.h"
 
 #include <fmt/format.h>
 

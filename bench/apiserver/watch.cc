@@ -1,11 +1,11 @@
-#include "common/kube/memory/watch.h"
+#include "bench/apiserver/watch.h"
 
 #include <fmt/format.h>
 
 #include <string>
 #include <utility>
 
-#include "common/kube/memory/limits.h"
+#include "bench/apiserver/limits.h"
 
 namespace mgpu::kube {
 namespace {

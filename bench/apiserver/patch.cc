@@ -1,7 +1,7 @@
 // apply_patch of object.h.
 #include <algorithm>
 
-#include "common/kube/memory/object.h"
+#include "bench/apiserver/object.h"
 
 namespace mgpu::kube {
 namespace {

@@ -3,7 +3,7 @@
 #include <string_view>
 #include <vector>
 
-#include "common/kube/memory/verbs.h"
+#include "bench/apiserver/verbs.h"
 
 namespace mgpu::kube {
 

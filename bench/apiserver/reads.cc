@@ -6,9 +6,9 @@
 #include <string>
 #include <utility>
 
+#include "bench/apiserver/object.h"
+#include "bench/apiserver/verbs.h"
 #include "common/base/text.h"
-#include "common/kube/memory/object.h"
-#include "common/kube/memory/verbs.h"
 
 namespace mgpu::kube {
 namespace {

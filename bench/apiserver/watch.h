@@ -9,9 +9,9 @@
 #include <memory>
 #include <optional>
 
+#include "bench/apiserver/cluster.h"
+#include "bench/apiserver/verbs.h"
 #include "common/base/executor.h"
-#include "common/kube/memory/cluster.h"
-#include "common/kube/memory/verbs.h"
 #include "common/kube/transport.h"
 
 namespace mgpu::kube {

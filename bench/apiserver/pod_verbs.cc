@@ -7,9 +7,9 @@
 #include <string>
 #include <utility>
 
+#include "bench/apiserver/object.h"
+#include "bench/apiserver/verbs.h"
 #include "common/base/text.h"
-#include "common/kube/memory/object.h"
-#include "common/kube/memory/verbs.h"
 #include "common/kube/objects/object_json.h"
 #include "common/kube/objects/object_protobuf.h"
 

@@ -14,10 +14,10 @@
 #include <utility>
 #include <vector>
 
+#include "bench/apiserver/json.h"
+#include "bench/apiserver/store.h"
 #include "common/base/executor.h"
 #include "common/base/mutex.h"
-#include "common/kube/memory/json.h"
-#include "common/kube/memory/store.h"
 #include "common/kube/objects/objects.h"
 
 namespace mgpu::kube {

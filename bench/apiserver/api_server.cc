@@ -1,12 +1,12 @@
-#include "common/kube/memory/api_server.h"
+#include "bench/apiserver/api_server.h"
 
 #include <algorithm>
 #include <utility>
 
+#include "bench/apiserver/cluster.h"
+#include "bench/apiserver/verbs.h"
+#include "bench/apiserver/watch.h"
 #include "common/kube/limits.h"
-#include "common/kube/memory/cluster.h"
-#include "common/kube/memory/verbs.h"
-#include "common/kube/memory/watch.h"
 
 namespace mgpu::kube {
 namespace {

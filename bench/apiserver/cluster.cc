@@ -1,11 +1,11 @@
-#include "common/kube/memory/cluster.h"
+#include "bench/apiserver/cluster.h"
 
 #include <fmt/format.h>
 
 #include <utility>
 
+#include "bench/apiserver/object.h"
 #include "common/base/utc_text.h"
-#include "common/kube/memory/object.h"
 
 namespace mgpu::kube {
 namespace {
