@@ -10,8 +10,8 @@
 #include "common/base/log.h"
 #include "common/program/program.h"
 #include "plugin/agent/flags.h"
-#include "plugin/cards/mps.h"
-#include "plugin/cards/release_marker.h"
+#include "plugin/cards/driver/release_marker.h"
+#include "plugin/cards/mps/mps.h"
 
 namespace {
 

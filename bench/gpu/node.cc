@@ -9,7 +9,7 @@
 #include <utility>
 
 #include "common/base/text.h"
-#include "plugin/cards/mps_daemon.h"
+#include "plugin/cards/mps/mps_daemon.h"
 
 namespace mgpu::gpu_trial {
 namespace {

@@ -14,10 +14,10 @@
 #include "common/base/result.h"
 #include "common/base/units.h"
 #include "plugin/cards/card_source.h"
-#include "plugin/cards/mps.h"
-#include "plugin/cards/mps_process.h"
-#include "plugin/cards/nvml_call.h"
-#include "plugin/cards/nvml_source.h"
+#include "plugin/cards/mps/mps.h"
+#include "plugin/cards/mps/mps_process.h"
+#include "plugin/cards/nvml/nvml_call.h"
+#include "plugin/cards/nvml/nvml_source.h"
 
 namespace mgpu::gpu_trial {
 

@@ -9,8 +9,8 @@
 
 #include "bench/gpu/node.h"
 #include "common/base/text.h"
-#include "plugin/cards/nvml_abi.h"
-#include "plugin/cards/nvml_card.h"
+#include "plugin/cards/nvml/nvml_abi.h"
+#include "plugin/cards/nvml/nvml_card.h"
 
 namespace mgpu::gpu_trial {
 namespace {

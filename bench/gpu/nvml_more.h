@@ -12,7 +12,7 @@
 #include "bench/gpu/trial.h"
 #include "common/base/ids.h"
 #include "common/base/result.h"
-#include "plugin/cards/nvml_library.h"
+#include "plugin/cards/nvml/nvml_library.h"
 
 namespace mgpu::gpu_trial {
 

@@ -127,8 +127,8 @@ struct CardFacts {
   bool operator==(const CardFacts&) const = default;
 };
 
-// What a node requires of pods beside its cards: by its profile (plugin/cards/profile.h) and by its
-// isolation.
+// What a node requires of pods beside its cards: by its profile (plugin/cards/file/profile.h) and
+// by its isolation.
 struct NodeProfile {
   std::string name;
   std::string problem;    // why another profile than `name` was expected, one sentence

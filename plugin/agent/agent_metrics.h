@@ -10,7 +10,7 @@
 
 #include "common/base/metrics.h"
 #include "plugin/allocation/decide.h"
-#include "plugin/cards/mps.h"
+#include "plugin/cards/mps/mps.h"
 #include "plugin/monitor/drift.h"
 #include "plugin/node/other_access.h"
 

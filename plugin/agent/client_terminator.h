@@ -25,7 +25,7 @@
 #include "common/base/mutex.h"
 #include "plugin/allocation/record.h"
 #include "plugin/cards/card_source.h"
-#include "plugin/cards/mps_clients.h"
+#include "plugin/cards/mps/mps_clients.h"
 #include "plugin/containers/pods.h"
 
 namespace mgpu::plugin {

@@ -3,7 +3,7 @@
 #include <utility>
 
 #include "common/base/log.h"
-#include "plugin/cards/release_marker.h"
+#include "plugin/cards/driver/release_marker.h"
 
 namespace mgpu::plugin {
 

@@ -1,5 +1,5 @@
 // Whether the driver is released, which the label of the Node object requests, and mgpu-mps follows
-// by a file (plugin/cards/release_marker.h).
+// by a file (plugin/cards/driver/release_marker.h).
 #pragma once
 
 #include <string>

@@ -29,7 +29,7 @@
 #include "common/base/result.h"
 #include "plugin/allocation/record.h"
 #include "plugin/cards/card_source.h"
-#include "plugin/cards/compute_modes.h"
+#include "plugin/cards/mps/compute_modes.h"
 #include "plugin/state/records.h"
 
 namespace mgpu::plugin {

@@ -10,7 +10,7 @@
 #include "common/kube/transport.h"
 #include "plugin/allocation/decide.h"
 #include "plugin/cards/inventory.h"
-#include "plugin/cards/mps.h"
+#include "plugin/cards/mps/mps.h"
 #include "plugin/monitor/sampler.h"
 #include "plugin/monitor/watchdog.h"
 #include "plugin/state/records.h"

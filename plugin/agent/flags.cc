@@ -11,9 +11,9 @@
 #include "common/base/files.h"
 #include "common/base/log.h"
 #include "common/base/text.h"
-#include "plugin/cards/cards_file.h"
+#include "plugin/cards/file/cards_file.h"
 #include "plugin/cards/limits.h"
-#include "plugin/cards/nvml_source.h"
+#include "plugin/cards/nvml/nvml_source.h"
 
 namespace mgpu::plugin {
 

@@ -12,7 +12,7 @@
 
 #include "common/base/mutex.h"
 #include "common/kube/objects/objects.h"
-#include "plugin/cards/profile.h"
+#include "plugin/cards/file/profile.h"
 
 namespace mgpu::plugin {
 

@@ -7,7 +7,7 @@
 
 #include "common/base/result.h"
 #include "plugin/cards/inventory.h"
-#include "plugin/cards/mps.h"
+#include "plugin/cards/mps/mps.h"
 
 namespace mgpu::plugin {
 

@@ -13,7 +13,7 @@
 #include "common/base/mutex.h"
 #include "common/base/result.h"
 #include "plugin/allocation/record.h"
-#include "plugin/cards/memory_limits.h"
+#include "plugin/cards/nvml/memory_limits.h"
 #include "plugin/state/records.h"
 
 namespace mgpu::plugin {

@@ -20,7 +20,7 @@
 #include "common/contract/contract.h"
 #include "plugin/allocation/decide.h"
 #include "plugin/cards/inventory.h"
-#include "plugin/cards/mps.h"
+#include "plugin/cards/mps/mps.h"
 #include "plugin/containers/container_edits.h"
 #include "plugin/containers/pods.h"
 #include "plugin/containers/record_liveness.h"

@@ -2,7 +2,7 @@
 //
 // Properties: cards are within the limits, none twice, and each gets the index that it requests; a
 // file that is written of them again is read as equal; an error is one short sentence.
-#include "plugin/cards/cards_file.h"
+#include "plugin/cards/file/cards_file.h"
 
 #include <nlohmann/json.hpp>
 #include <string>

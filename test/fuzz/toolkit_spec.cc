@@ -2,7 +2,7 @@
 //
 // Properties: the edits are within the limits, and each path is absolute; a spec that is written of
 // them again is read as equal; an error is one short sentence.
-#include "plugin/cards/toolkit_spec.h"
+#include "plugin/cards/driver/toolkit_spec.h"
 
 #include <nlohmann/json.hpp>
 #include <string>

@@ -9,7 +9,7 @@
 
 #include "common/base/callback_guard.h"
 #include "plugin/cards/inventory.h"
-#include "plugin/cards/mps.h"
+#include "plugin/cards/mps/mps.h"
 #include "plugin/containers/allocate_handler.h"
 #include "plugin/containers/container_edits.h"
 #include "plugin/containers/pods.h"

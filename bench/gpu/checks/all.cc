@@ -7,7 +7,7 @@
 #include <utility>
 
 #include "bench/gpu/checks/checks.h"
-#include "plugin/cards/mps_process.h"
+#include "plugin/cards/mps/mps_process.h"
 
 namespace mgpu::gpu_trial {
 namespace {

@@ -13,7 +13,7 @@
 #include "bench/gpu/nvml_more.h"
 #include "bench/gpu/trial.h"
 #include "common/base/result.h"
-#include "plugin/cards/memory_limits.h"
+#include "plugin/cards/nvml/memory_limits.h"
 
 namespace mgpu::gpu_trial {
 

@@ -15,7 +15,7 @@
 #include <vector>
 
 #include "bench/gpu/checks/checks.h"
-#include "plugin/cards/memory_limits.h"
+#include "plugin/cards/nvml/memory_limits.h"
 
 namespace mgpu::gpu_trial {
 namespace {

@@ -5,7 +5,7 @@
 
 #include "bench/gpu/checks/checks.h"
 #include "bench/gpu/nvml_more.h"
-#include "plugin/cards/compute_modes.h"
+#include "plugin/cards/mps/compute_modes.h"
 
 namespace mgpu::gpu_trial {
 namespace {

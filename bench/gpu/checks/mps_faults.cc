@@ -11,8 +11,8 @@
 #include <vector>
 
 #include "bench/gpu/checks/checks.h"
-#include "plugin/cards/mps_clients.h"
-#include "plugin/cards/mps_process.h"
+#include "plugin/cards/mps/mps_clients.h"
+#include "plugin/cards/mps/mps_process.h"
 
 namespace mgpu::gpu_trial {
 namespace {

@@ -16,7 +16,7 @@
 #include "bench/gpu/checks/checks.h"
 #include "bench/gpu/nvidia_smi.h"
 #include "bench/gpu/nvml_more.h"
-#include "plugin/cards/nvml_card.h"
+#include "plugin/cards/nvml/nvml_card.h"
 
 namespace mgpu::gpu_trial {
 namespace {

@@ -29,7 +29,7 @@
 #include <utility>
 #include <vector>
 
-#include "plugin/cards/nvml_abi.h"
+#include "plugin/cards/nvml/nvml_abi.h"
 
 namespace mgpu::plugin::nvml {
 namespace {

@@ -4,7 +4,7 @@
 
 #include <cstring>
 
-#include "plugin/cards/nvml_abi.h"
+#include "plugin/cards/nvml/nvml_abi.h"
 
 namespace mgpu::gpu_trial {
 namespace {

@@ -11,7 +11,7 @@
 #include <vector>
 
 #include "common/base/files.h"
-#include "plugin/cards/release_marker.h"
+#include "plugin/cards/driver/release_marker.h"
 #include "test/plugin/agent/agent_world.h"
 #include "test/plugin/support/scripted_parts.h"
 

@@ -14,7 +14,7 @@
 
 #include "common/base/log.h"
 #include "plugin/agent/agent.h"
-#include "plugin/cards/cards_file.h"
+#include "plugin/cards/file/cards_file.h"
 #include "test/plugin/kubelet/fake_kubelet.h"
 #include "test/plugin/kubelet/fake_services.h"
 #include "test/plugin/support/gpu_objects.h"

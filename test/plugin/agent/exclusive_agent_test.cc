@@ -1,7 +1,7 @@
 // The agent with --mps-exclusive, from the start of a container to the release of the driver.
 #include <gmock/gmock.h>
 
-#include "plugin/cards/mps_process.h"
+#include "plugin/cards/mps/mps_process.h"
 #include "test/plugin/agent/agent_world.h"
 #include "test/plugin/cards/fake_driver.h"
 

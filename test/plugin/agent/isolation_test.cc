@@ -10,7 +10,7 @@
 #include <thread>
 
 #include "common/base/log.h"
-#include "plugin/cards/mps_process.h"
+#include "plugin/cards/mps/mps_process.h"
 #include "test/plugin/cards/fake_driver.h"
 #include "test/plugin/kubelet/fake_kubelet.h"
 #include "test/plugin/support/gpu_objects.h"

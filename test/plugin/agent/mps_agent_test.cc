@@ -1,7 +1,7 @@
 // The agent with --isolation=mps: containers across a restart, and what it publishes for MPS.
 #include <gmock/gmock.h>
 
-#include "plugin/cards/mps_process.h"
+#include "plugin/cards/mps/mps_process.h"
 #include "test/plugin/agent/agent_world.h"
 #include "test/plugin/cards/fake_driver.h"
 

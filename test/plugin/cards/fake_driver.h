@@ -11,7 +11,7 @@
 #include <string>
 #include <vector>
 
-#include "plugin/cards/nvml_source.h"
+#include "plugin/cards/nvml/nvml_source.h"
 
 namespace mgpu::plugin {
 

@@ -52,7 +52,7 @@
 #include <thread>
 #include <vector>
 
-#include "plugin/cards/nvml_abi.h"
+#include "plugin/cards/nvml/nvml_abi.h"
 
 namespace mgpu::plugin::nvml {
 

@@ -15,7 +15,7 @@
 #include <vector>
 
 #include "plugin/allocation/edits.h"
-#include "plugin/cards/driver_files.h"
+#include "plugin/cards/driver/driver_files.h"
 #include "test/plugin/cards/fake_driver.h"
 
 namespace mgpu::plugin {
@@ -49,7 +49,7 @@ class RecordedLayout {
   const FakeDriver& node() const { return node_; }
   const std::string& spec_file() const { return spec_file_; }
 
-  // As plugin/cards/nvml_session.cc finds it.
+  // As plugin/cards/nvml/nvml_session.cc finds it.
   DriverPlace place() const {
     const std::string nvml = nvml_libraries(node_.root(), "").front();
     return {.node_root = node_.root(),

@@ -1,0 +1,436 @@
+// Reads all cards through NVML again and again, whatever state the driver is in.
+//
+// A read gets the number of cards, and then for each card its handle, UUID, facts and health. Cards
+// are kept by UUID: a handle is valid until the library is closed, and an index may belong to
+// another card after one was lost.
+//
+// The session closes the library, so that the next read opens it again, if
+//   - a call returns a code that says that the library or the driver is unusable (ends_session);
+//   - /proc shows another number of cards than at the start, since NVML never adds cards to its
+//     first list;
+//   - kNvmlReopenReads reads in a row did not see every card, since only a new start sees a card
+//   that
+//     has come back; the number doubles each time, up to kNvmlReopenReadsMax;
+//   - the driver is released (NvmlSource::release).
+// A single such read is not enough: a card may fail one call and succeed at the next, and a new
+// start invalidates all handles and registered events.
+//
+// XIDs arrive as events if the driver has them. They only say that a read is due, and which error
+// occurred; nvml_health.h decides about health. Cards without events are probed by regular reads.
+//
+// current_card() serves the thread that waits for this one: a call to a broken card may never
+// return, and then that card is reported.
+#include "plugin/cards/nvml/nvml_session.h"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <filesystem>
+#include <system_error>
+#include <utility>
+
+#include "common/base/files.h"
+#include "common/base/log.h"
+#include "common/base/text.h"
+#include "common/contract/limits.h"
+#include "plugin/cards/limits.h"
+
+namespace mgpu::plugin::nvml {
+namespace {
+
+constexpr std::string_view kMig = "MIG";
+constexpr char kUnnamedCard[] = "NVIDIA GPU";
+constexpr char kNoNodesInWsl[] = "the Windows Subsystem for Linux has no device nodes of cards";
+
+// Empty where it is not known.
+std::string system_text(int (*function)(char*, unsigned)) {
+  char text[kTextBytes] = {};
+  if (function == nullptr || function(text, sizeof text - 1) != kOk) return {};
+  return text;
+}
+
+std::string or_unknown(const std::string& version) {
+  return version.empty() ? "of an unknown version" : version;
+}
+
+// After these codes the library returns nothing useful until it is opened again.
+bool ends_session(int code) {
+  return code == kUninitialized || code == kDriverNotLoaded || code == kVersionMismatch;
+}
+
+}  // namespace
+
+// --- opening and closing -------------------------------------------------------------------------
+
+Result<void> Session::open() {
+  auto library = Library::open(options_.libraries.empty()
+                                   ? nvml_libraries(options_.node_root, options_.driver_root)
+                                   : options_.libraries);
+  if (!library) return library.error();
+  library_ = *library;
+  const Functions& f = library_->functions();
+  const int code = f.init();
+  mismatches_ = code == kVersionMismatch ? mismatches_ + 1 : 0;
+  if (code != kOk) {
+    const Error why = failed("nvmlInit_v2", code);
+    library_.reset();
+    return why;
+  }
+  was_open_ = true;
+  driver_version_ = system_text(f.driver_version);
+  description_ = fmt::format("NVML {} (driver {})", or_unknown(system_text(f.nvml_version)),
+                             or_unknown(driver_version_));
+  cards_at_open_ = cards_in_proc();
+  incomplete_reads_ = 0;
+  open_events();
+  log_info("NVML opened", {{"version", description_}, {"library", library_->name()}});
+  return {};
+}
+
+// Whether the kernel module is the one that NVML was opened with.
+bool Session::has_same_module() const {
+  constexpr std::size_t kBytesMax = std::size_t{4} << 10;
+  const auto text = read_file(joined(options_.node_root, "/proc/driver/nvidia/version"), kBytesMax,
+                              "version of the driver");
+  return text && !driver_version_.empty() && text->find(driver_version_) != text->npos;
+}
+
+// The loader may keep a library that was closed, and returns it for the same path although another
+// file has replaced it. A process that has never opened NVML has no such library, and where only
+// the files were replaced, a new process would find the same mismatch.
+std::string Session::needs_restart() const {
+  if (!was_open_ || mismatches_ < kMismatchesMax || has_same_module()) return {};
+  return "the driver was replaced since NVML was opened, and this process may still have the "
+         "library of the earlier one; it ends so that a new process loads the library again";
+}
+
+void Session::close() {
+  if (!library_) return;
+  close_events();
+  library_->functions().shutdown();
+  for (auto& [uuid, card] : cards_) {
+    card.device = nullptr;
+    card.least_memory.reset();
+  }
+  library_.reset();
+}
+
+void Session::release() {
+  close();
+  for (auto& [uuid, card] : cards_) card.health.note_release();
+}
+
+Error Session::failed(const char* function, int code) const {
+  return error(fmt::format("NVML {}: {} failed: {}{}", library_->name(), function,
+                           library_->describe(code), advice_for(code)));
+}
+
+// The number of cards of the kernel module, including those that do not work.
+std::size_t Session::cards_in_proc() const {
+  const std::filesystem::path root(options_.node_root);
+  std::error_code failure;
+  std::filesystem::directory_iterator at(root / "proc/driver/nvidia/gpus", failure);
+  std::size_t count = 0;
+  for (; !failure && at != std::filesystem::directory_iterator(); at.increment(failure)) ++count;
+  return count;
+}
+
+DriverPlace Session::place() const {
+  const std::string& given = options_.driver_root;
+  return {.node_root = options_.node_root,
+          .driver_root = given.empty() ? driver_root_of(library_->name()) : given,
+          .version = driver_version_,
+          .nvml = library_->file()};
+}
+
+// Outside containers CUDA starts nvidia-modprobe itself, so that the node may have no
+// /dev/nvidia-uvm before a program has used CUDA on it. A driver container loads the module when it
+// starts.
+void Session::load_uvm_if_missing(const DriverPlace& at) {
+  if (!options_.prepare_node || options_.modprobe.empty() || at.driver_root != "/") return;
+  if (is_wsl()) return;  // which has no such module
+  const auto now = std::chrono::steady_clock::now();
+  if (has_uvm(at) || (uvm_tried_at_ && now - *uvm_tried_at_ < kLoadUvmPeriod)) return;
+  uvm_tried_at_ = now;
+  const auto loaded = load_uvm(at, options_.modprobe);
+  if (loaded) return log_info("nvidia-uvm is loaded", {{"node_root", at.node_root}});
+  log_warn("nvidia-uvm cannot be loaded",
+           {{"problem", loaded.error().message},
+            {"advice",
+             "run nvidia-modprobe -u -c=0 on the node whenever it has started, for example from a "
+             "systemd unit"}});
+}
+
+// In the Windows Subsystem for Linux programs reach the cards through /dev/dxg, which is of all
+// cards together; a card has no minor number.
+bool Session::is_wsl() const {
+  const bool none_has_nodes = std::ranges::all_of(
+      cards_, [](const auto& entry) { return entry.second.facts.nodes.empty(); });
+  return (!cards_.empty() && none_has_nodes) || path_on_node(options_.node_root, "/dev/dxg");
+}
+
+// What can be done about missing_.
+std::string Session::advice_about_files(bool wsl) const {
+  const auto about = [this](std::string_view what) { return missing_.find(what) != missing_.npos; };
+  if (wsl) return "mgpu cannot offer cards that have no device nodes of their own";
+  if (about("/dev/nvidia")) return "nvidia-modprobe -u -c=0 on the node makes the device nodes";
+  if (about("is of driver")) return "load the kernel module of that driver, or restart the node";
+  return "--driver-root says where libcuda.so.1 is";
+}
+
+// A spec that was written before a kernel module was loaded lacks its device nodes.
+std::optional<Edits> Session::read_toolkit_spec(const DriverPlace& at, const Edits& own) {
+  if (!options_.driver_root.empty()) return std::nullopt;
+  std::optional<Edits> edits = toolkit_specs_.find(at);
+  if (!edits) return std::nullopt;
+  for (const DeviceNode& node : own.devices) {
+    const auto listed = std::ranges::find(edits->devices, node.path, &DeviceNode::path);
+    if (listed == edits->devices.end()) edits->devices.push_back(node);
+  }
+  return edits;
+}
+
+// Files may appear later. Where they disappear, as in an upgrade of packages, containers get the
+// last ones for some reads.
+void Session::read_files() {
+  const DriverPlace at = place();
+  load_uvm_if_missing(at);
+  const Edits now{.devices = control_nodes(at), .mounts = driver_files(at), .environment = {}};
+  const std::optional<Edits> toolkit = read_toolkit_spec(at, now);
+  const bool wsl = is_wsl();
+  const std::string missing = wsl ? kNoNodesInWsl : missing_for_cuda(at, toolkit ? *toolkit : now);
+  if (!missing.empty() && missing_.empty() && was_complete_ && ++missing_reads_ < kMissingReads) {
+    return;
+  }
+  missing_reads_ = 0;
+  was_complete_ = missing.empty();
+  shared_ = now;
+  toolkit_ = toolkit;
+  const std::string before = std::exchange(missing_, options_.must_run_cuda ? missing : "");
+  if (missing_ == before) return;
+  if (missing_.empty()) return log_info("containers can run CUDA again", {});
+  log_warn("containers cannot run CUDA, and no card is offered",
+           {{"problem", missing_},
+            {"driver_root", at.driver_root},
+            {"node_root", at.node_root},
+            {"advice", advice_about_files(wsl)}});
+}
+
+// A failure is logged once for each error.
+void Session::link_devices(const FoundCards& found) {
+  std::vector<DeviceNode> nodes = found.shared.devices;
+  for (const FoundCard& card : found.cards) {
+    nodes.insert(nodes.end(), card.nodes.begin(), card.nodes.end());
+  }
+  const auto linked = link_in_dev_char(place(), nodes);
+  const std::string problem = linked ? "" : linked.error().message;
+  if (problem == link_problem_) return;
+  link_problem_ = problem;
+  if (!problem.empty()) log_warn("devices have no links in /dev/char", {{"problem", problem}});
+}
+
+// --- cards ---------------------------------------------------------------------------------------
+
+Result<FoundCards> Session::read() {
+  if (!library_) {
+    if (auto opened = open(); !opened) return opened.error();
+  }
+  unsigned count = 0;
+  if (const int code = library_->functions().device_count(&count); code != kOk) {
+    const Error why = failed("nvmlDeviceGetCount_v2", code);
+    if (ends_session(code)) close();
+    return why;
+  }
+  // If it fails again and again, the driver is not asked at every read.
+  const int wait_for_events = failed_waits_ == 1 ? 1 : kNvmlReopenReads;
+  if (events_ == nullptr && ++reads_without_events_ >= wait_for_events) open_events();
+  std::vector<FoundCard> unreadable;
+  const auto found = read_cards(count, unreadable);
+  read_files();
+  FoundCards result{.cards = {}, .shared = shared_, .toolkit = toolkit_};
+  bool complete = found.size() == count;
+  for (Card* const card : found) {
+    complete = complete && card->responds;
+    register_events(*card);
+    result.cards.push_back(card->facts);
+    std::string& health = result.cards.back().health;
+    if (health == kHealthy && !missing_.empty()) health = missing_;
+  }
+  // Cards that were read before and are lost now may be some of these.
+  const std::size_t lost = std::min(cards_.size() - found.size(), unreadable.size());
+  result.cards.insert(result.cards.end(), unreadable.begin() + std::ptrdiff_t(lost),
+                      unreadable.end());
+  if (options_.prepare_node) link_devices(result);
+  reopen_if_needed(complete);
+  return result;
+}
+
+void Session::reopen_if_needed(bool complete) {
+  incomplete_reads_ = complete ? 0 : incomplete_reads_ + 1;
+  if (complete) reopen_after_ = kNvmlReopenReads;
+  const bool changed = cards_in_proc() != cards_at_open_;
+  if (!changed && incomplete_reads_ < reopen_after_) return;
+  if (!changed) reopen_after_ = std::min(2 * reopen_after_, kNvmlReopenReadsMax);
+  log_info("NVML is reopened",
+           {{"reason", changed ? "cards were added or removed" : "cards are missing"}});
+  close();
+}
+
+// `unreadable` gets those that NVML counts and does not identify.
+std::vector<Session::Card*> Session::read_cards(unsigned count,
+                                                std::vector<FoundCard>& unreadable) {
+  std::vector<Card*> found;
+  const auto cannot_read = [&](unsigned index, const std::string& why) {
+    unreadable.push_back({.uuid = CardUuid(fmt::format("NVML-{}", index)),
+                          .model = {},
+                          .memory = {},
+                          .health = std::string(cut_text("cannot be read: " + why, kCardTextMax)),
+                          .unreadable = true});
+  };
+  for (unsigned i = 0; i < count; ++i) {
+    Device device = nullptr;
+    if (const int code = library_->functions().device_by_index(i, &device); code != kOk) {
+      cannot_read(i, library_->describe(code));
+      continue;
+    }
+    Card* const card = identify_card(device);
+    if (card == nullptr) cannot_read(i, "it has no UUID");
+    if (card == nullptr || std::ranges::find(found, card) != found.end()) continue;
+    update_card(*card);
+    found.push_back(card);
+  }
+  for (auto& [uuid, card] : cards_) {
+    if (std::ranges::find(found, &card) == found.end()) card.device = nullptr;
+  }
+  return found;
+}
+
+Session::Card* Session::find_card(Device device) {
+  for (auto& [uuid, card] : cards_) {
+    if (card.device == device) return &card;
+  }
+  return nullptr;
+}
+
+// Returns the card of a handle; null if NVML does not return its UUID.
+Session::Card* Session::identify_card(Device device) {
+  Card* const known = find_card(device);
+  set_current_card(known);
+  const CardUuid uuid = uuid_of(*library_, device);
+  set_current_card(nullptr);
+  if (uuid.empty() || (known != nullptr && known->facts.uuid == uuid)) return known;
+  Card& card = cards_[uuid];
+  card.device = device;
+  card.has_events = false;
+  card.facts.uuid = uuid;
+  if (card.facts.model.empty()) card.facts.model = kUnnamedCard;
+  return &card;
+}
+
+// What a driver reserves may change by some MiB; the node's capacity does not follow each time.
+MiB Session::memory_to_offer(Card& card, MiB read) const {
+  if (read.zero()) return card.facts.memory;
+  card.least_memory = std::min(card.least_memory.value_or(read), read);
+  return card.least_memory->minus_saturating(options_.reserve);
+}
+
+void Session::update_card(Card& card) {
+  set_current_card(&card);
+  const CardReading reading = read_card(*library_, card.device);
+  set_current_card(nullptr);
+  FoundCard& facts = card.facts;
+  if (!reading.model.empty()) facts.model = reading.model;
+  if (reading.memory) facts.memory = memory_to_offer(card, *reading.memory);
+  if (reading.compute_capability) facts.compute_capability = reading.compute_capability;
+  facts.compute_mode = reading.compute_mode;
+  if (reading.minor) {
+    facts.nodes = {device_node(place(), fmt::format("/dev/nvidia{}", *reading.minor))};
+  }
+  card.health.note_probe(reading.probe);
+  card.responds = reading.probe.code == kOk || reading.probe.code == kNotSupported;
+  facts.health = reading.mig ? std::string(kMig) : card.health.text();
+  if (facts.health == kHealthy && facts.nodes.empty()) facts.health = "has no device node";
+}
+
+std::vector<CardUse> Session::use() {
+  std::vector<CardUse> all;
+  for (auto& [uuid, card] : cards_) {
+    if (!library_ || card.device == nullptr || !card.responds) continue;
+    set_current_card(&card);
+    if (auto use = read_use(*library_, card.device, uuid, card.seen_us)) {
+      all.push_back(*std::move(use));
+    }
+    set_current_card(nullptr);
+  }
+  return all;
+}
+
+void Session::set_current_card(const Card* card) {
+  const MutexLock lock(mutex_);
+  current_card_ = card != nullptr ? card->facts.uuid : CardUuid();
+}
+
+CardUuid Session::current_card() const {
+  const MutexLock lock(mutex_);
+  return current_card_;
+}
+
+// --- XIDs ----------------------------------------------------------------------------------------
+
+void Session::open_events() {
+  const Functions& f = library_->functions();
+  reads_without_events_ = 0;
+  if (!f.has_events() || f.event_set_create(&events_) != kOk) events_ = nullptr;
+}
+
+void Session::close_events() {
+  if (events_ != nullptr) library_->functions().event_set_free(std::exchange(events_, nullptr));
+  for (auto& [uuid, card] : cards_) card.has_events = false;
+}
+
+void Session::register_events(Card& card) {
+  if (events_ == nullptr || card.has_events) return;
+  const Functions& f = library_->functions();
+  unsigned long long supported = 0;
+  if (f.event_types(card.device, &supported) != kOk) return;
+  supported &= kEventXid | kEventGpuUnavailable | kEventRecoveryAction;
+  if (supported == 0) return;
+  card.has_events = f.register_events(card.device, supported, events_) == kOk;
+}
+
+std::optional<bool> Session::wait_for_xids() {
+  const auto has_events = [](const auto& entry) { return entry.second.has_events; };
+  if (events_ == nullptr || std::ranges::none_of(cards_, has_events)) return std::nullopt;
+  auto timeout = static_cast<unsigned>(kXidWait.count());
+  bool changed = false;
+  for (int i = 0; i < kXidsAtOnceMax; ++i) {
+    Event event{};
+    const int code = library_->functions().event_set_wait(events_, &event, timeout);
+    timeout = 0;
+    if (code == kTimeout || code == kOk) failed_waits_ = 0;
+    if (code == kTimeout) return changed;
+    if (code != kOk) {
+      ++failed_waits_;
+      log_warn("NVML cannot wait for XIDs", {{"error", library_->describe(code)}});
+      close_events();
+      return true;
+    }
+    changed = note_event(event) || changed;
+  }
+  return changed;
+}
+
+// Returns whether the cards should be read now.
+bool Session::note_event(const Event& event) {
+  if (event.type != kEventXid) return true;
+  Card* const card = find_card(event.device);
+  const bool ignored = options_.xids_ignored.contains(event.value);
+  log_warn(ignored ? "XID caused by a program" : "XID",
+           {{"card", card != nullptr ? card->facts.uuid.str() : "unknown"},
+            {"xid", std::to_string(event.value)}});
+  if (card == nullptr) return true;
+  card->health.note_xid(event.value, options_.xids_ignored);
+  return !ignored;
+}
+
+}  // namespace mgpu::plugin::nvml

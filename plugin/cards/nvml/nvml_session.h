@@ -1,0 +1,110 @@
+// The use of NVML from loading the library to closing it, and the state of its cards.
+//
+//   Closed --read(): load, initialize--> Open --driver unusable, or cards missing--> Closed
+//
+// Every call but current_card() may block forever. Calls are therefore made by one thread, which
+// may be abandoned.
+#pragma once
+
+#include <chrono>
+#include <map>
+#include <memory>
+#include <optional>
+#include <string>
+#include <vector>
+
+#include "common/base/mutex.h"
+#include "plugin/cards/driver/driver_files.h"
+#include "plugin/cards/driver/toolkit_spec.h"
+#include "plugin/cards/driver/uvm_module.h"
+#include "plugin/cards/limits.h"
+#include "plugin/cards/nvml/nvml_card.h"
+#include "plugin/cards/nvml/nvml_health.h"
+#include "plugin/cards/nvml/nvml_library.h"
+#include "plugin/cards/nvml/nvml_source.h"
+
+namespace mgpu::plugin::nvml {
+
+class Session {
+ public:
+  explicit Session(NvmlOptions options) : options_(std::move(options)) {}
+  ~Session() { close(); }
+
+  Result<FoundCards> read();
+  std::vector<CardUse> use();
+  // Waits for XIDs, at most `kXidWait`. Returns whether health may have changed; none if NVML is
+  // closed, or no card has events.
+  std::optional<bool> wait_for_xids();
+  void close();
+  // Closes, for what only the administrator can do: a reset of a card ends an XID that needs one.
+  void release();
+
+  // As CardSource::needs_restart().
+  std::string needs_restart() const;
+  // "NVML 12.580.95.05 (driver 580.95.05)"
+  const std::string& description() const { return description_; }
+  // The card of the call that is running, empty if it is not about a card. Any thread.
+  CardUuid current_card() const;
+
+ private:
+  struct Card {
+    Device device = nullptr;  // null: not found by the last read
+    FoundCard facts;
+    CardHealth health;
+    bool responds = false;
+    bool has_events = false;
+    std::optional<MiB> least_memory;  // since NVML was opened
+    std::uint64_t seen_us = 0;        // time of the newest sample of utilization
+  };
+
+  Result<void> open();
+  Error failed(const char* function, int code) const;
+  std::size_t cards_in_proc() const;
+  bool has_same_module() const;
+  DriverPlace place() const;
+  void read_files();
+  std::optional<Edits> read_toolkit_spec(const DriverPlace& at, const Edits& own);
+  void load_uvm_if_missing(const DriverPlace& at);
+  bool is_wsl() const;
+  std::string advice_about_files(bool wsl) const;
+  void link_devices(const FoundCards& found);
+  void reopen_if_needed(bool complete);
+  std::vector<Card*> read_cards(unsigned count, std::vector<FoundCard>& unreadable);
+  Card* find_card(Device device);
+  Card* identify_card(Device device);
+  void update_card(Card& card);
+  MiB memory_to_offer(Card& card, MiB read) const;
+  void set_current_card(const Card* card);
+
+  void open_events();
+  void close_events();
+  void register_events(Card& card);
+  bool note_event(const Event& event);
+
+  const NvmlOptions options_;
+  std::shared_ptr<const Library> library_;  // null: closed
+  std::map<CardUuid, Card> cards_;
+  Edits shared_;
+  std::optional<Edits> toolkit_;
+  ToolkitSpecs toolkit_specs_;
+  std::optional<std::chrono::steady_clock::time_point> uvm_tried_at_;
+  bool was_complete_ = false;  // nothing was missing when the files were last accepted
+  int missing_reads_ = 0;      // in a row
+  std::string missing_;        // what containers lack to run CUDA
+  std::string link_problem_;
+  std::string driver_version_;  // "580.95.05"; empty: not known
+  std::string description_ = "NVML (not loaded)";
+  bool was_open_ = false;
+  int mismatches_ = 0;  // of the versions of library and module, in a row
+  std::size_t cards_at_open_ = 0;
+  int incomplete_reads_ = 0;
+  int reopen_after_ = kNvmlReopenReads;  // incomplete reads until the next reopening
+  EventSet events_ = nullptr;
+  int reads_without_events_ = 0;
+  int failed_waits_ = 0;  // for events, in a row
+
+  mutable Mutex mutex_;
+  CardUuid current_card_ MGPU_GUARDED_BY(mutex_);
+};
+
+}  // namespace mgpu::plugin::nvml
