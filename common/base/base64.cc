@@ -2,7 +2,7 @@
 
 #include <openssl/evp.h>
 
-namespace mgpu::kube {
+namespace mgpu {
 
 std::optional<std::string> decode_base64(std::string_view text) {
   std::string digits(text);
@@ -29,4 +29,4 @@ std::string encode_base64(std::string_view bytes) {
   return digits;
 }
 
-}  // namespace mgpu::kube
+}  // namespace mgpu

@@ -6,7 +6,7 @@
 #include <string>
 #include <string_view>
 
-namespace mgpu::kube {
+namespace mgpu {
 
 // Line ends are skipped. None: the text is not base64 with the right padding.
 std::optional<std::string> decode_base64(std::string_view text);
@@ -14,4 +14,4 @@ std::optional<std::string> decode_base64(std::string_view text);
 // With padding, and without line ends.
 std::string encode_base64(std::string_view bytes);
 
-}  // namespace mgpu::kube
+}  // namespace mgpu

@@ -37,7 +37,7 @@ std::vector<std::string> read_devices(JsonValue& from) {
 
 // Returns an empty id if the response has none, and nothing if the response cannot be read.
 std::optional<AllocationId> allocation_of(const std::string& encoded) {
-  const auto bytes = kube::decode_base64(encoded);
+  const auto bytes = decode_base64(encoded);
   v1beta1::ContainerAllocateResponse response;
   if (!bytes || !response.ParseFromString(*bytes)) return std::nullopt;
   const auto found = response.envs().find("MGPU_ALLOCATION");

@@ -2,7 +2,7 @@
 
 #include <gtest/gtest.h>
 
-namespace mgpu::kube {
+namespace mgpu {
 namespace {
 
 TEST(Base64, EncodesAndDecodesTheTestVectorsOfRfc4648) {
@@ -58,4 +58,4 @@ TEST(Base64, RefusesTextThatIsNotBase64) {
 }
 
 }  // namespace
-}  // namespace mgpu::kube
+}  // namespace mgpu
