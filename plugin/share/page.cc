@@ -1,0 +1,106 @@
+#include "plugin/share/page.h"
+
+#include <fcntl.h>
+#include <sys/mman.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+#include <cerrno>
+#include <cstring>
+
+namespace mgpu::share {
+namespace {
+
+void join(const char* folder, const char* name, char (&path)[kPathMax]) {
+  const std::size_t length = std::strlen(folder);
+  path[0] = '\0';  // a path that is too long names nothing
+  if (length + std::strlen(name) + 2 > kPathMax) return;
+  std::memcpy(path, folder, length);
+  path[length] = '/';
+  std::memcpy(path + length + 1, name, std::strlen(name) + 1);
+}
+
+PageHeader header_of(const PageValues& values, std::size_t size) {
+  PageHeader header{};
+  std::memcpy(header.magic, kMagic, sizeof(kMagic));
+  header.version = kPageVersion;
+  header.size = static_cast<std::uint32_t>(size);
+  std::memcpy(header.uuid, values.uuid, sizeof(header.uuid));
+  return header;
+}
+
+Failure check_header(const PageHeader& header, std::size_t size, const std::uint8_t (&uuid)[16]) {
+  if (std::memcmp(header.magic, kMagic, sizeof(kMagic)) != 0) return "is not a page of mgpu";
+  if (header.version != kPageVersion) return "has another version than this library";
+  if (header.size != size) return "has another size than this library expects";
+  if (std::memcmp(header.uuid, uuid, sizeof(uuid)) != 0) return "is the page of another card";
+  return nullptr;
+}
+
+// Writes a file that appears complete or not at all.
+Failure make_file(const char* path, const void* data, std::size_t size, mode_t mode) {
+  const int file = open(path, O_WRONLY | O_CREAT | O_EXCL | O_CLOEXEC, mode);
+  if (file < 0) return errno == EEXIST ? "exists already" : "cannot be made";
+  // The umask of this process has no say.
+  const bool written = fchmod(file, mode) == 0 && write(file, data, size) == ssize_t(size);
+  close(file);
+  if (written) return nullptr;
+  unlink(path);
+  return "cannot be written";
+}
+
+}  // namespace
+
+PagePaths::PagePaths(const char* folder) {
+  join(folder, "limits", limits);
+  join(folder, "usage", usage);
+}
+
+Failure make_pages(const char* folder, const PageValues& values) {
+  static UsagePage usage;
+  if (units_of(values.limit_bytes) > kUnitsMax) return "cannot have a limit over 2 TiB";
+  const PagePaths paths(folder);
+  // Nobody has reserved anything, and the last operation, number 1, is nobody's.
+  usage.header = header_of(values, sizeof(usage));
+  usage.operation[0] = std::uint64_t{1} << 32;
+  usage.operation[1] = kNoSlot;
+  for (auto& slot : usage.slots) slot = std::uint64_t{1} << 32;
+  LimitsPage limits{};
+  limits.header = header_of(values, sizeof(limits));
+  limits.limit = units_of(values.limit_bytes);
+  limits.context = units_of(values.context_bytes);
+  limits.flags = values.flags;
+  const Failure failure = make_file(paths.usage, &usage, sizeof(usage), 0666);
+  return failure != nullptr ? failure : make_file(paths.limits, &limits, sizeof(limits), 0644);
+}
+
+Failure map_limits(const char* path, const std::uint8_t (&uuid)[16], const LimitsPage** page) {
+  const int file = open(path, O_RDONLY | O_CLOEXEC);
+  if (file < 0) return "is not there or cannot be read";
+  const bool whole = lseek(file, 0, SEEK_END) >= off_t(sizeof(LimitsPage));
+  void* const mapped =
+      whole ? mmap(nullptr, sizeof(LimitsPage), PROT_READ, MAP_SHARED, file, 0) : MAP_FAILED;
+  close(file);
+  if (!whole) return "is too short";
+  if (mapped == MAP_FAILED) return "cannot be mapped";
+  *page = static_cast<const LimitsPage*>(mapped);
+  return check_header((*page)->header, sizeof(LimitsPage), uuid);
+}
+
+Failure check_usage(const UsagePage& page, const std::uint8_t (&uuid)[16]) {
+  return check_header(page.header, sizeof(UsagePage), uuid);
+}
+
+void write_uuid(const std::uint8_t (&uuid)[16], char (&text)[41]) {
+  constexpr char kDigits[] = "0123456789abcdef";
+  std::memcpy(text, "GPU-", 4);
+  char* to = text + 4;
+  for (unsigned i = 0; i < 16; ++i) {
+    if (i == 4 || i == 6 || i == 8 || i == 10) *to++ = '-';
+    *to++ = kDigits[uuid[i] >> 4U];
+    *to++ = kDigits[uuid[i] & 15U];
+  }
+  *to = '\0';
+}
+
+}  // namespace mgpu::share

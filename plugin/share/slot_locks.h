@@ -1,0 +1,48 @@
+// Who uses which slot of a page, by locks of the kernel on bytes of its file. A lock belongs to a
+// mapping, so it ends with the process however that ends, and no descriptor can be closed by
+// mistake. A forked child keeps "memory", because it keeps the driver's files open, and not "runs".
+#pragma once
+
+#include "plugin/share/page.h"
+
+namespace mgpu::share {
+
+enum class SlotLock { kRuns, kMemory };
+
+// Which file a mapping belongs to: a file that somebody has put in its place answers for nobody.
+struct FileIdentity {
+  std::uint64_t device = 0;
+  std::uint64_t inode = 0;
+};
+
+// Asks about the locks of others. It opens the file anew, since one description never sees its own
+// locks.
+class SlotLocks {
+ public:
+  SlotLocks(const char* path, const FileIdentity& identity);
+  ~SlotLocks();
+  SlotLocks(const SlotLocks&) = delete;
+  SlotLocks& operator=(const SlotLocks&) = delete;
+  SlotLocks(SlotLocks&&) = delete;
+  SlotLocks& operator=(SlotLocks&&) = delete;
+
+  // False also if that cannot be known.
+  bool is_free(SlotLock lock, unsigned slot) const;
+  bool is_held(SlotLock lock, unsigned slot) const;
+
+ private:
+  int file_;
+};
+
+// A slot of this process, and the mappings that keep it. They are never unmapped.
+struct OwnSlot {
+  unsigned slot = kNoSlot;
+  UsagePage* page = nullptr;
+  FileIdentity identity;
+};
+
+// Takes a slot. With `only_empty` one in which nothing is held, for pages where only the plugin
+// reaps.
+Failure take_slot(const char* path, bool only_empty, OwnSlot* own);
+
+}  // namespace mgpu::share
