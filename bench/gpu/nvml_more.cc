@@ -10,6 +10,7 @@
 #include "bench/gpu/node.h"
 #include "common/base/text.h"
 #include "plugin/cards/nvml/nvml_abi.h"
+#include "plugin/cards/nvml/nvml_call.h"
 #include "plugin/cards/nvml/nvml_card.h"
 
 namespace mgpu::gpu_trial {
@@ -32,7 +33,7 @@ NvmlCard::~NvmlCard() {
 }
 
 Result<std::unique_ptr<NvmlCard>> NvmlCard::open(const Trial& trial, const CardUuid& uuid) {
-  auto library = plugin::nvml::Library::open(nvml_options(trial).libraries);
+  auto library = plugin::load_nvml(nvml_call_options(trial));
   if (!library) return library.error();
   void* const more = ::dlopen((*library)->name().c_str(), RTLD_NOW | RTLD_LOCAL);
   if (more == nullptr) return error("cannot open NVML once more");

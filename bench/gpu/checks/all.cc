@@ -101,8 +101,8 @@ constexpr std::array kChecks = {
           with_mps<check_mps_many_clients>},
     Check{"mps-end-client", "Does a program survive a neighbour that the daemon ends?", seconds(90),
           check_mps_end_client},
-    Check{"mps-kill-clients", "Does a program survive neighbours that are killed as they compute?",
-          seconds(300), with_mps<check_mps_kill_clients>},
+    Check{"mps-kill-clients", "How often does a killed client end its neighbour?", seconds(300),
+          with_mps<check_mps_kill_clients>},
 };
 
 }  // namespace

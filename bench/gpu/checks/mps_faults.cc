@@ -63,17 +63,23 @@ void report_supervision(const CardWithMps& card, Findings& findings) {
 struct Kills {
   std::int64_t done = 0;
   int retries = 0;
-  std::string neighbour_problem;  // empty: it goes on
-  std::string client_problem;     // empty: each new one was served
+  std::int64_t neighbours_ended = 0;
+  std::string neighbour_error;  // of the first that ended
+  std::string client_problem;   // empty: each new one was served
 };
 
-// One client that is killed with work in flight. False where no more can be tried.
+// Starts a client that computes. Nothing if it is not served; then `kills` has the reason.
+std::optional<RunningProgram> start_busy(const CardWithMps& card, Kills& kills) {
+  auto program = start_when_ready(client(card, 40, {"busy"}), kills.retries);
+  if (program) return *std::move(program);
+  kills.client_problem = fmt::format("after {} kills: {}", kills.done, program.error().message);
+  return std::nullopt;
+}
+
+// Kills one client with work in flight. Returns false if no more can be tried.
 bool kill_one(const CardWithMps& card, Kills& kills) {
-  auto victim = start_when_ready(client(card, 40, {"busy"}), kills.retries);
-  if (!victim) {
-    kills.client_problem = fmt::format("after {} kills: {}", kills.done, victim.error().message);
-    return false;
-  }
+  auto victim = start_busy(card, kills);
+  if (!victim) return false;
   // A kernel runs at any time between them.
   ::poll(nullptr, 0, static_cast<int>(kills.done % 10));
   victim->kill();
@@ -81,25 +87,28 @@ bool kill_one(const CardWithMps& card, Kills& kills) {
   return true;
 }
 
-// Whether the neighbour makes progress.
-bool look_at_neighbour(RunningProgram& neighbour, Kills& kills) {
+// Returns the error of the neighbour, or nothing if it makes progress.
+std::optional<std::string> error_of(RunningProgram& neighbour) {
   neighbour.read_available();
   const auto progress = neighbour.next("progress", kProgressTimeout);
-  if (progress) return true;
-  kills.neighbour_problem = fmt::format("after {} kills: {}", kills.done, progress.error().message);
-  return false;
+  if (progress) return std::nullopt;
+  return progress.error().message;
 }
 
-Kills kill_many(const Trial& trial, const CardWithMps& card, RunningProgram& neighbour,
-                Findings& findings) {
+Kills kill_many(const Trial& trial, const CardWithMps& card, Findings& findings) {
   Kills kills;
-  while (kills.done < trial.kills && findings.time_left() > kTimeForFacts) {
-    const bool go_on = kill_one(card, kills) && look_at_neighbour(neighbour, kills);
+  auto neighbour = start_busy(card, kills);
+  while (neighbour && kills.done < trial.kills && findings.time_left() > kTimeForFacts) {
+    if (!kill_one(card, kills)) break;
+    if (const auto failure = error_of(*neighbour)) {
+      if (kills.neighbours_ended++ == 0) kills.neighbour_error = *failure;
+      neighbour.reset();
+      if (auto next = start_busy(card, kills)) neighbour.emplace(*std::move(next));
+    }
     findings.fact("clients killed with work in flight", kills.done);
-    findings.fact("longest pause of the neighbour between its kernels",
-                  number_of(neighbour, "gap_ms"), "ms");
-    if (!go_on) break;
+    findings.fact("neighbours that ended with them", kills.neighbours_ended);
   }
+  if (neighbour) static_cast<void>(neighbour->finish(kProgressTimeout));
   return kills;
 }
 
@@ -186,21 +195,18 @@ bool wait_for_new_daemon(const CardWithMps& card, Findings& findings) {
 
 }  // namespace
 
+// NVIDIA does not promise that a neighbour survives: on hardware most do not.
 Result<void> check_mps_kill_clients(const Trial& trial, CardWithMps& card, Findings& findings) {
-  auto neighbour = start_and_wait(client(card, 40, {"busy"}));
-  expect_client(findings, "the neighbour runs", neighbour);
-  if (!neighbour) return {};
-  const Kills kills = kill_many(trial, card, *neighbour, findings);
+  const Kills kills = kill_many(trial, card, findings);
+  if (kills.neighbours_ended > 0) {
+    findings.fact("error of the first neighbour that ended", kills.neighbour_error);
+  }
   findings.fact("starts that the server was not ready for", kills.retries);
   findings.expect("all of them could be tried in time",
-                  kills.done == trial.kills || !kills.neighbour_problem.empty() ||
-                      !kills.client_problem.empty(),
+                  kills.done == trial.kills || !kills.client_problem.empty(),
                   fmt::format("{} of {}", kills.done, trial.kills));
-  findings.expect("the neighbour goes on", kills.neighbour_problem.empty(),
-                  kills.neighbour_problem);
   findings.expect("new clients are served", kills.client_problem.empty(), kills.client_problem);
   report_supervision(card, findings);
-  static_cast<void>(neighbour->finish(kProgressTimeout));
   const auto after = run_to_end(client(card, 50, {"vector-add"}), kProgramTimeout);
   expect_client(findings, "a client computes when all have ended", after);
   return {};
@@ -226,9 +232,8 @@ Result<void> check_mps_end_client(const Trial& trial, Findings& findings) {
   expect_success(findings, "the client that is ended gets an error", failure);
   if (failure) findings.fact("error of the client that was ended", *failure);
   findings.expect("the daemon does not list it any more", has_left(**card, pid), "it does");
-  Kills none;
-  look_at_neighbour(*neighbour, none);
-  findings.expect("the neighbour goes on", none.neighbour_problem.empty(), none.neighbour_problem);
+  const auto failure_beside = error_of(*neighbour);
+  findings.expect("the neighbour goes on", !failure_beside, failure_beside.value_or(""));
   findings.fact("longest pause of the neighbour between its kernels",
                 number_of(*neighbour, "gap_ms"), "ms");
   const auto after = run_to_end(client(**card, 40, {"vector-add"}), kProgramTimeout);

@@ -233,9 +233,17 @@ FilesByName libraries_of(const DriverPlace& place) {
   return files;
 }
 
+// A wrapper would need its interpreter, and what it calls, in the container.
+bool is_script(const std::string& path) {
+  std::array<char, 2> start{};
+  std::ifstream(path, std::ios::binary).read(start.data(), start.size());
+  return std::string_view(start.data(), start.size()) == "#!";
+}
+
 std::optional<std::string> smi_of(const DriverPlace& place) {
   for (const std::string_view folder : kProgramFolders) {
-    if (auto file = file_in(seen_root(place), fs::path(folder) / kSmi)) return file;
+    auto file = file_in(seen_root(place), fs::path(folder) / kSmi);
+    if (file && !is_script(seen_root(place) + *file)) return file;
   }
   return std::nullopt;
 }

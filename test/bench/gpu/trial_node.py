@@ -117,7 +117,6 @@ class Node:
     def command(self, *flags, control="fake_mps_control"):
         return [
             str(Node.folder / "run.sh"),
-            *("--nvml", str(self.libraries / "libnvidia-ml.so.1")),
             *("--node-root", str(self.root)),
             *("--mps-control", str(Node.stand_ins / control)),
             *("--nvidia-smi", str(Node.stand_ins / "fake_nvidia_smi")),

@@ -255,6 +255,17 @@ TEST(DriverFiles, HaveNvidiaSmi) {
       testing::Contains(Mount{"/usr/lib/nvidia/current/nvidia-smi", "/usr/bin/nvidia-smi"}));
 }
 
+TEST(DriverFiles, DoNotHaveAScriptThatStartsNvidiaSmi) {
+  const FakeDriver node;
+  node.add_file(kDebian + "libcuda.so.1");
+  node.add_file("/usr/bin/nvidia-smi", "#!/bin/sh\nexec /usr/local/nvidia/bin/nvidia-smi\n");
+  node.add_file("/usr/local/nvidia/bin/nvidia-smi",
+                "\x7f"
+                "ELF");
+  EXPECT_THAT(driver_files(place_of(node)),
+              testing::Contains(Mount{"/usr/local/nvidia/bin/nvidia-smi", "/usr/bin/nvidia-smi"}));
+}
+
 TEST(DriverFiles, UsesTheFolderWithLibcudaAndIgnoresAnOlderDriver) {
   const FakeDriver node;
   node.add_file(kDebian + "libnvidia-ml.so.1");
