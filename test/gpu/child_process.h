@@ -23,6 +23,7 @@ class ChildProcess {
     int to_child[2] = {-1, -1};
     EXPECT_EQ(::pipe(to_test), 0);
     EXPECT_EQ(::pipe(to_child), 0);
+    std::fflush(nullptr);
     pid_ = ::fork();
     if (pid_ == 0) {
       ::close(to_test[0]);

@@ -1,0 +1,189 @@
+// Modules with their globals, functions, and launches, which compute nothing and complete at once.
+#include <algorithm>
+#include <fstream>
+#include <iterator>
+
+#include "test/gpu/driver/process.h"
+#include "test/gpu/driver/ptx.h"
+
+using namespace mgpu::fake_gpu;
+
+namespace mgpu::fake_gpu {
+namespace {
+
+void unload(Module& module) {
+  for (const auto& [name, at] : module.globals) free_range(at);
+  std::erase_if(process().functions, [&](const auto& item) { return item.first.first == &module; });
+  module.context->modules.erase(&module);
+  process().modules.erase(&module);
+  delete &module;
+}
+
+// Names and globals are read of text only: of a binary every function exists, and no global.
+int load(Context& context, const void* image, Module** result) {
+  if (image == nullptr || result == nullptr) return kInvalidValue;
+  const auto* const bytes = static_cast<const unsigned char*>(image);
+  const bool is_elf = bytes[0] == 0x7F && bytes[1] == 'E';
+  const bool is_fat = bytes[0] == 0x50 && bytes[1] == 0xED;
+  auto* const module = new Module{.context = &context};
+  context.modules.insert(module);
+  process().modules.insert(module);
+  *result = module;
+  if (is_elf || is_fat) return kSuccess;
+  module->is_text = true;
+  module->image = static_cast<const char*>(image);
+  int code = module->image.find(".version") != std::string::npos ? kSuccess : kInvalidImage;
+  for (const PtxGlobal& global : ptx_globals(module->image)) {
+    if (code != kSuccess || global.bytes == 0) break;
+    const Pointer at = allocate(context, context.globals, global.bytes);
+    if (at == 0) code = kOutOfMemory;
+    if (at != 0) module->globals[global.name] = at;
+  }
+  if (code != kSuccess) unload(*module);
+  return code;
+}
+
+bool is_function(const Function* wanted) {
+  for (const auto& [key, function] : process().functions) {
+    if (function.get() == wanted) return true;
+  }
+  return false;
+}
+
+int launch(const Function* function, unsigned blocks, unsigned threads) {
+  return in_context([&](Context&) {
+    if (!is_function(function)) return kInvalidHandle;
+    return blocks != 0 && threads != 0 ? kSuccess : kInvalidValue;
+  });
+}
+
+// CUlaunchConfig
+struct LaunchConfig {
+  unsigned grid[3];
+  unsigned block[3];
+  unsigned shared_bytes;
+  void* stream;
+};
+
+}  // namespace
+}  // namespace mgpu::fake_gpu
+
+FAKE_CUDA int cuModuleLoadData(Module** module, const void* image) {
+  return in_context([&](Context& context) { return load(context, image, module); });
+}
+
+FAKE_CUDA int cuModuleLoadDataEx(Module** module, const void* image, unsigned, int*, void**) {
+  return cuModuleLoadData(module, image);
+}
+
+FAKE_CUDA int cuModuleLoadFatBinary(Module** module, const void* image) {
+  return cuModuleLoadData(module, image);
+}
+
+FAKE_CUDA int cuModuleLoad(Module** module, const char* path) {
+  return in_context([&](Context& context) {
+    std::ifstream file(path, std::ios::binary);
+    if (!file) return kFileNotFound;
+    const std::string image((std::istreambuf_iterator<char>(file)), {});
+    return load(context, image.c_str(), module);
+  });
+}
+
+FAKE_CUDA int cuModuleUnload(Module* module) {
+  return in_context([&](Context&) {
+    if (!process().modules.contains(module)) return kInvalidHandle;
+    unload(*module);
+    return kSuccess;
+  });
+}
+
+FAKE_CUDA int cuModuleGetFunction(Function** result, Module* module, const char* name) {
+  return in_context([&](Context&) {
+    if (result == nullptr || name == nullptr) return kInvalidValue;
+    if (!process().modules.contains(module)) return kInvalidHandle;
+    if (module->is_text && !has_entry(module->image, name)) return kNotFound;
+    auto& function = process().functions[{module, name}];
+    if (function == nullptr) function = std::make_unique<Function>(Function{module, name});
+    *result = function.get();
+    return kSuccess;
+  });
+}
+
+FAKE_CUDA int cuModuleGetGlobal_v2(Pointer* pointer, std::size_t* bytes, Module* module,
+                                   const char* name) {
+  return in_context([&](Context&) {
+    if (name == nullptr) return kInvalidValue;
+    if (!process().modules.contains(module)) return kInvalidHandle;
+    const auto found = module->globals.find(name);
+    if (found == module->globals.end()) return kNotFound;
+    if (pointer != nullptr) *pointer = found->second;
+    if (bytes != nullptr) *bytes = find_range(found->second, 1)->bytes;
+    return kSuccess;
+  });
+}
+
+FAKE_CUDA int cuModuleGetLoadingMode(int* mode) {
+  return initialized([&] {
+    *mode = 2;  // lazy
+    return kSuccess;
+  });
+}
+
+// --- functions -----------------------------------------------------------------------------------
+
+FAKE_CUDA int cuFuncGetModule(Module** module, Function* function) {
+  return initialized([&] {
+    if (!is_function(function)) return kInvalidHandle;
+    *module = function->module;
+    return kSuccess;
+  });
+}
+
+FAKE_CUDA int cuFuncGetAttribute(int* value, int attribute, Function* function) {
+  return initialized([&] {
+    if (!is_function(function)) return kInvalidHandle;
+    *value = attribute == 0 ? 1024 : 0;  // threads of a block
+    return kSuccess;
+  });
+}
+
+FAKE_CUDA int cuFuncSetAttribute(Function* function, int, int) {
+  return initialized([&] { return is_function(function) ? kSuccess : kInvalidHandle; });
+}
+
+FAKE_CUDA int cuFuncSetCacheConfig(Function* function, int) {
+  return initialized([&] { return is_function(function) ? kSuccess : kInvalidHandle; });
+}
+
+FAKE_CUDA int cuOccupancyMaxActiveBlocksPerMultiprocessor(int* blocks, Function* function,
+                                                          int threads, std::size_t) {
+  return initialized([&] {
+    if (!is_function(function)) return kInvalidHandle;
+    if (threads <= 0) return kInvalidValue;
+    *blocks = std::min(32, 2048 / threads);
+    return kSuccess;
+  });
+}
+
+FAKE_CUDA int cuLaunchKernel(Function* function, unsigned grid_x, unsigned grid_y, unsigned grid_z,
+                             unsigned block_x, unsigned block_y, unsigned block_z, unsigned, void*,
+                             void**, void**) {
+  return launch(function, std::min({grid_x, grid_y, grid_z}),
+                std::min({block_x, block_y, block_z}));
+}
+FAKE_CUDA_ALIAS(cuLaunchKernel_ptsz, cuLaunchKernel);
+
+FAKE_CUDA int cuLaunchCooperativeKernel(Function* function, unsigned grid_x, unsigned grid_y,
+                                        unsigned grid_z, unsigned block_x, unsigned block_y,
+                                        unsigned block_z, unsigned, void*, void**) {
+  return launch(function, std::min({grid_x, grid_y, grid_z}),
+                std::min({block_x, block_y, block_z}));
+}
+FAKE_CUDA_ALIAS(cuLaunchCooperativeKernel_ptsz, cuLaunchCooperativeKernel);
+
+FAKE_CUDA int cuLaunchKernelEx(const LaunchConfig* config, Function* function, void**, void**) {
+  if (config == nullptr) return kInvalidValue;
+  return launch(function, std::min({config->grid[0], config->grid[1], config->grid[2]}),
+                std::min({config->block[0], config->block[1], config->block[2]}));
+}
+FAKE_CUDA_ALIAS(cuLaunchKernelEx_ptsz, cuLaunchKernelEx);

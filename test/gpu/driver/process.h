@@ -1,0 +1,122 @@
+// What the fake driver knows about this process, and the beginning of each of its functions.
+#pragma once
+
+#include <cstdint>
+#include <map>
+#include <memory>
+#include <mutex>
+#include <set>
+#include <string>
+#include <vector>
+
+#include "test/gpu/driver/errors.h"
+#include "test/gpu/driver/memory.h"
+#include "test/gpu/machine.h"
+
+// A function of libcuda.so.1. It replaces the weak one of symbols.cc.
+#define FAKE_CUDA extern "C" __attribute__((visibility("default")))
+// A name for another default stream, of which this driver has only one; or for the same function.
+#define FAKE_CUDA_ALIAS(name, target) \
+  extern "C" __attribute__((visibility("default"), alias(#target))) decltype(target) name
+
+namespace mgpu::fake_gpu {
+
+inline constexpr std::uint64_t kStackDefault = 1024;
+
+struct Stream {
+  Context* context = nullptr;
+  unsigned flags = 0;
+  int priority = 0;
+};
+
+struct Event {
+  Context* context = nullptr;
+  bool recorded = false;
+  std::int64_t nanoseconds = 0;
+};
+
+struct Module {
+  Context* context = nullptr;
+  std::string image{};
+  bool is_text = false;                      // PTX, of which names and sizes can be read
+  std::map<std::string, Pointer> globals{};  // with the sizes of their ranges
+};
+
+struct Function {
+  Module* module = nullptr;
+  std::string name{};
+};
+
+struct Context {
+  int card = 0;
+  bool is_primary = false;
+  unsigned flags = 0;
+  int retained = 0;  // of a primary context
+  std::vector<BlockPointer> own{};
+  SmallPieces small{};
+  SmallPieces globals{};
+  std::map<int, std::uint64_t> limits{};
+  BlockPointer stack{};
+  std::vector<BlockPointer> stream_blocks{};
+  std::set<Stream*> streams{};
+  std::set<Module*> modules{};
+};
+
+struct Process {
+  std::mutex mutex;
+  std::unique_ptr<Machine> machine;
+  bool initialized = false;
+  bool forked = false;
+  std::map<Pointer, Range> ranges;
+  std::uint64_t last_id = 0;
+  std::set<Context*> contexts;
+  std::vector<std::unique_ptr<Context>> primary;  // of each card
+  std::set<Stream*> streams;
+  std::set<Event*> events;
+  std::set<Module*> modules;
+  std::map<std::pair<Module*, std::string>, std::unique_ptr<Function>> functions;
+};
+
+// It is never destroyed, because threads may call functions until the very end.
+Process& process();
+
+// Of this thread; null if there is none.
+Context* current_context();
+std::vector<Context*>& context_stack();
+
+// Takes the memory of a context. Returns a result.
+int begin_context(Context& context);
+// Gives back all that the context has.
+void end_context(Context& context);
+
+bool is_device(int device);
+
+// --- the beginning of functions ------------------------------------------------------------------
+
+// The result of run(), with the lock of the process and after cuInit.
+template <class Run>
+int initialized(Run run) {
+  Process& p = process();
+  const std::lock_guard lock(p.mutex);
+  if (p.forked || !p.initialized) return kNotInitialized;
+  return run();
+}
+
+// The result of run(device).
+template <class Run>
+int on_device(int device, Run run) {
+  return initialized([&] { return is_device(device) ? run() : kInvalidDevice; });
+}
+
+// The result of run(context), with the current context of the thread.
+template <class Run>
+int in_context(Run run) {
+  return initialized([&] {
+    Context* const context = current_context();
+    if (context == nullptr) return kInvalidContext;
+    if (!process().contexts.contains(context)) return kContextIsDestroyed;
+    return run(*context);
+  });
+}
+
+}  // namespace mgpu::fake_gpu

@@ -1,0 +1,231 @@
+// Streams and events. All work completes as soon as it is queued, so that waiting only settles the
+// pools.
+#include <chrono>
+
+#include "test/gpu/driver/pools.h"
+#include "test/gpu/driver/process.h"
+
+using namespace mgpu::fake_gpu;
+
+namespace mgpu::fake_gpu {
+namespace {
+
+// Measured: the first stream takes nothing, and 64 more take 34 MiB.
+constexpr std::size_t kPagesOfStreams = 17;
+constexpr std::size_t kStreamsOfPages = 64;
+
+// The legacy default stream is null or 1, that of a thread is 2.
+bool is_default(const Stream* stream) {
+  return reinterpret_cast<std::uintptr_t>(stream) <= 2;
+}
+
+// The result of run(context), with the context of the stream.
+template <class Run>
+int on_stream(Stream* stream, Run run) {
+  return in_context([&](Context& current) {
+    if (is_default(stream)) return run(current);
+    return process().streams.contains(stream) ? run(*stream->context) : kInvalidHandle;
+  });
+}
+
+int create_stream(Stream** result, unsigned flags, int priority) {
+  return in_context([&](Context& context) {
+    if (result == nullptr || flags > 1) return kInvalidValue;
+    const std::size_t pages = (context.streams.size() + 1) * kPagesOfStreams / kStreamsOfPages;
+    while (context.stream_blocks.size() < pages) {
+      const BlockPointer block = take_block(context.card, kPage);
+      if (block == nullptr) return kOutOfMemory;
+      context.stream_blocks.push_back(block);
+    }
+    *result = new Stream{&context, flags, priority};
+    context.streams.insert(*result);
+    process().streams.insert(*result);
+    return kSuccess;
+  });
+}
+
+template <class Run>
+int on_event(Event* event, Run run) {
+  return initialized(
+      [&] { return process().events.contains(event) ? run(*event) : kInvalidHandle; });
+}
+
+std::int64_t now() {
+  const auto since = std::chrono::steady_clock::now().time_since_epoch();
+  return std::chrono::duration_cast<std::chrono::nanoseconds>(since).count();
+}
+
+}  // namespace
+}  // namespace mgpu::fake_gpu
+
+FAKE_CUDA int cuStreamCreate(Stream** stream, unsigned flags) {
+  return create_stream(stream, flags, 0);
+}
+
+FAKE_CUDA int cuStreamCreateWithPriority(Stream** stream, unsigned flags, int priority) {
+  return create_stream(stream, flags, priority);
+}
+
+FAKE_CUDA int cuStreamDestroy_v2(Stream* stream) {
+  return initialized([&] {
+    if (process().streams.erase(stream) == 0) return kInvalidHandle;
+    Context& context = *stream->context;
+    context.streams.erase(stream);
+    const std::size_t pages = context.streams.size() * kPagesOfStreams / kStreamsOfPages;
+    if (context.stream_blocks.size() > pages) context.stream_blocks.resize(pages);
+    delete stream;
+    return kSuccess;
+  });
+}
+
+FAKE_CUDA int cuStreamSynchronize(Stream* stream) {
+  return on_stream(stream, [](Context& context) {
+    settle_pools(context.card);
+    return kSuccess;
+  });
+}
+FAKE_CUDA_ALIAS(cuStreamSynchronize_ptsz, cuStreamSynchronize);
+
+FAKE_CUDA int cuStreamQuery(Stream* stream) {
+  return on_stream(stream, [](Context&) { return kSuccess; });
+}
+FAKE_CUDA_ALIAS(cuStreamQuery_ptsz, cuStreamQuery);
+
+FAKE_CUDA int cuStreamWaitEvent(Stream* stream, Event* event, unsigned) {
+  return on_stream(stream, [&](Context&) {
+    return process().events.contains(event) ? kSuccess : kInvalidHandle;
+  });
+}
+FAKE_CUDA_ALIAS(cuStreamWaitEvent_ptsz, cuStreamWaitEvent);
+
+FAKE_CUDA int cuStreamGetFlags(Stream* stream, unsigned* flags) {
+  return on_stream(stream, [&](Context&) {
+    *flags = is_default(stream) ? 0 : stream->flags;
+    return kSuccess;
+  });
+}
+FAKE_CUDA_ALIAS(cuStreamGetFlags_ptsz, cuStreamGetFlags);
+
+FAKE_CUDA int cuStreamGetPriority(Stream* stream, int* priority) {
+  return on_stream(stream, [&](Context&) {
+    *priority = is_default(stream) ? 0 : stream->priority;
+    return kSuccess;
+  });
+}
+FAKE_CUDA_ALIAS(cuStreamGetPriority_ptsz, cuStreamGetPriority);
+
+FAKE_CUDA int cuStreamGetId(Stream* stream, std::uint64_t* id) {
+  return on_stream(stream, [&](Context&) {
+    *id = reinterpret_cast<std::uint64_t>(stream);
+    return kSuccess;
+  });
+}
+FAKE_CUDA_ALIAS(cuStreamGetId_ptsz, cuStreamGetId);
+
+FAKE_CUDA int cuStreamGetCtx(Stream* stream, Context** result) {
+  return on_stream(stream, [&](Context& context) {
+    *result = &context;
+    return kSuccess;
+  });
+}
+FAKE_CUDA_ALIAS(cuStreamGetCtx_ptsz, cuStreamGetCtx);
+
+FAKE_CUDA int cuStreamGetDevice(Stream* stream, int* device) {
+  return on_stream(stream, [&](Context& context) {
+    *device = context.card;
+    return kSuccess;
+  });
+}
+FAKE_CUDA_ALIAS(cuStreamGetDevice_ptsz, cuStreamGetDevice);
+
+FAKE_CUDA int cuStreamAttachMemAsync(Stream* stream, Pointer pointer, std::size_t, unsigned) {
+  return on_stream(stream, [&](Context&) {
+    return find_range(pointer, 1) != nullptr ? kSuccess : kInvalidValue;
+  });
+}
+FAKE_CUDA_ALIAS(cuStreamAttachMemAsync_ptsz, cuStreamAttachMemAsync);
+
+// No stream is ever captured.
+FAKE_CUDA int cuStreamIsCapturing(Stream* stream, int* status) {
+  return on_stream(stream, [&](Context&) {
+    *status = 0;
+    return kSuccess;
+  });
+}
+FAKE_CUDA_ALIAS(cuStreamIsCapturing_ptsz, cuStreamIsCapturing);
+
+FAKE_CUDA int cuThreadExchangeStreamCaptureMode(int* mode) {
+  return initialized([&] { return mode != nullptr ? kSuccess : kInvalidValue; });
+}
+
+// The function of the program is called without the lock.
+FAKE_CUDA int cuLaunchHostFunc(Stream* stream, void (*function)(void*), void* data) {
+  const int code = on_stream(stream, [](Context&) { return kSuccess; });
+  if (code == kSuccess) function(data);
+  return code;
+}
+FAKE_CUDA_ALIAS(cuLaunchHostFunc_ptsz, cuLaunchHostFunc);
+
+FAKE_CUDA int cuStreamAddCallback(Stream* stream, void (*function)(Stream*, int, void*), void* data,
+                                  unsigned) {
+  const int code = on_stream(stream, [](Context&) { return kSuccess; });
+  if (code == kSuccess) function(stream, kSuccess, data);
+  return code;
+}
+FAKE_CUDA_ALIAS(cuStreamAddCallback_ptsz, cuStreamAddCallback);
+
+// --- events --------------------------------------------------------------------------------------
+
+FAKE_CUDA int cuEventCreate(Event** event, unsigned) {
+  return in_context([&](Context& context) {
+    if (event == nullptr) return kInvalidValue;
+    *event = new Event{&context};
+    process().events.insert(*event);
+    return kSuccess;
+  });
+}
+
+FAKE_CUDA int cuEventRecord(Event* event, Stream* stream) {
+  return on_stream(stream, [&](Context&) {
+    if (!process().events.contains(event)) return kInvalidHandle;
+    event->recorded = true;
+    event->nanoseconds = now();
+    return kSuccess;
+  });
+}
+FAKE_CUDA_ALIAS(cuEventRecord_ptsz, cuEventRecord);
+
+FAKE_CUDA int cuEventRecordWithFlags(Event* event, Stream* stream, unsigned) {
+  return cuEventRecord(event, stream);
+}
+FAKE_CUDA_ALIAS(cuEventRecordWithFlags_ptsz, cuEventRecordWithFlags);
+
+FAKE_CUDA int cuEventQuery(Event* event) {
+  return on_event(event, [](Event&) { return kSuccess; });
+}
+
+FAKE_CUDA int cuEventSynchronize(Event* event) {
+  return on_event(event, [](Event& waited) {
+    if (waited.recorded) settle_pools(waited.context->card);
+    return kSuccess;
+  });
+}
+
+FAKE_CUDA int cuEventElapsedTime(float* milliseconds, Event* begin, Event* end) {
+  return on_event(begin, [&](Event& first) {
+    if (!process().events.contains(end) || !first.recorded || !end->recorded) {
+      return kInvalidHandle;
+    }
+    *milliseconds = static_cast<float>(end->nanoseconds - first.nanoseconds) / 1e6F;
+    return kSuccess;
+  });
+}
+FAKE_CUDA_ALIAS(cuEventElapsedTime_v2, cuEventElapsedTime);
+
+FAKE_CUDA int cuEventDestroy_v2(Event* event) {
+  return on_event(event, [](Event& ended) {
+    process().events.erase(&ended);
+    delete &ended;
+    return kSuccess;
+  });
+}
