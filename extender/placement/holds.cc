@@ -18,6 +18,7 @@ std::vector<CardHold> holds(const Node& node, const GpuRequest& request,
     const Card* card = node.find(index);
     const Share capacity = card != nullptr ? card->capacity : Share{kWholeCard, MiB{}};
     held.push_back({index, hold_on(capacity, request.containers, containers)});
+    MGPU_CHECK(!held.back().share.zero(), "a container holds something of each of its cards");
   }
   return held;
 }

@@ -3,6 +3,8 @@
 #include <algorithm>
 #include <bit>
 
+#include "common/base/check.h"
+
 namespace mgpu::extender {
 namespace {
 
@@ -10,6 +12,7 @@ namespace {
 constexpr int kExactBits = 40;
 
 Score ratio(std::int64_t part, std::int64_t whole) {
+  MGPU_CHECK(part >= 0, "nothing of a card is taken back");
   if (part >= whole) return kScoreMax;
   const int bits = static_cast<int>(std::bit_width(static_cast<std::uint64_t>(whole)));
   const int shift = std::max(bits - kExactBits, 0);
@@ -25,6 +28,7 @@ Score fill(const Share& capacity, const Share& taken) {
 }
 
 Score fill_after(const Node& node, const std::vector<CardHold>& pod) {
+  MGPU_DEBUG_CHECK(std::ranges::is_sorted(pod, {}, &CardHold::card), "holds ascend by card");
   Score sum = 0;
   Score cards = 0;
   auto hold = pod.begin();  // Both lists are ascending by card.
@@ -36,6 +40,7 @@ Score fill_after(const Node& node, const std::vector<CardHold>& pod) {
     sum += fill(card.capacity, taken);
     ++cards;
   }
+  MGPU_CHECK(sum >= 0 && sum <= cards * kScoreMax, "each card is between empty and full");
   return cards == 0 ? 0 : sum / cards;
 }
 

@@ -129,6 +129,7 @@ class Decision {
     std::transform(best.begin(), best.begin() + container.cards, cards.begin(),
                    [](const auto& ranked) { return ranked.second; });
     std::ranges::sort(cards);
+    MGPU_CHECK(std::ranges::adjacent_find(cards) == cards.end(), "each card is taken once");
     return placement;
   }
 
@@ -139,6 +140,7 @@ class Decision {
       SearchBudget left{steps_};
       Search search(node_, usable_, room, context_, order, left);
       const Outcome outcome = search.run();
+      MGPU_CHECK(left.steps <= steps_, "a search does not give steps back");
       spent_ += steps_ - left.steps;
       if (outcome == Outcome::kFound) return search.placement();
       if (outcome == Outcome::kNone) break;
@@ -193,6 +195,7 @@ std::optional<Reason> why_not(const Node& node, const GpuRequest& request, Searc
   SearchBudget own{std::min(budget.steps, kPlacementStepsMax)};
   const std::uint32_t given = own.steps;
   const auto reason = why_not_together(node, request, own);
+  MGPU_CHECK(own.steps <= given && given <= budget.steps, "a reason takes steps of the budget");
   budget.steps -= given - own.steps;
   return reason;
 }

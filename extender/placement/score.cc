@@ -8,6 +8,7 @@
 #include <utility>
 #include <variant>
 
+#include "common/base/check.h"
 #include "extender/placement/holds.h"
 
 namespace mgpu::extender {
@@ -58,6 +59,7 @@ void make_comparable(std::vector<Scored>& nodes) {
     if (node.fits) order.push_back(place(node));
   std::ranges::sort(order);
   order.erase(std::unique(order.begin(), order.end()), order.end());
+  MGPU_CHECK(order.size() <= nodes.size(), "a rank for each node at most");
   for (Scored& node : nodes) {
     if (node.fits) node.score = std::ranges::lower_bound(order, place(node)) - order.begin();
   }

@@ -2,6 +2,7 @@
 
 #include <algorithm>
 
+#include "common/base/check.h"
 #include "extender/placement/measures.h"
 
 namespace mgpu::extender {
@@ -41,12 +42,16 @@ void ClusterUse::add(const Node& node, const TargetWorkload* target) {
     ++in_use;
     core_free_in_parts += free_core(card);
   }
+  MGPU_CHECK(in_use <= node.cards.size() && allocated >= 0 && free >= 0, "parts of the node");
   ++nodes;
   if (allocated > 0 && free > 0) ++nodes_in_part;
   if (in_use > 0 && in_use < node.cards.size()) ++nodes_partly_used;
   cards += node.cards.size();
   core_allocated += allocated;
   core_free += free;
+  MGPU_CHECK(core_allocated <= core && core_free <= core && core_free_in_parts <= core_free &&
+                 memory_allocated <= memory && cards_free <= cards,
+             "the parts of the cluster are within the whole");
   if (target == nullptr || target->empty()) return;
   workload_known = true;
   fragmented += target->fragmentation(node) / kMilliPerCard;

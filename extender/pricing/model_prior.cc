@@ -4,6 +4,7 @@
 #include <string>
 #include <vector>
 
+#include "common/base/check.h"
 #include "extender/placement/card_model.h"
 
 namespace mgpu::extender {
@@ -49,6 +50,7 @@ WeightedClass prior_class(const Model& model, std::int32_t cards, double probabi
 }  // namespace
 
 void add_model_prior(const Kinds& kinds, Workload& workload) {
+  MGPU_CHECK(has_all_probabilities(workload), "the probabilities of a workload sum up to 1");
   const std::vector<Model> models = models_of(kinds);
   if (workload.classes.empty() || models.size() < 2) return;
   const auto count = static_cast<double>(models.size());
@@ -58,6 +60,7 @@ void add_model_prior(const Kinds& kinds, Workload& workload) {
     workload.classes.push_back(prior_class(model, 1, kPriorOfOneCard / count));
     workload.classes.push_back(prior_class(model, model.most_cards, kPriorOfANode / count));
   }
+  MGPU_CHECK(has_all_probabilities(workload), "the prior takes its part from the other classes");
 }
 
 }  // namespace mgpu::extender

@@ -4,6 +4,7 @@
 #include <functional>
 #include <utility>
 
+#include "common/base/check.h"
 #include "extender/placement/fit.h"
 #include "extender/pricing/limits.h"
 
@@ -58,6 +59,8 @@ Kinds KindCount::kinds() const {
   for (Counted& one : sorted) {
     kinds.kinds_.push_back(std::move(one.kind));
     kinds.ids_.push_back(one.id);
+    MGPU_CHECK(one.most_cards > 0 && std::cmp_less_equal(one.most_cards, one.cards),
+               "no node has more cards of a kind than all nodes");
     kinds.most_cards_.push_back(one.most_cards);
   }
   return kinds;
@@ -83,9 +86,12 @@ NodeRoom room_after(const Node& node, const Kinds& kinds, const NodeResources& r
     last = id;
     const auto memory = static_cast<float>(free.memory.value());
     const auto capacity = static_cast<float>(card.capacity.memory.value());
+    MGPU_CHECK(room.count < room.cards.size(), "no node has more cards than are counted");
     room.cards[room.count++] = {kind, percent_of(free, card.capacity),
                                 capacity == 0 ? 1 : memory / capacity};
+    MGPU_CHECK(memory >= 0 && memory <= capacity, "no more of a card is free than all of it");
   }
+  MGPU_CHECK(room.cores >= 0 && room.gib >= 0, "what is free on a node is not negative");
   return room;
 }
 

@@ -19,12 +19,15 @@
 #include <cmath>
 #include <utility>
 
+#include "common/base/check.h"
 #include "extender/pricing/limits.h"
 
 namespace mgpu::extender {
 namespace {
 
 constexpr std::size_t kFullPercent = 100;
+// The fractions are quotients of single precision, with powers of differences up to some hundred.
+constexpr double kFractionRounding = 0.02;
 
 }  // namespace
 
@@ -36,12 +39,15 @@ Packing::Packing(const PriceTables& tables)
       pods_(tables.classes_.size()) {}
 
 void Packing::add(const NodeRoom& room) {
+  MGPU_CHECK(!unpacked_, "the nodes are added before the pods are counted");
   PairRow sums;
   tables_.values(room, sums);
   const auto pair = static_cast<std::size_t>(std::ranges::min_element(sums) - sums.begin());
   std::size_t free = 0;
   std::uint16_t kind = 0;
   for (const CardRoom& card : room.all()) {
+    MGPU_CHECK(card.kind < cards_.size() && card.percent > 0 && card.percent <= kFullPercent,
+               "a free part of a card of a known kind");
     if (card.percent < kFullPercent) {
       const std::size_t nu = best_price(card.kind, card.percent, card.memory, pair);
       ++cards_[card.kind][nu][card.percent][pair];
@@ -80,6 +86,7 @@ void Packing::unpack_free(std::size_t kind) {
   for (std::size_t free = kFreeCardsTogetherMax; free > 0; --free) {
     for (std::size_t pair = 0; pair < kPricePairs; ++pair) {
       const std::int32_t nodes = free_[kind][free][pair];
+      MGPU_CHECK(nodes >= 0, "a group of free cards is unpacked once");
       if (nodes == 0) continue;
       const std::int16_t taken = tables_.tables_[kind].choice[free][pair];
       if (taken == kNothing) {
@@ -87,6 +94,8 @@ void Packing::unpack_free(std::size_t kind) {
         free_[kind][free - 1][pair] += nodes;
       } else {
         const auto at = static_cast<std::size_t>(taken);
+        MGPU_CHECK(static_cast<std::size_t>(tables_.classes_[at].cards) <= free,
+                   "a class takes no more cards than there are");
         pods_[at] += nodes;
         free_[kind][free - static_cast<std::size_t>(tables_.classes_[at].cards)][pair] += nodes;
       }
@@ -104,11 +113,13 @@ void Packing::unpack_cards(std::size_t kind, std::size_t nu) {
   for (std::size_t r = kFullPercent; r > 0; --r) {
     for (std::size_t pair = 0; pair < kPricePairs; ++pair) {
       const std::int32_t cards = counts[r][pair];
+      MGPU_CHECK(cards >= 0, "a card is unpacked once");
       if (cards == 0) continue;
       const std::int16_t choice = knapsack.choice[r][pair];
       const auto size = static_cast<std::size_t>(std::max<std::int16_t>(choice, 0));
       const std::size_t step =
           choice == kNothing ? 1 : static_cast<std::size_t>(tables_.sizes_[size].percent);
+      MGPU_CHECK(step <= r, "a size is taken of no more than is free");
       counts[r - step][pair] += cards;
       if (choice != kNothing) taken[size][pair] += static_cast<float>(cards);
     }
@@ -129,20 +140,28 @@ void Packing::share_out(std::size_t kind, std::size_t nu, std::size_t size, std:
   float all = 0;
   for (const std::size_t at : tables_.sizes_[size].classes)
     if (tables_.classes_[at].fits[kind] != 0) all += tables_.classes_[at].probability;
+  MGPU_CHECK(all > 0, "a size that is taken has a class that fits");
+  double shared_out = 0;
   for (const std::size_t at : tables_.sizes_[size].classes) {
     const PricedClass& one = tables_.classes_[at];
     if (one.fits[kind] == 0) continue;
     const float worth = tables_.worth_at(at, tables_.nus_[nu], one.card_memory[kind], pair);
     const float weight = one.probability / all * std::exp((worth - best) / kSoftness);
     pods_[at] += pods * static_cast<double>(weight);
+    shared_out += static_cast<double>(weight);
   }
+  MGPU_DEBUG_CHECK(std::abs(shared_out - 1) < kFractionRounding,
+                   "the fractions of a size sum up to 1");
 }
 
 const std::vector<double>& Packing::pods() {
+  MGPU_CHECK(!std::exchange(unpacked_, true), "the pods are counted once");
   for (std::size_t kind = 0; kind < cards_.size(); ++kind) {
     unpack_free(kind);
     for (std::size_t nu = 0; nu < cards_[kind].size(); ++nu) unpack_cards(kind, nu);
   }
+  MGPU_CHECK(std::ranges::all_of(pods_, [](double pods) { return pods >= 0; }),
+             "no fewer than no pods are packed");
   return pods_;
 }
 

@@ -33,6 +33,7 @@ class Packing {
   std::vector<std::vector<Counts>> cards_;  // by kind, price of card memory, r
   std::vector<Counts> free_;                // by kind, free cards
   std::vector<double> pods_;
+  bool unpacked_ = false;
 };
 
 }  // namespace mgpu::extender

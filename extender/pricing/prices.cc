@@ -24,9 +24,11 @@
 
 #include <algorithm>
 #include <cmath>
+#include <functional>
 #include <map>
 #include <utility>
 
+#include "common/base/check.h"
 #include "extender/placement/card_model.h"
 #include "extender/pricing/limits.h"
 
@@ -106,6 +108,8 @@ std::vector<PricedClass> priced_classes(const Workload& workload, const Kinds& k
 
 PriceTables::PriceTables(const Workload& workload, Kinds kinds, const Prices& prices)
     : kinds_(std::move(kinds)), classes_(priced_classes(workload, kinds_)) {
+  MGPU_CHECK(prices.supply.empty() || prices.supply.size() == classes_.size(),
+             "a price for each class, or none");
   for (std::size_t i = 0; i < classes_.size(); ++i)
     net_.push_back(classes_[i].gpus - (i < prices.supply.size() ? prices.supply[i] : 0));
   sort_classes();
@@ -165,6 +169,7 @@ void PriceTables::price_size(std::size_t kind, float nu, const Size& size, PairR
     worth(at, nu, classes_[at].card_memory[kind], worth_here);
     for (std::size_t q = 0; q < kPricePairs; ++q) out[q] = std::max(out[q], worth_here[q]);
   }
+  MGPU_CHECK(probability >= 0, "a probability is not negative");
   if (probability == 0) return;
   PairRow sum{};
   for (const std::size_t at : size.classes) {
@@ -196,6 +201,8 @@ void PriceTables::fill_knapsack(std::size_t kind, float nu, Knapsack& out) const
       take_larger(out.value[at], out.choice[at], out.value[rest], out.size_value[size],
                   static_cast<std::int16_t>(size));
     }
+    MGPU_DEBUG_CHECK(std::ranges::equal(out.value[at], out.value[at - 1], std::greater_equal<>{}),
+                     "more of a card is not worth less");
   }
 }
 
@@ -220,6 +227,8 @@ void PriceTables::fill_free_cards(std::size_t kind, KindTables& out) const {
       take_larger(best, out.choice[free], out.free_cards[free - cards], worth_here,
                   static_cast<std::int16_t>(at));
     }
+    MGPU_DEBUG_CHECK(std::ranges::equal(best, out.free_cards[free - 1], std::greater_equal<>{}),
+                     "more free cards are not worth less");
   }
 }
 
@@ -255,6 +264,8 @@ void PriceTables::add_part(const CardRoom& card, PairRow& sums) const {
 // Neighbouring free cards of one kind are priced together, since pods of several cards may take
 // them. Cards of another kind between them separate them: no pod is packed across.
 void PriceTables::values(const NodeRoom& room, PairRow& sums) const {
+  MGPU_CHECK(room.cores >= 0 && room.gib >= 0 && room.count <= room.cards.size(),
+             "what is free on a node is not negative");
   for (std::size_t q = 0; q < kPricePairs; ++q)
     sums[q] = kLambda[q] * room.cores + kMu[q] * room.gib;
   std::size_t free = 0;
@@ -278,6 +289,7 @@ std::uint32_t PriceTables::value_steps(std::size_t cards) const {
 }
 
 float PriceTables::value(const NodeRoom& room) const {
+  MGPU_CHECK(!empty(), "tables without classes or kinds have no values");
   PairRow sums;
   values(room, sums);
   return *std::ranges::min_element(sums);

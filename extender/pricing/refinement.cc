@@ -5,6 +5,7 @@
 #include <map>
 #include <utility>
 
+#include "common/base/check.h"
 #include "extender/pricing/packing.h"
 
 namespace mgpu::extender {
@@ -47,6 +48,7 @@ double horizon(const std::vector<PricedClass>& classes, const Idle& idle) {
   }
   double pods = gpus > 0 ? idle.gpus / gpus : 0;
   if (memory > 0) pods = std::min(pods, idle.card_memory / memory);
+  MGPU_CHECK(std::isfinite(pods) && pods >= 0, "the idle cards last for a number of pods");
   return kHorizon * pods;
 }
 
@@ -59,6 +61,7 @@ std::vector<double> supply_of(const std::vector<PricedClass>& classes, double po
   for (const PricedClass& one : classes) {
     double coming = static_cast<double>(one.probability) * pods;
     if (one.cards > 1) coming *= 1 + kSafety / std::sqrt(std::max(by_cards[one.cards], 1e-9));
+    MGPU_CHECK(coming >= 0, "no fewer than no pods are expected");
     supply.push_back(coming);
   }
   return supply;
@@ -66,12 +69,24 @@ std::vector<double> supply_of(const std::vector<PricedClass>& classes, double po
 
 void take_step(const std::vector<PricedClass>& classes, const std::vector<double>& pods,
                const std::vector<double>& supply, double idle, double step, Prices& prices) {
+  MGPU_CHECK(pods.size() == classes.size() && supply.size() == classes.size() &&
+                 prices.supply.size() == classes.size(),
+             "one number for each class");
+  MGPU_CHECK(idle > 0, "an excess is a part of what is idle");
   for (std::size_t i = 0; i < classes.size(); ++i) {
     const double gpus = static_cast<double>(classes[i].gpus);
     const double excess = std::clamp((pods[i] - supply[i]) * gpus / idle, -1.0, 1.0);
     const double price = static_cast<double>(prices.supply[i]) + step * gpus * excess;
     prices.supply[i] = static_cast<float>(std::clamp(price, 0.0, gpus));
   }
+}
+
+// Whether each supply price is 0 .. g_c, but for rounding.
+bool are_prices_of(const std::vector<PricedClass>& classes, const Prices& prices) {
+  constexpr float kPriceRounding = 1e-4F;
+  return std::ranges::equal(classes, prices.supply, [](const PricedClass& one, float price) {
+    return price >= 0 && price <= one.gpus + kPriceRounding;
+  });
 }
 
 bool requests_same_cards(const PodClass& a, const PodClass& b) {
@@ -118,16 +133,20 @@ Prices refine(const Workload& workload, const Kinds& kinds, std::span<const Node
     ++summed;
     for (std::size_t i = 0; i < sum.size(); ++i) sum[i] += static_cast<double>(start.supply[i]);
   }
+  MGPU_CHECK(are_prices_of(classes, start), "a step keeps prices within the worth of their pods");
   if (summed == 0) return start;
   for (std::size_t i = 0; i < sum.size(); ++i)
     start.supply[i] = static_cast<float>(sum[i] / summed);
+  MGPU_CHECK(are_prices_of(classes, start), "a mean of prices is within the worth of their pods");
   return start;
 }
 
 Prices carried_over(const Workload& from, const Prices& prices, const Workload& to) {
+  MGPU_CHECK(prices.supply.size() == from.classes.size(), "a price for each class");
   Prices carried;
   for (const WeightedClass& one : to.classes)
     carried.supply.push_back(nearest_price(from, prices, one.what));
+  MGPU_CHECK(carried.supply.size() == to.classes.size(), "a price for each class");
   return carried;
 }
 

@@ -4,13 +4,21 @@
 #include <functional>
 #include <limits>
 
+#include "common/base/check.h"
 #include "extender/placement/fit.h"
 #include "extender/placement/measures.h"
 
 namespace mgpu::extender {
+namespace {
+
+constexpr double kUsableRounding = 1e-6;  // of sums of probabilities times percents
+
+}  // namespace
 
 TargetWorkload::TargetWorkload(const Workload& workload) {
+  MGPU_CHECK(has_all_probabilities(workload), "the probabilities of a workload sum up to 1");
   for (const WeightedClass& one : workload.classes) {
+    MGPU_CHECK(one.probability > 0 && one.what.cards >= 0, "a class that can come");
     total_ += one.probability;
     if (one.what.cards > 0) add(one);
   }
@@ -54,6 +62,7 @@ const TargetWorkload::Accepting* TargetWorkload::accepting_of(std::string_view m
 }
 
 void TargetWorkload::FreeCards::add(const FreeCard& card) {
+  MGPU_CHECK(count < cards.size(), "no node has more cards than are counted");
   std::size_t place = count++;
   for (; place > 0 && cards[place - 1].core < card.core; --place) cards[place] = cards[place - 1];
   cards[place] = card;
@@ -113,6 +122,7 @@ double TargetWorkload::fragmentation(const Node& node) const {
   for (const FreeCard& card : free.all()) core += card.core;
   double sum = total_ * static_cast<double>(core);
   for (std::size_t i = 0; i < selections_.size(); ++i) sum -= usable(i, free, milli_cpu);
+  MGPU_CHECK(sum >= -kUsableRounding, "no more is usable than is free");
   return std::max(sum, 0.0) * kMilliPerPercent;
 }
 

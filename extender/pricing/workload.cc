@@ -1,11 +1,13 @@
 #include "extender/pricing/workload.h"
 
 #include <algorithm>
+#include <cmath>
 #include <functional>
 #include <set>
 #include <string>
 #include <utility>
 
+#include "common/base/check.h"
 #include "extender/placement/card_model.h"
 #include "extender/pricing/limits.h"
 
@@ -41,6 +43,13 @@ std::vector<const ContainerRequest*> largest_containers(const GpuRequest& reques
 
 }  // namespace
 
+bool has_all_probabilities(const Workload& workload) {
+  constexpr double kProbabilityRounding = 1e-6;
+  double sum = 0;
+  for (const WeightedClass& one : workload.classes) sum += one.probability;
+  return workload.classes.empty() || std::abs(sum - 1) < kProbabilityRounding;
+}
+
 std::vector<PodClass> classes_of(const GpuRequest& request, const NodeResources& resources) {
   std::vector<PodClass> classes;
   for (const ContainerRequest* container : largest_containers(request)) {
@@ -51,6 +60,7 @@ std::vector<PodClass> classes_of(const GpuRequest& request, const NodeResources&
                        .models = each_once(request.selector.models),
                        .models_excluded = each_once(request.selector.models_excluded)});
   }
+  MGPU_CHECK(classes.size() <= kPodClassesMax, "one pod does not count as many");
   if (classes.empty()) classes.emplace_back();
   classes.front().resources = resources;
   return classes;
@@ -71,8 +81,10 @@ Workload workload_of(std::vector<CountedClass> counted, double cover, std::size_
   const double pods = pods_in(counted);
   Workload workload;
   for (CountedClass& one : counted) {
+    MGPU_CHECK(one.count > 0 && one.count <= pods, "a class is a part of all pods");
     workload.classes.push_back({std::move(one.what), one.count / pods});
   }
+  MGPU_CHECK(has_all_probabilities(workload), "the probabilities of a workload sum up to 1");
   return workload;
 }
 

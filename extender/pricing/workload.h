@@ -35,6 +35,9 @@ struct Workload {
   std::vector<WeightedClass> classes;
 };
 
+// Returns whether the probabilities sum up to 1, but for rounding, or there are no classes.
+bool has_all_probabilities(const Workload& workload);
+
 // The classes of a pod with these requests: one for each container, of which the kPodClassesMax
 // largest are taken. A pod without cards is one class.
 std::vector<PodClass> classes_of(const GpuRequest& request, const NodeResources& resources);

@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <string_view>
 
+#include "common/base/check.h"
 #include "common/contract/pod_requests.h"
 #include "common/contract/quantity.h"
 
@@ -49,7 +50,9 @@ Amounts amounts_of(const kube::Pod& pod, const Contract& contract) {
   for (const kube::Container& container : pod.containers)
     requests.add_lasting(amounts_of(container.requests, contract));
   Amounts sum = requests.peak();
-  return sum += amounts_of(pod.overhead, contract);
+  sum += amounts_of(pod.overhead, contract);
+  MGPU_CHECK(sum.milli_cpu >= 0 && sum.core >= 0, "no pod requests less than nothing");
+  return sum;
 }
 
 }  // namespace

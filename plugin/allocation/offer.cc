@@ -53,6 +53,7 @@ Share sum_of_unhealthy(const std::vector<CardFacts>& cards,
   for (const CardFacts& card : cards) {
     if (!card.healthy()) sum += smaller_of(held_of(card), card.capacity());
   }
+  MGPU_CHECK(sum.core >= Percent() && sum.memory >= MiB(), "what is held is not negative");
   return sum;
 }
 
@@ -131,6 +132,7 @@ Share offered(const std::vector<CardFacts>& cards, const Share& held) {
   for (const CardFacts& card : cards) {
     if (card.healthy()) sum += card.capacity();
   }
+  MGPU_CHECK(held.fits_in(sum), "what is held is offered");
   return sum;
 }
 
@@ -150,6 +152,7 @@ std::vector<std::string> offered_core_ids(const std::vector<CardFacts>& cards,
   MGPU_CHECK(std::ssize(chosen) == count, "no more is held of a card than all of it");
   std::vector<std::string> ids;
   for (const std::int64_t n : chosen) ids.push_back(core_device_id(n));
+  MGPU_CHECK(std::ssize(ids) == count, "an id for each percent that is offered");
   return ids;
 }
 

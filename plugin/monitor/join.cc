@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <tuple>
 
+#include "common/base/check.h"
 #include "common/contract/limits.h"
 
 namespace mgpu::plugin {
@@ -21,12 +22,24 @@ void add(const ProcessSample& process, ContainerUse& use) {
   ++use.processes;
   if (process.without_mps) ++use.without_mps;
   use.memory_used += memory_of(process);
+  MGPU_CHECK(use.without_mps <= use.processes, "each process is counted once");
   const auto sm = process.sm_percent;
   if (!sm || !(*sm >= 0 && *sm <= 100)) return;
   const bool on_part = process.client && use.part_of_one_card;
   const auto part = static_cast<double>(use.grant.share.core.value()) / 100;
   const double percent = on_part ? *sm * part : *sm;
   use.sm_percent = std::min(100.0, use.sm_percent.value_or(0) + percent);
+  MGPU_CHECK(*use.sm_percent >= 0, "a process does not give compute back");
+}
+
+// Whether the memory of each process is that of one container, or of none.
+bool counts_all(const Joined& joined, const std::vector<ProcessSample>& processes) {
+  MiB sampled;
+  for (const ProcessSample& process : processes) sampled += memory_of(process);
+  MiB counted;
+  for (const ContainerUse& use : joined.containers) counted += use.memory_used;
+  for (const auto& [card, memory] : joined.unmanaged) counted += memory;
+  return sampled == counted;
 }
 
 // Finds the entry of a process.
@@ -46,7 +59,9 @@ class Grants {
     const auto name = names.find(process.container->container_id);
     if (name == names.end()) return only_one(pod, process.card);
     const auto found = by_container_.find({pod, name->second, process.card});
-    return found == by_container_.end() ? nullptr : &uses_[found->second];
+    if (found == by_container_.end()) return nullptr;
+    MGPU_CHECK(uses_[found->second].grant.uuid == process.card, "the index has the card");
+    return &uses_[found->second];
   }
 
   std::vector<ContainerUse> take() {
@@ -70,6 +85,7 @@ class Grants {
     if (!is_new) return;
     by_pod_[{owner.uid, grant.uuid}].push_back(uses_.size());
     uses_.push_back({owner, grant, MiB{}, std::nullopt, 0, is_part_of_one_card(record), 0});
+    MGPU_CHECK(by_container_.size() == uses_.size(), "each use is indexed once");
   }
 
   // An ordinary init container that a later one has followed does not run, and Kubernetes gives its
@@ -108,6 +124,7 @@ Joined join(const std::vector<Record>& records, const std::vector<ProcessSample>
     }
   }
   joined.containers = grants.take();
+  MGPU_CHECK(counts_all(joined, processes), "all memory is a container's or unmanaged");
   return joined;
 }
 

@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <utility>
 
+#include "common/base/check.h"
 #include "common/contract/limits.h"
 #include "plugin/monitor/limits.h"
 
@@ -141,6 +142,7 @@ void MonitorMetrics::update(const std::vector<CardReading>& cards, const Joined&
     if (!is_new && use.processes > at->second->processes) at->second = &use;
   }
   count(uses, over, time);
+  MGPU_CHECK(counts_.size() == uses.size(), "counters of each container on each card");
   std::vector<MetricFamily> families;
   add_cards(cards, joined, families);
   add_containers(uses, families);
@@ -154,12 +156,15 @@ void MonitorMetrics::count(const Uses& uses, const std::vector<Overuse>& over, S
     Counts& counts = at->second;
     if (is_new) counts.sampled = counts.measured = time.now;
     const double core = static_cast<double>(use->grant.share.core.value()) / 100;
+    MGPU_CHECK(counts.sampled <= time.now && counts.measured <= time.now, "time does not go back");
     counts.granted += core * seconds(time.now - std::exchange(counts.sampled, time.now));
+    MGPU_CHECK(counts.granted >= 0, "a counter does not fall");
     if (!time.fresh) continue;
     const auto since = time.now - std::exchange(counts.measured, time.now);
     if (!use->known_percent) continue;
     const double measured = since <= kMeasuredGapMax ? seconds(since) : 0;
     counts.used = counts.used.value_or(0) + *use->known_percent / 100 * measured;
+    MGPU_CHECK(*counts.used >= 0, "a counter does not fall");
   }
   for (const Overuse& one : over) {
     const auto at = counts_.find({one.owner.pod, one.owner.container, one.grant.uuid});

@@ -3,6 +3,7 @@
 #include <charconv>
 #include <set>
 
+#include "common/base/check.h"
 #include "common/base/files.h"
 #include "plugin/monitor/limits.h"
 
@@ -73,6 +74,8 @@ std::vector<ProcessSample> ProcessSampler::sample(const std::vector<CardProcess>
     samples.push_back(*std::move(one));
   }
   std::erase_if(known_, [&](const auto& known) { return !running.contains(known.first); });
+  MGPU_CHECK(samples.size() <= processes.size(), "a process is sampled at most once on a card");
+  MGPU_CHECK(known_.size() <= running.size(), "only processes that run are known");
   return samples;
 }
 

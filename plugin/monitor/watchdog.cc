@@ -2,6 +2,8 @@
 
 #include <algorithm>
 
+#include "common/base/check.h"
+
 namespace mgpu::plugin {
 namespace {
 
@@ -29,11 +31,15 @@ std::vector<Overuse> Watchdog::step(const std::vector<ContainerUse>& use) {
         std::tuple(container.owner.uid, container.owner.container, container.grant.uuid);
     const auto before = entries_.find(key);
     const int samples = before == entries_.end() ? 0 : before->second.samples;
+    MGPU_CHECK(container.memory_used > container.grant.share.memory,
+               "an excess is above the grant");
     const Overuse overuse{container.owner, container.grant, container.memory_used};
     next.insert_or_assign(key, Entry{std::min(samples + 1, kSamplesUntilOver + 1), overuse});
     if (samples + 1 == kSamplesUntilOver) newly_over.push_back(overuse);
   }
   entries_ = std::move(next);
+  MGPU_CHECK(newly_over.size() <= entries_.size() && entries_.size() <= use.size(),
+             "no more containers are over than there are");
   return newly_over;
 }
 
@@ -50,12 +56,14 @@ std::vector<ContainerUse> BypassWatch::step(const std::vector<ContainerUse>& use
     if (samples == kSamplesUntilOver) found.push_back(container);
   }
   samples_ = std::move(next);
+  MGPU_CHECK(found.size() <= samples_.size(), "a bypass that is found is also remembered");
   return found;
 }
 
 std::vector<Overuse> Watchdog::over() const {
   std::vector<Overuse> all;
   for (const auto& [key, entry] : entries_) {
+    MGPU_CHECK(entry.samples > 0, "an entry was seen at least once");
     if (entry.samples >= kSamplesUntilOver) all.push_back(entry.overuse);
   }
   return all;
