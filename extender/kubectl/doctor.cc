@@ -8,7 +8,6 @@
 #include "extender/kubectl/cluster.h"
 #include "extender/kubectl/doctor/checks.h"
 #include "extender/kubectl/doctor/collect.h"
-#include "extender/kubectl/doctor/collect_replicas.h"
 #include "extender/kubectl/doctor/report.h"
 #include "extender/kubectl/extender_access.h"
 #include "extender/kubectl/gpu_pods.h"

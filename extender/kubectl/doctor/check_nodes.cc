@@ -3,7 +3,6 @@
 
 #include <algorithm>
 #include <array>
-#include <map>
 
 #include "common/contract/quantity.h"
 #include "extender/kubectl/doctor/checks.h"
@@ -18,12 +17,18 @@ constexpr std::array<const char*, 4> kGpuLabels = {
     "feature.node.kubernetes.io/pci-0300_10de.present",
     "feature.node.kubernetes.io/pci-0302_10de.present", "nvidia.com/gpu.present"};
 
-const kube::Condition* condition_of(const NodeFacts& node, std::string_view type) {
-  const auto found = std::ranges::find(node.conditions, type, &kube::Condition::type);
-  return found == node.conditions.end() ? nullptr : &*found;
+// --- nodes ---------------------------------------------------------------------------------------
+
+constexpr Remedy kFollowMessage =
+    to_look("follow the message; the log of the device plugin has the details");
+
+// The condition of the node; one without a status if it does not have it.
+kube::Condition condition_of(At at, std::string_view type) {
+  const auto found = std::ranges::find(at.node->conditions, type, &kube::Condition::type);
+  return found == at.node->conditions.end() ? kube::Condition{} : *found;
 }
 
-// Zero where there is none, or none that can be read.
+// Zero if there is none, or none that can be read.
 std::int64_t amount_of(const kube::StringMap& amounts, const std::string& resource) {
   const auto found = amounts.find(resource);
   if (found == amounts.end()) return 0;
@@ -31,103 +36,34 @@ std::int64_t amount_of(const kube::StringMap& amounts, const std::string& resour
   return amount ? *amount : 0;
 }
 
-// A node of the installation.
-struct CheckedNode {
-  const NodeFacts& node;
-  const Facts& facts;
-  const ProgramPod* plugin;  // null: none, or not known
-  Findings& findings;
-
-  void add(Level level, std::string what, Advice remedy) const {
-    add_grouped(findings, node.name, level, std::move(what), std::move(remedy));
-  }
-};
-
-// False: none runs, which explains everything else that the node lacks.
-bool check_plugin(const CheckedNode& at) {
-  if (!at.facts.plugin_pods.known()) return true;
-  const kube::Condition* const ready = condition_of(at.node, "MGPUReady");
-  const bool offers = amount_of(at.node.allocatable, at.facts.contract.core_resource) > 0;
-  if (at.plugin == nullptr) {
-    // The device plugin may also run outside of pods.
-    if (ready != nullptr && ready->status == "True" && offers) return true;
-    at.add(Level::kError, "no mgpu-device-plugin runs on the node", kSelectNode);
-    return false;
-  }
-  if (!at.plugin->ready && !at.plugin->being_deleted) {
-    at.add(Level::kError,
-           fmt::format("the pod of mgpu-device-plugin is not ready ({})", at.plugin->state()),
-           kSeePluginPod);
-  }
-  return true;
+bool has_capacity(At at, const std::string& resource) {
+  return amount_of(at.node->capacity, resource) != 0;
 }
 
-void check_cards(const CheckedNode& at) {
-  const Contract& contract = at.facts.contract;
-  const auto found = at.node.annotations.find(contract.node_cards);
-  if (found == at.node.annotations.end()) {
-    at.add(Level::kError, fmt::format("the node has no annotation {}", contract.node_cards),
-           kSeePluginLog);
-    return;
-  }
-  const auto published = parse_node_annotation(found->second);
-  if (!published) {
-    at.add(Level::kError,
-           fmt::format("the annotation {} cannot be read: {}", contract.node_cards,
-                       published.error().message),
-           kSeePluginLog);
-    return;
-  }
-  if (!published->profile.problem.empty()) {
-    at.add(Level::kWarning, published->profile.problem, kCorrectProfile);
-  }
-  for (const CardFacts& card : published->cards) {
-    if (card.healthy() || card.reserved()) continue;
-    at.add(Level::kWarning,
-           fmt::format("card {} is not healthy: {}", card.index.value(), card.health), kSeeCard);
-  }
-  if (amount_of(at.node.capacity, contract.core_resource) == 0) {
-    at.add(Level::kError, fmt::format("the node has no {}", contract.core_resource), kSeeReady);
-  } else if (amount_of(at.node.capacity, contract.memory_resource) == 0) {
-    at.add(Level::kError, fmt::format("the node has no {}", contract.memory_resource),
-           kSeePluginLog);
-  }
+const ProgramPod* plugin_of(At at) {
+  const auto plugin = at.index.plugins.find(at.node->name);
+  return plugin == at.index.plugins.end() ? nullptr : plugin->second;
 }
 
-void check_cordoned(const CheckedNode& at) {
-  const Contract& contract = at.facts.contract;
-  const auto found = at.node.annotations.find(contract.cordoned_cards);
-  if (found == at.node.annotations.end()) return;
-  const auto cards = parse_card_indices(found->second);
-  if (!cards) {
-    at.add(Level::kWarning,
-           fmt::format("the annotation {} cannot be read, so that no card is cordoned: {}",
-                       contract.cordoned_cards, cards.error().message),
-           Advice(kRemoveAnnotation, contract.cordoned_cards));
-    return;
-  }
-  if (cards->empty()) return;
-  at.add(Level::kNote, fmt::format("cards are cordoned: {}", format_card_indices(*cards)),
-         {kUncordon, std::to_string(cards->front().value())});
+// The annotation is there, and `read` is the error of its text.
+template <class T>
+Matches unreadable_annotation(At at, const std::string& name, const Result<T>& read) {
+  if (read || !at.node->annotations.contains(name)) return {};
+  return when(true, name, read.error().message);
 }
 
-void check_ready(const CheckedNode& at) {
-  if (text_or_empty(at.node.labels, at.facts.contract.release) == "true") {
-    at.add(Level::kNote,
-           fmt::format("the label {} makes the device plugin release the driver",
-                       at.facts.contract.release),
-           Advice(kRemoveRelease, at.facts.contract.release));
-    return;
-  }
-  const kube::Condition* const ready = condition_of(at.node, "MGPUReady");
-  if (ready == nullptr) {
-    at.add(Level::kError, "the node has no condition MGPUReady", kSeePluginLog);
-  } else if (ready->status != "True") {
-    at.add(ready->status == "False" ? Level::kError : Level::kWarning,
-           fmt::format("the condition MGPUReady is {} ({}): {}", ready->status, ready->reason,
-                       ready->message),
-           kFollowMessage);
-  }
+// What the node publishes of its cards; empty if that is absent or cannot be read.
+Result<NodeCards> read_published(At at) {
+  return parse_node_annotation(text_or_empty(at.node->annotations, at.facts.contract.node_cards));
+}
+
+NodeCards published_by(At at) {
+  const auto read = read_published(at);
+  return read ? *read : NodeCards{};
+}
+
+Result<std::vector<CardIndex>> read_cordoned(At at) {
+  return parse_card_indices(text_or_empty(at.node->annotations, at.facts.contract.cordoned_cards));
 }
 
 bool is_nvidia_resource(const std::string& name) {
@@ -135,76 +71,212 @@ bool is_nvidia_resource(const std::string& name) {
          name.starts_with("nvidia.com/mig-");
 }
 
-void check_other_owners(const CheckedNode& at) {
-  const kube::Condition* const exclusive = condition_of(at.node, "MGPUCardsExclusive");
-  if (exclusive != nullptr && exclusive->status == "False") {
-    at.add(Level::kWarning,
-           fmt::format("other software can allocate the cards of the node ({}): {}",
-                       exclusive->reason, exclusive->message),
-           kFollowMessage);
-    return;
-  }
-  if (exclusive != nullptr && exclusive->status == "Unknown") {
-    at.add(Level::kNote,
-           fmt::format("it is not known who else can reach the cards of the node: {}",
-                       exclusive->message),
-           kFollowMessage);
-  }
-  for (const auto& [name, amount] : at.node.capacity) {
-    if (!is_nvidia_resource(name) || amount_of(at.node.capacity, name) == 0) continue;
-    at.add(Level::kWarning,
-           fmt::format("the node has {}, so that another device plugin allocates its cards", name),
-           kRemovePlugin);
-  }
-  const auto& slices = at.facts.nodes_of_dra_driver;
-  if (slices.known() && slices.value().contains(at.node.name)) {
-    at.add(
-        Level::kWarning,
-        "the node has a ResourceSlice of gpu.nvidia.com, so that this driver allocates its cards",
-        kRemoveDra);
-  }
+kube::Condition ready_of(At at) {
+  return condition_of(at, "MGPUReady");
 }
 
-std::map<std::string, const ProgramPod*> plugins_by_node(const Facts& facts) {
-  std::map<std::string, const ProgramPod*> plugins;
-  if (!facts.plugin_pods.known()) return plugins;
-  for (const ProgramPod& pod : facts.plugin_pods.value()) {
-    if (pod.node.empty() || pod.phase == "Failed" || pod.phase == "Succeeded") continue;
-    const ProgramPod*& known = plugins[pod.node];
-    if (known == nullptr || pod.ready) known = &pod;
-  }
-  return plugins;
+kube::Condition exclusive_of(At at) {
+  return condition_of(at, "MGPUCardsExclusive");
 }
 
-void check_gates(const KubeletGates& kubelet, const NodeFacts& node, Findings& findings) {
-  const auto is_off = [&](const char* name) {
-    const auto found = kubelet.gates.find(name);
-    return found != kubelet.gates.end() && !found->second;
-  };
-  if (is_off("KubeletPodResources")) {
-    add_grouped(findings, node.name, Level::kError,
-                "kubelet has the feature gate KubeletPodResources switched off, without which the "
-                "shares of deleted pods are not released",
-                kRemoveGate);
-  }
-  const auto version = parse_version(node.kubelet_version);
-  if (version && !(*version < Version{1, 36, 0}) && !is_off("ResourceHealthStatus")) {
-    add_grouped(findings, node.name, Level::kNote,
-                "kubelet 1.36 updates the status of pods with shares every few seconds "
-                "(kubernetes/kubernetes#142293)",
-                kSetGates);
-  }
+bool is_shared_for_sure(At at) {
+  return exclusive_of(at).status == "False";
 }
 
-void check_kubelet_version(const NodeFacts& node, Findings& findings) {
-  const auto version = parse_version(node.kubelet_version);
-  if (version && *version < Version{1, 25, 0}) {
-    add_grouped(
-        findings, node.name, Level::kError,
-        fmt::format("kubelet has version {}, and mgpu needs 1.25 or later", node.kubelet_version),
-        kUpgradeKubelet);
-  }
+// The device plugin may also run outside of pods.
+bool lacks_plugin(At at) {
+  const bool offers = amount_of(at.node->allocatable, at.facts.contract.core_resource) > 0;
+  return at.facts.plugin_pods.known() && plugin_of(at) == nullptr &&
+         !(offers && ready_of(at).status == "True");
 }
+
+constexpr Rule kNodes[] = {
+    needs<&Facts::nodes>(),
+    needs<&Facts::plugin_pods>(Level::kUnknown),
+    {Level::kUnknown, "{0}", kTryAgain,
+     [](At at) {
+       const auto& nodes = at.facts.nodes_of_dra_driver;
+       return nodes.absent() ? Matches{} : unknown(nodes);
+     }},
+};
+
+constexpr Rule kNode[] = {
+    {Level::kWarning, "other software can allocate the cards of the node ({0}): {1}",
+     kFollowMessage,
+     [](At at) {
+       return when(is_shared_for_sure(at), exclusive_of(at).reason, exclusive_of(at).message);
+     }},
+    {Level::kNote, "it is not known who else can reach the cards of the node: {0}", kFollowMessage,
+     [](At at) { return when(exclusive_of(at).status == "Unknown", exclusive_of(at).message); }},
+    {Level::kWarning, "the node has {0}, so that another device plugin allocates its cards",
+     to_change("drain the node, and remove that device plugin from it; with the GPU operator by "
+               "the label nvidia.com/gpu.deploy.device-plugin=false"),
+     [](At at) {
+       return each(at.node->capacity, [&](const auto& of) {
+         const auto& name = of.first;
+         return when(!is_shared_for_sure(at) && is_nvidia_resource(name) && has_capacity(at, name),
+                     name);
+       });
+     }},
+    {Level::kWarning,
+     "the node has a ResourceSlice of gpu.nvidia.com, so that this driver allocates its cards",
+     to_change("drain the node, and remove NVIDIA's DRA driver from it"),
+     [](At at) {
+       return when(!is_shared_for_sure(at) &&
+                   items(at.facts.nodes_of_dra_driver).contains(at.node->name));
+     }},
+    {Level::kWarning, "the annotation {0} cannot be read, so that no card is cordoned: {1}",
+     to_run("kubectl annotate node NODE {0}-, which removes it"),
+     [](At at) {
+       return unreadable_annotation(at, at.facts.contract.cordoned_cards, read_cordoned(at));
+     }},
+    {Level::kNote, "cards are cordoned: {0}",
+     to_run("kubectl mgpu uncordon-card NODE {1}, and so for the others, lets pods be placed on "
+            "them again"),
+     [](At at) {
+       const auto cards = read_cordoned(at);
+       if (!cards || cards->empty()) return Matches{};
+       return when(true, format_card_indices(*cards), cards->front().value());
+     }},
+    {last(Level::kError), "no mgpu-device-plugin runs on the node",
+     to_change("see whether the DaemonSet mgpu-device-plugin selects the node (labels, taints)"),
+     [](At at) { return when(lacks_plugin(at)); }},
+    {Level::kError, "the pod of mgpu-device-plugin is not ready ({0})",
+     to_look("see kubectl logs and kubectl describe pod of that pod for the reason"),
+     [](At at) {
+       const ProgramPod* const plugin = plugin_of(at);
+       if (plugin == nullptr) return Matches{};
+       return when(!plugin->ready && !plugin->being_deleted, plugin->state());
+     }},
+    {Level::kError, "the node has no annotation {0}", kSeePluginLog,
+     [](At at) {
+       const std::string& name = at.facts.contract.node_cards;
+       return when(!at.node->annotations.contains(name), name);
+     }},
+    {Level::kError, "the annotation {0} cannot be read: {1}", kSeePluginLog,
+     [](At at) {
+       return unreadable_annotation(at, at.facts.contract.node_cards, read_published(at));
+     }},
+    {Level::kWarning, "{0}",
+     to_change("correct the labels of the node, or the profiles of the chart"),
+     [](At at) {
+       const std::string problem = published_by(at).profile.problem;
+       return when(!problem.empty(), problem);
+     }},
+    {Level::kWarning, "card {0} is not healthy: {1}",
+     to_look("see the message, and the log of the device plugin"),
+     [](At at) {
+       return each(published_by(at).cards, [](const CardFacts& card) {
+         return when(!card.healthy() && !card.reserved(), card.index.value(), card.health);
+       });
+     }},
+    {Level::kError, "the node has no {0}",
+     to_look(
+         "kubelet reports it while the device plugin is registered: see the condition MGPUReady"),
+     [](At at) {
+       const std::string& core = at.facts.contract.core_resource;
+       return when(read_published(at) && !has_capacity(at, core), core);
+     }},
+    {Level::kError, "the node has no {0}", kSeePluginLog,
+     [](At at) {
+       const Contract& contract = at.facts.contract;
+       return when(read_published(at) && has_capacity(at, contract.core_resource) &&
+                       !has_capacity(at, contract.memory_resource),
+                   contract.memory_resource);
+     }},
+    {last(Level::kNote), "the label {0} makes the device plugin release the driver",
+     to_run("kubectl label node NODE {0}-, when the work on the node is done"),
+     [](At at) {
+       return when(text_or_empty(at.node->labels, at.facts.contract.release) == "true",
+                   at.facts.contract.release);
+     }},
+    {last(Level::kError), "the node has no condition MGPUReady", kSeePluginLog,
+     [](At at) { return when(ready_of(at).type.empty()); }},
+    {Level::kWarning, "the condition MGPUReady is {0} ({1}): {2}", kFollowMessage,
+     [](At at) {
+       const auto ready = ready_of(at);
+       return when(ready.status != "True", ready.status, ready.reason, ready.message)
+           .as(ready.status == "False" ? Level::kError : Level::kWarning);
+     }},
+};
+
+std::size_t nodes_with_cards(const Facts& facts) {
+  return static_cast<std::size_t>(std::ranges::count_if(
+      items(facts.nodes), [&](const NodeFacts& node) { return has_cards(node, facts.contract); }));
+}
+
+constexpr Rule kAllNodes[] = {
+    {Level::kWarning, "no {1}node has cards",
+     to_run("kubectl label node NODE {0}/mgpu-node=true, for each node with GPUs from which "
+            "NVIDIA's device plugin and its pods are gone; or install node-feature-discovery"),
+     [](At at) {
+       return when(nodes_with_cards(at.facts) == 0, at.facts.contract.domain,
+                   at.facts.node_selector.empty() ? "" : "selected ");
+     }},
+    {Level::kOk, "{0} with cards checked", kNothing,
+     [](At at) { return when(true, count_text(nodes_with_cards(at.facts), "node")); }},
+};
+
+// --- kubelets ------------------------------------------------------------------------------------
+
+// Null if the configuration of this kubelet is not known.
+const KubeletGates* gates_of(At at) {
+  const auto& all = items(at.facts.gates);
+  const auto found = std::ranges::find(all, at.node->name, &KubeletGates::node);
+  return found == all.end() ? nullptr : &*found;
+}
+
+bool is_off(const KubeletGates& kubelet, const std::string& gate) {
+  const auto found = kubelet.gates.find(gate);
+  return found != kubelet.gates.end() && !found->second;
+}
+
+constexpr Rule kKubeletVersion[] = {
+    {Level::kError, "kubelet has version {0}, and mgpu needs 1.25 or later",
+     to_change("upgrade kubelet"),
+     [](At at) {
+       const auto version = parse_version(at.node->kubelet_version);
+       return when(version && *version < Version{1, 25, 0}, at.node->kubelet_version);
+     }},
+};
+
+constexpr Rule kKubelets[] = {
+    {last(Level::kNote), "the feature gates of the kubelets were not checked: {0}",
+     to_change("use a context whose user may get nodes/proxy"),
+     [](At at) { return when(!at.facts.gates.known(), at.facts.gates.problem()); }},
+};
+
+constexpr Rule kGates[] = {
+    {Level::kError,
+     "kubelet has the feature gate KubeletPodResources switched off, without which the shares of "
+     "deleted pods are not released",
+     to_change("remove it from featureGates of the configuration of kubelet"),
+     [](At at) {
+       const KubeletGates* const gates = gates_of(at);
+       return when(gates != nullptr && is_off(*gates, "KubeletPodResources"));
+     }},
+    {Level::kNote,
+     "kubelet 1.36 updates the status of pods with shares every few seconds "
+     "(kubernetes/kubernetes#142293)",
+     to_change("set featureGates: {ResourceHealthStatus: false, ResourceHealthStatusMessage: "
+               "false} in the configuration of kubelet"),
+     [](At at) {
+       const KubeletGates* const gates = gates_of(at);
+       const auto version = parse_version(at.node->kubelet_version);
+       return when(gates != nullptr && version && !(*version < Version{1, 36, 0}) &&
+                   !is_off(*gates, "ResourceHealthStatus"));
+     }},
+};
+
+constexpr Rule kAllKubelets[] = {
+    {Level::kNote, "the feature gates of {0} of {1} kubelets were checked", kNothing,
+     [](At at) {
+       const std::size_t asked = at.facts.gates->size();
+       const std::size_t nodes = nodes_with_cards(at.facts);
+       return when(asked < nodes, asked, nodes);
+     }},
+    {Level::kOk, "the versions and feature gates of the kubelets suffice", kNothing, always},
+};
 
 }  // namespace
 
@@ -217,63 +289,15 @@ bool has_cards(const NodeFacts& node, const Contract& contract) {
          });
 }
 
-Findings check_nodes(const Facts& facts) {
-  Findings findings;
-  if (!known_or_add(facts.nodes, findings)) return findings;
-  known_or_add(facts.plugin_pods, findings);
-  if (!facts.nodes_of_dra_driver.known() && !facts.nodes_of_dra_driver.absent()) {
-    known_or_add(facts.nodes_of_dra_driver, findings);
-  }
-  const auto plugins = plugins_by_node(facts);
-  std::size_t count = 0;
-  for (const NodeFacts& node : facts.nodes.value()) {
-    if (!has_cards(node, facts.contract)) continue;
-    ++count;
-    const auto plugin = plugins.find(node.name);
-    const CheckedNode at{node, facts, plugin == plugins.end() ? nullptr : plugin->second, findings};
-    check_other_owners(at);
-    check_cordoned(at);
-    if (!check_plugin(at)) continue;
-    check_cards(at);
-    check_ready(at);
-  }
-  if (count == 0) {
-    findings.push_back(
-        {Level::kWarning,
-         facts.node_selector.empty() ? "no node has cards" : "no selected node has cards",
-         Advice(kLabelNodes, facts.contract.domain)});
-  }
-  return or_ok(std::move(findings), count_text(count, "node") + " with cards checked");
-}
-
-Findings check_kubelets(const Facts& facts) {
-  Findings findings;
-  if (!facts.nodes.known()) return findings;
-  std::map<std::string, const NodeFacts*> nodes;
-  for (const NodeFacts& node : facts.nodes.value()) {
-    if (!has_cards(node, facts.contract)) continue;
-    nodes[node.name] = &node;
-    check_kubelet_version(node, findings);
-  }
-  if (nodes.empty()) return findings;
-  if (!facts.gates.known()) {
-    findings.push_back(
-        {Level::kNote,
-         "the feature gates of the kubelets were not checked: " + facts.gates.problem(),
-         kOtherUserForKubelets});
-    return findings;
-  }
-  for (const KubeletGates& kubelet : facts.gates.value()) {
-    const auto node = nodes.find(kubelet.node);
-    if (node != nodes.end()) check_gates(kubelet, *node->second, findings);
-  }
-  const std::size_t asked = facts.gates->size();
-  if (asked < nodes.size()) {
-    findings.push_back(
-        {Level::kNote,
-         fmt::format("the feature gates of {} of {} kubelets were checked", asked, nodes.size())});
-  }
-  return or_ok(std::move(findings), "the versions and feature gates of the kubelets suffice");
+std::vector<Check> node_checks() {
+  return {{"nodes",
+           {{Each::kInstallation, kNodes}, {Each::kNode, kNode}, {Each::kInstallation, kAllNodes}}},
+          {"kubelets",
+           {{Each::kNode, kKubeletVersion},
+            {Each::kInstallation, kKubelets},
+            {Each::kNode, kGates},
+            {Each::kInstallation, kAllKubelets}},
+           [](const Facts& facts) { return nodes_with_cards(facts) > 0; }}};
 }
 
 }  // namespace mgpu::kubectl

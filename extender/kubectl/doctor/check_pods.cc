@@ -2,8 +2,6 @@
 #include <fmt/format.h>
 
 #include <algorithm>
-#include <map>
-#include <set>
 
 #include "common/contract/gpu_request.h"
 #include "extender/kubectl/doctor/checks.h"
@@ -11,106 +9,110 @@
 namespace mgpu::kubectl {
 namespace {
 
-// The indices of the cards of each node; a node without a list of cards that can be read has none.
-using Cards = std::map<std::string, std::optional<std::set<std::int32_t>>>;
+constexpr Remedy kDeleteMoved{
+    Act::kRun, "kubectl delete pod POD --namespace NAMESPACE, unless the card or node comes back"};
 
-Cards cards_by_node(const Facts& facts) {
-  Cards cards;
-  if (!facts.nodes.known()) return cards;
-  for (const NodeFacts& node : facts.nodes.value()) {
-    auto& known = cards[node.name];
-    const auto text = node.annotations.find(facts.contract.node_cards);
-    if (text == node.annotations.end()) continue;
-    const auto read = parse_node_cards(text->second);
-    if (!read) continue;
-    known.emplace();
-    for (const CardFacts& card : *read) known->insert(card.index.value());
-  }
-  return cards;
+Result<Placement> placement_of(At at) {
+  const auto request = read_bound_containers(at.pod->pod, at.facts.contract);
+  if (!request) return request.error();
+  return read_placement(at.pod->pod, *request, at.facts.contract);
 }
 
-struct PodCheck {
-  const Facts& facts;
-  const Cards& cards;
-  Findings& findings;
-  std::set<PodRef>& reported;
+bool has_no_cards(At at) {
+  const auto most = most_of_one_card(at.pod->pod, at.facts.contract);
+  return most && most->zero();
+}
 
-  void add(const kube::Pod& pod, Level level, std::string what, Advice remedy) const {
-    reported.insert(pod.ref());
-    add_grouped(findings, to_string(pod.ref()), level, std::move(what), std::move(remedy));
-  }
+// Without all nodes it is not known which ones exist.
+bool knows_nodes(const Facts& facts) {
+  return facts.nodes.known() && facts.node_selector.empty();
+}
+
+bool names_missing_card(At at) {
+  const auto node = at.index.cards.find(at.pod->pod.node_name);
+  if (!knows_nodes(at.facts) || node == at.index.cards.end() || !node->second) return false;
+  const auto placement = placement_of(at);
+  return std::ranges::any_of(placement->cards_of, [&](const auto& cards) {
+    return std::ranges::any_of(
+        cards, [&](CardIndex card) { return !node->second->contains(card.value()); });
+  });
+}
+
+bool is_reported(const Findings& findings, const std::string& pod) {
+  return std::ranges::any_of(findings, [&](const Finding& finding) {
+    return std::ranges::find(finding.objects, pod) != finding.objects.end();
+  });
+}
+
+// What the extenders found, except for pods that were reported.
+Matches drifting_pods(At at) {
+  std::set<PodRef> reported;
+  return each(at.facts.replicas, [&](const ReplicaFacts& replica) {
+    return each(items(replica.cluster).drift, [&](const Drifting& drift) {
+      const std::string pod = to_string(drift.pod);
+      return when(!is_reported(at.findings, pod) && reported.insert(drift.pod).second, drift.kind,
+                  drift.detail)
+          .about({pod});
+    });
+  });
+}
+
+constexpr Rule kBound[] = {needs<&Facts::bound_pods>(Level::kUnknown)};
+
+constexpr Rule kBoundPod[] = {
+    {last(Level::kError),
+     "a pod with cards was bound without annotations, so that the extender did not bind it",
+     to_run("kubectl delete pod POD --namespace NAMESPACE, when kube-scheduler has bindVerb in the "
+            "extenders of its configuration, and ignorable: false "
+            "(deploy/scheduler/kube-scheduler.yaml)"),
+     [](At at) {
+       return when(!has_no_cards(at) && !has_placement_annotation(at.pod->pod, at.facts.contract));
+     }},
+    {last(Level::kError), "the annotations of a bound pod do not match its request: {0}",
+     to_run("kubectl delete pod POD --namespace NAMESPACE, so that its controller creates it "
+            "again, and see that the policies of deploy/rbac/policies.yaml are there"),
+     [](At at) {
+       const auto placement = placement_of(at);
+       if (placement || has_no_cards(at)) return Matches{};
+       return when(true, placement.error().message);
+     }},
+    {last(Level::kError), "a pod with cards is bound to a node that does not exist", kDeleteMoved,
+     [](At at) {
+       return when(!has_no_cards(at) && knows_nodes(at.facts) &&
+                   !at.index.cards.contains(at.pod->pod.node_name));
+     }},
+    {Level::kError, "the annotations of a pod name a card that its node does not have",
+     kDeleteMoved, [](At at) { return when(!has_no_cards(at) && names_missing_card(at)); }},
 };
 
-void check_cards_of(const PodCheck& check, const kube::Pod& pod, const Placement& placement) {
-  // Without all nodes it is not known which ones exist.
-  if (!check.facts.nodes.known() || !check.facts.node_selector.empty()) return;
-  const auto node = check.cards.find(pod.node_name);
-  if (node == check.cards.end()) {
-    return check.add(pod, Level::kError, "a pod with cards is bound to a node that does not exist",
-                     kDeleteMoved);
-  }
-  if (!node->second) return;
-  for (const auto& container : placement.cards_of) {
-    for (const CardIndex card : container) {
-      if (node->second->contains(card.value())) continue;
-      return check.add(pod, Level::kError,
-                       "the annotations of a pod name a card that its node does not have",
-                       kDeleteMoved);
-    }
-  }
-}
-
-Result<Placement> placement_of(const kube::Pod& pod, const Contract& contract) {
-  const auto request = read_bound_containers(pod, contract);
-  if (!request) return request.error();
-  return read_placement(pod, *request, contract);
-}
-
-void check_bound(const PodCheck& check, const GpuPod& gpu) {
-  const kube::Pod& pod = gpu.pod;
-  const Contract& contract = check.facts.contract;
-  const auto any = most_of_one_card(pod, contract);
-  if (any && any->zero()) return;
-  if (!has_placement_annotation(pod, contract)) {
-    return check.add(pod, Level::kError,
-                     "a pod with cards was bound without annotations, so that the extender did not "
-                     "bind it",
-                     kDeleteUnbound);
-  }
-  const auto placement = placement_of(pod, contract);
-  if (!placement) {
-    return check.add(pod, Level::kError,
-                     fmt::format("the annotations of a bound pod do not match its request: {}",
-                                 placement.error().message),
-                     kDeletePod);
-  }
-  check_cards_of(check, pod, *placement);
-}
-
-void check_waiting(const PodCheck& check, const GpuPod& gpu) {
-  if (!has_placement_annotation(gpu.pod, check.facts.contract)) return;
-  check.add(gpu.pod, Level::kWarning, "a pod has the annotations of a bound pod, and no node",
-            kCorrectManifest);
-}
-
-// What the extender found, except for pods that were reported.
-void check_drift(const PodCheck& check) {
-  std::int64_t overfull = 0;
-  for (const ReplicaFacts& replica : check.facts.replicas) {
-    if (!replica.cluster.known()) continue;
-    overfull = std::max(overfull, replica.cluster->cards_overfull);
-    for (const Drifting& drift : replica.cluster->drift) {
-      if (!check.reported.insert(drift.pod).second) continue;
-      add_grouped(check.findings, to_string(drift.pod), Level::kError,
-                  fmt::format("the extender reports drift ({}): {}", drift.kind, drift.detail),
-                  kDeleteDrifting);
-    }
-  }
-  if (overfull == 0) return;
-  check.findings.push_back({Level::kError,
-                            fmt::format("{} cards have more in use than they have", overfull),
-                            kDeleteOverfull});
-}
+constexpr Rule kAllPods[] = {
+    needs<&Facts::waiting_pods>(Level::kUnknown),
+    {Level::kWarning, "a pod has the annotations of a bound pod, and no node",
+     to_change("remove them from the manifest that creates the pod, and see that the policies of "
+               "deploy/rbac/policies.yaml are there"),
+     [](At at) {
+       return each(items(at.facts.waiting_pods), [&](const GpuPod& pod) {
+         return when(has_placement_annotation(pod.pod, at.facts.contract))
+             .about({to_string(pod.pod.ref())});
+       });
+     }},
+    {Level::kError, "the extender reports drift ({0}): {1}",
+     to_run("kubectl delete pod POD --namespace NAMESPACE, which ends it; "
+            "extender/kubectl/README.md explains each kind of drift"),
+     drifting_pods},
+    {Level::kError, "{0} cards have more in use than they have",
+     to_change("kubectl mgpu drift -A -o wide names the pods on each of them, as "
+               "/inspect/node?name=NODE of the extender does, and says which to delete"),
+     [](At at) {
+       std::int32_t overfull = 0;
+       for (const ReplicaFacts& replica : at.facts.replicas) {
+         overfull = std::max(overfull, items(replica.cluster).cards_overfull);
+       }
+       return when(overfull > 0, overfull);
+     }},
+    {Level::kOk, "the annotations and the cards agree, for {0}", kNothing,
+     [](At at) { return when(true, count_text(items(at.facts.bound_pods).size(), "bound pod")); }},
+};
 
 }  // namespace
 
@@ -121,21 +123,11 @@ bool has_placement_annotation(const kube::Pod& pod, const Contract& contract) {
   });
 }
 
-Findings check_pods(const Facts& facts) {
-  Findings findings;
-  std::set<PodRef> reported;
-  const Cards cards = cards_by_node(facts);
-  const PodCheck check{facts, cards, findings, reported};
-  if (known_or_add(facts.bound_pods, findings)) {
-    for (const GpuPod& pod : facts.bound_pods.value()) check_bound(check, pod);
-  }
-  if (known_or_add(facts.waiting_pods, findings)) {
-    for (const GpuPod& pod : facts.waiting_pods.value()) check_waiting(check, pod);
-  }
-  check_drift(check);
-  const std::size_t bound = facts.bound_pods.known() ? facts.bound_pods->size() : 0;
-  return or_ok(std::move(findings),
-               "the annotations and the cards agree, for " + count_text(bound, "bound pod"));
+std::vector<Check> pod_checks() {
+  return {{"pods",
+           {{Each::kInstallation, kBound},
+            {Each::kBoundPod, kBoundPod},
+            {Each::kInstallation, kAllPods}}}};
 }
 
 }  // namespace mgpu::kubectl

@@ -3,47 +3,60 @@
 #include <fmt/format.h>
 
 #include <algorithm>
-#include <set>
+#include <cctype>
 #include <utility>
 
+#include "common/base/check.h"
+
 namespace mgpu::kubectl {
+namespace {
 
-const std::vector<Check>& all_checks() {
-  static const std::vector<Check> checks = {
-      {"api-server", check_api_server},
-      {"installation", check_installation},
-      {"clock", check_clock},
-      {"objects", check_objects},
-      {"rights", check_rights},
-      {"policies", check_policies},
-      {"extender", check_extender},
-      {"versions", check_versions},
-      {"leader", check_leader},
-      {"endpoints", check_endpoints},
-      {"certificates", check_certificates},
-      {"scheduler", check_scheduler},
-      {"nodes", check_nodes},
-      {"kubelets", check_kubelets},
-      {"pods", check_pods},
+std::vector<Subject> subjects_of(Each each, const Subject& installation) {
+  std::vector<Subject> subjects;
+  const auto add = [&](const std::string& name) -> Subject& {
+    subjects.push_back(installation);
+    subjects.back().name = name;
+    return subjects.back();
   };
-  return checks;
-}
-
-std::vector<CheckReport> run_checks(const Facts& facts) {
-  std::vector<CheckReport> reports;
-  std::set<std::string> unknown;
-  for (const Check& check : all_checks()) {
-    // What another namespace lacks says nothing about the installation.
-    if (facts.is_elsewhere() && reports.size() == 2) break;
-    CheckReport report{check.name, check.run(facts)};
-    std::erase_if(report.findings, [&](const Finding& finding) {
-      return finding.level == Level::kUnknown && !unknown.insert(finding.what).second;
-    });
-    reports.push_back(std::move(report));
+  const Facts& facts = installation.facts;
+  switch (each) {
+    case Each::kInstallation:
+      add("");
+      break;
+    case Each::kReplica:
+      for (const ReplicaFacts& replica : facts.replicas) add(replica.name).replica = &replica;
+      break;
+    case Each::kNode:
+      for (const NodeFacts& node : items(facts.nodes)) {
+        if (has_cards(node, facts.contract)) add(node.name).node = &node;
+      }
+      break;
+    case Each::kBoundPod:
+      for (const GpuPod& pod : items(facts.bound_pods)) add(to_string(pod.pod.ref())).pod = &pod;
+      break;
   }
-  return reports;
+  return subjects;
 }
 
+// `text` with the words in the place of their numbers.
+std::string filled(std::string_view text, const std::vector<std::string>& words) {
+  std::string all;
+  for (; !text.empty(); text.remove_prefix(1)) {
+    const bool is_word = text.size() > 2 && text[0] == '{' && text[2] == '}' &&
+                         std::isdigit(static_cast<unsigned char>(text[1])) != 0;
+    if (!is_word) {
+      all += text[0];
+      continue;
+    }
+    const auto number = static_cast<std::size_t>(text[1] - '0');
+    MGPU_CHECK(number < words.size(), "a rule names a word that its matches do not have");
+    all += words[number];
+    text.remove_prefix(2);
+  }
+  return all;
+}
+
+// Adds `finding`, or only its objects if there is one with the same sentence.
 void add_grouped(Findings& findings, Finding finding) {
   for (Finding& known : findings) {
     const bool same = known.level == finding.level && known.what == finding.what &&
@@ -55,43 +68,97 @@ void add_grouped(Findings& findings, Finding finding) {
   findings.push_back(std::move(finding));
 }
 
-void add_grouped(Findings& findings, const std::string& object, Level level, std::string what,
-                 Advice remedy) {
-  add_grouped(findings, Finding{level, std::move(what), std::move(remedy), {object}});
+// Returns whether the check is at its end.
+bool apply(std::span<const Rule> rules, const Subject& subject, Findings& findings) {
+  for (const Rule& rule : rules) {
+    if (rule.weight.level == Level::kOk && !findings.empty()) continue;
+    const Matches matches = rule.find(subject);
+    for (const Match& match : matches) {
+      Finding finding{match.level.value_or(rule.weight.level), filled(rule.sentence, match.words),
+                      filled(match.remedy.value_or(rule.remedy).text, match.words), match.objects};
+      if (finding.objects.empty() && !subject.name.empty()) finding.objects = {subject.name};
+      add_grouped(findings, std::move(finding));
+    }
+    if (rule.weight.ends && !matches.empty()) return true;
+  }
+  return false;
 }
 
-Finding missing_fact(Missing why, const std::string& problem) {
-  switch (why) {
-    case Missing::kForbidden:
-      return {Level::kUnknown, problem, kOtherUser};
-    case Missing::kNotAsked:
-      return {Level::kUnknown, problem.empty() ? "this was not asked" : problem};
-    case Missing::kAbsent:
-    case Missing::kFailed:
-      break;
+}  // namespace
+
+Index::Index(const Facts& facts) {
+  for (const ProgramPod& pod : items(facts.plugin_pods)) {
+    if (pod.node.empty() || pod.has_ended()) continue;
+    const ProgramPod*& known = plugins[pod.node];
+    if (known == nullptr || pod.ready) known = &pod;
   }
-  return {Level::kUnknown, problem, kTryAgain};
+  for (const NodeFacts& node : items(facts.nodes)) {
+    auto& known = cards[node.name];
+    const auto read = parse_node_cards(text_or_empty(node.annotations, facts.contract.node_cards));
+    if (!read) continue;
+    known.emplace();
+    for (const CardFacts& card : *read) known->insert(card.index.value());
+  }
+}
+
+Matches Matches::about(std::vector<std::string> objects) && {
+  for (Match& match : *this) match.objects = objects;
+  return std::move(*this);
+}
+
+Matches Matches::as(Level level) && {
+  for (Match& match : *this) match.level = level;
+  return std::move(*this);
+}
+
+Matches Matches::with(Remedy remedy) && {
+  for (Match& match : *this) match.remedy = remedy;
+  return std::move(*this);
+}
+
+const std::vector<Check>& all_checks() {
+  static const std::vector<Check> checks = [] {
+    std::vector<Check> all;
+    for (const auto& some :
+         {cluster_checks(), extender_checks(), scheduler_checks(), node_checks(), pod_checks()}) {
+      all.insert(all.end(), some.begin(), some.end());
+    }
+    return all;
+  }();
+  return checks;
+}
+
+Findings run_check(const Check& check, const Facts& facts, const Index& index) {
+  Findings findings;
+  if (!check.applies(facts)) return findings;
+  const Subject installation{.facts = facts, .index = index, .findings = findings};
+  for (const Rules& table : check.tables) {
+    for (const Subject& subject : subjects_of(table.each, installation)) {
+      const bool at_end = apply(table.rules, subject, findings);
+      if (at_end && table.each == Each::kInstallation) return findings;
+    }
+  }
+  return findings;
+}
+
+std::vector<CheckReport> run_checks(const Facts& facts) {
+  std::vector<CheckReport> reports;
+  std::set<std::string> unknown;
+  const Index index(facts);
+  for (const Check& check : all_checks()) {
+    // What another namespace lacks says nothing about the installation.
+    if (facts.is_elsewhere() && reports.size() == 2) break;
+    CheckReport report{check.name, run_check(check, facts, index)};
+    std::erase_if(report.findings, [&](const Finding& finding) {
+      return finding.level == Level::kUnknown && !unknown.insert(finding.what).second;
+    });
+    reports.push_back(std::move(report));
+  }
+  return reports;
 }
 
 std::string count_text(std::size_t count, const std::string& noun) {
   return fmt::format("{} {}{}", count, noun, count == 1 ? "" : "s");
-}
-
-Findings or_ok(Findings findings, std::string sentence) {
-  if (findings.empty()) findings.push_back({Level::kOk, std::move(sentence)});
-  return findings;
-}
-
-double sum_of(const MetricSamples& samples, std::string_view name, std::string_view label,
-              std::string_view value) {
-  double sum = 0;
-  for (const MetricSample& sample : samples) {
-    if (sample.name != name) continue;
-    const auto found = sample.labels.find(label);
-    const bool counts = label.empty() || (found != sample.labels.end() && found->second == value);
-    if (counts) sum += sample.value;
-  }
-  return sum;
 }
 
 }  // namespace mgpu::kubectl

@@ -1,7 +1,16 @@
-// The checks of `kubectl mgpu doctor`: from facts to findings. Pure. Where a fact is not known, the
-// check reports this, and the other checks go on.
+// The checks of `kubectl mgpu doctor`: tables of rules, and what applies them to the facts. Pure.
+// test/extender/kubectl/doctor_remedies_test.cc does what each remedy says, in a situation in which
+// it is printed.
 #pragma once
 
+#include <algorithm>
+#include <concepts>
+#include <cstdint>
+#include <iterator>
+#include <map>
+#include <optional>
+#include <set>
+#include <span>
 #include <string>
 #include <string_view>
 #include <vector>
@@ -11,63 +20,178 @@
 
 namespace mgpu::kubectl {
 
+enum class Act {
+  kNone,  // nothing has to be done
+  // A command, up to the first comma. NODE, POD and NAMESPACE are those of the object of the
+  // finding.
+  kRun,
+  kChange,  // a change that the sentence names, and that takes more than a command
+  kLook,    // where the cause is seen, which the doctor does not know
+};
+
+struct Remedy {
+  Act act = Act::kNone;
+  const char* text = "";  // {0}, {1}, ... stand for the words of the match
+};
+
+// What several rules look up, by the name of the node.
+struct Index {
+  explicit Index(const Facts& facts);
+
+  std::map<std::string, const ProgramPod*> plugins;
+  // The indices of its cards; nothing if it has no list of cards that can be read.
+  std::map<std::string, std::optional<std::set<std::int32_t>>> cards;
+};
+
+// What a rule is applied to: the installation, or also one replica, node or bound pod of it.
+struct Subject {
+  const Facts& facts;
+  const Index& index;
+  const Findings& findings;  // of this check, so far
+  std::string name{};        // the object of its findings
+  const ReplicaFacts* replica = nullptr;
+  const NodeFacts* node = nullptr;  // with cards
+  const GpuPod* pod = nullptr;
+};
+
+// One finding of a rule.
+struct Match {
+  std::vector<std::string> words{};    // of the sentence and of the remedy
+  std::vector<std::string> objects{};  // if empty, the name of the subject
+  std::optional<Level> level{};        // if not that of the rule
+  std::optional<Remedy> remedy{};      // if not that of the rule
+};
+
+// All findings of a rule. The functions change each of them.
+struct Matches : std::vector<Match> {
+  Matches about(std::vector<std::string> objects) &&;
+  Matches as(Level level) &&;
+  Matches with(Remedy remedy) &&;
+};
+
+using At = const Subject&;
+
+struct Weight {
+  constexpr Weight(Level of, bool is_last = false) : level(of), ends(is_last) {}
+  Level level;  // a rule of level kOk counts if the check has found nothing else
+  bool ends;    // its finding explains what the rules below it would find of the subject
+};
+constexpr Weight last(Level level) {
+  return {level, true};
+}
+
+struct Rule {
+  Weight weight;
+  const char* sentence;
+  Remedy remedy;
+  Matches (*find)(At at);
+};
+
+enum class Each { kInstallation, kReplica, kNode, kBoundPod };
+
+struct Rules {
+  Each each;
+  std::span<const Rule> rules;
+};
+
 struct Check {
   const char* name;
-  Findings (*run)(const Facts& facts);
+  std::vector<Rules> tables;
+  bool (*applies)(const Facts&) = [](const Facts&) { return true; };
 };
 
 // In the order of the output.
 const std::vector<Check>& all_checks();
+Findings run_check(const Check& check, const Facts& facts, const Index& index);
 // What several checks could not read is reported once.
 std::vector<CheckReport> run_checks(const Facts& facts);
+// What is advised beside the remedies of the rules.
+std::vector<Remedy> other_remedies();
 
-Findings check_api_server(const Facts& facts);
-Findings check_clock(const Facts& facts);
-Findings check_objects(const Facts& facts);
-Findings check_installation(const Facts& facts);
-Findings check_rights(const Facts& facts);
-Findings check_policies(const Facts& facts);
-Findings check_extender(const Facts& facts);
-Findings check_versions(const Facts& facts);
-Findings check_leader(const Facts& facts);
-Findings check_endpoints(const Facts& facts);
-Findings check_certificates(const Facts& facts);
-Findings check_scheduler(const Facts& facts);
-Findings check_nodes(const Facts& facts);
-Findings check_kubelets(const Facts& facts);
-Findings check_pods(const Facts& facts);
+std::vector<Check> cluster_checks();
+std::vector<Check> extender_checks();
+std::vector<Check> scheduler_checks();
+std::vector<Check> node_checks();
+std::vector<Check> pod_checks();
 
-// --- for the checks ------------------------------------------------------------------------------
+// --- for the rules -------------------------------------------------------------------------------
 
-// Why a fact is not known, and what to do about that.
-Finding missing_fact(Missing why, const std::string& problem);
-
-template <class T>
-bool known_or_add(const Fact<T>& fact, Findings& findings) {
-  if (!fact.known()) add_grouped(findings, missing_fact(fact.missing(), fact.problem()));
-  return fact.known();
+inline constexpr Remedy kNothing{};
+constexpr Remedy to_run(const char* text) {
+  return {Act::kRun, text};
+}
+constexpr Remedy to_change(const char* text) {
+  return {Act::kChange, text};
+}
+constexpr Remedy to_look(const char* text) {
+  return {Act::kLook, text};
 }
 
-// How the objects of a file of deploy/rbac are made again.
-Advice make_again(const Facts& facts, const std::string& file);
+inline std::string word(std::string_view text) {
+  return std::string(text);
+}
+std::string word(std::integral auto number) {
+  return std::to_string(number);
+}
+
+// One finding, or none.
+template <class... Words>
+Matches when(bool holds, const Words&... words) {
+  Matches matches;
+  if (holds) matches.push_back({.words = {word(words)...}});
+  return matches;
+}
+
+inline Matches always(At) {
+  return when(true);
+}
+
+// What `find` returns for each of `some`.
+template <class Some>
+Matches each(const Some& some, const auto& find) {
+  Matches all;
+  for (const auto& one : some) std::ranges::move(find(one), std::back_inserter(all));
+  return all;
+}
+
+inline constexpr Remedy kOtherUser{Act::kChange, "use a context whose user has this right"};
+inline constexpr Remedy kTryAgain{Act::kLook,
+                                  "try again; if it fails again, see the log of the server"};
+inline constexpr Remedy kSeeExtender{Act::kLook, "see the findings about the extender"};
+inline constexpr Remedy kSeePluginLog{Act::kLook,
+                                      "the device plugin writes it again within a minute; if not, "
+                                      "see its log"};
+
+// A fact that is not known, with the reason.
+template <class T>
+Matches unknown(const Fact<T>& fact) {
+  const bool not_asked = fact.missing() == Missing::kNotAsked;
+  auto matches =
+      when(!fact.known(), fact.problem().empty() ? "this was not asked" : fact.problem());
+  if (fact.missing() == Missing::kForbidden) return std::move(matches).with(kOtherUser);
+  return not_asked ? std::move(matches).with({}) : matches;
+}
+
+// The values of a fact; none if it is not known.
+template <class T>
+const T& items(const Fact<T>& fact) {
+  static const T none;
+  return fact.known() ? fact.value() : none;
+}
+
+// The rule of a fact without which the check goes on, or ends.
+template <auto kFact>
+constexpr Rule needs(Weight weight = last(Level::kUnknown)) {
+  return {weight, "{0}", kTryAgain, [](At at) { return unknown(at.facts.*kFact); }};
+}
 
 // "1 pod", "2 pods"
 std::string count_text(std::size_t count, const std::string& noun);
-
-// `findings`, or if there are none, `sentence` as what was found.
-Findings or_ok(Findings findings, std::string sentence);
 
 // Whether the node has cards, by its labels and annotations.
 bool has_cards(const NodeFacts& node, const Contract& contract);
 
 // Whether the pod has annotations that say which cards it has.
 bool has_placement_annotation(const kube::Pod& pod, const Contract& contract);
-
-// The pod of mgpu that has this identity (extender/process_identity.h); null: none.
-const ProgramPod* pod_of_holder(const std::vector<ProgramPod>& pods, std::string_view holder);
-
-// The sum of the samples of this name with this label; without the label where that is empty.
-double sum_of(const MetricSamples& samples, std::string_view name, std::string_view label = {},
-              std::string_view value = {});
 
 }  // namespace mgpu::kubectl

@@ -8,7 +8,6 @@
 #include "common/contract/gpu_request.h"
 #include "common/kube/objects/object_json.h"
 #include "extender/kubectl/doctor/checks.h"
-#include "extender/kubectl/doctor/find_installation.h"
 #include "extender/kubectl/doctor/read_facts.h"
 #include "extender/kubectl/limits.h"
 

@@ -4,8 +4,8 @@
 
 #include <functional>
 
-#include "extender/kubectl/cluster.h"
 #include "extender/kubectl/doctor/facts.h"
+#include "extender/kubectl/extender_access.h"
 
 namespace mgpu::kubectl {
 
@@ -17,9 +17,19 @@ inline constexpr const char* kProgramLabels =
 // The user that a service account is for the API server.
 kube::UserInfo service_account_user(const std::string& name_space, const std::string& account);
 
+// Sets facts.name_space if it is empty, and facts.found_here, elsewhere, takes_tokens and
+// installer. The pods and the Lease of mgpu show where it is. Everybody may make such objects in a
+// namespace of their own, and nobody but an administrator can let a service account bind pods: a
+// namespace with such an account comes before others.
+void find_installation(Api& api, Facts& facts);
+
 // Sets everything but `replicas`, which need a way to the extender. The names in `facts` determine
 // where to look. `clock` is the time of this machine.
 void collect_facts(Api& api, const std::function<Time()>& clock, Facts& facts);
+
+// Sets facts.replicas: what the extenders report on their inspection listeners. If one cannot be
+// reached, each of its facts is unknown, with the reason.
+void collect_replicas(Cluster& cluster, const ExtenderFlags& flags, Facts& facts);
 
 // The rights that mgpu's service accounts need (deploy/rbac), asked with SubjectAccessReviews.
 Fact<std::vector<Right>> collect_rights(Api& api, const Facts& facts);

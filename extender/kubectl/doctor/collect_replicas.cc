@@ -1,9 +1,8 @@
-#include "extender/kubectl/doctor/collect_replicas.h"
-
 #include <fmt/format.h>
 
 #include <utility>
 
+#include "extender/kubectl/doctor/collect.h"
 #include "extender/kubectl/doctor/read_facts.h"
 #include "extender/kubectl/limits.h"
 
@@ -17,6 +16,25 @@ ReplicaFacts unreachable(const std::string& name, const std::string& problem) {
   replica.version = {Missing::kFailed, problem};
   replica.metrics = {Missing::kFailed, problem};
   replica.cluster = {Missing::kFailed, problem};
+  return replica;
+}
+
+// The answers of one extender.
+ReplicaFacts collect_replica(ServiceClient& client, const std::string& name) {
+  ReplicaFacts replica;
+  replica.name = name;
+  const auto get = [&](const char* path, bool any_status = false) {
+    return client.get(path, fmt::format("GET {} of the extender", path), any_status);
+  };
+  // 503 has the same body.
+  replica.readiness = read_fact(get("/readyz", true), "/readyz of the extender", read_readiness);
+  if (!replica.readiness.known()) {
+    return unreachable(name, replica.readiness.problem());
+  }
+  replica.version = read_fact(get("/version"), "/version of the extender", read_program_version);
+  replica.metrics = read_fact(get("/metrics"), "/metrics of the extender", parse_metrics);
+  replica.cluster = read_fact(get("/inspect/cluster?limit=1"), "/inspect/cluster of the extender",
+                              read_inspected_cluster);
   return replica;
 }
 
@@ -45,24 +63,6 @@ ReplicaFacts collect_pod(Cluster& cluster, std::int64_t port, const ProgramPod& 
 }
 
 }  // namespace
-
-ReplicaFacts collect_replica(ServiceClient& client, const std::string& name) {
-  ReplicaFacts replica;
-  replica.name = name;
-  const auto get = [&](const char* path, bool any_status = false) {
-    return client.get(path, fmt::format("GET {} of the extender", path), any_status);
-  };
-  // 503 has the same body.
-  replica.readiness = read_fact(get("/readyz", true), "/readyz of the extender", read_readiness);
-  if (!replica.readiness.known()) {
-    return unreachable(name, replica.readiness.problem());
-  }
-  replica.version = read_fact(get("/version"), "/version of the extender", read_program_version);
-  replica.metrics = read_fact(get("/metrics"), "/metrics of the extender", parse_metrics);
-  replica.cluster = read_fact(get("/inspect/cluster?limit=1"), "/inspect/cluster of the extender",
-                              read_inspected_cluster);
-  return replica;
-}
 
 void collect_replicas(Cluster& cluster, const ExtenderFlags& flags, Facts& facts) {
   if (!flags.url.empty()) {

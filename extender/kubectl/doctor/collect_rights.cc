@@ -1,6 +1,5 @@
 #include <fmt/format.h>
 
-#include <array>
 #include <initializer_list>
 
 #include "common/kube/objects/reviews.h"
@@ -9,9 +8,10 @@
 namespace mgpu::kubectl {
 namespace {
 
-// A right in deploy/rbac.
-struct NeededRight {
-  const char* verb;
+// Rights in a file of deploy/rbac.
+struct NeededRights {
+  const char* file;
+  std::initializer_list<const char*> verbs;
   const char* group;
   const char* resource;
   const char* subresource = "";
@@ -19,92 +19,62 @@ struct NeededRight {
 };
 
 constexpr const char* kExtenderFile = "extender.yaml";
-constexpr const char* kCertificatesFile = "extender-certificates.yaml";
-constexpr const char* kEndpointsFile = "extender-endpoints.yaml";
-constexpr std::array<NeededRight, 15> kExtenderRights{{
-    {"list", "", "nodes"},
-    {"watch", "", "nodes"},
-    {"get", "", "pods"},
-    {"list", "", "pods"},
-    {"watch", "", "pods"},
-    {"create", "", "pods", "binding"},
-    {"patch", "", "pods", "status"},
-    {"create", "", "events"},
-    {"patch", "", "events"},
-    {"list", "policy", "poddisruptionbudgets"},
-    {"watch", "policy", "poddisruptionbudgets"},
-    {"create", "authentication.k8s.io", "tokenreviews"},
-    {"create", "authorization.k8s.io", "subjectaccessreviews"},
-    {"create", "storage.k8s.io", "csistoragecapacities", "", true},
-    {"create", "coordination.k8s.io", "leases", "", true},
-}};
-
 constexpr const char* kPluginFile = "device-plugin.yaml";
-constexpr std::array<NeededRight, 13> kPluginRights{{
-    {"get", "", "nodes"},
-    {"list", "", "nodes"},
-    {"watch", "", "nodes"},
-    {"patch", "", "nodes"},
-    {"patch", "", "nodes", "status"},
-    {"get", "", "pods"},
-    {"list", "", "pods"},
-    {"watch", "", "pods"},
-    {"create", "", "events"},
-    {"patch", "", "events"},
-    {"list", "resource.k8s.io", "resourceslices"},
-    {"create", "authentication.k8s.io", "tokenreviews"},
-    {"create", "authorization.k8s.io", "subjectaccessreviews"},
-}};
-
-struct Question {
-  Right right;
-  kube::Request request;
+const NeededRights kExtenderRights[] = {
+    {kExtenderFile, {"list", "watch"}, "", "nodes"},
+    {kExtenderFile, {"get", "list", "watch"}, "", "pods"},
+    {kExtenderFile, {"create"}, "", "pods", "binding"},
+    {kExtenderFile, {"patch"}, "", "pods", "status"},
+    {kExtenderFile, {"create", "patch"}, "", "events"},
+    {kExtenderFile, {"list", "watch"}, "policy", "poddisruptionbudgets"},
+    {kExtenderFile, {"create"}, "authentication.k8s.io", "tokenreviews"},
+    {kExtenderFile, {"create"}, "authorization.k8s.io", "subjectaccessreviews"},
+    {kExtenderFile, {"create"}, "storage.k8s.io", "csistoragecapacities", "", true},
+    {kExtenderFile, {"create"}, "coordination.k8s.io", "leases", "", true},
 };
+const NeededRights kPluginRights[] = {
+    {kPluginFile, {"get", "list", "watch", "patch"}, "", "nodes"},
+    {kPluginFile, {"patch"}, "", "nodes", "status"},
+    {kPluginFile, {"get", "list", "watch"}, "", "pods"},
+    {kPluginFile, {"create", "patch"}, "", "events"},
+    {kPluginFile, {"list"}, "resource.k8s.io", "resourceslices"},
+    {kPluginFile, {"create"}, "authentication.k8s.io", "tokenreviews"},
+    {kPluginFile, {"create"}, "authorization.k8s.io", "subjectaccessreviews"},
+};
+constexpr NeededRights kLeaseRights{
+    kExtenderFile, {"get", "list", "watch", "update"}, "coordination.k8s.io", "leases"};
+constexpr NeededRights kSecretRights{"extender-certificates.yaml", {"get", "patch"}, "", "secrets"};
+constexpr NeededRights kServiceRights{"extender-endpoints.yaml", {"get"}, "", "services"};
+constexpr NeededRights kSliceRights{
+    "extender-endpoints.yaml", {"get", "update"}, "discovery.k8s.io", "endpointslices"};
 
-class Questions {
- public:
-  explicit Questions(const std::string& name_space) : name_space_(name_space) {}
-
-  void add(const std::string& account, const char* file, const kube::ResourceAccess& access) {
-    const std::string slash = access.subresource.empty() ? "" : "/";
-    const std::string name = access.name.empty() ? "" : " " + access.name;
-    asked_.push_back({{.account = name_space_ + "/" + account,
-                       .description = fmt::format("{} {}{}{}{}", access.verb, access.resource,
-                                                  slash, access.subresource, name),
-                       .file = file},
-                      kube::review_access(service_account_user(name_space_, account), access)});
-  }
-
-  void add(const std::string& account, const char* file, const NeededRight& needed) {
-    add(account, file,
-        kube::ResourceAccess{.verb = needed.verb,
-                             .group = needed.group,
-                             .resource = needed.resource,
-                             .subresource = needed.subresource,
-                             .name_space = needed.namespaced ? name_space_ : ""});
-  }
-
-  // The rights to one object that the extender reads or writes. `object` is "namespace/name", or
-  // empty where the extender has no such object.
-  void add(const std::string& account, const char* file, std::initializer_list<const char*> verbs,
-           const char* group, const char* resource, const std::string& object) {
+struct Questions {
+  // `object` is the one object, "namespace/name", that the rights are for.
+  void add(const std::string& account, const NeededRights& needed, const std::string& object = "") {
     const std::size_t slash = object.find('/');
-    if (slash == std::string::npos) return;
-    for (const char* verb : verbs) {
-      add(account, file,
-          kube::ResourceAccess{.verb = verb,
-                               .group = group,
-                               .resource = resource,
-                               .name_space = object.substr(0, slash),
-                               .name = object.substr(slash + 1)});
+    const bool named = slash != object.npos;
+    for (const char* verb : needed.verbs) {
+      const kube::ResourceAccess access{.verb = verb,
+                                        .group = needed.group,
+                                        .resource = needed.resource,
+                                        .subresource = needed.subresource,
+                                        .name_space = named               ? object.substr(0, slash)
+                                                      : needed.namespaced ? name_space
+                                                                          : "",
+                                        .name = named ? object.substr(slash + 1) : ""};
+      rights.push_back(
+          {.account = name_space + "/" + account,
+           .description = fmt::format("{} {}{}{}{}{}", verb, needed.resource,
+                                      access.subresource.empty() ? "" : "/", access.subresource,
+                                      named ? " " : "", access.name),
+           .file = needed.file});
+      requests.push_back(kube::review_access(service_account_user(name_space, account), access));
     }
   }
 
-  std::vector<Question> take() { return std::move(asked_); }
-
- private:
-  const std::string name_space_;
-  std::vector<Question> asked_;
+  const std::string name_space;
+  std::vector<Right> rights{};
+  std::vector<kube::Request> requests{};
 };
 
 std::string account_of(const Fact<std::vector<ProgramPod>>& pods, const char* otherwise) {
@@ -123,34 +93,28 @@ kube::UserInfo service_account_user(const std::string& name_space, const std::st
 }
 
 Fact<std::vector<Right>> collect_rights(Api& api, const Facts& facts) {
-  Questions questions(facts.name_space);
+  Questions questions{facts.name_space};
   const std::string extender = account_of(facts.extender_pods, kExtenderAccount);
-  for (const NeededRight& right : kExtenderRights) questions.add(extender, kExtenderFile, right);
-  questions.add(extender, kExtenderFile, {"get", "list", "watch", "update"}, "coordination.k8s.io",
-                "leases", facts.name_space + "/" + facts.lease_name);
-  questions.add(extender, kCertificatesFile, {"get", "patch"}, "", "secrets",
-                facts.extender_flag("--tls-secret"));
-  const std::string service = facts.extender_flag("--endpoints-of");
-  questions.add(extender, kEndpointsFile, {"get"}, "", "services", service);
-  questions.add(extender, kEndpointsFile, {"get", "update"}, "discovery.k8s.io", "endpointslices",
-                service);
   const std::string plugin = account_of(facts.plugin_pods, "mgpu-device-plugin");
-  for (const NeededRight& right : kPluginRights) questions.add(plugin, kPluginFile, right);
+  const std::string secret = facts.extender_flag("--tls-secret");
+  const std::string service = facts.extender_flag("--endpoints-of");
+  for (const NeededRights& rights : kExtenderRights) questions.add(extender, rights);
+  questions.add(extender, kLeaseRights, facts.name_space + "/" + facts.lease_name);
+  const auto is_object = [](const std::string& name) { return name.find('/') != name.npos; };
+  if (is_object(secret)) questions.add(extender, kSecretRights, secret);
+  if (is_object(service)) questions.add(extender, kServiceRights, service);
+  if (is_object(service)) questions.add(extender, kSliceRights, service);
+  for (const NeededRights& rights : kPluginRights) questions.add(plugin, rights);
 
-  auto asked = questions.take();
-  std::vector<kube::Request> requests;
-  for (Question& question : asked) requests.push_back(std::move(question.request));
-  const auto responses = api.call_all(std::move(requests));
-  std::vector<Right> rights;
+  const auto responses = api.call_all(std::move(questions.requests));
   for (std::size_t i = 0; i < responses.size(); ++i) {
     const auto body = body_of(responses[i], "create SubjectAccessReviews");
     if (!body.known()) return body.as<std::vector<Right>>();
     const auto allowed = kube::read_access_review(body.value());
     if (!allowed) return {Missing::kFailed, "SubjectAccessReview: " + allowed.error().message};
-    asked[i].right.allowed = *allowed;
-    rights.push_back(asked[i].right);
+    questions.rights[i].allowed = *allowed;
   }
-  return rights;
+  return std::move(questions.rights);
 }
 
 }  // namespace mgpu::kubectl

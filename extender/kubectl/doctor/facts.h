@@ -106,8 +106,7 @@ struct Drifting {
 };
 
 struct InspectedCluster {
-  std::int64_t cards_overfull = 0;
-  std::int64_t pods_drifting = 0;
+  std::int32_t cards_overfull = 0;
   std::vector<Drifting> drift;  // the extender limits the list
 };
 

@@ -1,5 +1,4 @@
-#include "extender/kubectl/doctor/find_installation.h"
-
+// Where mgpu is installed, and by what.
 #include <fmt/format.h>
 
 #include <algorithm>

@@ -4,8 +4,6 @@
 #include <string>
 #include <vector>
 
-#include "extender/kubectl/doctor/remedies.h"
-
 namespace mgpu::kubectl {
 
 enum class Level {
@@ -19,19 +17,13 @@ enum class Level {
 struct Finding {
   Level level = Level::kOk;
   std::string what;                    // one sentence
-  Advice remedy{};                     // what to do, one sentence
+  std::string remedy{};                // what to do, one sentence; empty if there is nothing
   std::vector<std::string> objects{};  // the nodes, pods or others that it is about
 
   bool operator==(const Finding&) const = default;
 };
 
 using Findings = std::vector<Finding>;
-
-// Adds `finding`, or only its objects where there is one with the same sentence.
-void add_grouped(Findings& findings, Finding finding);
-// The same of a finding about one object.
-void add_grouped(Findings& findings, const std::string& object, Level level, std::string what,
-                 Advice remedy);
 
 // The findings of one check.
 struct CheckReport {

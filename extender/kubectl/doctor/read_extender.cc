@@ -9,11 +9,6 @@ namespace {
 
 using kube::JsonValue;
 
-// Counts of the extender. A number over 2^31 is not one.
-kube::JsonField count_field(std::string_view name, std::int64_t& to) {
-  return {name, [&to](JsonValue& value) { to = value.int32(); }};
-}
-
 Drifting read_drifting(JsonValue& from) {
   Drifting drifting;
   from.read({{"namespace", drifting.pod.name_space},
@@ -46,11 +41,10 @@ Result<Readiness> read_readiness(std::string_view json) {
 Result<InspectedCluster> read_inspected_cluster(std::string_view json) {
   InspectedCluster cluster;
   auto read = kube::read_json(json, [&](JsonValue& root) {
-    root.read({{"totals",
-                [&](JsonValue& totals) {
-                  totals.read({count_field("podsDrifting", cluster.pods_drifting),
-                               count_field("cardsOverfull", cluster.cards_overfull)});
-                }},
+    const auto totals = [&](JsonValue& value) {
+      value.read({{"cardsOverfull", cluster.cards_overfull}});
+    };
+    root.read({{"totals", totals},
                {"drift", [&](JsonValue& list) { cluster.drift = list.list(read_drifting); }}});
   });
   if (!read) return read.error();

@@ -34,6 +34,19 @@ kube::JsonField object(std::string_view name, std::function<void(JsonValue&)> re
           }};
 }
 
+// The text of the member at `path`, for example metadata.name; empty if there is none.
+Result<std::string> text_at(std::string_view json, std::vector<std::string_view> path) {
+  std::string text;
+  kube::JsonField field(path.back(), text);
+  for (std::size_t i = path.size() - 1; i-- > 0;) {
+    field = object(path[i], [inner = field](JsonValue& value) { value.read({inner}); });
+  }
+  auto done = kube::read_json(
+      json, [&](JsonValue& root) { root.read({field}); }, kReplaceBadBytes);
+  if (!done) return done.error();
+  return text;
+}
+
 // "registry:5000/mgpu-extender:0.1.0@sha256:..." has the tag "0.1.0".
 std::string tag_of(std::string image) {
   image = image.substr(0, image.find('@'));
@@ -70,9 +83,7 @@ void read_program_status(JsonValue& status, ProgramPod& pod) {
 }  // namespace
 
 Result<Version> read_server_version(std::string_view json) {
-  const auto text = filled<std::string>(json, {}, [](JsonValue& root, std::string& version) {
-    root.read({{"gitVersion", version}});
-  });
+  const auto text = text_at(json, {"gitVersion"});
   if (!text) return text.error();
   if (auto version = parse_version(*text)) return *version;
   return error("gitVersion must be a version such as \"v1.36.3\", is " + in_quotes(*text));
@@ -146,17 +157,11 @@ Result<SliceFacts> read_slice(std::string_view json) {
 }
 
 Result<std::string> read_name(std::string_view json) {
-  return filled<std::string>(json, {}, [](JsonValue& root, std::string& name) {
-    root.read({object("metadata", [&name](JsonValue& value) { value.read({{"name", name}}); })});
-  });
+  return text_at(json, {"metadata", "name"});
 }
 
 Result<std::string> read_namespace(std::string_view json) {
-  return filled<std::string>(json, {}, [](JsonValue& root, std::string& name) {
-    root.read({object("metadata", [&name](JsonValue& value) {
-      value.read({{"namespace", name}});
-    })});
-  });
+  return text_at(json, {"metadata", "namespace"});
 }
 
 // deploy/manifests is rendered from the chart, and has its labels; helm adds the annotation.
@@ -204,9 +209,7 @@ Result<NodeFacts> read_node_facts(std::string_view json) {
 }
 
 Result<std::string> read_slice_node(std::string_view json) {
-  return filled<std::string>(json, {}, [](JsonValue& root, std::string& node) {
-    root.read({object("spec", [&node](JsonValue& spec) { spec.read({{"nodeName", node}}); })});
-  });
+  return text_at(json, {"spec", "nodeName"});
 }
 
 Result<GpuPod> read_gpu_pod(std::string_view json) {
@@ -251,9 +254,7 @@ Result<std::map<std::string, bool>> read_feature_gates(std::string_view json) {
 }
 
 Result<std::string> read_program_version(std::string_view json) {
-  return filled<std::string>(json, {}, [](JsonValue& root, std::string& version) {
-    root.read({{"version", version}});
-  });
+  return text_at(json, {"version"});
 }
 
 }  // namespace mgpu::kubectl

@@ -69,7 +69,7 @@ std::string report_table(const std::vector<CheckReport>& reports, bool colors) {
                       harmless(finding.what, kShownSentenceMax), objects_text(finding.objects));
       if (finding.remedy.empty()) continue;
       text += fmt::format("{:<{}}-> {}\n", "", check_width + 11,
-                          harmless(finding.remedy.text(), kShownSentenceMax));
+                          harmless(finding.remedy, kShownSentenceMax));
     }
   }
   return text + summary(reports);
@@ -82,7 +82,7 @@ std::string report_json(const std::vector<CheckReport>& reports) {
       Json one = {{"check", report.check},
                   {"status", level_name(finding.level)},
                   {"message", finding.what}};
-      if (!finding.remedy.empty()) one["remedy"] = finding.remedy.text();
+      if (!finding.remedy.empty()) one["remedy"] = finding.remedy;
       if (!finding.objects.empty()) one["objects"] = finding.objects;
       findings.push_back(std::move(one));
     }

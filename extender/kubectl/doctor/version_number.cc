@@ -3,34 +3,22 @@
 #include <charconv>
 
 namespace mgpu::kubectl {
-namespace {
-
-// Removes the number that `text` starts with; false without one.
-bool take_version_part(std::string_view& text, std::int32_t& number) {
-  if (text.starts_with('-')) return false;
-  const auto [stop, failure] = std::from_chars(text.data(), text.data() + text.size(), number);
-  if (failure != std::errc()) return false;
-  text.remove_prefix(static_cast<std::size_t>(stop - text.data()));
-  return true;
-}
-
-bool take_dot(std::string_view& text) {
-  if (!text.starts_with('.')) return false;
-  text.remove_prefix(1);
-  return true;
-}
-
-}  // namespace
 
 std::optional<Version> parse_version(std::string_view text) {
   Version version;
   version.text = text;
   if (text.starts_with('v')) text.remove_prefix(1);
-  const bool good = take_version_part(text, version.major) && take_dot(text) &&
-                    take_version_part(text, version.minor) && take_dot(text) &&
-                    take_version_part(text, version.patch);
+  for (std::int32_t* const part : {&version.major, &version.minor, &version.patch}) {
+    const bool is_first = part == &version.major;
+    if (!is_first && !text.starts_with('.')) return std::nullopt;
+    if (!is_first) text.remove_prefix(1);
+    if (text.starts_with('-')) return std::nullopt;
+    const auto [stop, failure] = std::from_chars(text.data(), text.data() + text.size(), *part);
+    if (failure != std::errc()) return std::nullopt;
+    text.remove_prefix(static_cast<std::size_t>(stop - text.data()));
+  }
   const bool ends = text.empty() || text.starts_with('-') || text.starts_with('+');
-  return good && ends ? std::optional(version) : std::nullopt;
+  return ends ? std::optional(version) : std::nullopt;
 }
 
 }  // namespace mgpu::kubectl

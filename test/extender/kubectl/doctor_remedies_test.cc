@@ -5,6 +5,7 @@
 #include <gtest/gtest.h>
 
 #include <nlohmann/json.hpp>
+#include <regex>
 #include <set>
 
 #include "bench/apiserver/api_server.h"
@@ -12,7 +13,7 @@
 #include "common/base/files.h"
 #include "common/base/text.h"
 #include "common/yaml/read.h"
-#include "extender/kubectl/doctor/remedies.h"
+#include "extender/kubectl/doctor/checks.h"
 #include "test/extender/kubectl/fake_kubectl.h"
 #include "test/extender/kubectl/scripted_cluster.h"
 
@@ -350,24 +351,24 @@ void World::apply(const std::string& manifest) {
 }
 
 struct Situation {
-  const Remedy* remedy;
+  const char* remedy;  // the beginning of its text
   std::function<void(World&)> cause;
   std::function<void(World&)> act{};  // empty: the command is run
 };
 
 // What an API server, kubelet or extender answers before and after.
-Situation answers(const Remedy& remedy, const std::string& path, const std::string& bad,
+Situation answers(const char* remedy, const std::string& path, const std::string& bad,
                   const std::string& good, int status = 200, int good_status = 200) {
-  return {&remedy, [=](World& world) { world.api.set(path, bad, status); },
+  return {remedy, [=](World& world) { world.api.set(path, bad, status); },
           [=](World& world) { world.api.set(path, good, good_status); }};
 }
-Situation extender_says(const Remedy& remedy, const std::string& path, const std::string& bad,
+Situation extender_says(const char* remedy, const std::string& path, const std::string& bad,
                         const std::string& good, int status = 200) {
-  return {&remedy, [=](World& world) { world.extender.set(path, bad, status); },
+  return {remedy, [=](World& world) { world.extender.set(path, bad, status); },
           [=](World& world) { world.extender.set(path, good); }};
 }
-Situation node_has(const Remedy& remedy, const Json& bad, const Json& good) {
-  return {&remedy, [=](World& world) { world.set_node(bad); },
+Situation node_has(const char* remedy, const Json& bad, const Json& good) {
+  return {remedy, [=](World& world) { world.set_node(bad); },
           [=](World& world) { world.set_node(good); }};
 }
 
@@ -390,8 +391,34 @@ void set_service_account(World& world, const std::string& metadata, int status =
   world.lose_policy();
 }
 
+// Each once.
+const std::vector<Remedy>& all_remedies() {
+  static const std::vector<Remedy> remedies = [] {
+    std::vector<Remedy> all = kubectl::other_remedies();
+    for (const kubectl::Check& check : kubectl::all_checks()) {
+      for (const kubectl::Rules& table : check.tables) {
+        for (const kubectl::Rule& rule : table.rules) all.push_back(rule.remedy);
+      }
+    }
+    std::set<std::string> texts = {""};
+    std::erase_if(all, [&](const Remedy& one) { return !texts.insert(one.text).second; });
+    return all;
+  }();
+  return remedies;
+}
+
+Remedy remedy_of(const Situation& situation) {
+  Remedy found;
+  for (const Remedy& one : all_remedies()) {
+    if (std::string_view(one.text) == situation.remedy) return one;
+    if (!std::string_view(one.text).starts_with(situation.remedy)) continue;
+    EXPECT_EQ(found.act, Act::kNone) << "several begin with: " << situation.remedy;
+    found = one;
+  }
+  return found;
+}
+
 std::vector<Situation> situations() {
-  using namespace kubectl::remedies;
   const std::string ready = R"({"ready": true, "api_server": "answers")";
   const std::string drift =
       R"({"totals": {}, "drift": [{"namespace": "d", "name": "p", "node": "gpu-1",
@@ -401,68 +428,68 @@ std::vector<Situation> situations() {
   };
   const auto remove_pod = [](World& world) { world.remove("/api/v1/namespaces/d/pods/p"); };
   return {
-      answers(kUpgradeServer, "/version", R"({"gitVersion": "v1.24.0"})",
+      answers("upgrade Kubernetes to 1.30 or later", "/version", R"({"gitVersion": "v1.24.0"})",
               R"({"gitVersion": "v1.30.0"})"),
-      answers(kUpgradeForPolicies, "/version", R"({"gitVersion": "v1.29.0"})",
-              R"({"gitVersion": "v1.30.0"})"),
-      {&kCheckKubeconfig, [](World& world) { world.write_config(1); },
+      answers("upgrade Kubernetes to 1.30 or later; deploy/SECURITY.md", "/version",
+              R"({"gitVersion": "v1.29.0"})", R"({"gitVersion": "v1.30.0"})"),
+      {"check the kubeconfig", [](World& world) { world.write_config(1); },
        [](World& world) { world.repair_config(); }},
-      answers(kOtherUser, kPolicies, kForbidden, list_of(""), 403),
-      answers(kOtherUserForReviews, kReviews, kForbidden, R"({"status": {"allowed": true}})", 403,
-              201),
-      answers(kOtherUserForKubelets, kConfigz, kForbidden, R"({"kubeletconfig": {}})", 403),
-      answers(kTryAgain, kPolicies, "{}", list_of(""), 500),
-      {&kOtherNamespace,
+      answers("use a context whose user has", kPolicies, kForbidden, list_of(""), 403),
+      answers("use a context whose user may create", kReviews, kForbidden,
+              R"({"status": {"allowed": true}})", 403, 201),
+      answers("use a context whose user may get", kConfigz, kForbidden, R"({"kubeletconfig": {}})",
+              403),
+      answers("try again; if it", kPolicies, "{}", list_of(""), 500),
+      {"kubectl mgpu doctor --namespace NAMESPACE",
        [](World& world) {
          world.doctor_words = {"doctor", "--namespace", "other"};
        }},
-      {&kOneInstallation, [](World& world) { world.put_extender("mgpu-system", 2); },
-       remove_second},
-      {&kTrustNamespace,
+      {"remove all but", [](World& world) { world.put_extender("mgpu-system", 2); }, remove_second},
+      {"kubectl mgpu doctor --namespace {0}",
        [](World& world) {
          world.move("mine");
          world.by_pods = true;
          world.api.set(kReviews, R"({"status": {"allowed": false}})", 201);
        }},
-      {&kOneInstallationFirst,
+      {"leave one installation",
        [](World& world) {
          world.put_extender("mgpu-system", 2);
          world.lose_policy();
        },
        remove_second},
-      {&kInstallAgain, [](World& world) { set_service_account(world, "{}", 403); },
+      {"install it again", [](World& world) { set_service_account(world, "{}", 403); },
        [](World& world) { world.find_policy(); }},
-      {&kHelmUpgrade,
+      {"helm upgrade",
        [](World& world) {
          set_service_account(world, R"({"annotations": {"meta.helm.sh/release-name": "cards"}})");
        }},
-      {&kApplyFolder,
+      {"kubectl apply -k",
        [](World& world) {
          set_service_account(world, R"({"labels": {"helm.sh/chart": "mgpu"}})");
        }},
-      {&kApplyFile, [](World& world) { world.lose_policy(); }},
-      {&kApplyFileElsewhere,
+      {"kubectl apply -f", [](World& world) { world.lose_policy(); }},
+      {"sed ",
        [](World& world) {
          world.move("mine");
          world.lose_policy();
        }},
-      {&kInstall,
+      {"install it as deploy/INSTALL.md",
        [](World& world) {
          world.remove_installation();
          world.by_pods = true;
        },
        [](World& world) { world.install("kube-system"); }},
-      {&kConfigureScheduler,
+      {"let kube-scheduler call",
        [](World& world) {
          world.put_user_pod("");
          world.extender.set("/metrics", metrics("0"));
        },
        [](World& world) { world.extender.set("/metrics", metrics("1")); }},
-      answers(kOneBinder, "/api/v1/namespaces/kube-system/configmaps?",
+      answers("let each kube-scheduler", "/api/v1/namespaces/kube-system/configmaps?",
               list_of(R"({"metadata": {"name": "m", "namespace": "kube-system"}, "data": {"c":
                 "kind: KubeSchedulerConfiguration\nextenders: [{bindVerb: a}, {bindVerb: b}]"}})"),
               list_of("")),
-      {&kCheckConnection,
+      {"check urlPrefix, tlsConfig",
        [](World& world) {
          world.put_user_pod("");
          world.patch("/api/v1/namespaces/d/pods/p/status",
@@ -477,46 +504,47 @@ std::vector<Situation> situations() {
                      {{"status", {{"conditions", Json::array()}}}});
        }},
       extender_says(
-          kCheckClients, "/metrics",
+          "check the client", "/metrics",
           metrics("3", R"(mgpu_extender_http_refused_total{listener="verbs",why="tls"} 1)"),
           metrics("3")),
-      extender_says(kCompareExtenders, "/metrics",
+      extender_says("compare the extenders", "/metrics",
                     metrics("3", "mgpu_extender_bad_requests_total 1"), metrics("3")),
-      extender_says(kRenewAuthority, "/metrics", expiry("ca", 100), expiry("ca", 3000)),
-      extender_says(kRenewCertificate, "/metrics", expiry("server", -1), expiry("server", 300)),
-      extender_says(kSeeExtender, "/metrics", "", metrics("3"), 500),
-      extender_says(kCreatePod, "/metrics", metrics("0"), metrics("1")),
-      {&kExplain, [](World& world) { world.put_user_pod(""); }, remove_pod},
-      {&kSynchronize,
+      extender_says("renew the CA as", "/metrics", expiry("ca", 100), expiry("ca", 3000)),
+      extender_says("renew it; where", "/metrics", expiry("server", -1), expiry("server", 300)),
+      extender_says("see the findings", "/metrics", "", metrics("3"), 500),
+      extender_says("create a pod with", "/metrics", metrics("0"), metrics("1")),
+      {"kubectl mgpu explain", [](World& world) { world.put_user_pod(""); }, remove_pod},
+      {"synchronize the clocks",
        [](World& world) {
          world.set_lease({{"renewTime", "2100-01-01T00:00:00.000000Z"}});
        },
        [](World& world) {
          world.set_lease({{"renewTime", nullptr}});
        }},
-      answers(kRepairObject, "/apis/resource.k8s.io/v1/resourceslices?", list_of(R"({"spec": 7})"),
-              list_of("")),
-      {&kSeePod, [](World& world) { world.set_pod("mgpu-extender-1", kNotReady); },
+      answers("repair or delete", "/apis/resource.k8s.io/v1/resourceslices?",
+              list_of(R"({"spec": 7})"), list_of("")),
+      {"see kubectl logs and kubectl describe pod, and",
+       [](World& world) { world.set_pod("mgpu-extender-1", kNotReady); },
        [](World& world) { world.set_pod("mgpu-extender-1", kReady); }},
-      extender_says(kReachListener, "/readyz", "no", ready + "}"),
-      extender_says(kReadListener, "/metrics", "", metrics("3"), 403),
-      extender_says(kSeeExtenderLog, "/readyz", R"({"ready": false})", ready + "}"),
-      extender_says(kCheckNetwork, "/readyz",
+      extender_says("kubectl port-forward needs", "/readyz", "no", ready + "}"),
+      extender_says("the listener of", "/metrics", "", metrics("3"), 403),
+      extender_says("the log of the extender has", "/readyz", R"({"ready": false})", ready + "}"),
+      extender_says("check the network", "/readyz",
                     R"({"ready": true, "api_server": "no answer for 9 s"})", ready + "}"),
-      extender_says(kLetChange, "/readyz",
+      extender_says("let the service", "/readyz",
                     ready + R"(, "without": ["2 pods that cannot be changed"]})", ready + "}"),
-      extender_says(kSeeSkipped, "/readyz", ready + R"(, "unreadable_objects": {"pods": 2}})",
-                    ready + "}"),
-      {&kAwaitRollout,
+      extender_says("the log of the extender names", "/readyz",
+                    ready + R"(, "unreadable_objects": {"pods": 2}})", ready + "}"),
+      {"wait for the end",
        [](World& world) {
          world.put_extender("kube-system", 2);
          world.second.set("/version", R"({"version": "9.9.9"})");
          world.by_pods = true;
        },
        [](World& world) { world.second.set("/version", R"({"version": ")" MGPU_VERSION R"("})"); }},
-      extender_says(kOtherClient, "/version", R"({"version": "9.9.9"})",
+      extender_says("use the kubectl-mgpu", "/version", R"({"version": "9.9.9"})",
                     R"({"version": ")" MGPU_VERSION R"("})"),
-      {&kUpgradeSteps,
+      {"upgrade step by",
        [](World& world) {
          world.patch("/api/v1/namespaces/kube-system/pods/plugin",
                      {{"metadata", {{"labels", {{"app.kubernetes.io/version", "9.9.9"}}}}}});
@@ -525,71 +553,74 @@ std::vector<Situation> situations() {
          world.patch("/api/v1/namespaces/kube-system/pods/plugin",
                      {{"metadata", {{"labels", {{"app.kubernetes.io/version", MGPU_VERSION}}}}}});
        }},
-      {&kEndHolder,
+      {"find who writes",
        [](World& world) {
          world.set_lease({{"holderIdentity", "somebody"}});
        },
        [](World& world) {
          world.set_lease({{"holderIdentity", "mgpu-extender-1_0123456789abcdef"}});
        }},
-      {&kSeeReplicas,
+      {"see whether the pods",
        [](World& world) {
          world.set_lease({{"holderIdentity", nullptr}});
        },
        [](World& world) {
          world.set_lease({{"holderIdentity", "mgpu-extender-1_0123456789abcdef"}});
        }},
-      answers(kSeeStart,
+      answers("see why the extender",
               std::string("/apis/coordination.k8s.io/v1/namespaces/kube-system/") + kLease, "{}",
               R"({"spec": {"holderIdentity": "mgpu-extender-1_0123456789abcdef"}})", 404),
-      {&kSeeEndpoints, [](World& world) { world.set_endpoints(Json::array()); },
+      {"the extender that leads writes them",
+       [](World& world) { world.set_endpoints(Json::array()); },
        [](World& world) {
          world.set_endpoints({{{"addresses", {"10.0.0.1"}}}});
        }},
-      {&kRemoveEndpoints,
+      {"the extender that leads writes the EndpointSlice",
        [](World& world) {
          world.set_endpoints({{{"addresses", {"10.9.9.9"}}}});
        },
        [](World& world) {
          world.set_endpoints({{{"addresses", {"10.0.0.1"}}}});
        }},
-      {&kLabelNodes, [](World& world) { world.annotate(kCards, nullptr); }},
-      {&kSelectNode,
+      {"kubectl label node NODE {0}/mgpu-node=true",
+       [](World& world) { world.annotate(kCards, nullptr); }},
+      {"see whether the DaemonSet",
        [](World& world) {
          world.remove("/api/v1/namespaces/kube-system/pods/plugin");
          world.set_node(conditions("MGPUReady", "False"));
        },
        [](World& world) { world.put_plugin(); }},
-      {&kSeePluginPod, [](World& world) { world.set_pod("plugin", kNotReady); },
+      {"see kubectl logs and kubectl describe pod of",
+       [](World& world) { world.set_pod("plugin", kNotReady); },
        [](World& world) { world.set_pod("plugin", kReady); }},
-      {&kSeePluginLog, [](World& world) { world.annotate(kCards, "x"); },
+      {"the device plugin", [](World& world) { world.annotate(kCards, "x"); },
        [](World& world) { world.annotate(kCards, cards("Healthy")); }},
-      {&kCorrectProfile,
+      {"correct the labels",
        [](World& world) { world.annotate(kCards, cards("Healthy", R"("profileProblem": "x", )")); },
        [](World& world) { world.annotate(kCards, cards("Healthy")); }},
-      {&kSeeCard, [](World& world) { world.annotate(kCards, cards("XID 79")); },
+      {"see the message", [](World& world) { world.annotate(kCards, cards("XID 79")); },
        [](World& world) { world.annotate(kCards, cards("Healthy")); }},
-      node_has(kSeeReady, {{"capacity", {{"vke.volcengine.com/mgpu-core", nullptr}}}},
+      node_has("kubelet reports it", {{"capacity", {{"vke.volcengine.com/mgpu-core", nullptr}}}},
                {{"capacity", {{"vke.volcengine.com/mgpu-core", "100"}}}}),
-      {&kRemoveAnnotation,
+      {"kubectl annotate node",
        [](World& world) { world.annotate("vke.volcengine.com/mgpu-cordoned-cards", "x"); }},
-      {&kUncordon,
+      {"kubectl mgpu uncordon-card",
        [](World& world) { world.annotate("vke.volcengine.com/mgpu-cordoned-cards", "0"); }},
-      {&kRemoveRelease,
+      {"kubectl label node NODE {0}-",
        [](World& world) {
          world.patch(
              "/api/v1/nodes/gpu-1",
              {{"metadata", {{"labels", {{"vke.volcengine.com/mgpu-release-driver", "true"}}}}}});
        }},
-      node_has(kFollowMessage, conditions("MGPUReady", "False"), conditions("", "")),
-      node_has(kRemovePlugin, {{"capacity", {{"nvidia.com/gpu", "1"}}}},
+      node_has("follow the message", conditions("MGPUReady", "False"), conditions("", "")),
+      node_has("drain the node, and remove that", {{"capacity", {{"nvidia.com/gpu", "1"}}}},
                {{"capacity", {{"nvidia.com/gpu", "0"}}}}),
-      answers(kRemoveDra, "/apis/resource.k8s.io/v1/resourceslices?",
+      answers("drain the node, and remove NVIDIA's", "/apis/resource.k8s.io/v1/resourceslices?",
               list_of(R"({"spec": {"nodeName": "gpu-1"}})"), list_of("")),
-      answers(kRemoveGate, kConfigz,
+      answers("remove it from", kConfigz,
               R"({"kubeletconfig": {"featureGates": {"KubeletPodResources": false}}})",
               R"({"kubeletconfig": {}})"),
-      {&kSetGates,
+      {"set featureGates: {ResourceHealthStatus",
        [](World& world) {
          world.set_node({{"nodeInfo", {{"kubeletVersion", "v1.36.0"}}}});
        },
@@ -598,30 +629,33 @@ std::vector<Situation> situations() {
                        R"({"kubeletconfig": {"featureGates": {"ResourceHealthStatus": false,
                                      "ResourceHealthStatusMessage": false}}})");
        }},
-      node_has(kUpgradeKubelet, {{"nodeInfo", {{"kubeletVersion", "v1.24.0"}}}},
+      node_has("upgrade kubelet", {{"nodeInfo", {{"kubeletVersion", "v1.24.0"}}}},
                {{"nodeInfo", {{"kubeletVersion", "v1.35.0"}}}}),
-      {&kDeletePod, [](World& world) { world.put_user_pod("gpu-1", kAssumed); }},
-      {&kDeleteUnbound, [](World& world) { world.put_user_pod("gpu-1"); }},
-      {&kDeleteMoved,
+      {"kubectl delete pod POD --namespace NAMESPACE, so",
+       [](World& world) { world.put_user_pod("gpu-1", kAssumed); }},
+      {"kubectl delete pod POD --namespace NAMESPACE, when",
+       [](World& world) { world.put_user_pod("gpu-1"); }},
+      {"kubectl delete pod POD --namespace NAMESPACE, unless",
        [](World& world) {
          world.put_user_pod("gone", {{"vke.volcengine.com/assumed", "true"},
                                      {"vke.volcengine.com/gpu-index-container-app", "0"}});
        }},
-      {&kCorrectManifest, [](World& world) { world.put_user_pod("", kAssumed); }, remove_pod},
-      {&kDeleteDrifting,
+      {"remove them from", [](World& world) { world.put_user_pod("", kAssumed); }, remove_pod},
+      {"kubectl delete pod POD --namespace NAMESPACE, which",
        [drift](World& world) {
          world.put_user_pod("gpu-1", {{"vke.volcengine.com/assumed", "true"},
                                       {"vke.volcengine.com/gpu-index-container-app", "0"}});
          world.extender.set("/inspect/cluster", drift);
        }},
-      extender_says(kDeleteOverfull, "/inspect/cluster", R"({"totals": {"cardsOverfull": 1}})",
+      extender_says("kubectl mgpu drift", "/inspect/cluster", R"({"totals": {"cardsOverfull": 1}})",
                     R"({"totals": {}})"),
   };
 }
 
 // Whether `printed` is the text of the remedy with any names.
 bool is_text_of(const Remedy& remedy, const std::string& printed) {
-  std::string pattern = remedy.text;
+  const std::string pattern =
+      std::regex_replace(std::string(remedy.text), std::regex(R"(\{\d\})"), "{}");
   std::size_t at = 0;
   for (std::size_t begin = 0; begin <= pattern.size();) {
     std::size_t end = std::min(pattern.find("{}", begin), pattern.size());
@@ -643,8 +677,8 @@ Json find(const Json& findings, const Remedy& remedy) {
   for (const Json& finding : findings) {
     const std::string printed = finding.value("remedy", "");
     if (printed.empty()) continue;
-    EXPECT_TRUE(std::ranges::any_of(kubectl::kRemedies, [&](const Remedy* one) {
-      return is_text_of(*one, printed);
+    EXPECT_TRUE(std::ranges::any_of(all_remedies(), [&](const Remedy& one) {
+      return is_text_of(one, printed);
     })) << printed;
     if (is_text_of(remedy, printed)) found = finding;
   }
@@ -658,17 +692,18 @@ TEST(DoctorRemedies, AreNotNeededWhereNothingIsWrong) {
 }
 
 TEST(DoctorRemedies, HelpInTheSituationsThatTheyAreFor) {
-  std::set<const Remedy*> tried;
+  std::set<std::string> tried;
   for (const Situation& situation : situations()) {
-    SCOPED_TRACE(situation.remedy->text);
-    tried.insert(situation.remedy);
+    SCOPED_TRACE(situation.remedy);
+    const Remedy remedy = remedy_of(situation);
+    tried.insert(remedy.text);
     World world;
     situation.cause(world);
     const Json before = world.doctor();
-    const Json finding = find(before, *situation.remedy);
+    const Json finding = find(before, remedy);
     EXPECT_FALSE(finding.is_null()) << before.dump(1);
     if (finding.is_null()) continue;
-    EXPECT_EQ(situation.act == nullptr, situation.remedy->act == Act::kRun);
+    EXPECT_EQ(situation.act == nullptr, remedy.act == Act::kRun);
     if (situation.act) {
       situation.act(world);
     } else {
@@ -676,24 +711,24 @@ TEST(DoctorRemedies, HelpInTheSituationsThatTheyAreFor) {
       world.run_command(finding["remedy"], objects.empty() ? "" : objects[0].get<std::string>());
     }
     const Json after = world.doctor();
-    EXPECT_TRUE(find(after, *situation.remedy).is_null()) << after.dump(1);
+    EXPECT_TRUE(find(after, remedy).is_null()) << after.dump(1);
   }
-  for (const Remedy* remedy : kubectl::kRemedies) {
-    EXPECT_TRUE(tried.contains(remedy)) << "no situation for: " << remedy->text;
+  for (const Remedy& remedy : all_remedies()) {
+    EXPECT_TRUE(tried.contains(remedy.text)) << "no situation for: " << remedy.text;
   }
 }
 
 // What only shows something changes nothing.
 TEST(DoctorRemedies, WhoLooksChangesNothing) {
-  for (const Remedy* remedy : kubectl::kRemedies) {
-    const std::string text = remedy->text;
+  for (const Remedy& remedy : all_remedies()) {
+    const std::string text = remedy.text;
     const bool is_command =
         text.starts_with("kubectl ") || text.starts_with("helm ") || text.starts_with("sed ");
-    if (remedy->act == Act::kRun) {
+    if (remedy.act == Act::kRun) {
       EXPECT_TRUE(is_command) << text;
     }
     for (const char* verb : {"kubectl apply", "kubectl delete", "kubectl patch", "helm "}) {
-      if (remedy->act != Act::kRun) {
+      if (remedy.act != Act::kRun) {
         EXPECT_THAT(text, testing::Not(testing::HasSubstr(verb)));
       }
     }

@@ -22,7 +22,8 @@ struct CheckCase {
 
 // With each change the check has exactly one finding, that of the case. Objects are compared where
 // the case has some.
-void expect_findings(kubectl::Findings (*check)(const kubectl::Facts&),
-                     const std::vector<CheckCase>& cases);
+void expect_findings(const std::string& check, const std::vector<CheckCase>& cases);
+
+kubectl::Findings findings_of(const std::string& check, const kubectl::Facts& facts);
 
 }  // namespace mgpu::test

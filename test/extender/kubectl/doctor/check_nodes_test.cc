@@ -48,27 +48,26 @@ TEST(NodeCheck, NeedsADevicePluginOnEachNodeWithCards) {
     pod.waiting = "ImagePullBackOff";
     facts.plugin_pods = std::vector{pod};
   };
-  expect_findings(
-      check_nodes,
-      {{"none",
-        no_plugin,
-        Level::kError,
-        "no mgpu-device-plugin runs on the node",
-        "DaemonSet",
-        {"gpu-1", "gpu-2"}},
-       {"outside of a pod", [](Facts& facts) { facts.plugin_pods = std::vector<ProgramPod>{}; },
-        Level::kOk, "1 node with cards"},
-       {"not ready",
-        crashes,
-        Level::kError,
-        "not ready (ImagePullBackOff)",
-        "kubectl logs",
-        {"gpu-1"}}});
+  expect_findings("nodes", {{"none",
+                             no_plugin,
+                             Level::kError,
+                             "no mgpu-device-plugin runs on the node",
+                             "DaemonSet",
+                             {"gpu-1", "gpu-2"}},
+                            {"outside of a pod",
+                             [](Facts& facts) { facts.plugin_pods = std::vector<ProgramPod>{}; },
+                             Level::kOk, "1 node with cards"},
+                            {"not ready",
+                             crashes,
+                             Level::kError,
+                             "not ready (ImagePullBackOff)",
+                             "kubectl logs",
+                             {"gpu-1"}}});
 }
 
 TEST(NodeCheck, ReadsTheCardsOfTheNode) {
   expect_findings(
-      check_nodes,
+      "nodes",
       {{"no annotation", with_node([](NodeFacts& node) { node.annotations.clear(); }),
         Level::kError, "the node has no annotation vke.volcengine.com/mgpu-cards", "log"},
        {"bad annotation",
@@ -102,40 +101,39 @@ TEST(NodeCheck, ReadsTheCardsOfTheNode) {
 }
 
 TEST(NodeCheck, ShowsTheConditionsOfTheNode) {
-  expect_findings(check_nodes,
-                  {{"not ready", with_condition("MGPUReady", "False", "libcuda.so.1 was not found"),
-                    Level::kError, "MGPUReady is False (Reason): libcuda.so.1 was not found"},
-                   {"unknown", with_condition("MGPUReady", "Unknown", "NVML hangs"),
-                    Level::kWarning, "MGPUReady is Unknown (Reason): NVML hangs"},
-                   {"absent", with_node([](NodeFacts& node) { node.conditions.clear(); }),
-                    Level::kError, "no condition MGPUReady"},
-                   {"released", with_node([](NodeFacts& node) {
-                      node.labels[domain_key("mgpu-release-driver")] = "true";
-                    }),
-                    Level::kNote, "release the driver", "mgpu-release-driver-, when"}});
+  expect_findings(
+      "nodes", {{"not ready", with_condition("MGPUReady", "False", "libcuda.so.1 was not found"),
+                 Level::kError, "MGPUReady is False (Reason): libcuda.so.1 was not found"},
+                {"unknown", with_condition("MGPUReady", "Unknown", "NVML hangs"), Level::kWarning,
+                 "MGPUReady is Unknown (Reason): NVML hangs"},
+                {"absent", with_node([](NodeFacts& node) { node.conditions.clear(); }),
+                 Level::kError, "no condition MGPUReady"},
+                {"released", with_node([](NodeFacts& node) {
+                   node.labels[domain_key("mgpu-release-driver")] = "true";
+                 }),
+                 Level::kNote, "release the driver", "mgpu-release-driver-, when"}});
 }
 
 TEST(NodeCheck, NamesOtherOwnersOfTheCards) {
   expect_findings(
-      check_nodes,
-      {{"condition", with_condition("MGPUCardsExclusive", "False", "set x = false"),
-        Level::kWarning, "can allocate the cards of the node (Reason): set x = false"},
-       {"unknown", with_condition("MGPUCardsExclusive", "Unknown", "CRI-O"), Level::kNote,
-        "it is not known who else can reach the cards of the node: CRI-O"},
-       {"NVIDIA's plugin",
-        with_node([](NodeFacts& node) { node.capacity["nvidia.com/gpu"] = "2"; }), Level::kWarning,
-        "the node has nvidia.com/gpu", "gpu.deploy.device-plugin=false"},
-       {"NVIDIA's plugin without cards",
-        with_node([](NodeFacts& node) { node.capacity["nvidia.com/gpu"] = "0"; }), Level::kOk,
-        "with cards checked"},
-       {"DRA driver",
-        [](Facts& facts) { facts.nodes_of_dra_driver = std::set<std::string>{"gpu-1"}; },
-        Level::kWarning, "ResourceSlice of gpu.nvidia.com"},
-       {"no ResourceSlices in this Kubernetes",
-        [](Facts& facts) {
-          facts.nodes_of_dra_driver = {Missing::kAbsent, "HTTP 404"};
-        },
-        Level::kOk, "with cards checked"}});
+      "nodes", {{"condition", with_condition("MGPUCardsExclusive", "False", "set x = false"),
+                 Level::kWarning, "can allocate the cards of the node (Reason): set x = false"},
+                {"unknown", with_condition("MGPUCardsExclusive", "Unknown", "CRI-O"), Level::kNote,
+                 "it is not known who else can reach the cards of the node: CRI-O"},
+                {"NVIDIA's plugin",
+                 with_node([](NodeFacts& node) { node.capacity["nvidia.com/gpu"] = "2"; }),
+                 Level::kWarning, "the node has nvidia.com/gpu", "gpu.deploy.device-plugin=false"},
+                {"NVIDIA's plugin without cards",
+                 with_node([](NodeFacts& node) { node.capacity["nvidia.com/gpu"] = "0"; }),
+                 Level::kOk, "with cards checked"},
+                {"DRA driver",
+                 [](Facts& facts) { facts.nodes_of_dra_driver = std::set<std::string>{"gpu-1"}; },
+                 Level::kWarning, "ResourceSlice of gpu.nvidia.com"},
+                {"no ResourceSlices in this Kubernetes",
+                 [](Facts& facts) {
+                   facts.nodes_of_dra_driver = {Missing::kAbsent, "HTTP 404"};
+                 },
+                 Level::kOk, "with cards checked"}});
 }
 
 TEST(NodeCheck, ShowsCordonedCards) {
@@ -143,18 +141,18 @@ TEST(NodeCheck, ShowsCordonedCards) {
     return with_node(
         [value](NodeFacts& node) { node.annotations[domain_key("mgpu-cordoned-cards")] = value; });
   };
-  expect_findings(check_nodes, {{"two",
-                                 cordoned("0,3"),
-                                 Level::kNote,
-                                 "cards are cordoned: 0,3",
-                                 "kubectl mgpu uncordon-card",
-                                 {"gpu-1"}},
-                                {"unreadable",
-                                 cordoned("all"),
-                                 Level::kWarning,
-                                 "cannot be read, so that no card is cordoned",
-                                 "kubectl annotate node NODE",
-                                 {"gpu-1"}}});
+  expect_findings("nodes", {{"two",
+                             cordoned("0,3"),
+                             Level::kNote,
+                             "cards are cordoned: 0,3",
+                             "kubectl mgpu uncordon-card",
+                             {"gpu-1"}},
+                            {"unreadable",
+                             cordoned("all"),
+                             Level::kWarning,
+                             "cannot be read, so that no card is cordoned",
+                             "kubectl annotate node NODE",
+                             {"gpu-1"}}});
 }
 
 TEST(NodeCheck, KnowsNodesByTheirLabels) {
@@ -186,7 +184,7 @@ TEST(KubeletCheck, KnowsVersionsAndFeatureGates) {
     return with_node([text](NodeFacts& node) { node.kubelet_version = text; });
   };
   expect_findings(
-      check_kubelets,
+      "kubelets",
       {{"1.24",
         version("v1.24.9"),
         Level::kError,
@@ -217,30 +215,29 @@ TEST(PodCheck, ComparesAnnotationsWithCards) {
     return Annotations{{"assumed", "true"}, {"gpu-index-container-app", cards}};
   };
   expect_findings(
-      check_pods,
-      {{"good", bound(gpu_pod("p", "gpu-1", on("0"))), Level::kOk, "for 1 bound pod"},
-       {"no annotations",
-        bound(gpu_pod("p", "gpu-1", {})),
-        Level::kError,
-        "was bound without annotations",
-        "bindVerb",
-        {"default/p"}},
-       {"unknown card",
-        bound(gpu_pod("p", "gpu-1", on("2"))),
-        Level::kError,
-        "name a card that its node does not have",
-        "",
-        {"default/p"}},
-       {"unknown node", bound(gpu_pod("p", "gone", on("0"))), Level::kError,
-        "a node that does not exist"},
-       {"damaged", bound(gpu_pod("p", "gpu-1", on("x"))), Level::kError, "do not match its request",
-        "policies.yaml"},
-       {"without a node",
-        [&](Facts& facts) { facts.waiting_pods = std::vector{gpu_pod("w", "", on("0"))}; },
-        Level::kWarning,
-        "has the annotations of a bound pod, and no node",
-        "manifest",
-        {"default/w"}}});
+      "pods", {{"good", bound(gpu_pod("p", "gpu-1", on("0"))), Level::kOk, "for 1 bound pod"},
+               {"no annotations",
+                bound(gpu_pod("p", "gpu-1", {})),
+                Level::kError,
+                "was bound without annotations",
+                "bindVerb",
+                {"default/p"}},
+               {"unknown card",
+                bound(gpu_pod("p", "gpu-1", on("2"))),
+                Level::kError,
+                "name a card that its node does not have",
+                "",
+                {"default/p"}},
+               {"unknown node", bound(gpu_pod("p", "gone", on("0"))), Level::kError,
+                "a node that does not exist"},
+               {"damaged", bound(gpu_pod("p", "gpu-1", on("x"))), Level::kError,
+                "do not match its request", "policies.yaml"},
+               {"without a node",
+                [&](Facts& facts) { facts.waiting_pods = std::vector{gpu_pod("w", "", on("0"))}; },
+                Level::kWarning,
+                "has the annotations of a bound pod, and no node",
+                "manifest",
+                {"default/w"}}});
 }
 
 TEST(PodCheck, DoesNotMissNodesThatWereNotSelected) {
@@ -248,31 +245,29 @@ TEST(PodCheck, DoesNotMissNodesThatWereNotSelected) {
   facts.node_selector = "pool=a";
   facts.bound_pods = std::vector{
       gpu_pod("p", "elsewhere", {{"assumed", "true"}, {"gpu-index-container-app", "0"}})};
-  EXPECT_THAT(check_pods(facts), ElementsAre(testing::Field(&Finding::level, Level::kOk)));
+  EXPECT_THAT(findings_of("pods", facts), ElementsAre(testing::Field(&Finding::level, Level::kOk)));
 }
 
 TEST(PodCheck, ShowsTheDriftThatTheExtenderReports) {
   const auto drift = [](const std::string& pod) {
     return [pod](Facts& facts) {
       facts.replicas[0].cluster =
-          InspectedCluster{0, 1, {{{"default", pod}, "gpu-1", "ChangedAnnotations", "was 0"}}};
+          InspectedCluster{0, {{{"default", pod}, "gpu-1", "ChangedAnnotations", "was 0"}}};
     };
   };
-  const auto overfull = [](Facts& facts) {
-    facts.replicas[1].cluster = InspectedCluster{2, 0, {}};
-  };
-  expect_findings(check_pods, {{"drift",
-                                drift("p1"),
-                                Level::kError,
-                                "the extender reports drift (ChangedAnnotations): was 0",
-                                "",
-                                {"default/p1"}},
-                               {"overfull", overfull, Level::kError, "2 cards have more in use"}});
+  const auto overfull = [](Facts& facts) { facts.replicas[1].cluster = InspectedCluster{2, {}}; };
+  expect_findings("pods", {{"drift",
+                            drift("p1"),
+                            Level::kError,
+                            "the extender reports drift (ChangedAnnotations): was 0",
+                            "",
+                            {"default/p1"}},
+                           {"overfull", overfull, Level::kError, "2 cards have more in use"}});
   // A pod that another check reports is not reported again.
   Facts facts = good_facts();
   facts.bound_pods = std::vector{gpu_pod("p1", "gpu-1", {})};
   drift("p1")(facts);
-  EXPECT_THAT(check_pods(facts),
+  EXPECT_THAT(findings_of("pods", facts),
               ElementsAre(testing::Field(&Finding::what, HasSubstr("without annotations"))));
 }
 

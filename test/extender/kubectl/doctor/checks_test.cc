@@ -75,28 +75,27 @@ TEST(Doctor, KnowsTheApiServersThatAreTooOld) {
   const auto version = [](Version number) {
     return [number](Facts& facts) { facts.server = number; };
   };
-  expect_findings(
-      check_api_server,
-      {{"1.24", version({1, 24, 17, "v1.24.17"}), Level::kError, "has version v1.24.17, and mgpu"},
-       {"1.25.8", version({1, 25, 8, "v1.25.8"}), Level::kError,
-        "ignores metadata.resourceVersion"},
-       {"1.26.3", version({1, 26, 3, "v1.26.3"}), Level::kError,
-        "ignores metadata.resourceVersion"},
-       {"1.25.9", version({1, 25, 9, "v1.25.9"}), Level::kOk, "v1.25.9"},
-       {"1.26.4", version({1, 26, 4, "v1.26.4"}), Level::kOk, "v1.26.4"},
-       {"1.27.0", version({1, 27, 0, "v1.27.0"}), Level::kOk, "v1.27.0"},
-       {"unreachable",
-        [](Facts& facts) {
-          facts.server = {Missing::kFailed, "connection refused"};
-        },
-        Level::kError, "connection refused", "check the kubeconfig"}});
+  expect_findings("api-server", {{"1.24", version({1, 24, 17, "v1.24.17"}), Level::kError,
+                                  "has version v1.24.17, and mgpu"},
+                                 {"1.25.8", version({1, 25, 8, "v1.25.8"}), Level::kError,
+                                  "ignores metadata.resourceVersion"},
+                                 {"1.26.3", version({1, 26, 3, "v1.26.3"}), Level::kError,
+                                  "ignores metadata.resourceVersion"},
+                                 {"1.25.9", version({1, 25, 9, "v1.25.9"}), Level::kOk, "v1.25.9"},
+                                 {"1.26.4", version({1, 26, 4, "v1.26.4"}), Level::kOk, "v1.26.4"},
+                                 {"1.27.0", version({1, 27, 0, "v1.27.0"}), Level::kOk, "v1.27.0"},
+                                 {"unreachable",
+                                  [](Facts& facts) {
+                                    facts.server = {Missing::kFailed, "connection refused"};
+                                  },
+                                  Level::kError, "connection refused", "check the kubeconfig"}});
 }
 
 TEST(Doctor, ComparesClocks) {
   const auto difference = [](int value) {
     return [value](Facts& facts) { facts.clock_difference = seconds(value); };
   };
-  expect_findings(check_clock,
+  expect_findings("clock",
                   {{"ahead", difference(11), Level::kWarning, "is 11 s ahead of the", "NTP"},
                    {"behind", difference(-3600), Level::kWarning, "is 3600 s behind", "NTP"},
                    {"small", difference(-10), Level::kOk, "agree"},
@@ -110,7 +109,7 @@ TEST(Doctor, ComparesClocks) {
 }
 
 TEST(Doctor, NamesObjectsThatCannotBeRead) {
-  expect_findings(check_objects,
+  expect_findings("objects",
                   {{"one", [](Facts& facts) { facts.unreadable = {"list nodes: n: no"}; },
                     Level::kUnknown, "list nodes: n: no", "repair or delete the object"},
                    {"none", kNothing, Level::kOk, "can be read"}});
@@ -118,7 +117,7 @@ TEST(Doctor, NamesObjectsThatCannotBeRead) {
 
 TEST(Doctor, NamesTheRightsThatServiceAccountsLack) {
   const std::string account = "kube-system/mgpu-extender";
-  expect_findings(check_rights,
+  expect_findings("rights",
                   {{"missing",
                     [&](Facts& facts) {
                       facts.rights =
@@ -157,12 +156,12 @@ TEST(Doctor, NeedsThePolicyForEndpointsWhereTheyAreWritten) {
   const auto writes_endpoints = [](Facts& facts) {
     set_arguments(facts, {"--endpoints-of=mgpu-system/mgpu-extender"});
   };
-  expect_findings(check_policies, {{"without the policy",
-                                    writes_endpoints,
-                                    Level::kWarning,
-                                    "a ValidatingAdmissionPolicy of mgpu is missing",
-                                    "deploy/rbac/extender-endpoints.yaml",
-                                    {"mgpu-extender-endpoints"}}});
+  expect_findings("policies", {{"without the policy",
+                                writes_endpoints,
+                                Level::kWarning,
+                                "a ValidatingAdmissionPolicy of mgpu is missing",
+                                "deploy/rbac/extender-endpoints.yaml",
+                                {"mgpu-extender-endpoints"}}});
 }
 
 TEST(Doctor, NeedsThePoliciesAndTheirBindings) {
@@ -181,7 +180,7 @@ TEST(Doctor, NeedsThePoliciesAndTheirBindings) {
     facts.policy_bindings = bindings;
   };
   const char* const absent = "a ValidatingAdmissionPolicy of mgpu is missing";
-  expect_findings(check_policies,
+  expect_findings("policies",
                   {{"policy",
                     without("mgpu-cards-of-bound-pods"),
                     Level::kError,
@@ -243,21 +242,21 @@ TEST(Doctor, LooksAtThePodsOfTheExtender) {
     all[1].ready = false;
     all[1].being_deleted = true;
   });
-  expect_findings(check_extender, {{"none", none, Level::kError,
-                                    "namespace kube-system has no pod of mgpu-extender", "--url"},
-                                   {"one of two crashes",
-                                    crashes,
-                                    Level::kWarning,
-                                    "not ready (CrashLoopBackOff)",
-                                    "kubectl logs",
-                                    {"kube-system/mgpu-extender-2"}},
-                                   {"all are pending",
-                                    pending,
-                                    Level::kError,
-                                    "not ready (phase Pending)",
-                                    "kubectl describe",
-                                    {"kube-system/mgpu-extender-1", "kube-system/mgpu-extender-2"}},
-                                   {"one ends", ending, Level::kOk, "is ready, in 1 pod"}});
+  expect_findings("extender", {{"none", none, Level::kError,
+                                "namespace kube-system has no pod of mgpu-extender", "--url"},
+                               {"one of two crashes",
+                                crashes,
+                                Level::kWarning,
+                                "not ready (CrashLoopBackOff)",
+                                "kubectl logs",
+                                {"kube-system/mgpu-extender-2"}},
+                               {"all are pending",
+                                pending,
+                                Level::kError,
+                                "not ready (phase Pending)",
+                                "kubectl describe",
+                                {"kube-system/mgpu-extender-1", "kube-system/mgpu-extender-2"}},
+                               {"one ends", ending, Level::kOk, "is ready, in 1 pod"}});
 }
 
 TEST(Doctor, ReadsTheReadinessOfTheExtender) {
@@ -269,7 +268,7 @@ TEST(Doctor, ReadsTheReadinessOfTheExtender) {
     facts.replicas[0].metrics = {Missing::kFailed, "kubectl port-forward: forbidden"};
   };
   expect_findings(
-      check_extender,
+      "extender",
       {{"waits",
         readiness({false, {"nodes", "pods"}, {}, "", {}}),
         Level::kError,
@@ -311,7 +310,7 @@ TEST(Doctor, ComparesVersions) {
     return [version](Facts& facts) { facts.cli_version = version; };
   };
   expect_findings(
-      check_versions,
+      "versions",
       {{"plugin one behind", plugin("0.0.9"), Level::kNote, "0.0.9, and the extender has 0.1.0"},
        {"plugin two ahead",
         plugin("0.3.0"),
@@ -328,7 +327,7 @@ TEST(Doctor, ComparesVersions) {
 TEST(Doctor, NamesReplicasOfDifferentVersions) {
   Facts facts = good_facts();
   facts.replicas[1].version = std::string("0.2.0");
-  EXPECT_THAT(check_versions(facts),
+  EXPECT_THAT(findings_of("versions", facts),
               Contains(testing::AllOf(
                   Field(&Finding::what, HasSubstr("different versions, these have 0.2.0")),
                   Field(&Finding::objects, testing::ElementsAre("kube-system/mgpu-extender-2")))));
@@ -342,7 +341,7 @@ TEST(Doctor, KnowsAForeignHolderOfTheLease) {
     facts.extender_pods = std::vector{program_pod("mgpu-extender-2", "n2")};
   };
   expect_findings(
-      check_leader,
+      "leader",
       {{"foreign", holder("somebody"), Level::kError,
         "held by \"somebody\", which is no living pod", "kubectl get lease -n kube-system"},
        {"of no pod", holder("other_0123456789abcdef"), Level::kError, "no living pod"},
@@ -369,7 +368,7 @@ TEST(Doctor, KnowsALeaseThatNobodyRenews) {
     return [=](Facts& facts) { facts.lease = LeaseFacts{kHolder, duration, now() - ago}; };
   };
   expect_findings(
-      check_leader,
+      "leader",
       {{"expired", renewed(15, seconds(21)), Level::kError, "not renewed for 21 s"},
        {"just in time", renewed(15, seconds(20)), Level::kOk, "is held by"},
        {"without a duration", renewed(std::nullopt, hours(100)), Level::kOk, "is held by"}});
@@ -380,7 +379,7 @@ TEST(Doctor, FollowsTheServiceToTheLeader) {
     return [list](Facts& facts) { facts.slices = std::vector{SliceFacts{list}}; };
   };
   expect_findings(
-      check_endpoints,
+      "endpoints",
       {{"none", addresses({}), Level::kError, "have no address", "endpointslices"},
        {"another pod",
         addresses({"10.0.0.2"}),
@@ -415,7 +414,7 @@ TEST(Doctor, SaysWhenCertificatesEnd) {
     for (ReplicaFacts& replica : facts.replicas) replica.metrics = {Missing::kFailed, "no"};
   };
   expect_findings(
-      check_certificates,
+      "certificates",
       {{"expired", end("server", hours(-1)), Level::kError,
         "the certificate \"server\" of the extender has expired at 2027-01-15T07:00:00Z"},
        {"soon", end("server", hours(13 * 24)), Level::kWarning, "expires at 2027-01-28T"},
@@ -438,7 +437,7 @@ TEST(Doctor, KnowsASchedulerThatDoesNotCall) {
     };
   };
   expect_findings(
-      check_scheduler,
+      "scheduler",
       {{"never called",
         waiting(seconds(31)),
         Level::kError,
@@ -469,7 +468,7 @@ TEST(Doctor, KnowsASchedulerThatDoesNotCall) {
 
 TEST(Doctor, KnowsThatOneExtenderMayBind) {
   expect_findings(
-      check_scheduler,
+      "scheduler",
       {{"a ConfigMap",
         [](Facts& facts) {
           facts.two_binders = std::vector{SchedulerConfig{"n/s", {"http://a", "http://b"}}};
@@ -492,7 +491,7 @@ TEST(Doctor, ShowsTheErrorOfTheScheduler) {
   pod.unscheduled_reason = "SchedulerError";
   pod.unscheduled_message = "connection refused";
   facts.waiting_pods = std::vector{pod};
-  const Findings findings = check_scheduler(facts);
+  const Findings findings = findings_of("scheduler", facts);
   EXPECT_THAT(findings, Contains(Field(&Finding::what, HasSubstr("cards: connection refused"))));
 }
 

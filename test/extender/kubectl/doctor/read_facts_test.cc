@@ -174,7 +174,6 @@ TEST(ReadFacts, ReadTheAnswersOfTheExtender) {
                      "driftDetail": "card 7"}]})");
   ASSERT_TRUE(cluster);
   EXPECT_EQ(cluster->cards_overfull, 2);
-  EXPECT_EQ(cluster->pods_drifting, 1);
   ASSERT_EQ(cluster->drift.size(), 1U);
   EXPECT_EQ(cluster->drift[0].pod, (PodRef{"d", "p"}));
   EXPECT_EQ(cluster->drift[0].kind, "BindingWithoutCards");

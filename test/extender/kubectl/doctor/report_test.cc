@@ -117,10 +117,8 @@ TEST(DoctorReport, IsAsciiJsonWhateverTheNames) {
 }
 
 TEST(DoctorReport, CutsALongSentence) {
-  static constexpr Remedy kAny{Act::kLook, "{}"};
   const std::vector<CheckReport> reports = {
-      {"nodes",
-       {{Level::kError, std::string(100'000, 'a'), Advice(kAny, std::string(100'000, 'b'))}}}};
+      {"nodes", {{Level::kError, std::string(100'000, 'a'), std::string(100'000, 'b')}}}};
   EXPECT_LT(report_table(reports, false).size(), 10'000U);
 }
 
