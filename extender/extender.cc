@@ -2,15 +2,12 @@
 
 #include <fmt/format.h>
 
-#include <algorithm>
 #include <chrono>
 #include <future>
 #include <utility>
 
 #include "common/base/log.h"
-#include "common/kube/request.h"
 #include "extender/inspect/inspect.h"
-#include "extender/ledger/consumers.h"
 #include "extender/process_identity.h"
 #include "extender/scheduler_routes.h"
 
@@ -29,6 +26,10 @@ std::int64_t unix_ms() {
   return std::chrono::duration_cast<std::chrono::milliseconds>(now).count();
 }
 
+auto warn(const char* sentence) {
+  return [sentence](const std::string& problem) { log_warn(sentence, {{"problem", problem}}); };
+}
+
 }  // namespace
 
 Result<std::unique_ptr<Extender>> Extender::start(ExtenderSettings settings,
@@ -37,11 +38,9 @@ Result<std::unique_ptr<Extender>> Extender::start(ExtenderSettings settings,
   std::unique_ptr<Extender> extender(new Extender(std::move(settings), transport, for_election));
   if (auto started = extender->start_servers(); !started) return started.error();
   if (extender->certificates_) extender->certificates_->start();
-  extender->watched_nodes_.start();
+  extender->watches_.start();
   // Otherwise pods are listed when the start sequence is done.
-  if (extender->election_) extender->watched_pods_.start();
-  extender->watched_budgets_.start();
-  extender->watched_nominations_.start();
+  if (extender->election_) extender->watches_.pods().start();
   extender->binder_.start_reconciling();
   extender->cluster_events_.start();
   extender->start_sequence_.start();
@@ -59,58 +58,16 @@ Extender::Extender(ExtenderSettings settings, kube::Transport& transport,
               ? std::function<void(HolderLease::Done)>()
               : [this](HolderLease::Done done) { acquire_lease(std::move(done)); }),
       election_(make_election(for_election)),
-      touch_(client_, settings_.verbs.contract, lease_.identity(),
-             [this](TouchResult result) { probe_.pod_touched(result); }),
       binder_(client_, verb_context_, {lease_, touch_, preconditions_}, settings_.binds_in_flight,
               binder_events()),
       requeue_(client_, ledger_, delayed_, settings_.requeue_namespace,
                {.on_outcome = [this](RequeueOutcome outcome) { probe_.requeue_ended(outcome); },
-                .on_problem =
-                    [](const std::string& problem) {
-                      log_warn(
-                          "pods cannot be requeued: a pod may wait five minutes for a share "
-                          "that is free",
-                          {{"problem", problem}});
-                    }}),
-      use_metrics_(metrics_, ledger_, requeue_.rejected_pods(), prices_, transport_.executor()),
-      price_refresher_(ledger_, prices_, window_, transport_.executor(),
-                       [this](Duration took) { probe_.prices_refreshed(took); }),
+                .on_problem = warn("pods cannot be requeued: a pod may wait five minutes for a "
+                                   "share that is free")}),
       start_sequence_(transport_, client_, settings_.verbs.contract,
                       {lease_, touch_, preconditions_}, ledger_, start_events()),
-      watched_nodes_(
-          "nodes", kube::all_nodes(), transport_, probe_,
-          node_consumer(ledger_, settings_.verbs.contract,
-                        [this](const std::string& why) { watched_nodes_.note_unreadable(why); }),
-          {.on_change = [this] { on_cluster_change(); }, .on_listed = [this] { on_listed(); }}),
-      watched_pods_(
-          "pods", kube::in_protobuf(kube::bound_pods()), transport_, probe_,
-          pod_consumer(
-              ledger_, settings_.verbs.contract,
-              {.on_settled =
-                   [this](const PodUid& uid) {
-                     requeue_.on_settled(uid);
-                     answered_.end(uid);
-                   },
-               .on_running =
-                   [this](const PodRef& pod, const NonGpuPod& facts, const GpuRequest& request) {
-                     window_.seen(tie_break_seed_of(facts.uid), pod.name_space, request,
-                                  facts.resources);
-                   },
-               .on_drift = [this](const DriftChange& change) { on_drift(change); }}),
-          {.on_change = [this] { on_cluster_change(); }, .on_listed = [this] { on_listed(); }}),
-      watched_budgets_("poddisruptionbudgets", kube::all_pod_disruption_budgets(), transport_,
-                       probe_, budgets_.consumer(), {.on_change = [] {}, .on_listed = [] {}}),
-      watched_nominations_("nominatedpods", kube::in_protobuf(kube::nominated_pods()), transport_,
-                           probe_, nomination_consumer(ledger_),
-                           {.on_change = [this] { on_cluster_change(); }, .on_listed = [] {}}) {
-  if (settings_.endpoints) {
-    endpoints_.emplace(client_, lease_, *settings_.endpoints, [](const std::string& problem) {
-      log_warn("the endpoint of the leader could not be written, trying again",
-               {{"problem", problem}});
-    });
-  }
+      certificates_(new_certificates()) {
   metrics_.on_collect([this] { update_metrics(); });
-  certificates_ = new_certificates();
   add_routes();
 }
 
@@ -172,36 +129,27 @@ Result<void> Extender::start_servers() {
   if (!server) return server.error();
   server_ = std::move(*server);
   port_ = server_->port();
-  const bool needed = settings_.certificates && settings_.service.http.tls.from_texts;
-  return needed ? use_temporary_certificate() : Result<void>();
-}
-
-std::unique_ptr<SecretCertificates> Extender::new_certificates() {
-  if (!settings_.certificates) return nullptr;
-  return std::make_unique<SecretCertificates>(client_, *settings_.certificates,
-                                              certificate_events(), wall_clock);
-}
-
-// Probes, which do not verify it, are answered before the Secret is read.
-Result<void> Extender::use_temporary_certificate() {
+  if (!settings_.certificates || !settings_.service.http.tls.from_texts) return {};
+  // Probes, which do not verify it, are answered before the Secret is read.
   const CertificateBundle temporary = new_bundle(settings_.certificates->names, wall_clock());
   return service_->use_tls({temporary.server.certificate, temporary.server.key, ""});
 }
 
-CertificateEvents Extender::certificate_events() {
-  return {.on_certificates =
-              [this](const CertificateBundle& bundle) { return use_certificates(bundle); },
-          .on_renewed =
-              [this](const std::string& certificate, const std::string& reason) {
-                log_info("made a certificate", {{"secret", certificates_->name()},
-                                                {"certificate", certificate},
-                                                {"reason", reason}});
-              },
-          .on_expiries = [this](const auto& ends) { probe_.certificates_end(ends); },
-          .on_problem =
-              [](const std::string& problem) {
-                log_warn("certificates need attention", {{"problem", problem}});
-              }};
+std::unique_ptr<SecretCertificates> Extender::new_certificates() {
+  if (!settings_.certificates) return nullptr;
+  CertificateEvents events{
+      .on_certificates =
+          [this](const CertificateBundle& bundle) { return use_certificates(bundle); },
+      .on_renewed =
+          [this](const std::string& certificate, const std::string& reason) {
+            log_info("made a certificate", {{"secret", certificates_->name()},
+                                            {"certificate", certificate},
+                                            {"reason", reason}});
+          },
+      .on_expiries = [this](const auto& ends) { probe_.certificates_end(ends); },
+      .on_problem = warn("certificates need attention")};
+  return std::make_unique<SecretCertificates>(client_, *settings_.certificates, std::move(events),
+                                              wall_clock);
 }
 
 Result<void> Extender::use_certificates(const CertificateBundle& bundle) {
@@ -224,10 +172,7 @@ void Extender::drain() {
 
 BinderEvents Extender::binder_events() {
   return {.on_outcome = [this](BindOutcome outcome) { probe_.bind_ended(outcome); },
-          .on_problem =
-              [](const std::string& problem) {
-                log_warn("the outcome of a bind is unknown", {{"problem", problem}});
-              },
+          .on_problem = warn("the outcome of a bind is unknown"),
           .on_conflict = [this] { probe_.bind_conflict(); },
           .on_filter_delayed = [this] { probe_.filter_delayed(); },
           .on_bound = [this](const BindablePod& pod) { naming_pods_.add(pod); },
@@ -236,10 +181,7 @@ BinderEvents Extender::binder_events() {
 
 StartSequence::Events Extender::start_events() {
   return {.on_done = [this] { on_started(); },
-          .on_problem =
-              [](const std::string& problem) {
-                log_warn("the start sequence is delayed, trying again", {{"problem", problem}});
-              },
+          .on_problem = warn("the start sequence is delayed, trying again"),
           .on_progress =
               [](std::size_t touched, std::size_t all) {
                 log_info("pending pods touched",
@@ -247,10 +189,8 @@ StartSequence::Events Extender::start_events() {
               }};
 }
 
-// Budgets only order the victims of preemption, which must not depend on them.
 bool Extender::may_decide() const {
-  return start_sequence_.done() && !lease_.lost() && !preconditions_.ignored() &&
-         watched_nodes_.listed() && watched_pods_.listed();
+  return start_sequence_.done() && !lease_.lost() && !preconditions_.ignored() && watches_.listed();
 }
 
 void Extender::on_started() {
@@ -258,7 +198,7 @@ void Extender::on_started() {
            {{"lease", lease_.name()},
             {"holder", lease_.identity()},
             {"unsettled_pods", std::to_string(start_sequence_.unsettled())}});
-  election_ ? watched_pods_.restart() : watched_pods_.start();
+  election_ ? watches_.pods().restart() : watches_.pods().start();
 }
 
 // --- election ------------------------------------------------------------------------------------
@@ -276,11 +216,7 @@ std::unique_ptr<LeaderElection> Extender::make_election(kube::Transport* transpo
                 on_executor([this] { std::exchange(lease_acquired_, {})({}); });
               },
           .on_lost = [this](const std::string& why) { lease_.lose_because(why); },
-          .on_problem =
-              [](const std::string& problem) {
-                log_warn("the lease could not be read or written, trying again",
-                         {{"problem", problem}});
-              },
+          .on_problem = warn("the lease could not be read or written, trying again"),
           .on_other_holder =
               [this](const std::string& holder) {
                 log_info("another process holds the lease",
@@ -328,30 +264,19 @@ void Extender::on_lease_lost(const std::string& sentence) {
 }
 
 void Extender::on_listed() {
-  if (!watched_nodes_.listed() || !watched_pods_.listed()) return;
+  if (!watches_.listed()) return;
   price_refresher_.start();
   if (!may_decide() || std::exchange(logged_ready_, true)) return;
-  if (endpoints_ && !draining_) endpoints_->start(port_);
+  if (settings_.endpoints && !draining_) {
+    endpoints_.emplace(client_, lease_, *settings_.endpoints,
+                       warn("the endpoint of the leader could not be written, trying again"));
+    endpoints_->start(port_);
+  }
   const Counts counts = ledger_.counts();
   log_info("ready", {{"nodes", std::to_string(counts.nodes)},
                      {"cards", std::to_string(counts.cards)},
                      {"pods", std::to_string(counts.bound)},
                      {"drifting", std::to_string(counts.drifting)}});
-}
-
-// The ledger reports a change of state once, however often the annotations are edited.
-void Extender::on_drift(const DriftChange& change) {
-  if (!change.drift) {
-    log_info("the annotations of a pod agree with its cards again",
-             {{"pod", to_string(change.pod)}, {"node", change.node.str()}});
-    return;
-  }
-  probe_.drifted(*change.drift);
-  log_warn("the annotations of a bound pod do not agree with its cards",
-           {{"pod", to_string(change.pod)},
-            {"node", change.node.str()},
-            {"drift", std::string(name(*change.drift))},
-            {"detail", change.detail}});
 }
 
 Readiness Extender::readiness() const {
@@ -368,29 +293,17 @@ Readiness Extender::readiness() const {
         fmt::format("{} pod{} that cannot be changed", pods, pods == 1 ? "" : "s"));
   }
   if (!has_certificates()) out.waiting_for.push_back("secret " + certificates_->name());
-  for (const Watched* watched : watched_) {
-    if (!watched->listed()) {
-      const bool needed = watched == &watched_nodes_ || watched == &watched_pods_;
-      (needed ? out.waiting_for : out.without).emplace_back(watched->name());
-    }
-    if (watched->unreadable() > 0) out.unreadable[watched->name()] = watched->unreadable();
-    if (watched->problem().empty()) continue;
-    out.failing = true;
-    const auto silence = std::chrono::duration_cast<std::chrono::seconds>(watched->silent_for());
-    out.silence = std::max(out.silence, silence);
-  }
+  watches_.report(out);
   return out;
 }
 
 void Extender::update_metrics() {
-  probe_.ready(ready() || (follows() && watched_nodes_.listed() && watched_pods_.listed()));
+  probe_.ready(ready() || (follows() && watches_.listed()));
   probe_.leader(may_decide());
   probe_.binds_in_flight(binder_.in_flight());
   probe_.unsettled_pods(start_sequence_.unsettled());
   probe_.events_dropped(cluster_events_.dropped());
-  for (const Watched* watched : watched_) {
-    probe_.watch_silence(watched->name(), watched->silent_for());
-  }
+  watches_.update_metrics();
 }
 
 }  // namespace mgpu::extender

@@ -18,7 +18,6 @@
 // after it has taken the Lease and has touched the pending pods.
 #pragma once
 
-#include <array>
 #include <atomic>
 #include <cstdint>
 #include <functional>
@@ -51,7 +50,7 @@
 #include "extender/requeue/requeue.h"
 #include "extender/use_metrics.h"
 #include "extender/verbs/verbs.h"
-#include "extender/watched.h"
+#include "extender/watches.h"
 #include "extender/web/web.h"
 
 namespace mgpu::extender {
@@ -110,16 +109,12 @@ class Extender {
   void refuse_verb(const http::Respond& respond);
   bool has_certificates() const { return !certificates_ || certificates_->available(); }
   std::unique_ptr<SecretCertificates> new_certificates();
-  Result<void> use_temporary_certificate();
-  CertificateEvents certificate_events();
   Result<void> use_certificates(const CertificateBundle& bundle);
   void on_started();
   void on_listed();
   void on_lease_lost(const std::string& sentence);
   BinderEvents binder_events();
   StartSequence::Events start_events();
-  void on_drift(const DriftChange& change);
-  void on_cluster_change() { requeue_.on_change(); }
   Readiness readiness() const;
   void update_metrics();
 
@@ -142,26 +137,24 @@ class Extender {
   CallbackGuard callbacks_;                   // of the election, which uses it from another thread
   std::unique_ptr<LeaderElection> election_;  // may be null
   std::optional<LeaderEndpoints> endpoints_;
-  PodTouch touch_;
+  PodTouch touch_{client_, settings_.verbs.contract, lease_.identity(),
+                  [this](TouchResult result) { probe_.pod_touched(result); }};
   PreconditionCheck preconditions_{client_};
   NamingPods naming_pods_;
   Binder binder_;
   AsioExecutor delayed_;  // for filters that were delayed; stopped when the server has ended
   Requeue requeue_;
-  UseMetrics use_metrics_;
-  PriceRefresher price_refresher_;
+  UseMetrics use_metrics_{metrics_, ledger_, requeue_.rejected_pods(), prices_,
+                          transport_.executor()};
+  PriceRefresher price_refresher_{ledger_, prices_, window_, transport_.executor(),
+                                  [this](Duration took) { probe_.prices_refreshed(took); }};
   std::atomic<bool> draining_ = false;
   std::atomic<bool> lease_given_up_ = false;  // another process may take it, which is no loss
   bool logged_ready_ = false;                 // on the executor
   std::uint16_t port_ = 0;                    // of the verbs; the server ends before the watches
   StartSequence start_sequence_;  // stopped before the watches, which it starts, are destroyed
-  Watched watched_nodes_;
-  Watched watched_pods_;
-  Watched watched_budgets_;
-  // Verbs do not wait for it: without it, cards are only not reserved for pods that preempt.
-  Watched watched_nominations_;
-  const std::array<Watched*, 4> watched_ = {&watched_nodes_, &watched_pods_, &watched_budgets_,
-                                            &watched_nominations_};
+  Watches watches_{
+      {transport_, verb_context_, budgets_, requeue_, probe_, [this] { on_listed(); }}};
   ClusterEvents cluster_events_{
       ledger_,
       settings_.verbs.contract,

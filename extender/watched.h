@@ -21,8 +21,9 @@ class Watched {
  public:
   // Called on the transport's executor.
   struct Events {
-    std::function<void()> on_change;  // after each call of the consumer
-    std::function<void()> on_listed;  // after the first list, and the first one after restart()
+    std::function<void()> on_change = [] {};  // after each call of the consumer
+    std::function<void()> on_listed = [] {
+    };  // after the first list, and the first one after restart()
   };
 
   // `transport` and `probe` outlive it. `name` is a literal.

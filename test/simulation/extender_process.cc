@@ -6,9 +6,7 @@
 #include <utility>
 
 #include "common/base/utc_text.h"
-#include "common/kube/request.h"
 #include "extender/election/limits.h"
-#include "extender/ledger/consumers.h"
 #include "extender/scheduler_routes.h"
 
 namespace mgpu::simulation {
@@ -49,22 +47,7 @@ ExtenderProcess::ExtenderProcess(kube::MemoryApiServer& server, FaultQueue& faul
       start_sequence_(link_, client_, settings_.contract, {lease_, touch_, preconditions_}, ledger_,
                       {.on_done = [this] { on_started(); },
                        .on_problem = [](const std::string&) {},
-                       .on_progress = [](std::size_t, std::size_t) {}}),
-      nodes_("nodes", kube::all_nodes(), link_, probe_,
-             extender::node_consumer(ledger_, settings_.contract, [](const std::string&) {}),
-             {.on_change = [this] { on_change(); }, .on_listed = [this] { on_listed(); }}),
-      pods_("pods", kube::bound_pods(), link_, probe_,
-            extender::pod_consumer(
-                ledger_, settings_.contract,
-                {.on_settled = [this](const PodUid& uid) { requeue_.on_settled(uid); },
-                 .on_running = [](const PodRef&, const extender::NonGpuPod&, const GpuRequest&) {},
-                 .on_drift = [](const extender::DriftChange&) {}}),
-            {.on_change = [this] { on_change(); }, .on_listed = [this] { on_listed(); }}),
-      budgets_watch_("poddisruptionbudgets", kube::all_pod_disruption_budgets(), link_, probe_,
-                     budgets_.consumer(), {.on_change = [] {}, .on_listed = [] {}}),
-      nominations_("nominatedpods", kube::nominated_pods(), link_, probe_,
-                   extender::nomination_consumer(ledger_),
-                   {.on_change = [this] { on_change(); }, .on_listed = [] {}}) {
+                       .on_progress = [](std::size_t, std::size_t) {}}) {
   extender::add_scheduler_routes(
       router_, "/mgpu",
       {.context = verb_context_,
@@ -75,10 +58,8 @@ ExtenderProcess::ExtenderProcess(kube::MemoryApiServer& server, FaultQueue& faul
        .delayed = link_.executor(),
        .ready = [this] { return ready(); },
        .refuse = [this](const http::Respond& respond) { refuse_verb(respond); }});
-  nodes_.start();
-  budgets_watch_.start();
-  nominations_.start();
-  if (setup_.is_observer || setup_.election) pods_.start();
+  watches_.start();
+  if (setup_.is_observer || setup_.election) watches_.pods().start();
   if (setup_.is_observer) return;
   binder_.start_reconciling();
   start_sequence_.start();
@@ -143,7 +124,7 @@ void ExtenderProcess::on_lease_taken() {
 }
 
 void ExtenderProcess::on_started() {
-  setup_.election ? pods_.restart() : pods_.start();
+  setup_.election ? watches_.pods().restart() : watches_.pods().start();
 }
 
 void ExtenderProcess::on_listed() {

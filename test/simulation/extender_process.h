@@ -23,7 +23,7 @@
 #include "extender/ledger/ledger.h"
 #include "extender/probe.h"
 #include "extender/requeue/requeue.h"
-#include "extender/watched.h"
+#include "extender/watches.h"
 #include "test/simulation/link.h"
 
 namespace mgpu::simulation {
@@ -56,12 +56,10 @@ class ExtenderProcess {
   bool ready() const {
     const bool may_bind =
         start_sequence_.done() && !lease_.lost() && !preconditions_.ignored() && !draining_;
-    return (may_bind || setup_.is_observer) && nodes_.listed() && pods_.listed();
+    return (may_bind || setup_.is_observer) && watches_.listed();
   }
   // It waits for the Lease, and could lead.
-  bool follows() const {
-    return election_ && start_sequence_.taking() && nodes_.listed() && pods_.listed();
-  }
+  bool follows() const { return election_ && start_sequence_.taking() && watches_.listed(); }
   // It has taken the Lease, and believes that it holds it.
   bool leads() const { return has_led_ && !lease_.lost(); }
   // Its connection to the API server, but not the one that renews the Lease.
@@ -97,7 +95,6 @@ class ExtenderProcess {
   void refuse_verb(const http::Respond& respond);
   void on_started();
   void on_listed();
-  void on_change() { requeue_.on_change(); }
 
   const Setup setup_;
   Executor& world_;
@@ -129,10 +126,8 @@ class ExtenderProcess {
   int calls_ = 0;  // that have no answer yet
   std::function<void()> shut_down_;
   extender::StartSequence start_sequence_;
-  extender::Watched nodes_;
-  extender::Watched pods_;
-  extender::Watched budgets_watch_;
-  extender::Watched nominations_;
+  extender::Watches watches_{
+      {link_, verb_context_, budgets_, requeue_, probe_, [this] { on_listed(); }}};
   http::Router router_;
 };
 
