@@ -186,9 +186,23 @@ bool Account::reserve(std::uint64_t bytes) {
   return false;
 }
 
+void Account::charge(std::uint64_t bytes) {
+  const std::int64_t units = static_cast<std::int64_t>(units_of(bytes)) - owed_.exchange(0);
+  if (units != 0 && !add(units, false)) owed_ -= units;
+}
+
 void Account::give_back(std::uint64_t bytes) {
   const std::int64_t units = static_cast<std::int64_t>(units_of(bytes)) + owed_.exchange(0);
   if (units != 0 && !add(-units, false)) owed_ += units;
+}
+
+void Account::reap() {
+  if ((limits_->flags & kOnlyPluginReaps) != 0) return;
+  const SlotLocks locks(usage_path_, own_.identity);
+  Operation last;
+  for (int tries = 0; tries < kTriesMax; ++tries) {
+    if (!complete(*own_.page, &last) || !reap_one(*own_.page, last, locks, own_.slot)) return;
+  }
 }
 
 std::uint64_t Account::limit_bytes() const {

@@ -57,8 +57,14 @@ class Account {
 
   // Before the driver's call. False: it does not fit.
   bool reserve(std::uint64_t bytes);
+  // What the driver has taken without asking. It counts in any case, and nothing more is granted
+  // over the limit.
+  void charge(std::uint64_t bytes);
   // After the driver has freed.
   void give_back(std::uint64_t bytes);
+
+  // Takes back what processes held that have ended, as a reservation does that does not fit.
+  void reap();
 
   std::uint64_t limit_bytes() const;
   std::uint64_t total_bytes() const;

@@ -44,6 +44,7 @@ constexpr Direction kDirections[] = {
     {"plugin/cards/driver/", "plugin/cards/mps/", "MPS uses the driver's files"},
     {"plugin/cards/nvml/", "plugin/cards/mps/", "MPS uses NVML"},
     {"plugin/cards/nvml/", "plugin/cards/file/", "the two sources of cards share card_source.h"},
+    {"plugin/share/", "common/", "the library in containers needs only a C library"},
     {"plugin/hook/", "common/", "the hook runs on nodes without the libraries of mgpu"},
     {"plugin/kubelet/", "plugin/cards/", "the agent connects kubelet and cards"},
     {"plugin/monitor/", "plugin/cards/", "pass the state of cards as values"},

@@ -1,0 +1,303 @@
+#!/usr/bin/env python3
+"""Small programs that try to get more memory of a card than their share: attacks.py CASE LIMIT_MIB, or: list
+
+Each allocates in one way until the driver refuses, and compares the memory that NVML shows in use with that before.
+It prints the case, the MiB on the card, the limit, and pass or fail.
+"""
+
+import ctypes
+import os
+import signal
+import subprocess
+import sys
+import time
+
+MIB = 1 << 20
+OUT_OF_MEMORY = 2
+cu = None
+
+
+class Location(ctypes.Structure):
+    _fields_ = [("type", ctypes.c_int), ("id", ctypes.c_int)]
+
+
+class Properties(ctypes.Structure):
+    _fields_ = [("type", ctypes.c_int), ("handles", ctypes.c_int), ("location", Location),
+                ("metadata", ctypes.c_void_p), ("flags", ctypes.c_ubyte * 8)]
+
+
+class Pool(ctypes.Structure):
+    _fields_ = [("type", ctypes.c_int), ("handles", ctypes.c_int), ("location", Location),
+                ("attributes", ctypes.c_void_p), ("most", ctypes.c_size_t), ("rest", ctypes.c_ubyte * 56)]
+
+
+class Access(ctypes.Structure):
+    _fields_ = [("location", Location), ("flags", ctypes.c_int)]
+
+
+class Node(ctypes.Structure):
+    _fields_ = [("pool", Pool), ("access", ctypes.c_void_p), ("count", ctypes.c_size_t),
+                ("bytes", ctypes.c_size_t), ("address", ctypes.c_uint64)]
+
+
+class Array(ctypes.Structure):
+    _fields_ = [("width", ctypes.c_size_t), ("height", ctypes.c_size_t), ("depth", ctypes.c_size_t),
+                ("format", ctypes.c_int), ("channels", ctypes.c_uint), ("flags", ctypes.c_uint)]
+
+
+def size(value):
+    return ctypes.c_size_t(value)
+
+
+def pointer():
+    return ctypes.c_uint64()
+
+
+def on_card():
+    out = subprocess.run(["nvidia-smi", "--query-gpu=memory.used", "--format=csv,noheader,nounits", "-i", "0"],
+                         capture_output=True, text=True, check=True).stdout
+    return int(out)
+
+
+def start():
+    """CUDA with the primary context of the first card."""
+    global cu
+    cu = ctypes.CDLL("libcuda.so.1")
+    check(cu.cuInit(0), "cuInit")
+    context = ctypes.c_void_p()
+    check(cu.cuDevicePrimaryCtxRetain(ctypes.byref(context), 0), "retain")
+    check(cu.cuCtxSetCurrent(context), "current")
+
+
+def check(result, what):
+    if result != 0:
+        raise SystemExit(f"{what}: error {result}")
+
+
+def info():
+    free, total = size(0), size(0)
+    check(cu.cuMemGetInfo_v2(ctypes.byref(free), ctypes.byref(total)), "info")
+    return free.value // MIB, total.value // MIB
+
+
+def until_refused(allocate, most=2_000_000):
+    for done in range(most):
+        result = allocate()
+        if result != 0:
+            return f"{done} granted, then {result}, free {info()[0]}"
+    return f"{most} granted, never refused, free {info()[0]}"
+
+
+def linear():
+    return until_refused(lambda: cu.cuMemAlloc_v2(ctypes.byref(pointer()), size(64 * MIB)))
+
+
+def rain():
+    return until_refused(lambda: cu.cuMemAlloc_v2(ctypes.byref(pointer()), size(4096)))
+
+
+def pieces():
+    return until_refused(lambda: cu.cuMemAlloc_v2(ctypes.byref(pointer()), size(700 << 10)))
+
+
+def odd_pieces():
+    sizes = [513, 5000, 70_000, 300_000, 600_000, 1_100_000, 2_200_000]
+    turn = [0]
+
+    def one():
+        turn[0] += 1
+        return cu.cuMemAlloc_v2(ctypes.byref(pointer()), size(sizes[turn[0] % len(sizes)]))
+    return until_refused(one)
+
+
+def holes():
+    """Frees all but one piece of each chunk, and begins again."""
+    kept = []
+    for piece in (4096, 16384, 65536, 262144):
+        addresses = []
+        for _ in range(1024 * MIB // piece):
+            address = pointer()
+            if cu.cuMemAlloc_v2(ctypes.byref(address), size(piece)) != 0:
+                break
+            addresses.append(address.value)
+        per_chunk = 2 * MIB // piece
+        for at, address in enumerate(addresses):
+            if at % per_chunk:
+                cu.cuMemFree_v2(ctypes.c_uint64(address))
+            else:
+                kept.append(address)
+    return f"{len(kept)} pieces kept, " + linear()
+
+
+def managed():
+    def one():
+        address = pointer()
+        result = cu.cuMemAllocManaged(ctypes.byref(address), size(256 * MIB), 1)
+        if result == 0:
+            check(cu.cuMemsetD8_v2(address, 1, size(256 * MIB)), "memset")
+            check(cu.cuCtxSynchronize(), "synchronize")
+        return result
+    return until_refused(one)
+
+
+def pitch():
+    return until_refused(lambda: cu.cuMemAllocPitch_v2(ctypes.byref(pointer()), ctypes.byref(size(0)), size(1000),
+                                                       size(10000), 4))
+
+
+def arrays():
+    array = ctypes.c_void_p()
+    shapes = [Array(1000, 1000, 0, 0x20, 1, 0), Array(100, 100, 100, 0x20, 1, 0), Array(1, 1, 0, 1, 1, 0),
+              Array(4097, 4097, 0, 0x20, 4, 0), Array(33, 1000, 33, 0x10, 2, 0), Array(65000, 0, 0, 0x20, 4, 0)]
+    turn = [0]
+
+    def one():
+        turn[0] += 1
+        return cu.cuArray3DCreate_v2(ctypes.byref(array), ctypes.byref(shapes[turn[0] % len(shapes)]))
+    return until_refused(one)
+
+
+def mipmaps():
+    array = ctypes.c_void_p()
+    shape = Array(1024, 1024, 0, 0x20, 1, 0)
+    return until_refused(lambda: cu.cuMipmappedArrayCreate(ctypes.byref(array), ctypes.byref(shape), 11))
+
+
+def mapped():
+    """Virtual memory whose handle is released after it is mapped."""
+    bytes_, properties = 256 * MIB, Properties(1, 0, Location(1, 0), None)
+    access = Access(Location(1, 0), 3)
+
+    def one():
+        handle, address = pointer(), pointer()
+        result = cu.cuMemCreate(ctypes.byref(handle), size(bytes_), ctypes.byref(properties), ctypes.c_uint64(0))
+        if result != 0:
+            return result
+        check(cu.cuMemAddressReserve(ctypes.byref(address), size(bytes_), size(0), ctypes.c_uint64(0),
+                                     ctypes.c_uint64(0)), "reserve")
+        check(cu.cuMemMap(address, size(bytes_), size(0), handle, ctypes.c_uint64(0)), "map")
+        check(cu.cuMemSetAccess(address, size(bytes_), ctypes.byref(access), size(1)), "access")
+        check(cu.cuMemRelease(handle), "release")
+        return 0
+    return until_refused(one)
+
+
+def pool():
+    handle = ctypes.c_void_p()
+    properties = Pool(1, 0, Location(1, 0), None, 0)
+    check(cu.cuMemPoolCreate(ctypes.byref(handle), ctypes.byref(properties)), "pool")
+    return until_refused(lambda: cu.cuMemAllocFromPoolAsync(ctypes.byref(pointer()), size(100 * MIB), handle, None))
+
+
+def default_pool():
+    return until_refused(lambda: cu.cuMemAllocAsync(ctypes.byref(pointer()), size(100 * MIB), None))
+
+
+def pool_reuse():
+    """Allocates and frees 2 GiB in turn from a pool and directly."""
+    for _ in range(20):
+        address = pointer()
+        check(cu.cuMemAllocAsync(ctypes.byref(address), size(2048 * MIB), None), "from the pool")
+        check(cu.cuMemFreeAsync(address, None), "free")
+        check(cu.cuCtxSynchronize(), "synchronize")
+        check(cu.cuMemAlloc_v2(ctypes.byref(address), size(3000 * MIB)), "directly")
+        check(cu.cuMemFree_v2(address), "free")
+    return f"20 turns, free {info()[0]}"
+
+
+def graph_of(mib):
+    graph, node, exec_ = ctypes.c_void_p(), ctypes.c_void_p(), ctypes.c_void_p()
+    access = Access(Location(1, 0), 3)
+    what = Node(Pool(1, 0, Location(1, 0), None, 0), ctypes.addressof(access), 1, mib * MIB, 0)
+    check(cu.cuGraphCreate(ctypes.byref(graph), 0), "graph")
+    check(cu.cuGraphAddMemAllocNode(ctypes.byref(node), graph, None, size(0), ctypes.byref(what)), "node")
+    check(cu.cuGraphInstantiateWithFlags(ctypes.byref(exec_), graph, ctypes.c_uint64(1)), "instantiate")
+    return exec_
+
+
+def graph():
+    large, small = graph_of(5000), graph_of(3000)
+    refused = cu.cuGraphLaunch(large, None)
+    after = info()[0]
+    results = [cu.cuGraphLaunch(small, None) for _ in range(3)]
+    check(cu.cuCtxSynchronize(), "synchronize")
+    return f"5000 MiB: {refused}, free {after}; 3000 MiB: {results}, free {info()[0]}"
+
+
+def stack():
+    results = [cu.cuCtxSetLimit(0, size(kib << 10)) for kib in (8, 16, 64)]
+    return f"8, 16, 64 KiB: {results}, free {info()[0]}"
+
+
+def contexts():
+    return until_refused(lambda: cu.cuCtxCreate_v2(ctypes.byref(ctypes.c_void_p()), 0, 0))
+
+
+def forked():
+    check(cu.cuMemAlloc_v2(ctypes.byref(pointer()), size(2048 * MIB)), "allocate")
+    child = os.fork()
+    if child == 0:
+        os._exit(cu.cuMemAlloc_v2(ctypes.byref(pointer()), size(3000 * MIB)))
+    return f"the child gets {os.waitstatus_to_exitcode(os.waitpid(child, 0)[1])}, " + linear()
+
+
+def holder(mib):
+    """Another process that holds this much until it is killed."""
+    return subprocess.Popen([sys.executable, __file__, f"hold-{mib}", "0"], stdout=subprocess.PIPE, text=True)
+
+
+def killed():
+    other = holder(2500)
+    said = other.stdout.readline().strip()
+    before = linear()
+    other.send_signal(signal.SIGKILL)
+    other.wait()
+    return f"the other {said}; {before}; after the kill {linear()}"
+
+
+def processes():
+    others = [holder(64) for _ in range(64)]
+    said = [other.stdout.readline().strip() for other in others]
+    result = f"{said.count('holds')} of 64 hold 64 MiB; " + linear()
+    return result, others
+
+
+def hold(mib):
+    try:
+        start()
+        check(cu.cuMemAlloc_v2(ctypes.byref(pointer()), size(mib * MIB)), "allocate")
+        print("holds", flush=True)
+    except SystemExit as error:
+        print(f"does not hold: {error}", flush=True)
+        return
+    signal.pause()
+
+
+CASES = [linear, rain, pieces, odd_pieces, holes, managed, pitch, arrays, mipmaps, mapped, pool, default_pool,
+         pool_reuse, graph, stack, contexts, forked, killed, processes]
+
+
+def main():
+    name = sys.argv[1]
+    if name == "list":
+        print(*[case.__name__ for case in CASES])
+        return
+    if name.startswith("hold-"):
+        hold(int(name[5:]))
+        return
+    limit, before, others = int(sys.argv[2]), on_card(), []
+    begun = time.monotonic()
+    start()
+    result = next(case for case in CASES if case.__name__ == name)()
+    if isinstance(result, tuple):
+        result, others = result
+    seen = on_card() - before
+    print(f"{name} | {seen} MiB on the card | limit {limit} | {'pass' if seen <= limit else 'FAIL'} | {result} | "
+          f"{time.monotonic() - begun:.1f} s", flush=True)
+    for other in others:
+        other.kill()
+        other.wait()
+
+
+if __name__ == "__main__":
+    main()

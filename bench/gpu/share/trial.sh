@@ -1,0 +1,100 @@
+#!/usr/bin/env bash
+# Tries the library that limits the memory of containers on a machine with a GPU: trial.sh FOLDER
+# FOLDER has libmgpu-cuda.so and mgpu-share-page. Needs root, python3, and for some cases torch, cupy, jax and nvcc.
+# In a mount namespace of its own, the library takes the place of the driver's libcuda.so.1, with a share of
+# 4,096 MiB. Prints a line for each case: what was seen on the card, the limit, and pass or fail.
+set -u
+export PATH=$PATH:/usr/local/nvidia/bin:/usr/local/cuda/bin PYTHONUNBUFFERED=1
+here=$(cd "$(dirname "$0")" && pwd)
+limit=4096 context=${CONTEXT_MIB:-526}
+
+if [ "${2:-}" != inside ]; then
+  exec unshare -m bash "$0" "$1" inside
+fi
+mount --make-rprivate /
+driver=$(readlink -f "$(ldconfig -p | awk '/libcuda.so.1 .*x86-64/ {print $NF; exit}')")
+[ -f "$driver" ] || driver=$(ls /usr/local/nvidia/lib64/libcuda.so.5* | head -1)
+uuid=$(nvidia-smi -L | sed -n 's/.*UUID: \(GPU-[^)]*\)).*/\1/p' | head -1)
+mkdir -p /usr/lib/mgpu /run/mgpu
+cp "$driver" /usr/lib/mgpu/libmgpu-cuda-driver.so
+new_page() {
+  mountpoint -q /run/mgpu && umount /run/mgpu
+  mount -t tmpfs tmpfs /run/mgpu && mkdir -p "/run/mgpu/share/$uuid"
+  "$1/mgpu-share-page" make "/run/mgpu/share/$uuid" "$uuid" $limit "$context" || exit 1
+}
+new_page "$1"
+cp "$1/libmgpu-cuda.so" /tmp/libmgpu-cuda.so
+mount --bind /tmp/libmgpu-cuda.so "$driver" || exit 1
+echo "driver $driver, card $uuid, limit $limit MiB, context $context MiB"
+
+echo "=== attacks"
+for name in $(python3 "$here/attacks.py" list); do
+  timeout 150 python3 "$here/attacks.py" "$name" $limit || echo "$name | ended with $?"
+  reserved=$("$1/mgpu-share-page" show "/run/mgpu/share/$uuid" "$uuid")
+  case $reserved in *"reserved 0 MiB"*) ;; *) echo "$name | page afterwards: $reserved (dead slots are reaped by the next refusal)" ;; esac
+done
+
+echo "=== programs"
+try() { echo "--- $1"; timeout 100 python3 -c "$2" 2>&1 | tail -4; }
+try torch 'import torch
+print([x >> 20 for x in torch.cuda.mem_get_info()], torch.cuda.get_device_properties(0).total_memory >> 20)
+a = torch.randn(4096, 4096, device="cuda"); print((a @ a).sum().item() != 0)
+try: torch.empty(5 << 30, dtype=torch.uint8, device="cuda"); print("fail: 5 GiB")
+except torch.OutOfMemoryError: print("pass: out of memory at 5 GiB")
+g = torch.cuda.CUDAGraph(); s = torch.zeros(1024, device="cuda")
+with torch.cuda.graph(g): t = s + 1
+g.replay(); torch.cuda.synchronize(); print("graph", t.sum().item())'
+try torch-expandable 'import os; os.environ["PYTORCH_CUDA_ALLOC_CONF"] = "expandable_segments:True"
+import torch
+try:
+  k = [torch.empty(100 << 20, dtype=torch.uint8, device="cuda") for _ in range(60)]; print("fail")
+except torch.OutOfMemoryError: print("pass", [x >> 20 for x in torch.cuda.mem_get_info()])'
+try torch-async 'import os; os.environ["PYTORCH_CUDA_ALLOC_CONF"] = "backend:cudaMallocAsync"
+import torch
+k = []
+try:
+  for _ in range(60): k.append(torch.empty(100 << 20, dtype=torch.uint8, device="cuda"))
+  print("fail")
+except torch.OutOfMemoryError: print("pass", len(k), [x >> 20 for x in torch.cuda.mem_get_info()])'
+try torch-compile 'import torch
+@torch.compile
+def f(a): return (a * 2 + 1).relu().sum()
+print(f(torch.ones(1 << 20, device="cuda")).item())'
+try nccl 'import torch, os
+import torch.distributed as D
+os.environ.update(MASTER_ADDR="127.0.0.1", MASTER_PORT="29511", RANK="0", WORLD_SIZE="1")
+D.init_process_group("nccl"); a = torch.ones(1 << 20, device="cuda"); D.all_reduce(a); torch.cuda.synchronize()
+print("nccl", a.sum().item()); D.destroy_process_group()'
+try cupy 'import cupy
+print([x >> 20 for x in cupy.cuda.runtime.memGetInfo()]); print(float(cupy.ones(1 << 20).sum()))
+try: cupy.empty(5 << 30, dtype="u1"); print("fail")
+except cupy.cuda.memory.OutOfMemoryError: print("pass")'
+try jax 'import os; os.environ["XLA_PYTHON_CLIENT_PREALLOCATE"] = "false"
+import jax.numpy as n; print(float((n.ones((2048, 2048)) @ n.ones((2048, 2048))).sum()))
+try: n.zeros((5 << 28,), dtype="f4").block_until_ready(); print("fail")
+except Exception as e: print("pass", str(e)[:60])'
+cat >/tmp/link.c <<'C'
+#include <stdio.h>
+int cuInit(unsigned); int cuDriverGetVersion(int*);
+int main() { int v = 0; printf("init %d ", cuInit(0)); cuDriverGetVersion(&v); printf("version %d\n", v); }
+C
+gcc -o /tmp/link /tmp/link.c -L"$(dirname "$driver")" -Wl,--no-undefined -lcuda && echo "--- linked with -lcuda" && /tmp/link
+cat >/tmp/rt.cu <<'C'
+#include <cstdio>
+#include <cuda_runtime.h>
+__global__ void k(int* p) { *p = 7; }
+int main() {
+  size_t f, t; cudaMemGetInfo(&f, &t); printf("free %zu total %zu\n", f >> 20, t >> 20);
+  int* p; void* q;
+  printf("small %s big %s\n", cudaGetErrorName(cudaMalloc(&p, 4)), cudaGetErrorName(cudaMalloc(&q, 5ull << 30)));
+  k<<<1, 1>>>(p); printf("%s\n", cudaGetErrorName(cudaDeviceSynchronize()));
+  printf("async big %s\n", cudaGetErrorName(cudaMallocAsync(&q, 5ull << 30, 0)));
+}
+C
+if command -v nvcc >/dev/null; then
+  for r in static shared; do nvcc -cudart $r -o /tmp/rt /tmp/rt.cu && echo "--- cudart $r" && /tmp/rt; done
+  nvcc -default-stream per-thread -o /tmp/rt /tmp/rt.cu && echo "--- per-thread" && /tmp/rt
+fi
+echo "=== without a page"
+umount /run/mgpu
+python3 -c 'import ctypes; print("cuInit", ctypes.CDLL("libcuda.so.1").cuInit(0), "(802 is right)")'

@@ -1,0 +1,199 @@
+// Contexts, and the stacks of their threads. A context takes an amount that is known for a card and
+// a driver, which the page has. Modules, streams and the heap of printf take more that no call
+// shows: the plugin sees it as a difference between the driver and the page, and counts it in a
+// slot of its own.
+#include "plugin/share/memory.h"
+#include "plugin/share/table.h"
+
+namespace mgpu::share {
+namespace {
+
+struct Context {
+  unsigned card;
+  std::uint64_t bytes;
+  std::uint64_t stack;  // the largest size of a thread's stack so far
+};
+struct Primary {
+  Handle context;
+  std::uint64_t retained;
+};
+
+pthread_mutex_t mutex = PTHREAD_MUTEX_INITIALIZER;
+Table<Context> contexts;
+Primary primaries[kCardsMax];
+
+std::uint64_t key_of(Handle handle) {
+  return reinterpret_cast<std::uint64_t>(handle);
+}
+
+void remember(const Card& card, Handle handle) {
+  Context* const context = contexts.insert(key_of(handle));
+  if (context == nullptr) return;
+  *context = {.card = index_of(card), .bytes = card.account.context_bytes(), .stack = 0};
+}
+
+// The driver has ended the context with all its memory.
+void forget(Handle handle) {
+  free_memory_of(handle);
+  const Context* const context = contexts.find(key_of(handle));
+  if (context == nullptr) return;
+  card_at(context->card).account.give_back(context->bytes);
+  contexts.erase(key_of(handle));
+}
+
+template <class Call>
+Result create(Handle* handle, Device device, Call call) {
+  Card* const card = card_of(device);
+  if (card == nullptr) {
+    const Result result = attach_cards();
+    return result != kSuccess ? result : call();  // there is no such card
+  }
+  const std::uint64_t bytes = card->account.context_bytes();
+  if (!reserve(*card, bytes)) return kOutOfMemory;
+  const Result result = call();
+  const Lock lock(mutex);
+  if (result == kSuccess) {
+    remember(*card, *handle);
+  } else {
+    card->account.give_back(bytes);
+  }
+  return result;
+}
+
+template <class Call>
+Result destroy(Handle context, Call call) {
+  const Lock lock(mutex);
+  const Result result = call();
+  if (result == kSuccess) forget(context);
+  return result;
+}
+
+// `left`: how often the primary context is still retained.
+template <class Call>
+Result release(Device device, bool all, Call call) {
+  const Card* const card = card_of(device);
+  const Lock lock(mutex);
+  const Result result = call();
+  if (result != kSuccess || card == nullptr) return result;
+  Primary& primary = primaries[index_of(*card)];
+  if (primary.retained == 0) return result;
+  primary.retained = all ? 0 : primary.retained - 1;
+  if (primary.retained == 0) forget(primary.context);
+  return result;
+}
+
+// All threads that the card can have have a stack of this size at once.
+std::uint64_t stacks_of(const Card& card, std::uint64_t size) {
+  int multiprocessors = 0;
+  int threads = 0;
+  REAL(cuDeviceGetAttribute)(&multiprocessors, kMultiprocessors, card.device);
+  REAL(cuDeviceGetAttribute)(&threads, kThreadsPerMultiprocessor, card.device);
+  const auto all =
+      static_cast<std::uint64_t>(multiprocessors) * static_cast<std::uint64_t>(threads);
+  return all != 0 && size > kUnitsMax * kUnit / all ? ~std::uint64_t{0} : size * all;
+}
+
+Result set_stack_size(std::size_t size) {
+  Card* const card = current_card();
+  if (card == nullptr) return no_card();
+  Handle current = nullptr;
+  std::size_t before = 0;
+  REAL(cuCtxGetCurrent)(&current);
+  REAL(cuCtxGetLimit)(&before, kStackSize);
+  const Lock lock(mutex);
+  Context* const context = contexts.insert(key_of(current));
+  if (context == nullptr) return kOutOfMemory;
+  context->card = index_of(*card);
+  if (context->stack < before) context->stack = before;
+  if (size <= context->stack) return REAL(cuCtxSetLimit)(kStackSize, size);
+  const std::uint64_t more = stacks_of(*card, size - context->stack);
+  if (!reserve(*card, more)) return kOutOfMemory;
+  const Result result = REAL(cuCtxSetLimit)(kStackSize, size);
+  if (result != kSuccess) {
+    card->account.give_back(more);
+  } else {
+    context->stack = size;
+    context->bytes += more;
+  }
+  return result;
+}
+
+}  // namespace
+
+void forget_contexts() {
+  const Lock lock(mutex);
+  contexts.clear();
+  for (Primary& primary : primaries) primary = {};
+}
+
+// --- the driver's functions ------------------------------------------------------------
+
+Result cuCtxCreate(Handle* context, unsigned flags, Device device) {
+  return create(context, device, [&] { return REAL(cuCtxCreate)(context, flags, device); });
+}
+
+Result cuCtxCreate_v2(Handle* context, unsigned flags, Device device) {
+  return create(context, device, [&] { return REAL(cuCtxCreate_v2)(context, flags, device); });
+}
+
+Result cuCtxCreate_v3(Handle* context, void* affinity, int count, unsigned flags, Device device) {
+  return create(context, device,
+                [&] { return REAL(cuCtxCreate_v3)(context, affinity, count, flags, device); });
+}
+
+Result cuCtxCreate_v4(Handle* context, void* parameters, unsigned flags, Device device) {
+  return create(context, device,
+                [&] { return REAL(cuCtxCreate_v4)(context, parameters, flags, device); });
+}
+
+Result cuCtxDestroy(Handle context) {
+  return destroy(context, [&] { return REAL(cuCtxDestroy)(context); });
+}
+
+Result cuCtxDestroy_v2(Handle context) {
+  return destroy(context, [&] { return REAL(cuCtxDestroy_v2)(context); });
+}
+
+Result cuDevicePrimaryCtxRetain(Handle* context, Device device) {
+  Card* const card = card_of(device);
+  if (card == nullptr) {
+    const Result result = attach_cards();
+    return result != kSuccess ? result : REAL(cuDevicePrimaryCtxRetain)(context, device);
+  }
+  const Lock lock(mutex);
+  Primary& primary = primaries[index_of(*card)];
+  const std::uint64_t bytes = primary.retained == 0 ? card->account.context_bytes() : 0;
+  if (bytes > 0 && !reserve(*card, bytes)) return kOutOfMemory;
+  const Result result = REAL(cuDevicePrimaryCtxRetain)(context, device);
+  if (result != kSuccess) {
+    if (bytes > 0) card->account.give_back(bytes);
+    return result;
+  }
+  if (primary.retained++ == 0) {
+    primary.context = *context;
+    remember(*card, *context);
+  }
+  return result;
+}
+
+Result cuDevicePrimaryCtxRelease(Device device) {
+  return release(device, false, [&] { return REAL(cuDevicePrimaryCtxRelease)(device); });
+}
+
+Result cuDevicePrimaryCtxRelease_v2(Device device) {
+  return release(device, false, [&] { return REAL(cuDevicePrimaryCtxRelease_v2)(device); });
+}
+
+Result cuDevicePrimaryCtxReset(Device device) {
+  return release(device, true, [&] { return REAL(cuDevicePrimaryCtxReset)(device); });
+}
+
+Result cuDevicePrimaryCtxReset_v2(Device device) {
+  return release(device, true, [&] { return REAL(cuDevicePrimaryCtxReset_v2)(device); });
+}
+
+Result cuCtxSetLimit(int limit, std::size_t value) {
+  return limit == kStackSize ? set_stack_size(value) : REAL(cuCtxSetLimit)(limit, value);
+}
+
+}  // namespace mgpu::share

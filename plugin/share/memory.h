@@ -1,0 +1,45 @@
+// What the sources of the library tell each other about the memory of this process.
+#pragma once
+
+#include "plugin/share/cards.h"
+
+namespace mgpu::share {
+
+// --- memory.cc: linear memory and arrays ---
+void forget_linear_memory();
+// The driver has ended a context and freed its memory.
+void free_memory_of(Handle context);
+
+// --- virtual_memory.cc ---
+void forget_virtual_memory();
+
+// --- pools.cc: pools, and the memory of graphs, which is a pool of each card ---
+void forget_pools();
+// Counts what pools of this card have given back.
+void count_unused_pools(Card& card);
+// Lets them give back all that they do not use, and counts it.
+void trim_unused_pools(Card& card);
+// Reserves memory for a call that may let the pool of graphs of a card grow, makes the call, and
+// counts what it has really taken.
+struct GraphNeed {
+  std::uint64_t bytes[kCardsMax];
+};
+Result launch_with(const GraphNeed& need, Result (*launch)(Handle, Handle), Handle exec,
+                   Handle stream);
+
+// --- graphs.cc ---
+void forget_graphs();
+void graphs_were_trimmed();
+
+// --- contexts.cc ---
+void forget_contexts();
+
+inline void forget_memory() {
+  forget_linear_memory();
+  forget_virtual_memory();
+  forget_pools();
+  forget_graphs();
+  forget_contexts();
+}
+
+}  // namespace mgpu::share

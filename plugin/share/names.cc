@@ -1,0 +1,122 @@
+// The driver's own functions by name: finds them when this library is loaded, and gives programs
+// that ask the driver for an address the one of the function that replaces it.
+#include <dlfcn.h>
+
+#include <cstring>
+
+#include "plugin/share/driver.h"
+
+// The first version of these two functions. The current one is of glibc 2.34, where they moved to
+// another library, which the driver loads on older systems.
+#if defined(__x86_64__)
+__asm__(".symver dlopen,dlopen@GLIBC_2.2.5");
+__asm__(".symver dlsym,dlsym@GLIBC_2.2.5");
+#elif defined(__aarch64__)
+__asm__(".symver dlopen,dlopen@GLIBC_2.17");
+__asm__(".symver dlsym,dlsym@GLIBC_2.17");
+#endif
+
+namespace mgpu::share {
+
+#define DRIVER_FUNCTION(name, kind) \
+  extern "C" __attribute__((visibility("hidden"))) void* mgpu_real_##name;
+#include "plugin/share/driver_functions.def"
+#undef DRIVER_FUNCTION
+
+namespace {
+
+struct Function {
+  const char* name;
+  void** real;
+};
+
+const Function kFunctions[] = {
+#define DRIVER_FUNCTION(name, kind) {#name, &mgpu_real_##name},
+#include "plugin/share/driver_functions.def"
+#undef DRIVER_FUNCTION
+};
+
+struct Replaced {
+  const char* name;
+  void* ours;
+  void** real;
+};
+
+const Replaced kReplaced[] = {
+#define REPLACED(name, parameters) \
+  {#name, reinterpret_cast<void*>(&mgpu::share::name), &mgpu_real_##name},
+    MGPU_REPLACED_FUNCTIONS(REPLACED)
+#undef REPLACED
+};
+
+// A function that this driver lacks. A library cannot leave a name out for some drivers; programs
+// that look for one by name alone, without asking for the driver's version, get this error when
+// they call it.
+Result lacks() {
+  return kNotFound;
+}
+
+__attribute__((constructor)) void find_real_functions() {
+  // The linker has loaded it already, under this name.
+  void* const driver = dlopen("libmgpu-cuda-driver.so", RTLD_NOW | RTLD_LOCAL);
+  for (const Function& function : kFunctions) {
+    void* const found = driver != nullptr ? dlsym(driver, function.name) : nullptr;
+    *function.real = found != nullptr ? found : reinterpret_cast<void*>(&lacks);
+  }
+}
+
+bool is_suffix(const char* text) {
+  if (std::strncmp(text, "_v", 2) == 0) {
+    text += 2;
+    while (*text >= '0' && *text <= '9') ++text;
+  }
+  return *text == '\0' || std::strcmp(text, "_ptsz") == 0 || std::strcmp(text, "_ptds") == 0;
+}
+
+// cuMemAlloc is the base of cuMemAlloc_v2.
+bool same_base(const char* name, const char* other) {
+  while (*name != '\0' && *name == *other) {
+    ++name;
+    ++other;
+  }
+  return is_suffix(name) && is_suffix(other);
+}
+
+// The answer of the driver with the address of the function that replaces it. A version of such a
+// function that this library does not know does not exist for programs, since it would take memory
+// that is not counted.
+Result replace(const char* name, void** function, Result result, int* status) {
+  constexpr int kSymbolNotFound = 1;
+  if (result != kSuccess || name == nullptr || function == nullptr || *function == nullptr) {
+    return result;
+  }
+  bool replaced_base = false;
+  for (const Replaced& replaced : kReplaced) {
+    if (*replaced.real == *function) {
+      *function = replaced.ours;
+      return result;
+    }
+    replaced_base = replaced_base || same_base(name, replaced.name);
+  }
+  if (!replaced_base) return result;
+  *function = nullptr;
+  if (status == nullptr) return kNotFound;
+  *status = kSymbolNotFound;
+  return kNotFound;
+}
+
+}  // namespace
+// --- the driver's functions ------------------------------------------------------------
+
+Result cuGetProcAddress(const char* name, void** function, int version, std::uint64_t flags) {
+  const Result result = REAL(cuGetProcAddress)(name, function, version, flags);
+  return replace(name, function, result, nullptr);
+}
+
+Result cuGetProcAddress_v2(const char* name, void** function, int version, std::uint64_t flags,
+                           int* status) {
+  const Result result = REAL(cuGetProcAddress_v2)(name, function, version, flags, status);
+  return replace(name, function, result, status);
+}
+
+}  // namespace mgpu::share

@@ -1,0 +1,153 @@
+// Physical memory of the functions for virtual memory. It comes back when the last of its
+// references is gone: handles and mappings. An imported handle counts for the process that has
+// created it; memory whose creator has released it counts for nobody, and the plugin finds it as a
+// difference between the driver and the page.
+#include "plugin/share/memory.h"
+#include "plugin/share/table.h"
+
+namespace mgpu::share {
+namespace {
+
+struct Physical {
+  unsigned card;
+  std::uint64_t bytes;
+  std::uint64_t references;
+};
+struct HandleUse {
+  std::uint64_t physical;
+  std::uint64_t count;
+};
+struct Mapping {
+  std::uint64_t physical;
+  std::uint64_t bytes;
+};
+
+pthread_mutex_t mutex = PTHREAD_MUTEX_INITIALIZER;
+Table<Physical> physicals;  // by a number of ours, because handles are used again
+Table<HandleUse> handles;
+Table<Mapping> mappings;  // by address
+std::uint64_t last_number = 0;
+
+void drop_reference(std::uint64_t number) {
+  Physical* const physical = physicals.find(number);
+  if (physical == nullptr || --physical->references > 0) return;
+  card_at(physical->card).account.give_back(physical->bytes);
+  physicals.erase(number);
+}
+
+void add_handle(Address handle, std::uint64_t number) {
+  HandleUse* const use = handles.insert(handle);
+  Physical* const physical = physicals.find(number);
+  if (use == nullptr || physical == nullptr) return;  // it stays counted until the process ends
+  use->physical = number;
+  ++use->count;
+  ++physical->references;
+}
+
+void remember(const Card& card, std::uint64_t bytes, Address handle) {
+  const Lock lock(mutex);
+  Physical* const physical = physicals.insert(++last_number);
+  if (physical == nullptr) return;
+  *physical = {.card = index_of(card), .bytes = bytes, .references = 0};
+  handles.erase(handle);
+  add_handle(handle, last_number);
+}
+
+void unmap(Address address, std::uint64_t bytes) {
+  const Mapping* const whole = mappings.find(address);
+  if (whole != nullptr && whole->bytes == bytes) {
+    const std::uint64_t number = whole->physical;
+    mappings.erase(address);
+    drop_reference(number);
+    return;
+  }
+  mappings.erase_if([&](std::uint64_t at, const Mapping& mapping) {
+    const bool inside = at >= address && at - address < bytes;
+    if (inside) drop_reference(mapping.physical);
+    return inside;
+  });
+}
+
+// The memory behind an address, or 0.
+std::uint64_t physical_at(std::uint64_t address) {
+  std::uint64_t number = 0;
+  mappings.for_each([&](std::uint64_t at, const Mapping& mapping) {
+    if (address >= at && address - at < mapping.bytes) number = mapping.physical;
+  });
+  return number;
+}
+
+}  // namespace
+
+void forget_virtual_memory() {
+  const Lock lock(mutex);
+  physicals.clear();
+  handles.clear();
+  mappings.clear();
+}
+
+// --- the driver's functions ------------------------------------------------------------
+
+// It counts for the card that it is on, which need not be that of the current context.
+Result cuMemCreate(Address* handle, std::size_t bytes, const AllocationProperties* properties,
+                   std::uint64_t flags) {
+  if (properties == nullptr || properties->location.type != kDeviceLocation) {
+    return REAL(cuMemCreate)(handle, bytes, properties, flags);
+  }
+  Card* const card = card_of(properties->location.id);
+  if (card == nullptr) return no_card();
+  if (!reserve(*card, bytes)) return kOutOfMemory;
+  const Result result = REAL(cuMemCreate)(handle, bytes, properties, flags);
+  if (result == kSuccess) {
+    remember(*card, bytes, *handle);
+  } else {
+    card->account.give_back(bytes);
+  }
+  return result;
+}
+
+// The lock is held during the driver's calls, so that a handle or an address that is used again at
+// once is not taken for the old one.
+Result cuMemRelease(Address handle) {
+  const Lock lock(mutex);
+  const Result result = REAL(cuMemRelease)(handle);
+  HandleUse* const use = handles.find(handle);
+  if (result != kSuccess || use == nullptr) return result;
+  const std::uint64_t number = use->physical;
+  if (--use->count == 0) handles.erase(handle);
+  drop_reference(number);
+  return result;
+}
+
+Result cuMemMap(Address address, std::size_t bytes, std::size_t offset, Address handle,
+                std::uint64_t flags) {
+  const Lock lock(mutex);
+  const Result result = REAL(cuMemMap)(address, bytes, offset, handle, flags);
+  const HandleUse* const use = handles.find(handle);
+  if (result != kSuccess || use == nullptr) return result;
+  Physical* const physical = physicals.find(use->physical);
+  if (physical == nullptr) return result;
+  ++physical->references;
+  if (Mapping* const mapping = mappings.insert(address); mapping != nullptr) {
+    *mapping = {.physical = use->physical, .bytes = bytes};
+  }
+  return result;
+}
+
+Result cuMemUnmap(Address address, std::size_t bytes) {
+  const Lock lock(mutex);
+  const Result result = REAL(cuMemUnmap)(address, bytes);
+  if (result == kSuccess) unmap(address, bytes);
+  return result;
+}
+
+Result cuMemRetainAllocationHandle(Address* handle, void* address) {
+  const Lock lock(mutex);
+  const Result result = REAL(cuMemRetainAllocationHandle)(handle, address);
+  if (result != kSuccess) return result;
+  const std::uint64_t number = physical_at(reinterpret_cast<std::uint64_t>(address));
+  if (number != 0) add_handle(*handle, number);
+  return result;
+}
+
+}  // namespace mgpu::share

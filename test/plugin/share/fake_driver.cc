@@ -1,0 +1,496 @@
+// A driver with two cards of 16 GiB whose memory behaves as that of an H200 with driver 580.159.04:
+// chunks of 2 MiB, pools with chunks of 32 MiB that shrink at synchronization, physical memory with
+// references, memory of graphs that is reserved at a launch. It belongs to one process, and has no
+// kernels. fake_rest.cc has the other functions.
+#include <pthread.h>
+#include <unistd.h>
+
+#include <algorithm>
+#include <cstring>
+#include <map>
+#include <mutex>
+#include <set>
+#include <string>
+#include <vector>
+
+#include "plugin/share/driver.h"
+
+#define EXPORT extern "C" __attribute__((visibility("default")))
+extern "C" void* fake_address_of(const char* name);
+
+namespace mgpu::share {
+namespace {
+
+constexpr std::uint64_t kChunk = std::uint64_t{2} << 20U;
+constexpr std::uint64_t kPoolChunk = std::uint64_t{32} << 20U;
+constexpr std::uint64_t kTotal = std::uint64_t{16} << 30U;
+constexpr std::uint64_t kContext = std::uint64_t{100} << 20U;
+constexpr Result kInvalid = 1;
+
+struct FakePool {
+  int card = 0;
+  std::uint64_t reserved = 0;
+  std::uint64_t in_use = 0;
+};
+struct FakePhysical {
+  int card;
+  std::uint64_t bytes;
+  int references;
+};
+struct FakeContext {
+  int card;
+  std::uint64_t stack = 1024;
+};
+struct FakeNode {
+  int type;
+  AllocationNode allocation;
+};
+struct FakeGraph {
+  std::vector<FakeNode*> nodes;
+};
+struct FakeExec {
+  std::uint64_t bytes;
+};
+struct FakeBlock {
+  int card;
+  std::uint64_t bytes;  // on the card
+  FakePool* pool;
+};
+
+std::recursive_mutex mutex;
+pid_t started = 0;
+std::uint64_t used[2];
+std::uint64_t peak[2];
+std::map<Address, FakeBlock> blocks;
+std::map<Address, FakePhysical*> handles;
+std::map<Address, std::pair<std::size_t, FakePhysical*>> mappings;
+std::map<Address, std::map<std::uint64_t, int>> small;  // by card: classes of small pieces
+FakePool defaults[2] = {{.card = 0}, {.card = 1}};
+std::set<FakePool*> all_pools = {&defaults[0], &defaults[1]};
+FakeContext primary[2] = {{.card = 0}, {.card = 1}};
+int retained[2];
+thread_local FakeContext* current = nullptr;
+std::uint64_t graph_reserved[2];
+Address next_address = 0x100000000;
+bool capturing = false;
+
+std::uint64_t up(std::uint64_t bytes, std::uint64_t step) {
+  return (bytes + step - 1) / step * step;
+}
+
+void shrink(int card) {
+  for (FakePool* pool : all_pools) {
+    if (pool->card != card) continue;
+    const std::uint64_t keep = up(pool->in_use, kPoolChunk);
+    used[card] -= pool->reserved - keep;
+    pool->reserved = keep;
+  }
+}
+
+bool take(int card, std::uint64_t bytes) {
+  if (used[card] + bytes > kTotal) shrink(card);
+  if (used[card] + bytes > kTotal) return false;
+  used[card] += bytes;
+  peak[card] = std::max(peak[card], used[card]);
+  return true;
+}
+
+Address new_address(std::uint64_t bytes) {
+  const Address address = next_address;
+  next_address += up(bytes + 1, kChunk);
+  return address;
+}
+
+Result ready() {
+  return started == getpid() ? kSuccess : kNotInitialized;
+}
+
+Result with_context() {
+  return ready() != kSuccess ? ready() : current == nullptr ? 201 : kSuccess;
+}
+
+Result allocate(Address* address, std::uint64_t bytes, std::uint64_t on_card) {
+  const std::lock_guard lock(mutex);
+  if (with_context() != kSuccess) return with_context();
+  if (bytes == 0 || address == nullptr) return kInvalid;
+  if (!take(current->card, on_card)) return kOutOfMemory;
+  *address = new_address(bytes);
+  blocks[*address] = {current->card, on_card, nullptr};
+  return kSuccess;
+}
+
+Result release(Address address) {
+  const std::lock_guard lock(mutex);
+  if (with_context() != kSuccess) return with_context();
+  if (address == 0) return kSuccess;
+  const auto found = blocks.find(address);
+  if (found == blocks.end()) return kInvalid;
+  if (found->second.pool != nullptr) {
+    found->second.pool->in_use -= found->second.bytes;
+  } else {
+    used[found->second.card] -= found->second.bytes;
+  }
+  blocks.erase(found);
+  return kSuccess;
+}
+
+Result allocate_from(FakePool* pool, Address* address, std::uint64_t bytes) {
+  const std::lock_guard lock(mutex);
+  if (with_context() != kSuccess) return with_context();
+  if (bytes == 0) return kInvalid;
+  const std::uint64_t wanted = up(pool->in_use + bytes, kPoolChunk);
+  if (wanted > pool->reserved) {
+    if (!take(pool->card, wanted - pool->reserved)) return kOutOfMemory;
+    pool->reserved = wanted;
+  }
+  pool->in_use += bytes;
+  *address = new_address(bytes);
+  blocks[*address] = {pool->card, bytes, pool};
+  return kSuccess;
+}
+
+void drop(FakePhysical* physical) {
+  if (--physical->references > 0) return;
+  used[physical->card] -= physical->bytes;
+  delete physical;
+}
+
+Result new_context(Handle* context, int card) {
+  const std::lock_guard lock(mutex);
+  if (ready() != kSuccess) return ready();
+  if (card < 0 || card > 1) return 101;
+  if (!take(card, kContext)) return kOutOfMemory;
+  *context = current = new FakeContext{.card = card};
+  return kSuccess;
+}
+
+Result launch(Handle exec) {
+  const std::lock_guard lock(mutex);
+  const std::uint64_t bytes = static_cast<FakeExec*>(exec)->bytes;
+  if (bytes <= graph_reserved[0]) return kSuccess;
+  const std::uint64_t more = up(bytes - graph_reserved[0], kChunk);
+  if (take(0, more)) {
+    graph_reserved[0] += more;
+    return kSuccess;
+  }
+  graph_reserved[0] += kTotal - used[0];  // and all of it stays reserved
+  used[0] = peak[0] = kTotal;
+  return kOutOfMemory;
+}
+
+Result address_of(const char* name, void** function, int version, int* status) {
+  std::string symbol = name;
+  if (symbol == "cuMemAlloc" && version >= 99000) {
+    *function = fake_address_of("cuMemAlloc_v99");
+    return kSuccess;
+  }
+  void* found = fake_address_of(symbol.c_str());
+  for (const char* suffix : {"_v2", "_v3", "_v4"}) {
+    if (void* const newer = fake_address_of((symbol + suffix).c_str())) found = newer;
+  }
+  *function = found;
+  if (status != nullptr) *status = found == nullptr ? 1 : 0;
+  return found == nullptr ? kNotFound : kSuccess;
+}
+
+}  // namespace
+
+EXPORT std::uint64_t fake_used(int card) {
+  return used[card];
+}
+EXPORT std::uint64_t fake_peak(int card) {
+  return peak[card];
+}
+EXPORT void fake_capture(bool on) {
+  capturing = on;
+}
+EXPORT Result cuMemAlloc_v99(Address* address, std::size_t bytes) {
+  return allocate(address, bytes, up(bytes, kChunk));
+}
+
+EXPORT Result cuInit(unsigned) {
+  // In the child of a process that has called it, CUDA does not work.
+  if (started != 0 && started != getpid()) return kNotInitialized;
+  started = getpid();
+  return kSuccess;
+}
+EXPORT Result cuGetProcAddress(const char* name, void** function, int version, std::uint64_t) {
+  return address_of(name, function, version, nullptr);
+}
+EXPORT Result cuGetProcAddress_v2(const char* name, void** function, int version, std::uint64_t,
+                                  int* status) {
+  return address_of(name, function, version, status);
+}
+EXPORT Result cuDeviceGetCount(int* count) {
+  *count = 2;
+  return ready();
+}
+EXPORT Result cuDeviceGet(Device* device, int ordinal) {
+  *device = ordinal;
+  return ready();
+}
+EXPORT Result cuDeviceGetUuid_v2(Uuid* uuid, Device device) {
+  std::memset(uuid, device + 1, sizeof(*uuid));
+  return ready();
+}
+EXPORT Result cuDeviceGetAttribute(int* value, int attribute, Device) {
+  *value = attribute == kMultiprocessors ? 10 : 1024;
+  return kSuccess;
+}
+EXPORT Result cuDeviceTotalMem_v2(std::size_t* bytes, Device) {
+  *bytes = kTotal;
+  return ready();
+}
+EXPORT Result cuMemGetInfo_v2(std::size_t* free, std::size_t* total) {
+  if (with_context() != kSuccess) return with_context();
+  *free = kTotal - used[current->card];
+  *total = kTotal;
+  return kSuccess;
+}
+
+EXPORT Result cuCtxCreate_v2(Handle* context, unsigned, Device device) {
+  return new_context(context, device);
+}
+EXPORT Result cuCtxCreate_v4(Handle* context, void*, unsigned, Device device) {
+  return new_context(context, device);
+}
+EXPORT Result cuCtxDestroy_v2(Handle handle) {
+  const std::lock_guard lock(mutex);
+  used[static_cast<FakeContext*>(handle)->card] -= kContext;
+  if (current == handle) current = nullptr;
+  return kSuccess;
+}
+EXPORT Result cuDevicePrimaryCtxRetain(Handle* context, Device device) {
+  const std::lock_guard lock(mutex);
+  if (ready() != kSuccess) return ready();
+  if (retained[device] == 0 && !take(device, kContext)) return kOutOfMemory;
+  ++retained[device];
+  *context = &primary[device];
+  return kSuccess;
+}
+EXPORT Result cuDevicePrimaryCtxRelease_v2(Device device) {
+  const std::lock_guard lock(mutex);
+  if (--retained[device] == 0) used[device] -= kContext;
+  return kSuccess;
+}
+EXPORT Result cuCtxSetCurrent(Handle context) {
+  current = static_cast<FakeContext*>(context);
+  return ready();
+}
+EXPORT Result cuCtxGetCurrent(Handle* context) {
+  *context = current;
+  return ready();
+}
+EXPORT Result cuCtxGetDevice(Device* device) {
+  if (with_context() != kSuccess) return with_context();
+  *device = current->card;
+  return kSuccess;
+}
+EXPORT Result cuCtxGetLimit(std::size_t* value, int) {
+  *value = current->stack;
+  return kSuccess;
+}
+EXPORT Result cuCtxSetLimit(int limit, std::size_t value) {
+  const std::lock_guard lock(mutex);
+  if (limit != kStackSize || value <= current->stack) return kSuccess;
+  if (!take(current->card, (value - current->stack) * 10 * 1024)) return kOutOfMemory;
+  current->stack = value;
+  return kSuccess;
+}
+
+EXPORT Result cuMemAlloc_v2(Address* address, std::size_t bytes) {
+  if (bytes > kChunk / 2 || current == nullptr) return allocate(address, bytes, up(bytes, kChunk));
+  std::uint64_t piece = 512;
+  while (piece < bytes) piece *= 2;
+  const std::lock_guard lock(mutex);
+  // Pieces of a class share a chunk, which stays.
+  const int before = small[static_cast<Address>(current->card)][piece]++;
+  const bool full = before % static_cast<int>(kChunk / piece) == 0;
+  return allocate(address, bytes, full ? kChunk : 0);
+}
+EXPORT Result cuMemAllocPitch_v2(Address* address, std::size_t* pitch, std::size_t width,
+                                 std::size_t height, unsigned) {
+  *pitch = up(width, 512);
+  return allocate(address, *pitch * height, up(*pitch * height, kChunk));
+}
+EXPORT Result cuMemAllocManaged(Address* address, std::size_t bytes, unsigned) {
+  return allocate(address, bytes, up(bytes, kChunk));
+}
+EXPORT Result cuMemFree_v2(Address address) {
+  return release(address);
+}
+EXPORT Result cuArray3DCreate_v2(Handle* array, const Array3dDescriptor<std::size_t>* d) {
+  const std::uint64_t bytes = d->width * std::max<std::uint64_t>(d->height, 1) *
+                              std::max<std::uint64_t>(d->depth, 1) * d->channels * 4;
+  Address address = 0;
+  const Result result = allocate(&address, bytes, up(bytes, kChunk));
+  *array = reinterpret_cast<Handle>(address);
+  return result;
+}
+EXPORT Result cuArrayCreate_v2(Handle* array, const ArrayDescriptor<std::size_t>* d) {
+  const Array3dDescriptor<std::size_t> flat{d->width, d->height, 0, d->format, d->channels, 0};
+  return cuArray3DCreate_v2(array, &flat);
+}
+EXPORT Result cuMipmappedArrayCreate(Handle* array, const Array3dDescriptor<std::size_t>* d,
+                                     unsigned) {
+  return cuArray3DCreate_v2(array, d);
+}
+EXPORT Result cuArrayDestroy(Handle array) {
+  return release(reinterpret_cast<Address>(array));
+}
+EXPORT Result cuMipmappedArrayDestroy(Handle array) {
+  return release(reinterpret_cast<Address>(array));
+}
+
+EXPORT Result cuMemCreate(Address* handle, std::size_t bytes,
+                          const AllocationProperties* properties, std::uint64_t) {
+  const std::lock_guard lock(mutex);
+  if (bytes == 0 || bytes % kChunk != 0) return kInvalid;
+  const int card = properties->location.id;
+  if (!take(card, bytes)) return kOutOfMemory;
+  *handle = new_address(1);
+  handles[*handle] = new FakePhysical{card, bytes, 1};
+  return kSuccess;
+}
+EXPORT Result cuMemRelease(Address handle) {
+  const std::lock_guard lock(mutex);
+  const auto found = handles.find(handle);
+  if (found == handles.end()) return kInvalid;
+  drop(found->second);
+  handles.erase(found);
+  return kSuccess;
+}
+EXPORT Result cuMemMap(Address address, std::size_t bytes, std::size_t, Address handle,
+                       std::uint64_t) {
+  const std::lock_guard lock(mutex);
+  if (!handles.contains(handle)) return kInvalid;
+  mappings[address] = {bytes, handles[handle]};
+  ++handles[handle]->references;
+  return kSuccess;
+}
+EXPORT Result cuMemUnmap(Address address, std::size_t bytes) {
+  const std::lock_guard lock(mutex);
+  for (auto at = mappings.lower_bound(address);
+       at != mappings.end() && at->first < address + bytes;) {
+    drop(at->second.second);
+    at = mappings.erase(at);
+  }
+  return kSuccess;
+}
+EXPORT Result cuMemRetainAllocationHandle(Address* handle, void* address) {
+  const std::lock_guard lock(mutex);
+  auto at = mappings.upper_bound(reinterpret_cast<Address>(address));
+  if (at == mappings.begin()) return kInvalid;
+  --at;
+  *handle = new_address(1);
+  handles[*handle] = at->second.second;
+  ++at->second.second->references;
+  return kSuccess;
+}
+
+EXPORT Result cuDeviceGetMemPool(Handle* pool, Device device) {
+  *pool = &defaults[device];
+  return kSuccess;
+}
+EXPORT Result cuDeviceGetDefaultMemPool(Handle* pool, Device device) {
+  *pool = &defaults[device];
+  return kSuccess;
+}
+EXPORT Result cuMemPoolCreate(Handle* pool, const PoolProperties* properties) {
+  const std::lock_guard lock(mutex);
+  auto* const made = new FakePool{.card = properties->location.id};
+  all_pools.insert(made);
+  *pool = made;
+  return kSuccess;
+}
+EXPORT Result cuMemPoolDestroy(Handle pool) {
+  const std::lock_guard lock(mutex);
+  auto* const found = static_cast<FakePool*>(pool);
+  used[found->card] -= found->reserved;
+  all_pools.erase(found);
+  delete found;
+  return kSuccess;
+}
+EXPORT Result cuMemPoolGetAttribute(Handle pool, int attribute, void* value) {
+  const auto* const found = static_cast<FakePool*>(pool);
+  *static_cast<std::uint64_t*>(value) =
+      attribute == kPoolReserved ? found->reserved : found->in_use;
+  return kSuccess;
+}
+EXPORT Result cuMemPoolTrimTo(Handle pool, std::size_t) {
+  const std::lock_guard lock(mutex);
+  shrink(static_cast<FakePool*>(pool)->card);
+  return kSuccess;
+}
+EXPORT Result cuMemAllocAsync(Address* address, std::size_t bytes, Handle) {
+  return allocate_from(&defaults[current->card], address, bytes);
+}
+EXPORT Result cuMemAllocAsync_ptsz(Address* address, std::size_t bytes, Handle) {
+  return allocate_from(&defaults[current->card], address, bytes);
+}
+EXPORT Result cuMemAllocFromPoolAsync(Address* address, std::size_t bytes, Handle pool, Handle) {
+  return allocate_from(static_cast<FakePool*>(pool), address, bytes);
+}
+EXPORT Result cuMemFreeAsync(Address address, Handle) {
+  return release(address);
+}
+EXPORT Result cuStreamIsCapturing(Handle, int* status) {
+  *status = capturing ? 1 : 0;
+  return kSuccess;
+}
+EXPORT Result cuStreamSynchronize(Handle) {
+  const std::lock_guard lock(mutex);
+  shrink(current->card);
+  return kSuccess;
+}
+
+EXPORT Result cuGraphCreate(Handle* graph, unsigned) {
+  *graph = new FakeGraph;
+  return kSuccess;
+}
+EXPORT Result cuGraphAddMemAllocNode(Handle* node, Handle graph, const Handle*, std::size_t,
+                                     AllocationNode* parameters) {
+  auto* const made = new FakeNode{kAllocationNode, *parameters};
+  static_cast<FakeGraph*>(graph)->nodes.push_back(made);
+  *node = made;
+  return kSuccess;
+}
+EXPORT Result cuGraphGetNodes(Handle graph, Handle* nodes, std::size_t* count) {
+  const auto& all = static_cast<FakeGraph*>(graph)->nodes;
+  *count = all.size();
+  if (nodes != nullptr) std::copy(all.begin(), all.end(), nodes);
+  return kSuccess;
+}
+EXPORT Result cuGraphNodeGetType(Handle node, int* type) {
+  *type = static_cast<FakeNode*>(node)->type;
+  return kSuccess;
+}
+EXPORT Result cuGraphMemAllocNodeGetParams(Handle node, AllocationNode* parameters) {
+  *parameters = static_cast<FakeNode*>(node)->allocation;
+  return kSuccess;
+}
+EXPORT Result cuGraphInstantiateWithFlags(Handle* exec, Handle graph, std::uint64_t) {
+  std::uint64_t bytes = 0;
+  for (const FakeNode* node : static_cast<FakeGraph*>(graph)->nodes)
+    bytes += node->allocation.bytes;
+  *exec = new FakeExec{bytes};
+  return kSuccess;
+}
+EXPORT Result cuGraphLaunch(Handle exec, Handle) {
+  return launch(exec);
+}
+EXPORT Result cuGraphUpload(Handle exec, Handle) {
+  return launch(exec);
+}
+EXPORT Result cuDeviceGetGraphMemAttribute(Device device, int, void* value) {
+  *static_cast<std::uint64_t*>(value) = graph_reserved[device];
+  return kSuccess;
+}
+EXPORT Result cuDeviceGraphMemTrim(Device device) {
+  const std::lock_guard lock(mutex);
+  used[device] -= graph_reserved[device];
+  graph_reserved[device] = 0;
+  return kSuccess;
+}
+
+}  // namespace mgpu::share

@@ -1,0 +1,392 @@
+// A program that uses CUDA, for library_test.cc: share_client CASE. It sees a card with a limit of
+// 1,024 MiB, of which a context takes 100. It ends with 0, or prints what was not as expected.
+#include <dlfcn.h>
+#include <signal.h>
+#include <sys/wait.h>
+#include <unistd.h>
+
+#include <cstdio>
+#include <cstdlib>
+#include <cstring>
+#include <vector>
+
+#include "plugin/share/driver.h"
+
+namespace mgpu::share {
+namespace {
+
+constexpr std::uint64_t kMiB = std::uint64_t{1} << 20U;
+constexpr std::uint64_t kLimit = 1024 * kMiB;
+constexpr std::uint64_t kRoom = kLimit - 100 * kMiB;
+
+void* library = nullptr;
+
+void expect(bool holds, const char* what, int line) {
+  if (holds) return;
+  std::printf("line %d: expected %s\n", line, what);
+  std::exit(1);
+}
+#define EXPECT(what) expect(what, #what, __LINE__)
+// A function of the library by name, as programs find it.
+#define CU(name) (reinterpret_cast<decltype(&name)>(dlsym(library, #name)))
+#define EXTRA(name, type) (reinterpret_cast<type>(dlsym(library, #name)))
+
+std::uint64_t used(int card) {
+  return EXTRA(fake_used, std::uint64_t(*)(int))(card);
+}
+
+std::uint64_t peak(int card) {
+  return EXTRA(fake_peak, std::uint64_t(*)(int))(card);
+}
+
+std::uint64_t free_now() {
+  std::size_t free = 0;
+  std::size_t total = 0;
+  EXPECT(CU(cuMemGetInfo_v2)(&free, &total) == kSuccess);
+  EXPECT(total == kLimit);
+  return free;
+}
+
+void start() {
+  EXPECT(CU(cuInit)(0) == kSuccess);
+  Handle context = nullptr;
+  EXPECT(CU(cuCtxCreate_v2)(&context, 0, 0) == kSuccess);
+}
+
+Address allocated(std::uint64_t bytes) {
+  Address address = 0;
+  EXPECT(CU(cuMemAlloc_v2)(&address, bytes) == kSuccess);
+  return address;
+}
+
+bool fits(std::uint64_t bytes) {
+  Address address = 0;
+  if (CU(cuMemAlloc_v2)(&address, bytes) != kSuccess) return false;
+  return CU(cuMemFree_v2)(address) == kSuccess;
+}
+
+void see_the_share() {
+  start();
+  std::size_t total = 0;
+  EXPECT(CU(cuDeviceTotalMem_v2)(&total, 0) == kSuccess);
+  EXPECT(total == kLimit);
+  EXPECT(free_now() == kRoom);
+  allocated(100 * kMiB);
+  EXPECT(free_now() == kRoom - 100 * kMiB);
+}
+
+void linear() {
+  start();
+  Address address = 0;
+  EXPECT(CU(cuMemAlloc_v2)(&address, kRoom + 1) == kOutOfMemory);
+  EXPECT(CU(cuMemAlloc_v2)(&address, ~std::size_t{0}) == kOutOfMemory);
+  for (int i = 0; i < 50; ++i) EXPECT(fits(kRoom));
+  EXPECT(CU(cuMemAlloc_v2)(&address, 0) == 1);
+  EXPECT(CU(cuMemFree_v2)(12345) == 1);
+  EXPECT(CU(cuMemFree_v2)(0) == kSuccess);
+  address = allocated(3 * kMiB);
+  EXPECT(used(0) == kLimit - free_now());
+  EXPECT(CU(cuMemFree_v2)(address) == kSuccess);
+  EXPECT(free_now() == kRoom);
+}
+
+void small_pieces() {
+  start();
+  std::vector<Address> pieces;
+  Address address = 0;
+  while (CU(cuMemAlloc_v2)(&address, 4096) == kSuccess) {
+    pieces.push_back(address);
+    EXPECT(pieces.size() < 1000000);
+  }
+  EXPECT(pieces.size() == kRoom / 4096);
+  EXPECT(used(0) == kLimit);
+  for (const Address piece : pieces) EXPECT(CU(cuMemFree_v2)(piece) == kSuccess);
+  EXPECT(free_now() == kRoom);
+  // Two of 700 KiB share a chunk.
+  for (int i = 0; i < 3; ++i) allocated(700 << 10);
+  EXPECT(free_now() == kRoom - 4 * kMiB);
+}
+
+void other_allocations() {
+  start();
+  Address address = 0;
+  std::size_t pitch = 0;
+  EXPECT(CU(cuMemAllocPitch_v2)(&address, &pitch, 1000, 1 << 20, 4) == kOutOfMemory);
+  EXPECT(CU(cuMemAllocPitch_v2)(&address, &pitch, 1000, 1000, 4) == kSuccess);
+  EXPECT(CU(cuMemFree_v2)(address) == kSuccess);
+  EXPECT(CU(cuMemAllocManaged)(&address, kRoom + 1, 1) == kOutOfMemory);
+  EXPECT(CU(cuMemAllocManaged)(&address, kRoom, 1) == kSuccess);
+  EXPECT(free_now() == 0);
+  EXPECT(CU(cuMemFree_v2)(address) == kSuccess);
+  Handle array = nullptr;
+  const ArrayDescriptor<std::size_t> large{20000, 20000, 0x20, 4};
+  EXPECT(CU(cuArrayCreate_v2)(&array, &large) == kOutOfMemory);
+  const Array3dDescriptor<std::size_t> volume{100, 100, 100, 0x20, 1, 0};
+  EXPECT(CU(cuArray3DCreate_v2)(&array, &volume) == kSuccess);
+  EXPECT(free_now() == kRoom - 6 * kMiB);
+  EXPECT(CU(cuArrayDestroy)(array) == kSuccess);
+  const Array3dDescriptor<std::size_t> levels{1024, 1024, 0, 0x20, 1, 0};
+  EXPECT(CU(cuMipmappedArrayCreate)(&array, &levels, 11) == kSuccess);
+  EXPECT(free_now() == kRoom - 6 * kMiB);
+  EXPECT(CU(cuMipmappedArrayDestroy)(array) == kSuccess);
+  EXPECT(free_now() == kRoom);
+  EXPECT(peak(0) <= kLimit);
+}
+
+void virtual_memory() {
+  start();
+  const AllocationProperties first{1, 0, {kDeviceLocation, 0}, nullptr, {}};
+  const AllocationProperties second{1, 0, {kDeviceLocation, 1}, nullptr, {}};
+  Address handle = 0;
+  EXPECT(CU(cuMemCreate)(&handle, kRoom + 2 * kMiB, &first, 0) == kOutOfMemory);
+  EXPECT(CU(cuMemCreate)(&handle, kMiB, &first, 0) == 1);
+  EXPECT(CU(cuMemCreate)(&handle, 512 * kMiB, &first, 0) == kSuccess);
+  constexpr Address kAt = Address{1} << 40U;
+  EXPECT(CU(cuMemMap)(kAt, 512 * kMiB, 0, handle, 0) == kSuccess);
+  EXPECT(CU(cuMemRelease)(handle) == kSuccess);
+  EXPECT(free_now() == kRoom - 512 * kMiB);  // the mapping holds it
+  EXPECT(CU(cuMemRetainAllocationHandle)(&handle, reinterpret_cast<void*>(kAt + kMiB)) == kSuccess);
+  EXPECT(CU(cuMemUnmap)(kAt, 512 * kMiB) == kSuccess);
+  EXPECT(free_now() == kRoom - 512 * kMiB);  // the handle holds it
+  EXPECT(CU(cuMemRelease)(handle) == kSuccess);
+  EXPECT(free_now() == kRoom);
+  // It counts for its card, and not for that of the current context.
+  EXPECT(CU(cuMemCreate)(&handle, 1000 * kMiB, &second, 0) == kSuccess);
+  EXPECT(free_now() == kRoom);
+  Address more = 0;
+  EXPECT(CU(cuMemCreate)(&more, 100 * kMiB, &second, 0) == kOutOfMemory);
+  // A range of several mappings.
+  Address handles[4];
+  for (int i = 0; i < 4; ++i) {
+    EXPECT(CU(cuMemCreate)(&handles[i], 200 * kMiB, &first, 0) == kSuccess);
+    EXPECT(CU(cuMemMap)(kAt + static_cast<Address>(i) * 200 * kMiB, 200 * kMiB, 0, handles[i], 0) ==
+           kSuccess);
+    EXPECT(CU(cuMemRelease)(handles[i]) == kSuccess);
+  }
+  EXPECT(free_now() == kRoom - 800 * kMiB);
+  EXPECT(CU(cuMemUnmap)(kAt, 800 * kMiB) == kSuccess);
+  EXPECT(free_now() == kRoom);
+  EXPECT(peak(0) <= kLimit && peak(1) <= kLimit);
+}
+
+void pools() {
+  start();
+  Address address = 0;
+  Address other = 0;
+  EXPECT(CU(cuMemAllocAsync)(&address, kRoom + 1, nullptr) == kOutOfMemory);
+  EXPECT(CU(cuMemAllocAsync)(&address, 1, nullptr) == kSuccess);
+  EXPECT(free_now() == kRoom - 32 * kMiB);
+  EXPECT(CU(cuMemAllocAsync_ptsz)(&other, 800 * kMiB, nullptr) == kSuccess);
+  EXPECT(used(0) == kLimit - free_now());
+  EXPECT(CU(cuMemFree_v2)(other) == kSuccess);
+  // What the pool does not use is taken back for others.
+  EXPECT(fits(800 * kMiB));
+  EXPECT(CU(cuMemFree_v2)(address) == kSuccess);
+  EXPECT(CU(cuStreamSynchronize)(nullptr) == kSuccess);
+  EXPECT(free_now() == kRoom);
+  Handle pool = nullptr;
+  const PoolProperties properties{1, 0, {kDeviceLocation, 0}, nullptr, {}};
+  EXPECT(CU(cuMemPoolCreate)(&pool, &properties) == kSuccess);
+  EXPECT(CU(cuMemAllocFromPoolAsync)(&address, kRoom + 1, pool, nullptr) == kOutOfMemory);
+  EXPECT(CU(cuMemAllocFromPoolAsync)(&address, 640 * kMiB, pool, nullptr) == kSuccess);
+  EXPECT(!fits(300 * kMiB));
+  EXPECT(CU(cuMemFree_v2)(address) == kSuccess);
+  EXPECT(CU(cuMemPoolTrimTo)(pool, 0) == kSuccess);
+  EXPECT(free_now() == kRoom);
+  EXPECT(CU(cuMemAllocFromPoolAsync)(&address, 640 * kMiB, pool, nullptr) == kSuccess);
+  EXPECT(CU(cuMemFree_v2)(address) == kSuccess);
+  EXPECT(CU(cuMemPoolDestroy)(pool) == kSuccess);
+  EXPECT(free_now() == kRoom);
+  // A capture takes nothing.
+  EXTRA(fake_capture, void (*)(bool))(true);
+  EXPECT(CU(cuMemAllocAsync)(&address, 32 * kMiB, nullptr) == kSuccess);
+  EXTRA(fake_capture, void (*)(bool))(false);
+  EXPECT(peak(0) <= kLimit);
+}
+
+using AddNode = Result (*)(Handle*, Handle, const Handle*, std::size_t, AllocationNode*);
+
+Handle graph_of(std::uint64_t bytes) {
+  Handle graph = nullptr;
+  Handle node = nullptr;
+  Handle exec = nullptr;
+  AllocationNode allocation{};
+  allocation.pool.location = {kDeviceLocation, 0};
+  allocation.bytes = bytes;
+  EXPECT(EXTRA(cuGraphCreate, Result(*)(Handle*, unsigned))(&graph, 0) == kSuccess);
+  EXPECT(EXTRA(cuGraphAddMemAllocNode, AddNode)(&node, graph, nullptr, 0, &allocation) == kSuccess);
+  EXPECT(CU(cuGraphInstantiateWithFlags)(&exec, graph, 0) == kSuccess);
+  return exec;
+}
+
+void graphs() {
+  start();
+  const Handle small = graph_of(512 * kMiB);
+  const Handle large = graph_of(kRoom + 32 * kMiB);
+  EXPECT(free_now() == kRoom);
+  EXPECT(CU(cuGraphLaunch)(large, nullptr) == kOutOfMemory);
+  EXPECT(free_now() == kRoom);  // it did not reach the driver
+  for (int i = 0; i < 3; ++i) EXPECT(CU(cuGraphLaunch)(small, nullptr) == kSuccess);
+  EXPECT(free_now() == kRoom - 512 * kMiB);
+  EXPECT(CU(cuGraphUpload)(small, nullptr) == kSuccess);
+  EXPECT(fits(800 * kMiB));  // what graphs do not use is trimmed
+  EXPECT(CU(cuGraphLaunch)(small, nullptr) == kSuccess);
+  EXPECT(CU(cuDeviceGraphMemTrim)(0) == kSuccess);
+  EXPECT(free_now() == kRoom);
+  const Address held = allocated(600 * kMiB);
+  EXPECT(CU(cuGraphLaunch)(small, nullptr) == kOutOfMemory);
+  EXPECT(CU(cuMemFree_v2)(held) == kSuccess);
+  EXPECT(CU(cuGraphLaunch)(small, nullptr) == kSuccess);
+  EXPECT(CU(cuGraphExecDestroy)(small) == 801 || true);
+  EXPECT(peak(0) <= kLimit);
+}
+
+void contexts() {
+  start();
+  Handle context = nullptr;
+  Handle primary = nullptr;
+  EXPECT(CU(cuCtxCreate_v4)(&context, nullptr, 0, 0) == kSuccess);
+  EXPECT(free_now() == kRoom - 100 * kMiB);
+  allocated(10 * kMiB);
+  allocated(1000);
+  EXPECT(CU(cuCtxDestroy_v2)(context) == kSuccess);
+  for (int i = 0; i < 3; ++i) EXPECT(CU(cuDevicePrimaryCtxRetain)(&primary, 0) == kSuccess);
+  EXPECT(EXTRA(cuCtxSetCurrent, Result(*)(Handle))(primary) == kSuccess);
+  EXPECT(free_now() == kRoom - 100 * kMiB);
+  // 10 multiprocessors with 1,024 threads.
+  EXPECT(CU(cuCtxSetLimit)(kStackSize, 1024 + 64 * 1024) == kSuccess);
+  EXPECT(free_now() == kRoom - 100 * kMiB - 640 * kMiB);
+  EXPECT(CU(cuCtxSetLimit)(kStackSize, 1024 + 128 * 1024) == kOutOfMemory);
+  for (int i = 0; i < 3; ++i) EXPECT(CU(cuDevicePrimaryCtxRelease_v2)(0) == kSuccess);
+  for (int i = 0; i < 8; ++i) EXPECT(CU(cuCtxCreate_v2)(&context, 0, 0) == kSuccess);
+  EXPECT(CU(cuCtxCreate_v2)(&context, 0, 0) == kSuccess);
+  EXPECT(CU(cuCtxCreate_v2)(&context, 0, 0) == kOutOfMemory);
+}
+
+// Runs `part` in a process of its own, which ends with `wanted`.
+template <class Part>
+void in_child(Part part, bool killed) {
+  int ends[2];
+  EXPECT(pipe(ends) == 0);
+  const pid_t child = fork();
+  if (child == 0) {
+    part();
+    const ssize_t written = write(ends[1], "r", 1);
+    if (killed) pause();
+    _exit(written == 1 ? 0 : 1);
+  }
+  close(ends[1]);
+  char byte = 0;
+  EXPECT(read(ends[0], &byte, 1) == 1);
+  if (killed) kill(child, SIGKILL);
+  int status = 0;
+  waitpid(child, &status, 0);
+  EXPECT(killed ? WIFSIGNALED(status) : status == 0);
+  close(ends[0]);
+}
+
+void processes() {
+  // CUDA is not used before the fork.
+  for (int i = 0; i < 3; ++i)
+    in_child(
+        [] {
+          start();
+          allocated(800 * kMiB);
+        },
+        true);
+  start();
+  EXPECT(fits(kRoom));
+  allocated(500 * kMiB);
+  const pid_t child = fork();
+  if (child == 0) execl("/proc/self/exe", "share_client", "second", nullptr);
+  int status = 0;
+  waitpid(child, &status, 0);
+  EXPECT(status == 0);
+  in_child(
+      [] {
+        Address a = 0;
+        EXPECT(CU(cuInit)(0) == kNotInitialized);
+        EXPECT(CU(cuMemAlloc_v2)(&a, kMiB) != kSuccess);
+      },
+      false);
+  EXPECT(free_now() == kRoom - 500 * kMiB);
+}
+
+// Beside a process that holds 600 MiB with its context.
+void second() {
+  start();
+  EXPECT(!fits(400 * kMiB));
+  EXPECT(fits(324 * kMiB));
+}
+
+void names() {
+  start();
+  Address address = 0;
+  void* found = nullptr;
+  int status = 0;
+  for (const auto& [name, symbol] : std::vector<std::pair<const char*, const char*>>{
+           {"cuMemAlloc", "cuMemAlloc_v2"},
+           {"cuMemCreate", "cuMemCreate"},
+           {"cuCtxCreate", "cuCtxCreate_v4"},
+           {"cuGetProcAddress", "cuGetProcAddress_v2"}}) {
+    EXPECT(CU(cuGetProcAddress_v2)(name, &found, 12000, 0, &status) == kSuccess);
+    EXPECT(found == dlsym(library, symbol));
+    EXPECT(CU(cuGetProcAddress)(name, &found, 12000, 0) == kSuccess);
+    EXPECT(found == dlsym(library, symbol));
+  }
+  EXPECT(CU(cuGetProcAddress_v2)("cuDeviceGetName", &found, 12000, 0, &status) == kSuccess);
+  EXPECT(found != nullptr);
+  EXPECT(CU(cuGetProcAddress_v2)("cuNoSuch", &found, 12000, 0, &status) == kNotFound);
+  // A version that this library does not know.
+  EXPECT(CU(cuGetProcAddress_v2)("cuMemAlloc", &found, 99000, 0, &status) == kNotFound);
+  EXPECT(found == nullptr && status == 1);
+  EXPECT(CU(cuGetProcAddress)("cuMemAlloc", &found, 99000, 0) == kNotFound);
+  // By path, and in a scope of its own.
+  void* const by_name = dlopen("libcuda.so.1", RTLD_NOW | RTLD_LOCAL | RTLD_DEEPBIND);
+  EXPECT(dlsym(by_name, "cuMemAlloc_v2") == dlsym(library, "cuMemAlloc_v2"));
+  EXPECT(CU(cuMemAlloc_v2)(&address, kLimit) == kOutOfMemory);
+}
+
+void refused() {
+  EXPECT(CU(cuInit)(0) == kSystemNotReady);
+  Handle context = nullptr;
+  EXPECT(CU(cuCtxCreate_v2)(&context, 0, 0) == kSystemNotReady);
+  EXPECT(CU(cuDevicePrimaryCtxRetain)(&context, 0) == kSystemNotReady);
+}
+
+struct Case {
+  const char* name;
+  void (*run)();
+};
+const Case kCases[] = {{"see_the_share", see_the_share},
+                       {"linear", linear},
+                       {"small_pieces", small_pieces},
+                       {"other_allocations", other_allocations},
+                       {"virtual_memory", virtual_memory},
+                       {"pools", pools},
+                       {"graphs", graphs},
+                       {"contexts", contexts},
+                       {"processes", processes},
+                       {"second", second},
+                       {"names", names},
+                       {"refused", refused}};
+
+}  // namespace
+}  // namespace mgpu::share
+
+int main(int count, char** words) {
+  using namespace mgpu::share;
+  library = dlopen("libcuda.so.1", RTLD_NOW);
+  if (library == nullptr) {
+    std::printf("%s\n", dlerror());
+    return 1;
+  }
+  for (const Case& one : kCases) {
+    if (count == 2 && std::strcmp(words[1], one.name) == 0) {
+      one.run();
+      return 0;
+    }
+  }
+  std::printf("no such case\n");
+  return 1;
+}
