@@ -44,7 +44,7 @@ Json read_subresource(std::string_view kind, const ApiPath& path, const Request&
 }
 
 Json read_binding(const ApiPath& path, Request request) {
-  if (is_protobuf(request.body)) {
+  if (request.content_type == kProtobufType) {
     const auto read = read_binding_protobuf(request.body);
     if (!read) throw bad_request(read.error().message);
     request.body = binding_json(*read).dump();

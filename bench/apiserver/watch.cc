@@ -33,7 +33,7 @@ void MemoryWatch::start(WatchRequest request, Duration bookmark_interval) {
     attached = guarded_->cluster.attach(kind_, queue_, request.version);
   }
   const auto self = shared_from_this();  // a handler may close the watch
-  handlers_.on_open();
+  handlers_.on_open(Encoding::kJson);
   if (ended_) return;
   if (!attached) return fail_as_expired(request.version.value_or(0));
   // kube-apiserver ends watches by itself after one to two times --min-request-timeout.

@@ -52,7 +52,7 @@ void respond_with_watch(kube::MemoryApiServer& server, kube::Request request,
                         const http::Respond& respond) {
   const auto body = std::make_shared<WatchBody>();
   std::shared_ptr<kube::Stream> stream = server.stream(
-      std::move(request), {.on_open = [] {},
+      std::move(request), {.on_open = [](kube::Encoding) {},
                            .on_line = [body](std::string_view line) { body->add(line); },
                            .on_end = [body](const kube::Response&) { body->end(); }});
   // Streams are destroyed on the executor.

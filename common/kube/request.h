@@ -22,7 +22,7 @@ struct Resource {
   bool protobuf = false;         // see Request::protobuf
 };
 
-// The same pods in protobuf, for a reader that uses read_pod alone. A watch of all pods in JSON
+// The same pods in protobuf, for a Consumer with `read_protobuf`. A watch of all pods in JSON
 // takes the API server a twentieth of what it does to schedule each of them.
 Resource in_protobuf(Resource pods);
 
@@ -53,14 +53,6 @@ Request watch(const Resource& resource, std::string_view resource_version,
 Request get_pod(const PodRef& pod);
 Request get_node(const NodeName& node);
 
-struct Binding {
-  PodRef pod;
-  PodUid uid;  // precondition: another uid is a 409
-  NodeName node;
-  std::map<std::string, std::string> annotations;  // merged into the pod's in the same write
-  // Precondition: a pod that has changed since this version is a 409. Empty: no precondition.
-  std::string resource_version{};
-};
 // POST pods/{name}/binding, in protobuf, which every API server reads: sets spec.nodeName and the
 // annotations in one transaction (kubernetes pkg/registry/core/pod/storage/storage.go,
 // BindingREST.Create).

@@ -1,6 +1,6 @@
 // The interface to an API server: one request and its answer, or one watch and its lines. It is
-// implemented with libcurl (curl_transport.h) and by the in-memory API server
-// (memory/api_server.h).
+// implemented with libcurl (curl/curl_transport.h) and by the in-memory API server
+// (bench/apiserver).
 //
 // Requests are values; request.h builds them.
 #pragma once
@@ -14,11 +14,15 @@
 
 #include "common/base/executor.h"
 #include "common/kube/limits.h"
+#include "common/kube/objects/objects.h"
 
 namespace mgpu::kube {
 
 // The media type of Kubernetes' protobuf encoding.
 inline constexpr const char* kProtobufType = "application/vnd.kubernetes.protobuf";
+
+// What a server has chosen for a body or the events of a watch, which its header Content-Type says.
+enum class Encoding { kJson, kProtobuf };
 
 enum class Method { kGet, kPost, kPut, kPatch, kDelete };
 
@@ -47,9 +51,16 @@ struct Response {
   std::optional<Duration> retry_after;  // from the header Retry-After, in whole seconds
   std::optional<TransportFailure> failure;
   std::optional<std::chrono::sys_seconds> date = {};  // the header Date: the server's clock
+  Encoding encoding = Encoding::kJson;                // of the body
 
   bool ok() const { return status >= 200 && status < 300; }
 };
+
+// An answer that is not a success, as the end of an error sentence: "HTTP 409 Conflict: the
+// server's own message", or the transport's message where there was no answer.
+std::string answer_text(const Response& response);
+// The same of a Status that a watch ends with.
+std::string text_of(const Status& status);
 
 // An open watch. The destructor closes it; no handler is called after that. It may outlive its
 // transport, after whose end no handler is called either.
@@ -59,8 +70,8 @@ class Stream {
 };
 
 struct StreamHandlers {
-  // Once, when the server has answered 200.
-  std::function<void()> on_open;
+  // Once, when the server has answered 200: the encoding of the events.
+  std::function<void(Encoding)> on_open;
   // Once for each event: a line of JSON that is not empty, without its newline, or a message of
   // protobuf. A line over kWatchLineBytesMax is cut to kWatchLineBytesKept, and a message to its
   // length.

@@ -9,7 +9,6 @@
 #include "common/base/callback_guard.h"
 #include "common/kube/client.h"
 #include "common/kube/objects/object_json.h"
-#include "common/kube/objects/object_protobuf.h"
 #include "extender/inspect/inspections.h"
 #include "extender/inspect/limits.h"
 #include "extender/inspect/views.h"
@@ -71,7 +70,6 @@ Result<Page> explain_page(const Request& request) {
 }
 
 Result<kube::Pod> read_manifest(const Request& request) {
-  if (kube::is_protobuf(request.body)) return error("the Pod manifest must be JSON, is protobuf");
   auto pod = kube::read_pod(request.body);
   if (!pod) return error("the Pod manifest: " + pod.error().message);
   if (pod->metadata.name_space.empty()) pod->metadata.name_space = "default";

@@ -10,6 +10,7 @@
 #include <vector>
 
 #include "common/kube/objects/object_json.h"
+#include "common/kube/objects/object_protobuf.h"
 #include "extender/ledger/limits.h"
 
 namespace mgpu::extender {
@@ -24,9 +25,8 @@ Result<NodeFacts> read_node_facts(std::string_view json, const Contract& contrac
   return node_facts_of(*node, contract);
 }
 
-Result<PodFacts> read_pod_facts(std::string_view json, const Contract& contract,
-                                const PodHandlers& handlers) {
-  const Result<kube::Pod> pod = kube::read_pod(json);
+Result<PodFacts> pod_facts_of(const Result<kube::Pod>& pod, const Contract& contract,
+                              const PodHandlers& handlers) {
   if (!pod) return pod.error();
   if (pod->metadata.uid.empty()) return error("it has no metadata.uid");
   PodFacts facts{.pod = {pod->uid(), NodeName(pod->node_name), {}, pod->anti_affinity},
@@ -75,8 +75,7 @@ void relist(Ledger& ledger, const PodHandlers& handlers, std::vector<PodFacts> p
   for (const DriftChange& change : changes) handlers.on_drift(change);
 }
 
-Result<Nominated> read_nominated(std::string_view json) {
-  const Result<kube::Pod> pod = kube::read_pod(json);
+Result<Nominated> nominated_of(const Result<kube::Pod>& pod) {
   if (!pod) return pod.error();
   if (pod->metadata.uid.empty()) return error("it has no metadata.uid");
   return Nominated(pod->uid(), pod->finished() ? NodeName() : NodeName(pod->nominated_node));
@@ -117,7 +116,9 @@ kube::Consumer<NodeFacts> node_consumer(Ledger& ledger, const Contract& contract
 }
 
 kube::Consumer<Nominated> nomination_consumer(Ledger& ledger) {
-  return {.read = read_nominated,
+  return {.read = [](std::string_view json) { return nominated_of(kube::read_pod(json)); },
+          .read_protobuf =
+              [](std::string_view pod) { return nominated_of(kube::read_pod_protobuf(pod)); },
           .apply = [&ledger](const Nominated& pod) { ledger.nominate(pod.first, pod.second); },
           // The pod may be bound, or nominated for no node.
           .remove = [&ledger](const Nominated& pod) { ledger.nominate(pod.first, NodeName()); },
@@ -131,8 +132,12 @@ kube::Consumer<Nominated> nomination_consumer(Ledger& ledger) {
 kube::Consumer<PodFacts> pod_consumer(Ledger& ledger, const Contract& contract,
                                       PodHandlers handlers) {
   const auto shared = std::make_shared<const PodHandlers>(std::move(handlers));
-  return {.read = [&contract, shared](
-                      std::string_view json) { return read_pod_facts(json, contract, *shared); },
+  const auto facts_of = [&contract, shared](const Result<kube::Pod>& pod) {
+    return pod_facts_of(pod, contract, *shared);
+  };
+  return {.read = [facts_of](std::string_view json) { return facts_of(kube::read_pod(json)); },
+          .read_protobuf =
+              [facts_of](std::string_view pod) { return facts_of(kube::read_pod_protobuf(pod)); },
           .apply =
               [&ledger, shared](PodFacts pod) {
                 notify(*shared, pod);

@@ -116,9 +116,10 @@ void expect_claim(kube::Pod pod) {
 }  // namespace
 
 MGPU_FUZZER(pod) {
-  const auto pod = kube::read_pod(input);
+  const bool protobuf = !input.starts_with('{');
+  const auto pod = protobuf ? kube::read_pod_protobuf(input) : kube::read_pod(input);
   if (!pod) return expect_sentence(pod.error().message);
-  if (!kube::is_protobuf(input)) expect_unknown_members_are_skipped(input, *pod);
+  if (!protobuf) expect_unknown_members_are_skipped(input, *pod);
   const auto request = read_request(*pod, contract(), MiB(1));
   if (request) {
     expect_in_limits(*request);

@@ -45,19 +45,18 @@ void expect_texts(const kube::Pod& pod) {
   }
 }
 
-void read_object(std::string_view object) {
-  const auto pod = kube::read_pod(object);
-  if (pod) {
-    expect_texts(*pod);
-  } else {
-    expect_sentence(pod.error().message);
-    expect_sentence(kube::unreadable_object(object, pod.error()));
-  }
-  const auto page = kube::read_list_page(object);
+void read_pod(const std::string& message) {
+  const auto pod = kube::read_pod_protobuf(message);
+  if (pod) return expect_texts(*pod);
+  expect_sentence(pod.error().message);
+  expect_sentence(kube::unreadable_object(
+      {kube::WatchEvent::Kind::kApply, message, kube::Encoding::kProtobuf}, pod.error()));
+}
+
+void read_list(std::string_view body) {
+  const auto page = kube::read_pod_list_protobuf(body);
   if (!page) return expect_sentence(page.error().message);
-  for (const std::string& item : page->items) {
-    if (const auto read = kube::read_pod(item)) expect_texts(*read);
-  }
+  for (const std::string& item : page->items) read_pod(item);
 }
 
 void read_binding(std::string_view text) {
@@ -75,16 +74,21 @@ void read_binding(std::string_view text) {
 MGPU_FUZZER(protobuf) {
   const auto events = events_of({input});
   expect(events == events_of(in_parts(input)), "events do not depend on the parts of a stream");
-  read_object(input);
+  read_pod(std::string(input));
+  read_list(input);
   read_binding(input);
-  expect_sentence(kube::answer_text({.status = 500, .body = std::string(input)}));
+  expect_sentence(kube::answer_text({.status = 500,
+                                     .body = std::string(input),
+                                     .retry_after = {},
+                                     .failure = {},
+                                     .encoding = kube::Encoding::kProtobuf}));
   for (const std::string& text : events) {
-    const auto event = kube::read_watch_line(text);
+    const auto event = kube::read_pod_event_protobuf(text);
     if (!event) {
       expect_sentence(event.error().message);
       continue;
     }
-    read_object(event->object);
+    read_pod(event->object);
   }
 }
 

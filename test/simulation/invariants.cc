@@ -43,7 +43,7 @@ std::string cards_text(const std::vector<CardIndex>& cards) {
 Invariants::Invariants(kube::MemoryApiServer& server, const Contract& contract, bool has_policies)
     : executor_(server.executor()), contract_(contract), has_policies_(has_policies) {
   kube::StreamHandlers handlers;
-  handlers.on_open = [] {};
+  handlers.on_open = [](kube::Encoding) {};
   handlers.on_line = [this](std::string_view line) { on_line(line); };
   handlers.on_end = [this](const kube::Response&) { violate("the watch of the checks ended"); };
   kube::Request request;

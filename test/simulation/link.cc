@@ -239,7 +239,9 @@ class Link::Watch : public std::enable_shared_from_this<Watch> {
 
   void open(kube::MemoryApiServer& server, Request request) {
     kube::StreamHandlers inner;
-    inner.on_open = [this] { deliver([this] { handlers_.on_open(); }); };
+    inner.on_open = [this](kube::Encoding encoding) {
+      deliver([this, encoding] { handlers_.on_open(encoding); });
+    };
     inner.on_line = [this](std::string_view line) {
       deliver([this, line = std::string(line)] { handlers_.on_line(line); });
     };

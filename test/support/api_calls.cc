@@ -26,7 +26,7 @@ kube::Response call_and_wait(kube::Transport& transport, kube::Request request) 
 struct WatchLog::State {
   std::mutex mutex;
   std::condition_variable changed;
-  bool opened = false;
+  std::optional<kube::Encoding> opened;
   std::deque<std::string> lines;
   std::optional<kube::Response> end;
   std::unique_ptr<kube::Stream> stream;
@@ -49,15 +49,17 @@ WatchLog::WatchLog(kube::Transport& transport, kube::Request request)
     : transport_(transport), state_(std::make_shared<State>()) {
   State* const state = state_.get();  // outlives the stream
   state->stream = transport.stream(
-      std::move(request), {.on_open = [state] { state->change([&] { state->opened = true; }); },
-                           .on_line =
-                               [state](std::string_view line) {
-                                 state->change([&] { state->lines.emplace_back(line); });
-                               },
-                           .on_end =
-                               [state](kube::Response response) {
-                                 state->change([&] { state->end = std::move(response); });
-                               }});
+      std::move(request),
+      {.on_open =
+           [state](kube::Encoding encoding) { state->change([&] { state->opened = encoding; }); },
+       .on_line =
+           [state](std::string_view line) {
+             state->change([&] { state->lines.emplace_back(line); });
+           },
+       .on_end =
+           [state](kube::Response response) {
+             state->change([&] { state->end = std::move(response); });
+           }});
 }
 
 WatchLog::~WatchLog() {
@@ -89,6 +91,11 @@ kube::Response WatchLog::end() {
 bool WatchLog::opened() {
   std::unique_lock lock(state_->mutex);
   return state_->wait(lock, [&] { return state_->opened || state_->end; }) && state_->opened;
+}
+
+kube::Encoding WatchLog::encoding() const {
+  const std::lock_guard lock(state_->mutex);
+  return state_->opened.value();
 }
 
 }  // namespace mgpu::test

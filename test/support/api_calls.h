@@ -27,6 +27,8 @@ class WatchLog {
   // Waits for the end of the watch, and discards the remaining lines.
   kube::Response end();
   bool opened();
+  // Of the events, once it is open.
+  kube::Encoding encoding() const;
 
  private:
   struct State;

@@ -53,6 +53,8 @@ constexpr Direction kDirections[] = {
     {"common/yaml/", "common/kube/", "YAML is a value; its meaning is read where it is used"},
     {"common/kube/objects/", "common/kube/config/", "objects are values"},
     {"common/kube/objects/", "common/kube/curl/", "objects are values"},
+    {"common/kube/objects/", "common/kube/request.h", "objects are values"},
+    {"common/kube/objects/", "common/kube/transport.h", "objects are values"},
     {"common/kube/objects/", "common/kube/watch/", "objects are values"},
     {"common/kube/config/", "common/kube/curl/", "the transport uses the configuration"},
     {"common/kube/config/", "common/kube/watch/", "the configuration is read before all else"},

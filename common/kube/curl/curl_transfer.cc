@@ -238,6 +238,7 @@ Response CurlTransfer::response(CURLcode code) {
   }
   response.status = static_cast<int>(status());
   response.body = std::exchange(body_, {});
+  if (is_protobuf_answer()) response.encoding = Encoding::kProtobuf;
   curl_off_t seconds = 0;
   curl_easy_getinfo(easy_, CURLINFO_RETRY_AFTER, &seconds);
   constexpr curl_off_t kDay = 86'400;
@@ -251,7 +252,9 @@ bool CurlTransfer::deliver_lines(bool ended) {
   // A handler may close the stream or destroy the transport, and this transfer with it.
   const auto closed = closed_;
   const auto handlers = handlers_;
-  if (!std::exchange(open_delivered_, true)) handlers->on_open();
+  if (!std::exchange(open_delivered_, true)) {
+    handlers->on_open(events_ ? Encoding::kProtobuf : Encoding::kJson);
+  }
   if (events_) {
     for (const std::string& event : events_->take()) {
       if (!closed->load()) handlers->on_line(event);

@@ -13,7 +13,6 @@
 #include "common/kube/limits.h"
 #include "common/kube/objects/json_value.h"
 #include "common/kube/objects/object_fields.h"
-#include "common/kube/objects/object_protobuf.h"
 
 namespace mgpu::kube {
 namespace {
@@ -273,7 +272,6 @@ bool is_number(std::string_view text) {
 }  // namespace
 
 Result<Pod> read_pod(std::string_view json) {
-  if (is_protobuf(json)) return read_pod_protobuf(json);
   Pod pod;
   pod.json_bytes = json.size();
   const auto read = read_object(json, [&](JsonValue& root) {
@@ -342,7 +340,6 @@ Result<Secret> read_secret(std::string_view json) {
 }
 
 Result<ListPage> read_list_page(std::string_view json) {
-  if (is_protobuf(json)) return read_list_page_protobuf(json);
   ListPage page;
   bool has_items = false;
   const auto read_metadata = [&](JsonValue& metadata) {
@@ -366,19 +363,7 @@ Result<ListPage> read_list_page(std::string_view json) {
   return page;
 }
 
-Result<WatchLine::Kind> kind_of_event(std::string_view type) {
-  using Kind = WatchLine::Kind;
-  if (type == "ADDED") return Kind::kAdded;
-  if (type == "MODIFIED") return Kind::kModified;
-  if (type == "DELETED") return Kind::kDeleted;
-  if (type == "BOOKMARK") return Kind::kBookmark;
-  if (type == "ERROR") return Kind::kError;
-  return error(fmt::format("type must be ADDED, MODIFIED, DELETED, BOOKMARK or ERROR, is {}",
-                           in_quotes(type)));
-}
-
 Result<WatchLine> read_watch_line(std::string_view json) {
-  if (is_protobuf_event(json)) return read_watch_event_protobuf(json);
   std::string type;
   WatchLine line;
   const auto read_metadata = [&](JsonValue& metadata) {
@@ -397,12 +382,11 @@ Result<WatchLine> read_watch_line(std::string_view json) {
   if (!kind) return kind.error();
   if (line.object.empty()) return error("object must be an object, is absent");
   line.kind = *kind;
+  if (line.kind == WatchLine::Kind::kError) line.status = read_status(line.object);
   return line;
 }
 
 std::optional<LineBeginning> read_line_beginning(std::string_view line) {
-  // A text in it, such as an annotation, may look like JSON.
-  if (is_protobuf_event(line)) return std::nullopt;
   const std::string_view fields = metadata_at_beginning(line);
   const std::string version = first_text(fields, "resourceVersion");
   std::string name = name_of_object(line);
@@ -411,7 +395,6 @@ std::optional<LineBeginning> read_line_beginning(std::string_view line) {
 }
 
 std::string name_of_object(std::string_view json) {
-  if (is_protobuf(json)) return name_in_protobuf(json);
   const std::string_view fields = metadata_at_beginning(json);
   const std::string name = first_text(fields, "name");
   const std::string name_space = first_text(fields, "namespace");
@@ -419,7 +402,6 @@ std::string name_of_object(std::string_view json) {
 }
 
 Status read_status(std::string_view json) {
-  if (is_protobuf(json)) return read_status_protobuf(json);
   Status status;
   const auto read = read_json(json, [&](JsonValue& root) {
     root.read({{"kind", status.kind},
@@ -428,19 +410,6 @@ Status read_status(std::string_view json) {
                {"message", status.message}});
   });
   return read ? status : Status{};
-}
-
-std::string answer_text(const Response& response) {
-  if (response.failure) return response.failure->message;
-  const Status status = read_status(response.body);
-  std::string text = fmt::format("HTTP {}", response.status);
-  if (!status.reason.empty()) text += " " + json_escaped(cut_text(status.reason, 100));
-  if (!status.message.empty()) {
-    text += ": " + json_escaped(cut_text(status.message, kStatusMessageShown));
-  } else if (!response.body.empty() && status.reason.empty()) {
-    text += ": " + in_quotes(response.body);
-  }
-  return text;
 }
 
 }  // namespace mgpu::kube

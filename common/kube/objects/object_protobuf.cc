@@ -2,11 +2,14 @@
 
 #include <fmt/format.h>
 #include <google/protobuf/arena.h>
+#include <google/protobuf/wire_format_lite.h>
 #include <kubernetes.pb.h>
 
 #include <algorithm>
 #include <chrono>
 #include <cstdint>
+#include <functional>
+#include <initializer_list>
 #include <limits>
 #include <memory>
 #include <optional>
@@ -19,16 +22,14 @@ namespace mgpu::kube {
 namespace {
 
 constexpr std::string_view kMagic("k8s\0", 4);
-constexpr char kEventBegin = '\n';
 
-std::string valid_text(const std::string& text) {
+std::string valid_text(std::string_view text) {
   if (std::ranges::all_of(text, [](char c) { return static_cast<signed char>(c) >= 0; }))
-    return text;
+    return std::string(text);
   std::string valid;
   for (std::size_t at = 0; at < text.size();) {
     const std::size_t length = utf8_sequence_at(text, at);
-    valid +=
-        length == 0 ? std::string_view("\xEF\xBF\xBD") : std::string_view(text).substr(at, length);
+    valid += length == 0 ? std::string_view("\xEF\xBF\xBD") : text.substr(at, length);
     at += std::max<std::size_t>(length, 1);
   }
   return valid;
@@ -44,31 +45,82 @@ Error malformed(std::string_view what) {
   return error(fmt::format("the text is not {} in Kubernetes' protobuf encoding", what));
 }
 
-// The message of this kind, on the arena.
-template <class Message>
-Result<const Message*> read_message(google::protobuf::Arena& arena, std::string_view text,
-                                    std::string_view kind) {
-  auto& unknown = *google::protobuf::Arena::CreateMessage<proto::Unknown>(&arena);
-  if (!is_protobuf(text) || !parse(unknown, text.substr(kMagic.size())))
-    return malformed("an object");
-  const std::string& found = unknown.typemeta().kind();
-  if (!kind.empty() && found != kind) {
-    return error(fmt::format("kind must be {}, is {}", kind, in_quotes(found)));
+// --- what is around an object, which is read in place --------------------------------------------
+
+using Path = std::initializer_list<int>;
+// Numbers of fields in Kubernetes' generated.proto, of metav1.WatchEvent with its RawExtension,
+// runtime.Unknown with its TypeMeta, any list with its ListMeta, and any object with its
+// ObjectMeta.
+constexpr int kEventType = 1;
+constexpr Path kEventObject = {2, 1};
+constexpr Path kUnknownKind = {1, 2};
+constexpr Path kUnknownRaw = {2};
+constexpr Path kListVersion = {1, 2};
+constexpr Path kListContinue = {1, 3};
+constexpr int kListItems = 2;
+constexpr Path kObjectName = {1, 1};
+constexpr Path kObjectNamespace = {1, 3};
+constexpr Path kObjectVersion = {1, 6};
+
+// Visits the texts, bytes and messages in a message. False: it is no message.
+bool visit_fields(std::string_view message,
+                  const std::function<void(int number, std::string_view bytes)>& visit) {
+  using Wire = google::protobuf::internal::WireFormatLite;
+  if (message.size() > std::numeric_limits<int>::max()) return false;
+  google::protobuf::io::CodedInputStream in(reinterpret_cast<const std::uint8_t*>(message.data()),
+                                            static_cast<int>(message.size()));
+  while (const std::uint32_t tag = in.ReadTag()) {
+    if (Wire::GetTagWireType(tag) != Wire::WIRETYPE_LENGTH_DELIMITED) {
+      if (!Wire::SkipField(&in, tag)) return false;
+      continue;
+    }
+    int length = 0;
+    if (!in.ReadVarintSizeAsInt(&length)) return false;
+    const auto at = static_cast<std::size_t>(in.CurrentPosition());
+    if (!in.Skip(length)) return false;
+    visit(Wire::GetTagFieldNumber(tag), message.substr(at, static_cast<std::size_t>(length)));
   }
-  auto* const message = google::protobuf::Arena::CreateMessage<Message>(&arena);
-  if (!parse(*message, unknown.raw())) return malformed(fmt::format("a {}", found));
+  return in.ConsumedEntireMessage();
+}
+
+// The field at a path of field numbers. None: there is no message, or it has no such field.
+std::optional<std::string_view> field(std::string_view message, Path path) {
+  for (const int wanted : path) {
+    std::optional<std::string_view> found;
+    const bool read = visit_fields(message, [&](int number, std::string_view bytes) {
+      if (number == wanted) found = bytes;
+    });
+    if (!read || !found) return std::nullopt;
+    message = *found;
+  }
   return message;
 }
 
-std::string enveloped(std::string_view kind, std::string raw) {
-  proto::Unknown unknown;
-  unknown.mutable_typemeta()->set_apiversion("v1");
-  unknown.mutable_typemeta()->set_kind(std::string(kind));
-  unknown.set_raw(std::move(raw));
-  std::string text(kMagic);
-  unknown.AppendToString(&text);
-  return text;
+std::string text_at(std::string_view message, Path path) {
+  return valid_text(field(message, path).value_or(""));
 }
+
+// The message in a text that begins with "k8s".
+Result<std::string_view> message_of(std::string_view text, std::string_view kind) {
+  const auto unknown = text.starts_with(kMagic) ? text.substr(kMagic.size()) : std::string_view();
+  const auto found = field(unknown, kUnknownKind);
+  if (!found) return malformed("an object");
+  if (*found == kind) return field(unknown, kUnknownRaw).value_or("");
+  return error(fmt::format("kind must be {}, is {}", kind, in_quotes(*found)));
+}
+
+// The same, decoded on the arena.
+template <class Message>
+Result<const Message*> read_message(google::protobuf::Arena& arena, std::string_view text,
+                                    std::string_view kind) {
+  const auto raw = message_of(text, kind);
+  if (!raw) return raw.error();
+  auto* const message = google::protobuf::Arena::CreateMessage<Message>(&arena);
+  if (!parse(*message, *raw)) return malformed(fmt::format("a {}", kind));
+  return message;
+}
+
+// --- objects -------------------------------------------------------------------------------------
 
 template <class Map>
 StringMap texts_of(const Map& from) {
@@ -198,69 +250,56 @@ void read_status(const proto::PodStatus& status, Pod& pod) {
   }
 }
 
-// The resourceVersion of the object, whatever its kind.
-std::string version_in(std::string_view text) {
-  google::protobuf::Arena arena;
-  const auto object = read_message<proto::Object>(arena, text, "");
-  return object ? valid_text((*object)->metadata().resourceversion()) : "";
-}
-
 }  // namespace
 
-bool is_protobuf(std::string_view text) {
-  return text.starts_with(kMagic);
-}
-
-bool is_protobuf_event(std::string_view text) {
-  return text.starts_with(kEventBegin);
-}
-
-Result<Pod> read_pod_protobuf(std::string_view text) {
+Result<Pod> read_pod_protobuf(std::string_view message) {
   google::protobuf::Arena arena;
-  const auto read = read_message<proto::Pod>(arena, text, "Pod");
-  if (!read) return read.error();
-  const proto::Pod& message = **read;
+  auto& read = *google::protobuf::Arena::CreateMessage<proto::Pod>(&arena);
+  if (!parse(read, message)) return malformed("a Pod");
   Pod pod;
-  pod.json_bytes = text.size();
-  pod.metadata = metadata_of(message.metadata());
-  read_spec(message.spec(), pod);
-  read_status(message.status(), pod);
+  pod.json_bytes = message.size();
+  pod.metadata = metadata_of(read.metadata());
+  read_spec(read.spec(), pod);
+  read_status(read.status(), pod);
   return pod;
 }
 
-Result<ListPage> read_list_page_protobuf(std::string_view text) {
-  google::protobuf::Arena arena;
-  const auto read = read_message<proto::List>(arena, text, "PodList");
-  if (!read) return read.error();
-  const proto::List& message = **read;
-  ListPage page;
-  page.resource_version = valid_text(message.metadata().resourceversion());
-  page.continue_token = valid_text(message.metadata().continue_());
+Result<ListPage> read_pod_list_protobuf(std::string_view body) {
+  const auto list = message_of(body, "PodList");
+  if (!list) return list.error();
+  ListPage page{text_at(*list, kListVersion), text_at(*list, kListContinue), {}};
+  const bool read = visit_fields(*list, [&](int number, std::string_view bytes) {
+    if (number == kListItems) page.items.emplace_back(bytes);
+  });
+  if (!read) return malformed("a PodList");
   if (page.resource_version.empty()) {
     return error("metadata.resourceVersion of the list is missing");
   }
-  page.items =
-      list_of(message.items(), [](const std::string& item) { return enveloped("Pod", item); });
   return page;
 }
 
-Result<WatchLine> read_watch_event_protobuf(std::string_view text) {
-  google::protobuf::Arena arena;
-  auto& event = *google::protobuf::Arena::CreateMessage<proto::WatchEvent>(&arena);
-  if (!parse(event, text)) return malformed("an event of a watch");
-  const auto kind = kind_of_event(event.type());
+Result<WatchLine> read_pod_event_protobuf(std::string_view event) {
+  using Kind = WatchLine::Kind;
+  const auto type = field(event, {kEventType});
+  const auto object = field(event, kEventObject);
+  if (!type || !object) return malformed("an event of a watch");
+  const auto kind = kind_of_event(*type);
   if (!kind) return kind.error();
-  WatchLine line;
-  line.kind = *kind;
-  line.object = event.object().raw();
-  if (!is_protobuf(line.object)) return malformed("an object");
-  line.resource_version = version_in(line.object);
+  WatchLine line{.kind = *kind, .object = {}, .resource_version = {}, .status = {}};
+  if (line.kind == Kind::kError) {
+    line.status = read_status_protobuf(*object);
+    return line;
+  }
+  const auto pod = message_of(*object, "Pod");
+  if (!pod) return pod.error();
+  line.object = *pod;
+  line.resource_version = text_at(*pod, kObjectVersion);
   return line;
 }
 
-Status read_status_protobuf(std::string_view text) {
+Status read_status_protobuf(std::string_view body) {
   google::protobuf::Arena arena;
-  const auto read = read_message<proto::Status>(arena, text, "Status");
+  const auto read = read_message<proto::Status>(arena, body, "Status");
   if (!read) return {};
   return {.kind = "Status",
           .code = (*read)->code(),
@@ -268,12 +307,9 @@ Status read_status_protobuf(std::string_view text) {
           .message = valid_text((*read)->message())};
 }
 
-std::string name_in_protobuf(std::string_view text) {
-  google::protobuf::Arena arena;
-  const auto object = read_message<proto::Object>(arena, text, "");
-  if (!object) return {};
-  const std::string& name = (*object)->metadata().name();
-  const std::string& name_space = (*object)->metadata().namespace_();
+std::string name_in_protobuf(std::string_view message) {
+  const std::string name = text_at(message, kObjectName);
+  const std::string name_space = text_at(message, kObjectNamespace);
   return json_escaped(name.empty() || name_space.empty() ? name : name_space + "/" + name);
 }
 
@@ -290,12 +326,16 @@ std::string binding_protobuf(const Binding& binding) {
   message.mutable_target()->set_kind("Node");
   message.mutable_target()->set_apiversion("v1");
   message.mutable_target()->set_name(binding.node.str());
-  return enveloped("Binding", message.SerializeAsString());
+  proto::Unknown unknown;
+  unknown.mutable_typemeta()->set_apiversion("v1");
+  unknown.mutable_typemeta()->set_kind("Binding");
+  unknown.set_raw(message.SerializeAsString());
+  return std::string(kMagic) + unknown.SerializeAsString();
 }
 
-Result<Binding> read_binding_protobuf(std::string_view text) {
+Result<Binding> read_binding_protobuf(std::string_view body) {
   google::protobuf::Arena arena;
-  const auto read = read_message<proto::Binding>(arena, text, "Binding");
+  const auto read = read_message<proto::Binding>(arena, body, "Binding");
   if (!read) return read.error();
   const Metadata metadata = metadata_of((*read)->metadata());
   return Binding{.pod = {metadata.name_space, metadata.name},

@@ -1,6 +1,10 @@
 #include "common/kube/objects/objects.h"
 
+#include <fmt/format.h>
+
 #include <algorithm>
+
+#include "common/base/text.h"
 
 namespace mgpu::kube {
 namespace {
@@ -30,6 +34,17 @@ bool matches(const LabelSelector& selector, const StringMap& labels) {
   return std::ranges::all_of(selector.match_labels, equal) &&
          std::ranges::all_of(selector.match_expressions,
                              [&](const LabelRequirement& term) { return is_true(term, labels); });
+}
+
+Result<WatchLine::Kind> kind_of_event(std::string_view type) {
+  using Kind = WatchLine::Kind;
+  if (type == "ADDED") return Kind::kAdded;
+  if (type == "MODIFIED") return Kind::kModified;
+  if (type == "DELETED") return Kind::kDeleted;
+  if (type == "BOOKMARK") return Kind::kBookmark;
+  if (type == "ERROR") return Kind::kError;
+  return error(fmt::format("type must be ADDED, MODIFIED, DELETED, BOOKMARK or ERROR, is {}",
+                           in_quotes(type)));
 }
 
 }  // namespace mgpu::kube

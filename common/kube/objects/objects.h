@@ -1,5 +1,6 @@
 // Pods, nodes, disruption budgets and users with the fields that mgpu reads. They are plain values,
-// so that pure code may use them; object_json.h and reviews.h read them from JSON.
+// so that pure code may use them; object_json.h and reviews.h read them from JSON, and
+// object_protobuf.h pods and what they come in from protobuf.
 #pragma once
 
 #include <cstdint>
@@ -10,6 +11,7 @@
 #include <vector>
 
 #include "common/base/ids.h"
+#include "common/base/result.h"
 
 namespace mgpu::kube {
 
@@ -214,6 +216,41 @@ struct UserInfo {
   std::vector<std::string> groups;
   std::map<std::string, std::vector<std::string>> extra;
 };
+
+struct Binding {
+  PodRef pod;
+  PodUid uid;  // precondition: another uid is a 409
+  NodeName node;
+  std::map<std::string, std::string> annotations;  // merged into the pod's in the same write
+  // Precondition: a pod that has changed since this version is a 409. Empty: no precondition.
+  std::string resource_version{};
+};
+
+// A metav1.Status; fields that are absent are zero or empty.
+struct Status {
+  std::string kind;  // "Status"
+  std::int32_t code = 0;
+  std::string reason;  // "Conflict", "Expired", ...
+  std::string message;
+};
+
+// A page of a list. Each item is encoded as the page is.
+struct ListPage {
+  std::string resource_version;
+  std::string continue_token;  // empty on the last page
+  std::vector<std::string> items;
+};
+
+// One event of a watch.
+struct WatchLine {
+  enum class Kind { kAdded, kModified, kDeleted, kBookmark, kError };
+  Kind kind = Kind::kAdded;
+  std::string object;            // encoded as the event is
+  std::string resource_version;  // metadata.resourceVersion of the object; may be empty
+  Status status;                 // of kError
+};
+// Errors: Kubernetes has no events of this type.
+Result<WatchLine::Kind> kind_of_event(std::string_view type);
 
 // True when every term is true for `labels`. A term with an unknown operator is false.
 bool matches(const LabelSelector& selector, const StringMap& labels);

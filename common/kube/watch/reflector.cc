@@ -8,6 +8,7 @@
 
 #include "common/kube/limits.h"
 #include "common/kube/objects/object_json.h"
+#include "common/kube/objects/object_protobuf.h"
 
 namespace mgpu::kube {
 
@@ -118,7 +119,11 @@ void Reflector::State::open(Request request) {
     self.server_seen_at.store(self.now());
   };
   StreamHandlers stream_handlers;
-  stream_handlers.on_open = in_this_generation(mark_active);
+  stream_handlers.on_open =
+      in_this_generation<Encoding>([mark_active](State& self, Encoding encoding) {
+        mark_active(self);
+        self.watcher.on_open(encoding);
+      });
   stream_handlers.on_line =
       in_this_generation<std::string_view>([mark_active](State& self, std::string_view line) {
         mark_active(self);
@@ -180,8 +185,9 @@ Duration Reflector::silent_for() const {
   return state_->now() - state_->server_seen_at.load();
 }
 
-std::string unreadable_object(std::string_view json, const Error& why) {
-  const std::string name = name_of_object(json);
+std::string unreadable_object(const WatchEvent& event, const Error& why) {
+  const std::string name = event.encoding == Encoding::kProtobuf ? name_in_protobuf(event.object)
+                                                                 : name_of_object(event.object);
   return fmt::format("{} cannot be read: {}", name.empty() ? "an object" : name, why.message);
 }
 

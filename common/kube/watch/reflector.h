@@ -22,6 +22,8 @@ template <class T>
 struct Consumer {
   // Also called for objects of a relist that is given up before its end.
   std::function<Result<T>(std::string_view json)> read;
+  // Of a collection in_protobuf(): the server sends either.
+  std::function<Result<T>(std::string_view message)> read_protobuf{};
   std::function<void(T)> apply;   // the object is new, or has changed
   std::function<void(T)> remove;  // the object was deleted; this is its last state
   // The whole collection. Objects that are not among these no longer exist, unless `complete` is
@@ -98,7 +100,7 @@ class Reflector {
 };
 
 // The sentence for Taken::unreadable.
-std::string unreadable_object(std::string_view json, const Error& why);
+std::string unreadable_object(const WatchEvent& event, const Error& why);
 
 template <class T>
 Taken ObjectEvents<T>::on_event(const WatchEvent& event) {
@@ -112,10 +114,12 @@ Taken ObjectEvents<T>::on_event(const WatchEvent& event) {
     consumer_.relist(std::exchange(relisted_, {}), complete_);
     return {.called = true, .unreadable = {}};
   }
-  Result<T> object = consumer_.read(event.object);
+  const bool protobuf = event.encoding == Encoding::kProtobuf;
+  const auto& read = protobuf ? consumer_.read_protobuf : consumer_.read;
+  Result<T> object = read ? read(event.object) : error("it is in protobuf, expected JSON");
   if (!object) {
     complete_ = false;
-    return {.called = false, .unreadable = unreadable_object(event.object, object.error())};
+    return {.called = false, .unreadable = unreadable_object(event, object.error())};
   }
   if (event.kind == Kind::kRelistObject) {
     relisted_.push_back(*std::move(object));

@@ -8,6 +8,7 @@
 #include "common/base/check.h"
 #include "common/kube/limits.h"
 #include "common/kube/objects/object_json.h"
+#include "common/kube/objects/object_protobuf.h"
 
 namespace mgpu::kube {
 namespace {
@@ -60,17 +61,18 @@ WatchStep Watcher::on_list(const Response& response, Instant now, double random)
 }
 
 WatchStep Watcher::take_page(const Response& response, Instant now, double random) {
-  auto page = read_list_page(response.body);
+  auto page = response.encoding == Encoding::kProtobuf ? read_pod_list_protobuf(response.body)
+                                                       : read_list_page(response.body);
   if (!page) {
     return back_off(fmt::format("list {}: {}", resource_.path, page.error().message), {}, now,
                     random);
   }
   WatchStep out;
   if (!std::exchange(relist_begun_, true)) {
-    out.events.push_back({WatchEvent::Kind::kRelistBegin, {}});
+    out.events.push_back({WatchEvent::Kind::kRelistBegin, {}, {}});
   }
   for (std::string& item : page->items) {
-    out.events.push_back({WatchEvent::Kind::kRelistObject, std::move(item)});
+    out.events.push_back({WatchEvent::Kind::kRelistObject, std::move(item), response.encoding});
   }
   if (response.body.size() <= kShortPageBytes) {
     page_size_ = std::min(page_size_ * 2, kListPageSize);
@@ -80,7 +82,7 @@ WatchStep Watcher::take_page(const Response& response, Instant now, double rando
     out.action = list_page().action;
     return out;
   }
-  out.events.push_back({WatchEvent::Kind::kRelistEnd, {}});
+  out.events.push_back({WatchEvent::Kind::kRelistEnd, {}, {}});
   relist_begun_ = false;
   synced_ = true;
   page_size_ = kListPageSize;
@@ -91,15 +93,14 @@ WatchStep Watcher::take_page(const Response& response, Instant now, double rando
 
 WatchStep Watcher::on_line(std::string_view line, Instant now, double random) {
   MGPU_CHECK(state_ == State::kWatching, "a line while not watching");
-  auto read = read_watch_line(line);
+  auto read =
+      encoding_ == Encoding::kProtobuf ? read_pod_event_protobuf(line) : read_watch_line(line);
   if (!read) return skip_line(line, read.error().message, now, random);
   unreadable_lines_ = 0;
   using Kind = WatchLine::Kind;
   if (read->kind == Kind::kError) {
-    const Status status = read_status(read->object);
-    const Response ended{status.code, read->object, {}, {}};
-    const std::string why = fmt::format("watch {}: {}", resource_.path, answer_text(ended));
-    if (is_gone(status)) return relist(why, now, random);
+    const std::string why = fmt::format("watch {}: {}", resource_.path, text_of(read->status));
+    if (is_gone(read->status)) return relist(why, now, random);
     ++watch_refusals_;
     return back_off(why, {}, now, random);
   }
@@ -109,7 +110,7 @@ WatchStep Watcher::on_line(std::string_view line, Instant now, double random) {
   WatchStep step;
   step.events.push_back(
       {read->kind == Kind::kDeleted ? WatchEvent::Kind::kDelete : WatchEvent::Kind::kApply,
-       std::move(read->object)});
+       std::move(read->object), encoding_});
   return step;
 }
 
@@ -121,7 +122,8 @@ void Watcher::advance_to(std::string resource_version) {
 
 WatchStep Watcher::skip_line(std::string_view line, const std::string& why, Instant now,
                              double random) {
-  const auto object = read_line_beginning(line);
+  // A text in an event in protobuf, such as an annotation, may look like JSON.
+  const auto object = encoding_ == Encoding::kJson ? read_line_beginning(line) : std::nullopt;
   if (!object || ++unreadable_lines_ >= kUnreadableLinesMax) {
     unreadable_lines_ = 0;
     return relist(fmt::format("watch {}: {}", resource_.path, why), now, random);

@@ -43,7 +43,8 @@ namespace mgpu::kube {
 struct WatchEvent {
   enum class Kind { kRelistBegin, kRelistObject, kRelistEnd, kApply, kDelete };
   Kind kind;
-  std::string object;  // JSON text or protobuf; empty for kRelistBegin and kRelistEnd
+  std::string object;  // empty for kRelistBegin and kRelistEnd
+  Encoding encoding = Encoding::kJson;
 };
 
 // What the reflector must do next.
@@ -73,6 +74,8 @@ class Watcher {
   WatchStep start();
   // `now` never goes back from call to call; `random` is uniform in [0, 1).
   WatchStep on_list(const Response& response, Instant now, double random);
+  // Before the lines, which have this encoding.
+  void on_open(Encoding encoding) { encoding_ = encoding; }
   WatchStep on_line(std::string_view line, Instant now, double random);
   WatchStep on_end(const Response& response, Instant now, double random);
   // Nothing was received for kWatchSilenceMax.
@@ -110,6 +113,7 @@ class Watcher {
   Duration next_backoff_{0};
   Instant last_failure_{};
   Instant watch_opened_{};
+  Encoding encoding_ = Encoding::kJson;      // of the watch that is open
   bool watch_advanced_ = false;              // resource_version_ changed since the watch was opened
   std::uint32_t watch_refusals_ = 0;         // in a row
   std::uint32_t unreadable_lines_ = 0;       // in a row

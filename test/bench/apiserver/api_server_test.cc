@@ -76,7 +76,7 @@ class MemoryApiServerTest : public testing::Test {
     Watched* const to = watched.get();
     watched->stream =
         server_->stream(request_of(Method::kGet, target),
-                        {.on_open = [to] { to->opened = true; },
+                        {.on_open = [to](Encoding) { to->opened = true; },
                          .on_line = [to](std::string_view line) { to->lines.emplace_back(line); },
                          .on_end = [to](Response response) { to->end = std::move(response); }});
     return watched;
@@ -295,7 +295,7 @@ TEST_F(MemoryApiServerTest, HandlerMayCloseItsOwnWatch) {
   std::unique_ptr<Stream> stream;
   int lines = 0;
   stream = server_->stream(request_of(Method::kGet, "/api/v1/nodes?watch=1"),
-                           {.on_open = [] {},
+                           {.on_open = [](Encoding) {},
                             .on_line =
                                 [&](std::string_view) {
                                   ++lines;
@@ -312,12 +312,12 @@ TEST_F(MemoryApiServerTest, HandlerMayCloseItsOwnWatchAsItOpensOrEnds) {
   std::unique_ptr<Stream> opening;
   std::unique_ptr<Stream> ending;
   opening = server_->stream(request_of(Method::kGet, "/api/v1/nodes?watch=1&timeoutSeconds=1"),
-                            {.on_open = [&] { opening.reset(); },
+                            {.on_open = [&](Encoding) { opening.reset(); },
                              .on_line = [](std::string_view) { ADD_FAILURE(); },
                              .on_end = [](Response) { ADD_FAILURE(); }});
   int ended = 0;
   ending = server_->stream(request_of(Method::kGet, "/api/v1/nodes?watch=1&timeoutSeconds=1"),
-                           {.on_open = [] {},
+                           {.on_open = [](Encoding) {},
                             .on_line = [](std::string_view) {},
                             .on_end =
                                 [&](Response) {

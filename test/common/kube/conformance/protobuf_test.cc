@@ -18,6 +18,12 @@ class ProtobufConformance : public Conformance {
     return kube::in_protobuf({.path = pods(), .field_selector = "metadata.name=" + pod});
   }
   bool is_real() const { return GetParam() == "real"; }
+  kube::Encoding encoding() const {
+    return is_real() ? kube::Encoding::kProtobuf : kube::Encoding::kJson;
+  }
+  Result<kube::Pod> read_pod(const std::string& object) const {
+    return is_real() ? kube::read_pod_protobuf(object) : kube::read_pod(object);
+  }
   kube::Binding binding_of(const std::string& pod, const std::string& version = "") {
     return {.pod = {name_space(), pod},
             .uid = PodUid(get(pod_path(pod)).body["metadata"]["uid"].get<std::string>()),
@@ -34,11 +40,12 @@ TEST_P(ProtobufConformance, ListsPods) {
   create_pod(pod, {{"example.com/card", "2"}});
   const kube::Response answer = send(kube::list(one_pod(pod), 10, ""));
   ASSERT_EQ(answer.status, 200);
-  EXPECT_EQ(kube::is_protobuf(answer.body), is_real());
-  const auto page = kube::read_list_page(answer.body);
+  EXPECT_EQ(answer.encoding, encoding());
+  const auto page =
+      is_real() ? kube::read_pod_list_protobuf(answer.body) : kube::read_list_page(answer.body);
   ASSERT_TRUE(page) << page.error().message;
   ASSERT_EQ(page->items.size(), 1);
-  const auto read = kube::read_pod(page->items.front());
+  const auto read = read_pod(page->items.front());
   ASSERT_TRUE(read) << read.error().message;
   EXPECT_EQ(read->metadata.name, pod);
   EXPECT_EQ(read->containers.front().limits.at("example.com/card"), "2");
@@ -51,13 +58,14 @@ TEST_P(ProtobufConformance, WatchesPods) {
   EXPECT_EQ(send(kube::bind(binding_of(pod))).status, 201);
   const auto log = watch(kube::watch(one_pod(pod), version, std::chrono::seconds(20)));
   ASSERT_TRUE(log->opened());
+  EXPECT_EQ(log->encoding(), encoding());
   for (const char* const node : {"", "n1"}) {
     const auto text = log->next();
     ASSERT_TRUE(text);
-    EXPECT_EQ(kube::is_protobuf_event(*text), is_real());
-    const auto event = kube::read_watch_line(*text);
+    const auto event =
+        is_real() ? kube::read_pod_event_protobuf(*text) : kube::read_watch_line(*text);
     ASSERT_TRUE(event) << event.error().message;
-    const auto read = kube::read_pod(event->object);
+    const auto read = read_pod(event->object);
     ASSERT_TRUE(read) << read.error().message;
     EXPECT_EQ(read->metadata.name, pod);
     EXPECT_EQ(read->metadata.resource_version, event->resource_version);
@@ -89,7 +97,7 @@ TEST_P(ProtobufConformance, DoesNotFindAPodThatDoesNotExist) {
   kube::Request request = kube::get_pod({name_space(), "absent"});
   request.protobuf = true;
   const kube::Response answer = send(std::move(request));
-  EXPECT_EQ(kube::is_protobuf(answer.body), is_real());
+  EXPECT_EQ(answer.encoding, encoding());
   const kube::ApiError error = kube::api_error(answer);
   EXPECT_EQ(error.kind, kube::ApiError::Kind::kNotFound) << error.message;
   EXPECT_THAT(error.message, testing::HasSubstr("HTTP 404 NotFound: pods "));

@@ -51,6 +51,7 @@ TEST(CurlWatch, DeliversLinesWhateverTheirPackets) {
       CurlWorld world(config_for(server.port()));
       WatchLog watch(world.transport(), get_of("/"));
       EXPECT_EQ(watch.next(), R"({"a":1})");
+      EXPECT_EQ(watch.encoding(), Encoding::kJson);
       EXPECT_EQ(watch.next(), R"({"b":2})");
       EXPECT_EQ(watch.next(), R"({"c":3})");
       const Response end = watch.end();
@@ -75,6 +76,7 @@ TEST(CurlWatch, DeliversEventsInProtobufWhateverTheirPackets) {
     CurlWorld world(config_for(server.port()));
     WatchLog watch(world.transport(), get_of("/"));
     EXPECT_EQ(watch.next(), "a\nb");
+    EXPECT_EQ(watch.encoding(), Encoding::kProtobuf);
     EXPECT_EQ(watch.next(), "c");
     EXPECT_EQ(watch.end().status, 200);
   }
@@ -229,7 +231,7 @@ TEST(CurlWatch, CallsNoHandlerOnceItIsClosed) {
   std::unique_ptr<Stream> stream;
   world.executor().post([&] {
     stream =
-        world.transport().stream(get_of("/"), {.on_open = [&] { seen += 'o'; },
+        world.transport().stream(get_of("/"), {.on_open = [&](Encoding) { seen += 'o'; },
                                                .on_line =
                                                    [&](std::string_view line) {
                                                      seen += line;
@@ -254,7 +256,7 @@ TEST(CurlWatch, AllowsAHandlerToDestroyTheTransport) {
   auto transport = CurlTransport::create(config_for(server.port()), executor).value();
   std::latch gone(1);
   std::string seen;
-  const auto stream = transport->stream(get_of("/"), {.on_open = [] {},
+  const auto stream = transport->stream(get_of("/"), {.on_open = [](Encoding) {},
                                                       .on_line =
                                                           [&](std::string_view line) {
                                                             seen += line;
@@ -275,7 +277,7 @@ TEST(CurlWatch, MayOutliveItsTransport) {
   std::unique_ptr<Stream> stream;
   {
     CurlWorld world(config_for(server.port()));
-    stream = world.transport().stream(get_of("/"), {[] {}, [](auto) {}, [](auto) {}});
+    stream = world.transport().stream(get_of("/"), {[](Encoding) {}, [](auto) {}, [](auto) {}});
     world.destroy_transport();
   }
   stream.reset();

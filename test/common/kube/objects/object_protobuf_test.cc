@@ -12,6 +12,8 @@
 #include <string>
 #include <vector>
 
+#include "common/kube/objects/object_json.h"
+#include "common/kube/transport.h"
 #include "common/kube/watch/event_buffer.h"
 #include "common/kube/watch/line_buffer.h"
 
@@ -91,13 +93,15 @@ TEST(ObjectProtobuf, EventsHaveTheSamePodsAsInJson) {
   ASSERT_GT(protobuf.size(), 20);
   for (std::size_t i = 0; i < json.size(); ++i) {
     const auto expected = read_watch_line(json[i]);
-    const auto read = read_watch_line(protobuf[i]);
+    const auto read = read_pod_event_protobuf(protobuf[i]);
     ASSERT_TRUE(expected && read) << json[i];
     EXPECT_EQ(read->kind, expected->kind);
     EXPECT_EQ(read->resource_version, expected->resource_version);
-    EXPECT_EQ(name_of_object(read->object), name_of_object(expected->object));
+    EXPECT_EQ(read->status.code, expected->status.code);
+    EXPECT_EQ(read->status.message, expected->status.message);
     if (read->kind == WatchLine::Kind::kError) continue;
-    const auto pod = read_pod(read->object);
+    EXPECT_EQ(name_in_protobuf(read->object), name_of_object(expected->object));
+    const auto pod = read_pod_protobuf(read->object);
     ASSERT_TRUE(pod) << pod.error().message;
     EXPECT_EQ(text_of(*pod), text_of(*read_pod(expected->object)));
     EXPECT_EQ(pod->json_bytes, read->object.size());
@@ -105,7 +109,7 @@ TEST(ObjectProtobuf, EventsHaveTheSamePodsAsInJson) {
 }
 
 TEST(ObjectProtobuf, ReadsEveryFieldThatMgpuUses) {
-  const auto pod = read_pod(read_watch_line(events_in_protobuf().front())->object);
+  const auto pod = read_pod_protobuf(read_pod_event_protobuf(events_in_protobuf().front())->object);
   ASSERT_TRUE(pod) << pod.error().message;
   EXPECT_EQ(to_string(pod->ref()), "ml/everything");
   EXPECT_EQ(pod->metadata.annotations.at("bad"),
@@ -125,35 +129,41 @@ TEST(ObjectProtobuf, ReadsEveryFieldThatMgpuUses) {
 
 TEST(ObjectProtobuf, AListHasTheSamePodsAsInJson) {
   const auto expected = read_list_page(golden("list.json"));
-  const auto page = read_list_page(golden("list.pb"));
+  const auto page = read_pod_list_protobuf(golden("list.pb"));
   ASSERT_TRUE(expected && page) << page.error().message;
   EXPECT_EQ(page->resource_version, "12");
   EXPECT_EQ(page->continue_token, "c");
   ASSERT_EQ(page->items.size(), expected->items.size());
   for (std::size_t i = 0; i < page->items.size(); ++i) {
-    EXPECT_EQ(text_of(*read_pod(page->items[i])), text_of(*read_pod(expected->items[i])));
+    EXPECT_EQ(text_of(*read_pod_protobuf(page->items[i])), text_of(*read_pod(expected->items[i])));
   }
 }
 
 TEST(ObjectProtobuf, ReadsAStatus) {
-  const Status status = read_status(golden("status.pb"));
+  const Status status = read_status_protobuf(golden("status.pb"));
   const Status expected = read_status(golden("status.json"));
   EXPECT_EQ(status.kind, expected.kind);
   EXPECT_EQ(status.code, 410);
   EXPECT_EQ(status.reason, "Expired");
   EXPECT_EQ(status.message, expected.message);
-  EXPECT_EQ(answer_text({.status = 410, .body = golden("status.pb")}),
-            "HTTP 410 Expired: too old resource version: 1 (77)");
+  const Response answer{.status = 410,
+                        .body = golden("status.pb"),
+                        .retry_after = {},
+                        .failure = {},
+                        .encoding = Encoding::kProtobuf};
+  EXPECT_EQ(answer_text(answer), "HTTP 410 Expired: too old resource version: 1 (77)");
 }
 
 TEST(ObjectProtobuf, RefusesAnObjectOfAnotherKind) {
-  const auto pod = read_pod(golden("status.pb"));
-  ASSERT_FALSE(pod);
-  EXPECT_EQ(pod.error().message, "kind must be Pod, is \"Status\"");
-  const auto page = read_list_page(golden("status.pb"));
+  std::string event = events_in_protobuf().front();
+  const std::size_t kind = event.find("Pod");
+  const auto line = read_pod_event_protobuf(event.replace(kind, 3, "Pad"));
+  ASSERT_FALSE(line);
+  EXPECT_EQ(line.error().message, "kind must be Pod, is \"Pad\"");
+  const auto page = read_pod_list_protobuf(golden("status.pb"));
   ASSERT_FALSE(page);
   EXPECT_EQ(page.error().message, "kind must be PodList, is \"Status\"");
-  EXPECT_EQ(read_status(golden("list.pb")).kind, "");
+  EXPECT_EQ(read_status_protobuf(golden("list.pb")).kind, "");
 }
 
 // What is left can be a message, too: fields of a message are optional.
@@ -161,19 +171,19 @@ TEST(ObjectProtobuf, ReadsNothingBeyondTheEndOfATextThatIsCut) {
   const std::string list = golden("list.pb");
   const std::string event = events_in_protobuf().front();
   for (std::size_t size = 0; size < list.size(); ++size) {
-    (void)read_list_page(list.substr(0, size));
-    (void)read_pod(list.substr(0, size));
+    (void)read_pod_list_protobuf(list.substr(0, size));
+    (void)read_pod_protobuf(list.substr(0, size));
   }
   for (std::size_t size = 0; size < event.size(); ++size) {
-    (void)read_watch_line(event.substr(0, size));
+    (void)read_pod_event_protobuf(event.substr(0, size));
   }
-  const auto line = read_watch_line(event.substr(0, event.size() - 1));
+  const auto line = read_pod_event_protobuf(event.substr(0, event.size() - 1));
   ASSERT_FALSE(line);
   EXPECT_THAT(line.error().message, HasSubstr("not an event of a watch"));
 }
 
 TEST(ObjectProtobuf, AListNeedsAVersion) {
-  const auto page = read_list_page(std::string("k8s\0\x0a\x0b\x0a\x00\x12\x07PodList", 17));
+  const auto page = read_pod_list_protobuf(std::string("k8s\0\x0a\x0b\x0a\x00\x12\x07PodList", 17));
   ASSERT_FALSE(page);
   EXPECT_EQ(page.error().message, "metadata.resourceVersion of the list is missing");
 }

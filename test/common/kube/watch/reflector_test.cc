@@ -186,6 +186,19 @@ TEST_F(ReflectorTest, SkipsAndReportsAnObjectThatCannotBeRead) {
   EXPECT_THAT(problems_, IsEmpty());
 }
 
+TEST_F(ReflectorTest, ReadsProtobufOnlyWithItsReader) {
+  Consumer<std::string> consumer{.read = read_name,
+                                 .apply = [this](const std::string& name) { take(name); },
+                                 .remove = {},
+                                 .relist = {}};
+  const WatchEvent event{WatchEvent::Kind::kApply, "\x0a\x03\x0a\x01p", Encoding::kProtobuf};
+  EXPECT_EQ(ObjectEvents<std::string>(consumer).on_event(event).unreadable,
+            "p cannot be read: it is in protobuf, expected JSON");
+  consumer.read_protobuf = [](std::string_view) { return Result<std::string>("from protobuf"); };
+  EXPECT_TRUE(ObjectEvents<std::string>(consumer).on_event(event).called);
+  EXPECT_THAT(seen_, ElementsAre("from protobuf"));
+}
+
 TEST_F(ReflectorTest, MarksARelistWithAnUnreadableObjectAsIncomplete) {
   start();
   list(reply(200,

@@ -127,6 +127,33 @@ TEST_F(WatcherTest, AppliesLinesAndResumesFromTheirVersion) {
   expect_watch(ended(page("", "")), "8");
 }
 
+// The server may choose another encoding for each answer.
+TEST_F(WatcherTest, ReadsEachAnswerInItsOwnEncoding) {
+  start();
+  Response in_protobuf;
+  in_protobuf.status = 200;
+  in_protobuf.encoding = Encoding::kProtobuf;
+  const std::string list(
+      "k8s\0\x0a\x0b\x0a\x00\x12\x07PodList\x12\x0a\x0a\x03\x12\x01"
+      "5\x12\x03pod",
+      29);
+  in_protobuf.body = list;
+  const WatchStep page = listed(in_protobuf);
+  ASSERT_EQ(kinds(page),
+            (std::vector{EventKind::kRelistBegin, EventKind::kRelistObject, EventKind::kRelistEnd}))
+      << page.problem;
+  EXPECT_EQ(page.events[1].object, "pod");
+  EXPECT_EQ(page.events[1].encoding, Encoding::kProtobuf);
+  const WatchStep json = said(line("ADDED", object("a", "6")));
+  EXPECT_EQ(json.events.at(0).encoding, Encoding::kJson);
+
+  watcher_.on_open(Encoding::kProtobuf);
+  // What a tenant writes into an annotation is no line, and no name.
+  const WatchStep step = said(line("ADDED", object("a", "7")));
+  EXPECT_THAT(step.events, IsEmpty());
+  EXPECT_THAT(step.problem, HasSubstr("the text is not an event of a watch"));
+}
+
 TEST_F(WatcherTest, AdvancesWithBookmarksWithoutAnyEvent) {
   watch_from("5");
   const WatchStep bookmark = said(line("BOOKMARK", object("", "40")));

@@ -1,0 +1,27 @@
+#include "common/kube/transport.h"
+
+#include <fmt/format.h>
+
+#include "common/base/text.h"
+#include "common/kube/objects/object_json.h"
+#include "common/kube/objects/object_protobuf.h"
+
+namespace mgpu::kube {
+
+std::string text_of(const Status& status) {
+  std::string text = fmt::format("HTTP {}", status.code);
+  if (!status.reason.empty()) text += " " + json_escaped(cut_text(status.reason, 100));
+  if (status.message.empty()) return text;
+  return text + ": " + json_escaped(cut_text(status.message, kStatusMessageShown));
+}
+
+std::string answer_text(const Response& response) {
+  if (response.failure) return response.failure->message;
+  Status status = response.encoding == Encoding::kProtobuf ? read_status_protobuf(response.body)
+                                                           : read_status(response.body);
+  status.code = response.status;
+  const bool silent = status.reason.empty() && status.message.empty() && !response.body.empty();
+  return text_of(status) + (silent ? ": " + in_quotes(response.body) : "");
+}
+
+}  // namespace mgpu::kube
