@@ -3,6 +3,8 @@
 #include <unordered_set>
 #include <utility>
 
+#include "common/base/check.h"
+
 namespace mgpu::extender {
 
 void AssumedPodReconciler::start() {
@@ -46,11 +48,13 @@ void AssumedPodReconciler::settle_next() {
   AssumedClaim claim = std::move(waiting_.back());
   waiting_.pop_back();
   ++in_flight_;
+  MGPU_CHECK(in_flight_ <= kReconciliationsInFlight, "the questions at once are bounded");
   const PodRef pod = claim.pod;
   const bool is_accepted = accepted(claim.id);
   const std::string sent = context_.posted.at(claim.id).resource_version;
   auto done = context_.callbacks.wrap(
       [this, claim = std::move(claim)](const kube::ApiResult<kube::Pod>& read) {
+        MGPU_CHECK(in_flight_ > 0, "a question that was asked is answered once");
         --in_flight_;
         conclude(claim, read);
         if (!waiting_.empty()) settle_next();

@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <utility>
 
+#include "common/base/check.h"
 #include "extender/bind/limits.h"
 
 namespace mgpu::extender {
@@ -24,11 +25,13 @@ void BindsInFlight::delay(Task filter) {
   if (few() || delayed_.size() >= kDelayedFiltersMax) return filter();
   const std::uint64_t id = next_id_++;
   delayed_.emplace(id, std::move(filter));
+  MGPU_CHECK(delayed_.size() <= kDelayedFiltersMax, "the filters that wait are bounded");
   executor_.after(kFilterDelayMax, callbacks_.wrap([this, id] { run(id); }));
   if (on_delayed_) on_delayed_();
 }
 
 void BindsInFlight::end(bool bound) {
+  MGPU_CHECK(count_ > 0, "a bind that has begun ends");
   --count_;
   note_end(bound);
   if (few() && !delayed_.empty()) executor_.post(callbacks_.wrap([this] { run_delayed(); }));
@@ -42,6 +45,7 @@ void BindsInFlight::note_end(bool bound) {
     // After more than one period, none was bound in the last.
     const std::size_t last = passed < 2 * Duration(kBindsDelayed) ? bound_ : 0;
     allowed_ = std::clamp(last, kBindsBeforeDelay, kBindsBeforeDelayMax);
+    MGPU_CHECK(allowed_ > 0, "some binds never delay a filter");
     period_begin_ = executor_.now();
     bound_ = 0;
   }

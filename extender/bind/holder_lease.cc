@@ -5,6 +5,7 @@
 #include <algorithm>
 #include <utility>
 
+#include "common/base/check.h"
 #include "common/base/text.h"
 #include "extender/bind/limits.h"
 
@@ -59,10 +60,12 @@ bool HolderLease::calls_overlap() const {
 
 void HolderLease::read() {
   ++reads_;
+  MGPU_CHECK(!waiting_.empty(), "a read has somebody who waits for it");
   read_at_ = client_.executor().now();
   client_.get_lease(lease_, kBindTimeout,
                     callbacks_.wrap([this, group = std::exchange(waiting_, {})](
                                         const kube::ApiResult<kube::Lease>& read) {
+                      MGPU_CHECK(reads_ > 0, "a read that was started ends");
                       --reads_;
                       const kube::ApiResult<void> held = examine(read);
                       if (!waiting_.empty()) read_later();

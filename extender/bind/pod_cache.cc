@@ -3,6 +3,8 @@
 #include <iterator>
 #include <utility>
 
+#include "common/base/check.h"
+
 namespace mgpu::extender {
 
 void PodCache::put(BindablePod pod) {
@@ -17,6 +19,7 @@ void PodCache::put(BindablePod pod) {
   by_uid_.emplace(uid, std::prev(pods_.end()));
   bytes_ += bytes;
   while (pods_.size() > limits_.pods || bytes_ > limits_.bytes) erase(pods_.begin());
+  MGPU_CHECK(by_uid_.size() == pods_.size(), "each pod that is kept is found by its uid");
 }
 
 std::optional<BindablePod> PodCache::take(const PodUid& uid) {
@@ -27,6 +30,7 @@ std::optional<BindablePod> PodCache::take(const PodUid& uid) {
   bytes_ -= known->second->bytes;
   pods_.erase(known->second);
   by_uid_.erase(known);
+  MGPU_CHECK(by_uid_.size() == pods_.size(), "each pod that is kept is found by its uid");
   return pod;
 }
 
@@ -36,6 +40,7 @@ std::size_t PodCache::bytes() const {
 }
 
 void PodCache::erase(Pods::iterator kept) {
+  MGPU_CHECK(kept->bytes <= bytes_, "the sum has each of its pods");
   bytes_ -= kept->bytes;
   by_uid_.erase(kept->pod.uid);
   pods_.erase(kept);

@@ -11,6 +11,7 @@ PostedBinding& PostedBindings::add(ClaimId claim, const PodUid& uid, PostedBindi
   const auto [posted, is_new] = by_claim_.try_emplace(claim, Posted{uid, std::move(binding)});
   MGPU_CHECK(is_new, "a claim has one binding");
   by_uid_.emplace(uid, claim);
+  MGPU_CHECK(by_uid_.size() == by_claim_.size(), "each binding is found by claim and by uid");
   return posted->second.binding;
 }
 
@@ -27,11 +28,13 @@ void PostedBindings::erase(ClaimId claim) {
   by_uid_.erase(
       std::find_if(first, last, [claim](const auto& one) { return one.second == claim; }));
   by_claim_.erase(posted);
+  MGPU_CHECK(by_uid_.size() == by_claim_.size(), "each binding is found by claim and by uid");
 }
 
 void PostedBindings::erase_if(const std::function<bool(ClaimId, const PostedBinding&)>& is_over) {
   std::erase_if(by_uid_, [&](const auto& one) { return is_over(one.second, at(one.second)); });
   std::erase_if(by_claim_, [&](const auto& one) { return is_over(one.first, one.second.binding); });
+  MGPU_CHECK(by_uid_.size() == by_claim_.size(), "each binding is found by claim and by uid");
 }
 
 bool PostedBindings::has_unsettled(const PodUid& uid) const {

@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <utility>
 
+#include "common/base/check.h"
 #include "extender/learning/limits.h"
 
 namespace mgpu::extender {
@@ -29,6 +30,8 @@ void GpuPodWindow::charge(Namespace& name_space, std::size_t bytes) {
 }
 
 void GpuPodWindow::refund(Namespace& name_space, std::size_t bytes) {
+  MGPU_CHECK(bytes <= name_space.bytes && name_space.bytes <= bytes_,
+             "no more is refunded than was charged");
   name_space.bytes -= bytes;
   bytes_ -= bytes;
 }
@@ -69,6 +72,7 @@ void GpuPodWindow::add(std::string_view name_space, std::vector<PodClass> classe
     const bool from_own = own != namespaces_.end() && has_large_part(own->second);
     remove_oldest(from_own ? own->second : *pods_.front().name_space);
   }
+  MGPU_CHECK(pods_.size() <= pods_max_ && bytes_ <= bytes_max_, "the window keeps its bounds");
 }
 
 bool GpuPodWindow::has_large_part(const Namespace& name_space) const {
@@ -77,8 +81,11 @@ bool GpuPodWindow::has_large_part(const Namespace& name_space) const {
 }
 
 void GpuPodWindow::remove_oldest(Namespace& name_space) {
+  MGPU_CHECK(!name_space.pods.empty(), "a namespace of the window has pods");
   const Pods::iterator pod = name_space.pods.front();
   for (const auto& [at, memory] : pod->classes) {
+    MGPU_CHECK(at->second.pods > 0 && at->second.memory_mib >= memory.value(),
+               "a class has counted its pods");
     at->second.memory_mib -= memory.value();
     if (--at->second.pods > 0) continue;
     refund(name_space, bytes_of(*at->first));
@@ -88,8 +95,10 @@ void GpuPodWindow::remove_oldest(Namespace& name_space) {
   pods_.erase(pod);
   name_space.pods.pop_front();
   if (!name_space.pods.empty()) return;
+  MGPU_CHECK(name_space.classes.empty(), "a namespace without pods has no classes");
   refund(name_space, name_space.bytes);
   namespaces_.erase(namespaces_.find(name_space.name));
+  MGPU_CHECK(!namespaces_.empty() || bytes_ == 0, "an empty window is charged with nothing");
 }
 
 std::vector<NamespaceCount> GpuPodWindow::counts() const {

@@ -6,6 +6,7 @@
 #include <tuple>
 #include <utility>
 
+#include "common/base/check.h"
 #include "extender/learning/limits.h"
 
 namespace mgpu::extender {
@@ -49,6 +50,7 @@ std::size_t classes_each(const std::vector<NamespaceCount>& namespaces, std::siz
   for (std::size_t i = 0; i < sizes.size(); ++i) {
     const std::size_t share = left / (sizes.size() - i);
     if (sizes[i] > share) return std::max<std::size_t>(share, 1);
+    MGPU_CHECK(sizes[i] <= left, "a namespace keeps no more than its share");
     left -= sizes[i];
   }
   return classes_max;
@@ -85,6 +87,9 @@ std::vector<CountedClass> merged(std::vector<NamespaceCount> namespaces,
   std::vector<CountedClass> classes;
   classes.reserve(by_class.size());
   for (const auto& [what, all] : by_class) {
+    MGPU_CHECK(all.pods > 0 && all.memory_mib >= 0, "a class was counted");
+    MGPU_CHECK(all.counted_for >= 0 && all.counted_for <= static_cast<double>(all.pods),
+               "a namespace counts for its pods at most");
     classes.push_back({*what, all.counted_for});
     classes.back().what.resources.memory = MiB(all.memory_mib / all.pods);
   }

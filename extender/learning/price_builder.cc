@@ -4,6 +4,7 @@
 #include <memory>
 #include <utility>
 
+#include "common/base/check.h"
 #include "extender/pricing/limits.h"
 #include "extender/pricing/model_prior.h"
 
@@ -72,6 +73,9 @@ void PriceBuilder::publish(PriceSnapshot price_snapshot, const Kinds& kinds,
         refine(price_snapshot.workload, kinds, rooms, std::move(start), how, go_on);
     price_snapshot.tables = PriceTables(price_snapshot.workload, kinds, price_snapshot.prices);
   });
+  MGPU_CHECK(price_snapshot.prices.supply.size() == price_snapshot.workload.classes.size(),
+             "a price for each class");
+  MGPU_CHECK(!last_ || price_snapshot.version > last_->version, "versions ascend");
   last_ = std::make_shared<const PriceSnapshot>(std::move(price_snapshot));
   ledger_.prewarm_scores(*last_, go_on, compute_);
   current_prices_.publish(last_, now);

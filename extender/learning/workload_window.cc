@@ -4,6 +4,7 @@
 #include <memory>
 #include <utility>
 
+#include "common/base/check.h"
 #include "extender/pricing/limits.h"
 
 namespace mgpu::extender {
@@ -40,6 +41,7 @@ bool KnownPods::insert(std::uint64_t pod) {
     known_.erase(order_.front());
     order_.pop_front();
   }
+  MGPU_CHECK(known_.size() == order_.size(), "each known pod has its place in the order");
   return true;
 }
 
@@ -64,6 +66,7 @@ void WorkloadWindow::add_non_gpu(const NodeResources& resources) {
   non_gpu_.push_back(resources);
   non_gpu_sum_ += resources;
   if (non_gpu_.size() <= pods_max_) return;
+  MGPU_CHECK(non_gpu_.front().fits_in(non_gpu_sum_), "the sum has each of its pods");
   non_gpu_sum_ -= non_gpu_.front();
   non_gpu_.pop_front();
 }

@@ -5,6 +5,7 @@
 #include <iterator>
 #include <numeric>
 
+#include "common/base/check.h"
 #include "extender/requeue/limits.h"
 
 namespace mgpu::extender {
@@ -27,6 +28,7 @@ bool add_all(std::span<const std::string_view> names, std::vector<std::uint64_t>
   std::ranges::sort(hashes);
   const auto repeated = std::ranges::unique(hashes);
   hashes.erase(repeated.begin(), repeated.end());
+  MGPU_CHECK(hashes.size() >= before, "a name that was asked stays asked");
   return hashes.size() > before;
 }
 
@@ -56,6 +58,7 @@ bool AskedNodes::rejected(PodGroup id, const PodUid& uid, std::span<const std::s
   if (std::ranges::none_of(fitting, is_unasked)) return false;
   if (waiting_.size() >= kWaitsKeptMax) waiting_.pop_front();
   waiting_.push_back(uid);
+  MGPU_CHECK(waiting_.size() <= kWaitsKeptMax, "the pods that wait are bounded");
   return true;
 }
 
@@ -81,6 +84,8 @@ AskedNodes::Group* AskedNodes::find_or_add(PodGroup id, Instant now) {
 void AskedNodes::begin(PodGroup id, Group& group, Instant now) {
   if (searching_.size() >= kSearchesMax) end(searching_.front());
   searching_.push_back(id);
+  MGPU_CHECK(searching_.size() <= kSearchesMax && groups_.size() <= kSearchedGroupsMax,
+             "searches and their groups are bounded");
   group = {.since = now, .seen = now, .asked = {}};
 }
 

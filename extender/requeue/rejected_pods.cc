@@ -1,5 +1,6 @@
 #include "extender/requeue/rejected_pods.h"
 
+#include "common/base/check.h"
 #include "extender/requeue/limits.h"
 
 namespace mgpu::extender {
@@ -8,6 +9,7 @@ void RejectedPods::on_filter(const PodUid& uid, std::optional<Rejection> rejecti
   const MutexLock lock(mutex_);
   pods_.erase(uid);
   if (rejection && pods_.size() < kRejectedPodsMax) pods_[uid] = {*rejection, now};
+  MGPU_CHECK(pods_.size() <= kRejectedPodsMax, "the rejected pods are bounded");
 }
 
 void RejectedPods::on_settled(const PodUid& uid) {

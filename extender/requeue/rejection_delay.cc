@@ -3,6 +3,8 @@
 #include <algorithm>
 #include <utility>
 
+#include "common/base/check.h"
+
 namespace mgpu::extender {
 
 RejectionDelay::RejectionDelay(Executor& executor)
@@ -36,6 +38,7 @@ bool RejectionDelay::keep(Delayed delayed, std::uint64_t releases_before) {
   start_timer(id, until - now);
   if (releases_ != releases_before) post(id, delayed);
   delayed_.emplace(id, std::move(delayed));
+  MGPU_CHECK(delayed_.size() <= kDelayedRejectionsMax, "the rejections that wait are bounded");
   return true;
 }
 
@@ -81,6 +84,7 @@ void RejectionDelay::decide_again(std::uint64_t id, bool timer) {
     const Duration left = found->second.until - executor_.now();
     if (timer && left > Duration(0)) return start_timer(id, left);
     node = delayed_.extract(found);
+    MGPU_CHECK(!node.empty(), "a rejection is decided by one thread at a time");
     releases = releases_;
   }
   Delayed& delayed = node.mapped();

@@ -70,12 +70,14 @@ void RequeueTracker::sent(Instant now) {
 }
 
 void RequeueTracker::succeeded() {
+  MGPU_CHECK(sent_, "a requeue that was sent succeeds");
   // Pods stranded since then may have been filtered before their release, because of this requeue.
   while (!stranded_.empty() && *stranded_.front().stranded_since < *sent_) drop_front(stranded_);
   sent_.reset();
 }
 
 void RequeueTracker::failed(Instant retry_at) {
+  MGPU_CHECK(sent_ && not_before_, "a requeue that was sent fails");
   not_before_ = std::max(*not_before_, retry_at);
   sent_.reset();
 }
@@ -87,12 +89,15 @@ void RequeueTracker::add(Entry entry) {
   Entries& entries = entry.stranded_since ? stranded_ : waiting_;
   entries.push_back(std::move(entry));
   by_uid_[entries.back().uid] = std::prev(entries.end());
+  MGPU_CHECK(by_uid_.size() == waiting_.size() + stranded_.size(), "each pod is in one list");
 }
 
 void RequeueTracker::erase(Entries& entries, Entries::iterator entry) {
+  MGPU_CHECK(!entry->urgent || urgent_ > 0, "an urgent pod was counted");
   if (entry->urgent) --urgent_;
   by_uid_.erase(entry->uid);
   entries.erase(entry);
+  MGPU_CHECK(by_uid_.size() == waiting_.size() + stranded_.size(), "each pod is in one list");
 }
 
 void RequeueTracker::drop_front(Entries& entries) {
