@@ -5,6 +5,7 @@
 #include <algorithm>
 #include <utility>
 
+#include "test/gpu/driver/graphs.h"
 #include "test/gpu/driver/pools.h"
 #include "test/gpu/driver/process.h"
 
@@ -63,9 +64,35 @@ unsigned char* Block::data() {
   return reinterpret_cast<unsigned char*>(data_->begin());
 }
 
-bool Block::share() {
-  if (shared.index < 0) shared = process().machine->share(card, bytes);
-  return shared.index >= 0;
+namespace {
+
+// The shared blocks of this process, by their IDs. Two of one ID would both end its share.
+std::map<std::uint64_t, std::weak_ptr<Block>>& shared_blocks() {
+  static auto& blocks = *new std::map<std::uint64_t, std::weak_ptr<Block>>;
+  std::erase_if(blocks, [](const auto& item) { return item.second.expired(); });
+  return blocks;
+}
+
+}  // namespace
+
+bool share_block(const BlockPointer& block) {
+  if (block->shared.index >= 0) return true;
+  block->shared = process().machine->share(block->card, block->bytes);
+  if (block->shared.index < 0) return false;
+  shared_blocks()[block->shared.id] = block;
+  return true;
+}
+
+BlockPointer shared_block(const SharedMemory& shared) {
+  const auto known = shared_blocks().find(shared.id);
+  if (known != shared_blocks().end()) return known->second.lock();
+  std::uint64_t bytes = 0;
+  const int card = process().machine->hold(shared, bytes);
+  if (card < 0) return nullptr;
+  auto block = std::make_shared<Block>(card, bytes, Account::charged);
+  block->shared = shared;
+  shared_blocks()[shared.id] = block;
+  return block;
 }
 
 // --- ranges --------------------------------------------------------------------------------------
@@ -92,6 +119,7 @@ bool free_range(Pointer at) {
   const Range range = std::move(found->second);
   process().ranges.erase(found);
   if (range.pool != nullptr) return_to_pool(*range.pool, range.bytes);
+  if (range.kind == Kind::graph) return_to_graphs(range.context->card, range.bytes);
   if (range.kind != Kind::device || range.context == nullptr) return true;
   range.context->small.free(range.block.get(), range.offset);
   range.context->globals.free(range.block.get(), range.offset);

@@ -53,8 +53,6 @@ class Block {
 
   // Null if the data is not kept.
   unsigned char* data();
-  // Makes it shared, if it is not yet.
-  bool share();
 
   const int card;
   const std::uint64_t bytes;
@@ -69,11 +67,15 @@ using BlockPointer = std::shared_ptr<Block>;
 // Null if less is free, also after the unused memory of this process's pools is given back.
 BlockPointer take_block(int card, std::uint64_t bytes, Account account = Account::charged);
 
+// Makes it shared, if it is not yet. Returns false if there is already too much of it.
+bool share_block(const BlockPointer& block);
+// The memory of another process, or that of this one; null if it is gone.
+BlockPointer shared_block(const SharedMemory& shared);
+
 enum class Kind { device, managed, host, pooled, graph, mapped, imported };
 
 struct Context;
 struct Pool;
-struct GraphExec;
 
 // What a program has at an address.
 struct Range {
@@ -84,10 +86,10 @@ struct Range {
   std::uint64_t offset = 0;  // in the block
   std::shared_ptr<Addresses> addresses{};
   std::uint64_t id = 0;
-  // Of one kind each.
   Pool* pool = nullptr;
-  GraphExec* exec = nullptr;
-  unsigned access = 0;
+  // Of mapped memory.
+  int access = 0;
+  int handle_types = 0;
 };
 
 // A range around an address; null if there is none with so many bytes after it.

@@ -47,6 +47,8 @@ struct Function {
   std::string name{};
 };
 
+struct Array;
+
 struct Context {
   int card = 0;
   bool is_primary = false;
@@ -60,6 +62,7 @@ struct Context {
   std::vector<BlockPointer> stream_blocks{};
   std::set<Stream*> streams{};
   std::set<Module*> modules{};
+  std::map<const void*, std::shared_ptr<Array>> arrays{};  // and mipmapped ones
 };
 
 struct Process {
