@@ -44,6 +44,8 @@
 # web-scale
 #          measures the web page with a large cluster, as bench/web.sh does
 # soak     runs arrivals, edits and kills with a real control plane for MGPU_SOAK_MINUTES, as bench/soak.sh does
+# fake-gpu runs NVIDIA's own bindings of PyPI on the fake driver of test/gpu, and compares its functions with the headers
+#          of CUDA; it needs the network the first time
 #
 # The programs under test have AddressSanitizer and UBSan, except in the stages format, tidy, tsan, release, images,
 # skew, faults, install, bench, throughput, failover, web-scale and soak, and in simulate --histories. The stages node,
@@ -317,6 +319,16 @@ gpu_trial() { # log
   PYTHONDONTWRITEBYTECODE=1 python3 test/bench/gpu/trial_test.py build/asan/gpu-trial \
     build/asan/test/gpu-stand-ins 2>&1 | tee "$1" | grep --line-buffered -v ' \.\.\. ok$'
 }
+
+stage_fake-gpu() {
+  local log=$scratch/fake-gpu.log status=0 before=$failed
+  build asan fake_gpu_machine fake_gpu_cuda share_test || return 1
+  run fake_gpu_clients "$log" || status=$?
+  count_last_line "$log"
+  count_unexplained "$status" "$before"
+}
+
+fake_gpu_clients() { python3 -B test/gpu/bindings_test.py build/asan 2>&1 | tee "$1"; } # log
 
 # The inputs that reach new code are kept in build/fuzz/fuzzing for the next run.
 stage_fuzz() {
@@ -738,9 +750,9 @@ while [[ $# -gt 0 ]]; do
 done
 [[ ${#stages[@]} -gt 0 ]] || stages=(format tidy unit tsan release images quick simulate node install cluster web gpu)
 for stage in "${stages[@]}"; do
-  [[ $stage =~ ^(format|tidy|unit|tsan|release|images|quick|simulate|faults|fuzz|gpu|cluster|web|node|install|node-slow|old-kubelets|skew|bench|throughput|failover|web-scale|soak)$ ]] || {
+  [[ $stage =~ ^(format|tidy|unit|tsan|release|images|quick|simulate|faults|fuzz|gpu|cluster|web|node|install|node-slow|old-kubelets|skew|bench|throughput|failover|web-scale|soak|fake-gpu)$ ]] || {
     printf 'run.sh: "%s" is not a stage; want %s, %s\n' "$stage" 'format, tidy, unit, tsan, release, images, quick, simulate' \
-      'faults, fuzz, gpu, cluster, web, node, install, node-slow, old-kubelets, skew, bench, throughput, failover, web-scale or soak' >&2
+      'faults, fuzz, gpu, cluster, web, node, install, node-slow, old-kubelets, skew, bench, throughput, failover, web-scale, soak or fake-gpu' >&2
     exit 2
   }
 done
