@@ -106,7 +106,7 @@ bool complete(UsagePage& page, Operation* last) {
   return false;
 }
 
-bool reap_one(UsagePage& page, const Operation& last, const SlotLocks& locks, unsigned own_slot) {
+bool reap_one(UsagePage& page, const Operation& last, SlotLocks& locks, unsigned own_slot) {
   for (unsigned slot = 0; slot < kPluginSlot; ++slot) {
     const Slot seen = slot_of(page.slots[slot].load(std::memory_order_acquire));  // R2
     if (seen.held == 0 || slot == own_slot) continue;
@@ -168,7 +168,7 @@ bool Account::add(std::int64_t units, bool within_limit) {
     const std::int64_t total = static_cast<std::int64_t>(last.total()) + units;
     if (within_limit && units > 0 && total > limit) {  // A2
       if ((limits_->flags & kOnlyPluginReaps) != 0) return false;
-      const SlotLocks locks(usage_path_, own_.identity);
+      SlotLocks locks(usage_path_, own_.identity);
       if (!reap_one(page, last, locks, own_.slot)) return false;
       continue;
     }
@@ -198,7 +198,7 @@ void Account::give_back(std::uint64_t bytes) {
 
 void Account::reap() {
   if ((limits_->flags & kOnlyPluginReaps) != 0) return;
-  const SlotLocks locks(usage_path_, own_.identity);
+  SlotLocks locks(usage_path_, own_.identity);
   Operation last;
   for (int tries = 0; tries < kTriesMax; ++tries) {
     if (!complete(*own_.page, &last) || !reap_one(*own_.page, last, locks, own_.slot)) return;

@@ -46,7 +46,7 @@ bool replace(std::uint64_t (&operation)[2], const Operation& expected, const Ope
 bool complete(UsagePage& page, Operation* last);
 
 // Subtracts what one slot holds whose process has ended; one step of a look. False: there is none.
-bool reap_one(UsagePage& page, const Operation& last, const SlotLocks& locks, unsigned own_slot);
+bool reap_one(UsagePage& page, const Operation& last, SlotLocks& locks, unsigned own_slot);
 
 class Account {
  public:

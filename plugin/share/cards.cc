@@ -31,7 +31,10 @@ struct Line {
   std::size_t length = 0;
 };
 
+// Once: programs try again.
 void say_why(const char* folder, Failure failure) {
+  static std::atomic<bool> said = false;
+  if (said.exchange(true)) return;
   Line line;
   line.add("mgpu: CUDA is not available, because the page of this card's share, ");
   line.add(folder);
@@ -119,6 +122,7 @@ unsigned card_count() {
 
 bool reserve(Card& card, std::uint64_t bytes) {
   if (card.account.reserve(bytes)) return true;
+  if (!uses_pools()) return false;
   count_unused_pools(card);
   if (card.account.reserve(bytes)) return true;
   trim_unused_pools(card);

@@ -13,7 +13,7 @@ constexpr int kDepthMax = 64;  // of graphs in graphs
 
 struct Executable {
   GraphNeed need;
-  std::uint64_t launched;  // the number of trims before its last launch, plus 1
+  std::uint64_t launched;  // the value of `trims` at its last launch
 };
 
 pthread_mutex_t mutex = PTHREAD_MUTEX_INITIALIZER;
@@ -71,21 +71,20 @@ Result instantiate(Handle* exec, Handle graph, Call call) {
   return result;
 }
 
-// What the launch can take more than is reserved. False: the graph has no memory of its own.
-bool find_need(Handle exec, std::uint64_t now, GraphNeed* need) {
+// False: the graph has no memory of its own.
+bool find_executable(Handle exec, Executable* found) {
   if (!any.load(std::memory_order_relaxed)) return false;
   const Lock lock(mutex);
   const Executable* const executable = executables.find(key_of(exec));
-  if (executable == nullptr) return false;
-  *need = executable->launched == now ? GraphNeed{} : executable->need;
-  return true;
+  if (executable != nullptr) *found = *executable;
+  return executable != nullptr;
 }
 
 Result launch(Handle exec, Handle stream, Result (*call)(Handle, Handle)) {
   const std::uint64_t now = trims;
-  GraphNeed need;
-  if (!find_need(exec, now, &need)) return call(exec, stream);
-  const Result result = launch_with(need, call, exec, stream);
+  Executable found;
+  if (!find_executable(exec, &found)) return call(exec, stream);
+  const Result result = launch_with(found.need, found.launched == now, call, exec, stream);
   const Lock lock(mutex);
   Executable* const executable = executables.find(key_of(exec));
   if (result == kSuccess && executable != nullptr) executable->launched = now;

@@ -15,16 +15,18 @@ void forget_virtual_memory();
 
 // --- pools.cc: pools, and the memory of graphs, which is a pool of each card ---
 void forget_pools();
+bool uses_pools();
 // Counts what pools of this card have given back.
 void count_unused_pools(Card& card);
 // Lets them give back all that they do not use, and counts it.
 void trim_unused_pools(Card& card);
-// Reserves memory for a call that may let the pool of graphs of a card grow, makes the call, and
-// counts what it has really taken.
+// Reserves memory for a launch that may let the pool of graphs of a card grow, launches, and counts
+// what it has really taken. A graph that is launched again finds its memory there, unless it was
+// taken back.
 struct GraphNeed {
   std::uint64_t bytes[kCardsMax];
 };
-Result launch_with(const GraphNeed& need, Result (*launch)(Handle, Handle), Handle exec,
+Result launch_with(const GraphNeed& need, bool again, Result (*launch)(Handle, Handle), Handle exec,
                    Handle stream);
 
 // --- graphs.cc ---

@@ -149,7 +149,7 @@ bool captures(Handle stream, Result (*ask)(Handle, int*)) {
 template <class Call>
 Result followed(Call call) {
   const Result result = call();
-  if (!used.load(std::memory_order_relaxed)) return result;
+  if (!uses_pools()) return result;
   for (unsigned i = 0; i < card_count(); ++i) count_unused_pools(card_at(i));
   return result;
 }
@@ -163,31 +163,40 @@ void forget_pools() {
   used = false;
 }
 
+bool uses_pools() {
+  return used.load(std::memory_order_relaxed);
+}
+
 void count_unused_pools(Card& card) {
-  if (!used.load(std::memory_order_relaxed)) return;
+  if (!uses_pools()) return;
   const Lock lock(mutex);
   follow_all(card);
 }
 
 void trim_unused_pools(Card& card) {
-  if (!used.load(std::memory_order_relaxed)) return;
   const Lock lock(mutex);
   trim_all(card);
 }
 
-Result launch_with(const GraphNeed& need, Result (*launch)(Handle, Handle), Handle exec,
+Result launch_with(const GraphNeed& need, bool again, Result (*launch)(Handle, Handle), Handle exec,
                    Handle stream) {
   const Lock lock(mutex);
   used = true;
   bool fits = true;
   for (unsigned i = 0; i < card_count() && fits; ++i) {
-    const std::uint64_t most = rounded_up(need.bytes[i]);
-    if (most == 0) continue;
+    if (need.bytes[i] == 0) continue;
+    follow_graphs(card_at(i));  // the driver itself may have taken some back
+    std::uint64_t& counted = counted_for_graphs[i];
+    const std::uint64_t there = again ? counted : 0;
+    if (need.bytes[i] <= there) continue;
+    const std::uint64_t most = rounded_up(need.bytes[i] - there);
     fits = reserve_locked(card_at(i), most);
-    if (fits) counted_for_graphs[i] += most;
+    if (fits) counted += most;
   }
   const Result result = fits ? launch(exec, stream) : kOutOfMemory;
-  for (unsigned i = 0; i < card_count(); ++i) follow_graphs(card_at(i));
+  for (unsigned i = 0; i < card_count(); ++i) {
+    if (need.bytes[i] > 0) follow_graphs(card_at(i));
+  }
   return result;
 }
 

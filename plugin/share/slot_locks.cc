@@ -95,28 +95,39 @@ bool map_runs(int file) {
 
 }  // namespace
 
-SlotLocks::SlotLocks(const char* path, const FileIdentity& identity) : file_(open_page(path)) {
-  FileIdentity found;
-  if (file_ < 0) return;
-  if (identify(file_, &found) && found.device == identity.device && found.inode == identity.inode) {
-    return;
-  }
-  close(file_);
-  file_ = -1;
-}
-
 SlotLocks::~SlotLocks() {
   if (file_ >= 0) close(file_);
 }
 
-bool SlotLocks::is_free(SlotLock lock, unsigned slot) const {
-  struct flock range = byte_of(lock, slot, F_WRLCK);
-  return file_ >= 0 && fcntl(file_, kAskLock, &range) == 0 && range.l_type == F_UNLCK;
+bool SlotLocks::open_file() {
+  if (file_ >= 0) return true;
+  file_ = open_page(path_);
+  FileIdentity found;
+  if (file_ < 0) return false;
+  if (identify(file_, &found) && found.device == identity_.device &&
+      found.inode == identity_.inode) {
+    return true;
+  }
+  close(file_);
+  file_ = -1;
+  return false;
 }
 
-bool SlotLocks::is_held(SlotLock lock, unsigned slot) const {
+bool SlotLocks::ask(SlotLock lock, unsigned slot, short* type) {
   struct flock range = byte_of(lock, slot, F_WRLCK);
-  return file_ >= 0 && fcntl(file_, kAskLock, &range) == 0 && range.l_type != F_UNLCK;
+  if (!open_file() || fcntl(file_, kAskLock, &range) != 0) return false;
+  *type = range.l_type;
+  return true;
+}
+
+bool SlotLocks::is_free(SlotLock lock, unsigned slot) {
+  short type = F_WRLCK;
+  return ask(lock, slot, &type) && type == F_UNLCK;
+}
+
+bool SlotLocks::is_held(SlotLock lock, unsigned slot) {
+  short type = F_UNLCK;
+  return ask(lock, slot, &type) && type != F_UNLCK;
 }
 
 Failure take_slot(const char* path, bool only_empty, OwnSlot* own) {
@@ -134,7 +145,7 @@ Failure take_slot(const char* path, bool only_empty, OwnSlot* own) {
   }
   // A file of overlayfs is another one for a mapping, and the locks have ended with the
   // descriptors.
-  const SlotLocks locks(path, own->identity);
+  SlotLocks locks(path, own->identity);
   const bool held =
       locks.is_held(SlotLock::kRuns, own->slot) && locks.is_held(SlotLock::kMemory, own->slot);
   return held ? nullptr : "is on a file system that does not keep locks, it must be on tmpfs";

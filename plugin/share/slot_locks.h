@@ -15,23 +15,28 @@ struct FileIdentity {
   std::uint64_t inode = 0;
 };
 
-// Asks about the locks of others. It opens the file anew, since one description never sees its own
-// locks.
+// Asks about the locks of others. It opens the file anew at the first question, since one
+// description never sees its own locks.
 class SlotLocks {
  public:
-  SlotLocks(const char* path, const FileIdentity& identity);
+  SlotLocks(const char* path, const FileIdentity& identity) : path_(path), identity_(identity) {}
   ~SlotLocks();
   SlotLocks(const SlotLocks&) = delete;
   SlotLocks& operator=(const SlotLocks&) = delete;
   SlotLocks(SlotLocks&&) = delete;
   SlotLocks& operator=(SlotLocks&&) = delete;
 
-  // False also if that cannot be known.
-  bool is_free(SlotLock lock, unsigned slot) const;
-  bool is_held(SlotLock lock, unsigned slot) const;
+  // Both are false if that cannot be known.
+  bool is_free(SlotLock lock, unsigned slot);
+  bool is_held(SlotLock lock, unsigned slot);
 
  private:
-  int file_;
+  bool ask(SlotLock lock, unsigned slot, short* type);
+  bool open_file();
+
+  const char* path_;
+  FileIdentity identity_;
+  int file_ = -1;
 };
 
 // A slot of this process, and the mappings that keep it. They are never unmapped.

@@ -6,7 +6,7 @@
 set -u
 export PATH=$PATH:/usr/local/nvidia/bin:/usr/local/cuda/bin PYTHONUNBUFFERED=1
 here=$(cd "$(dirname "$0")" && pwd)
-limit=4096 context=${CONTEXT_MIB:-526}
+limit=4096 context=${CONTEXT_MIB:-528}
 
 if [ "${2:-}" != inside ]; then
   exec unshare -m bash "$0" "$1" inside
@@ -28,12 +28,13 @@ mount --bind /tmp/libmgpu-cuda.so "$driver" || exit 1
 echo "driver $driver, card $uuid, limit $limit MiB, context $context MiB"
 
 echo "=== attacks"
-for name in $(python3 "$here/attacks.py" list); do
+for name in ${CASES:-$(python3 "$here/attacks.py" list)}; do
   timeout 150 python3 "$here/attacks.py" "$name" $limit || echo "$name | ended with $?"
   reserved=$("$1/mgpu-share-page" show "/run/mgpu/share/$uuid" "$uuid")
   case $reserved in *"reserved 0 MiB"*) ;; *) echo "$name | page afterwards: $reserved (dead slots are reaped by the next refusal)" ;; esac
 done
 
+[ -n "${CASES:-}" ] && exit 0
 echo "=== programs"
 try() { echo "--- $1"; timeout 100 python3 -c "$2" 2>&1 | tail -4; }
 try torch 'import torch

@@ -89,6 +89,7 @@ TEST_F(LibraryTest, RefusesToRunWithoutALimit) {
   const auto refused = [&] {
     const Output output = run_client("share_client refused");
     EXPECT_EQ(output.status, 0) << output.text;
+    EXPECT_EQ(std::ranges::count(output.text, '\n'), 1) << output.text;
     return output.text;
   };
   EXPECT_THAT(refused(), HasSubstr("is not there"));
