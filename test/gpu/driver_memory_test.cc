@@ -105,6 +105,18 @@ TEST_F(DriverTest, ManagedMemoryIsTakenWhenTheCardTouchesIt) {
     EXPECT_EQ(taken(driver, [&] { driver.call("cuMemsetD8_v2", pointer, char{1}, bytes); }), 64);
     EXPECT_EQ(*reinterpret_cast<char*>(pointer), 1);
     EXPECT_THAT(list(machine()), ElementsAre(Field(&ProcessUse::bytes, 518 * kMiB)));
+    const auto prefetch = [&](int type) {
+      const struct {
+        int type;
+        int id;
+      } location{type, 0};
+      return taken(driver, [&] {
+        EXPECT_EQ(driver.call("cuMemPrefetchAsync_v2", pointer, bytes, location, 0U, Handle{}),
+                  kSuccess);
+      });
+    };
+    EXPECT_EQ(prefetch(2), -64) << "to the host";
+    EXPECT_EQ(prefetch(1), 64) << "to the card";
     EXPECT_EQ(taken(driver, [&] { driver.free_memory(pointer); }), -64);
     void* host = nullptr;
     EXPECT_EQ(taken(driver, [&] { driver.call("cuMemHostAlloc", &host, bytes, 0U); }), 0);

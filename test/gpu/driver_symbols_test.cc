@@ -108,5 +108,60 @@ TEST_F(DriverTest, GivesWhatDlsymFinds) {
   });
 }
 
+// A stand-in for NVIDIA's runtimes: they find one function by dlsym, and through it all others.
+class Runtime {
+ public:
+  Runtime(const Driver& driver, int version, std::uint64_t flags)
+      : driver_(driver), version_(version), flags_(flags) {}
+
+  template <class... Arguments>
+  int call(const std::string& name, Arguments... arguments) const {
+    void* function = nullptr;
+    int status = -1;
+    EXPECT_EQ(
+        driver_.call("cuGetProcAddress_v2", name.c_str(), &function, version_, flags_, &status),
+        kSuccess);
+    if (function == nullptr) {
+      ADD_FAILURE() << name << " has the status " << status;
+      return -1;
+    }
+    return reinterpret_cast<int (*)(Arguments...)>(function)(arguments...);
+  }
+
+ private:
+  const Driver& driver_;
+  const int version_;
+  const std::uint64_t flags_;
+};
+
+TEST_F(DriverTest, ServesProgramsThatAskForEachFunction) {
+  for (const auto& [version, flags] :
+       {std::pair{11'080, kLegacy}, std::pair{12'090, kPerThread}, std::pair{13'050, kPerThread}}) {
+    in_process([version = version, flags = flags] {
+      const Driver driver(false);
+      const Runtime runtime(driver, version, flags);
+      int count = 0;
+      Handle context = nullptr;
+      Handle stream = nullptr;
+      Pointer pointer = 0;
+      std::string back = "....";
+      const std::size_t bytes = back.size();
+      EXPECT_EQ(runtime.call("cuInit", 0U), kSuccess);
+      EXPECT_EQ(runtime.call("cuDriverGetVersion", &count), kSuccess);
+      EXPECT_EQ(runtime.call("cuDeviceGetCount", &count), kSuccess);
+      EXPECT_EQ(runtime.call("cuDevicePrimaryCtxRetain", &context, 0), kSuccess);
+      EXPECT_EQ(runtime.call("cuCtxSetCurrent", context), kSuccess);
+      EXPECT_EQ(runtime.call("cuMemAlloc", &pointer, std::size_t{4096}), kSuccess);
+      EXPECT_EQ(runtime.call("cuStreamCreate", &stream, 1U), kSuccess);
+      EXPECT_EQ(runtime.call("cuMemcpyHtoDAsync", pointer, "data", bytes, stream), kSuccess);
+      EXPECT_EQ(runtime.call("cuMemcpyDtoHAsync", back.data(), pointer, bytes, stream), kSuccess);
+      EXPECT_EQ(runtime.call("cuStreamSynchronize", stream), kSuccess);
+      EXPECT_EQ(back, "data");
+      EXPECT_EQ(runtime.call("cuMemFreeAsync", pointer, stream), kSuccess);
+      EXPECT_EQ(runtime.call("cuDevicePrimaryCtxRelease", 0), kSuccess);
+    });
+  }
+}
+
 }  // namespace
 }  // namespace mgpu::fake_gpu

@@ -10,6 +10,12 @@ namespace {
 
 constexpr std::uint64_t kPitchUnit = 512;
 
+// CUmemLocation; type 1 is a device.
+struct Location {
+  int type;
+  int id;
+};
+
 // Device memory that cuMemFree may free; it does not unmap, nor close memory of another process.
 bool is_freeable(const Range& range) {
   return range.kind == Kind::device || range.kind == Kind::managed || range.kind == Kind::pooled ||
@@ -116,11 +122,22 @@ FAKE_CUDA int cuMemPrefetchAsync(Pointer pointer, std::size_t bytes, int device,
 }
 FAKE_CUDA_ALIAS(cuMemPrefetchAsync_ptsz, cuMemPrefetchAsync);
 
+// Programs of CUDA 12.2 and later name a place; those that are no device are the host's.
+FAKE_CUDA int cuMemPrefetchAsync_v2(Pointer pointer, std::size_t bytes, Location location, unsigned,
+                                    void* stream) {
+  return cuMemPrefetchAsync(pointer, bytes, location.type == 1 ? location.id : -1, stream);
+}
+FAKE_CUDA_ALIAS(cuMemPrefetchAsync_v2_ptsz, cuMemPrefetchAsync_v2);
+
 FAKE_CUDA int cuMemAdvise(Pointer pointer, std::size_t bytes, int, int) {
   return in_context([&](Context&) {
     const Range* const range = find_range(pointer, bytes);
     return range != nullptr && range->kind == Kind::managed ? kSuccess : kInvalidValue;
   });
+}
+
+FAKE_CUDA int cuMemAdvise_v2(Pointer pointer, std::size_t bytes, int advice, Location location) {
+  return cuMemAdvise(pointer, bytes, advice, location.id);
 }
 
 // --- host memory ---------------------------------------------------------------------------------
