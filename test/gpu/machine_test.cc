@@ -3,6 +3,7 @@
 #include <fcntl.h>
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
+#include <sched.h>
 
 #include <array>
 #include <fstream>
@@ -175,6 +176,30 @@ TEST_F(MachineTest, SurvivesKillsAtAnyMoment) {
     for (const auto& child : children) child->kill();
     ASSERT_EQ(observer->free(0), 990 * kMiB);
   }
+}
+
+// Process IDs say nothing there: each namespace has a process 1.
+TEST_F(MachineTest, KnowsWhoHasEndedInOtherPidNamespaces) {
+  const auto observer = open();
+  ChildProcess outside([&](const ChildProcess::Pause& pause) {
+    if (::unshare(CLONE_NEWPID) != 0) return;
+    ChildProcess inside([&](const ChildProcess::Pause& go_on) {
+      const auto machine = holder(300);
+      go_on();
+    });
+    EXPECT_TRUE(inside.wait_for_pause());
+    pause();
+    inside.kill();
+    pause();
+  });
+  if (!outside.wait_for_pause()) GTEST_SKIP() << "this user cannot make PID namespaces";
+  EXPECT_THAT(observer->processes(0), ElementsAre(Field(&ProcessUse::pid, 1U)));
+  EXPECT_EQ(observer->free(0), 700 * kMiB);
+  outside.go_on();
+  ASSERT_TRUE(outside.wait_for_pause());
+  EXPECT_EQ(observer->free(0), 1000 * kMiB);
+  outside.go_on();
+  EXPECT_EQ(outside.wait(), 0);
 }
 
 TEST_F(MachineTest, IsForgottenByAFork) {
