@@ -21,7 +21,7 @@ bool is_too_large(const Status& status) {
 ApiError::Kind kind_of(const Response& response) {
   using Kind = ApiError::Kind;
   if (response.failure) return response.failure->sent ? Kind::kUnknown : Kind::kUnavailable;
-  const Status status = read_status(response.body);
+  const Status status = status_of(response);
   // A proxy between here and the API server writes other bodies.
   if (status.kind != "Status" || status.code != response.status) return Kind::kUnknown;
   if (response.status == 404) return Kind::kNotFound;

@@ -15,10 +15,14 @@ std::string text_of(const Status& status) {
   return text + ": " + json_escaped(cut_text(status.message, kStatusMessageShown));
 }
 
+Status status_of(const Response& response) {
+  return response.encoding == Encoding::kProtobuf ? read_status_protobuf(response.body)
+                                                  : read_status(response.body);
+}
+
 std::string answer_text(const Response& response) {
   if (response.failure) return response.failure->message;
-  Status status = response.encoding == Encoding::kProtobuf ? read_status_protobuf(response.body)
-                                                           : read_status(response.body);
+  Status status = status_of(response);
   status.code = response.status;
   const bool silent = status.reason.empty() && status.message.empty() && !response.body.empty();
   return text_of(status) + (silent ? ": " + in_quotes(response.body) : "");

@@ -56,6 +56,9 @@ struct Response {
   bool ok() const { return status >= 200 && status < 300; }
 };
 
+// The Status in the body of an answer that is not a success, as read_status(). It may have either
+// encoding. REQUIRES: no `failure`.
+Status status_of(const Response& response);
 // An answer that is not a success, as the end of an error sentence: "HTTP 409 Conflict: the
 // server's own message", or the transport's message where there was no answer.
 std::string answer_text(const Response& response);

@@ -12,6 +12,7 @@
 #include <string>
 #include <vector>
 
+#include "common/kube/client.h"
 #include "common/kube/objects/object_json.h"
 #include "common/kube/transport.h"
 #include "common/kube/watch/event_buffer.h"
@@ -152,6 +153,7 @@ TEST(ObjectProtobuf, ReadsAStatus) {
                         .failure = {},
                         .encoding = Encoding::kProtobuf};
   EXPECT_EQ(answer_text(answer), "HTTP 410 Expired: too old resource version: 1 (77)");
+  EXPECT_EQ(api_error(answer).kind, ApiError::Kind::kRefused);
 }
 
 TEST(ObjectProtobuf, RefusesAnObjectOfAnotherKind) {
