@@ -82,8 +82,13 @@ struct Http2Frames::Callbacks {
     return carries && (frame.hd.flags & NGHTTP2_FLAG_END_STREAM) != 0;
   }
 
+  // After shut_down() nghttp2 still accepts streams until it has written GOAWAY, and then closes
+  // them.
   static int on_begin_headers(nghttp2_session*, const nghttp2_frame* frame, void* data) {
-    if (is_request(*frame)) self(data).begin(frame->hd.stream_id);
+    if (!is_request(*frame) || self(data).shutting_down_) return 0;
+    auto stream = std::make_unique<Stream>();
+    stream->since = self(data).now_;
+    self(data).streams_.emplace(frame->hd.stream_id, std::move(stream));
     return 0;
   }
 
@@ -133,7 +138,18 @@ struct Http2Frames::Callbacks {
   }
 
   static int on_stream_close(nghttp2_session*, Http2StreamId id, std::uint32_t, void* data) {
-    self(data).end_stream(id);
+    Http2Frames& frames = self(data);
+    const auto found = frames.streams_.find(id);
+    if (found == frames.streams_.end()) return 0;
+    const Stream& stream = *found->second;
+    if (stream.stage == Stream::Stage::kReceiving) {
+      frames.receiving_ -= stream.fields.request.body.size();
+    }
+    frames.unsent_ -= stream.body.size() - stream.sent;
+    const bool reset_by_server = stream.whole && !stream.responded && !stream.reset_by_client;
+    frames.streams_.erase(found);
+    frames.events_.on_closed(id);
+    if (reset_by_server) frames.note_reset();
     return 0;
   }
 
@@ -206,15 +222,6 @@ std::string Http2Frames::output() {
   }
   MGPU_CHECK(length >= 0, "nghttp2 has memory for a frame");
   return out;
-}
-
-// After shut_down() nghttp2 still accepts streams until it has written GOAWAY, and then closes
-// them.
-void Http2Frames::begin(Http2StreamId id) {
-  if (shutting_down_) return;
-  auto stream = std::make_unique<Stream>();
-  stream->since = now_;
-  streams_.emplace(id, std::move(stream));
 }
 
 void Http2Frames::add_header(Stream& stream, std::string_view name, std::string_view value) {
@@ -337,18 +344,6 @@ ssize_t Http2Frames::read_body(Stream& stream, std::uint8_t* into, std::size_t l
   if (all_sent && stream.more_parts) stream.stage = Stream::Stage::kWaiting;
   if (count == 0 && stream.more_parts) return NGHTTP2_ERR_DEFERRED;
   return static_cast<ssize_t>(count);
-}
-
-void Http2Frames::end_stream(Http2StreamId id) {
-  const auto found = streams_.find(id);
-  if (found == streams_.end()) return;
-  const Stream& stream = *found->second;
-  if (stream.stage == Stream::Stage::kReceiving) receiving_ -= stream.fields.request.body.size();
-  unsent_ -= stream.body.size() - stream.sent;
-  const bool reset_by_server = stream.whole && !stream.responded && !stream.reset_by_client;
-  streams_.erase(found);
-  events_.on_closed(id);
-  if (reset_by_server) note_reset();
 }
 
 // A client can have a stream reset by the server, too, while its handler still works

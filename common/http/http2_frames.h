@@ -98,7 +98,6 @@ class Http2Frames {
   struct Stream;
   struct Callbacks;  // of nghttp2
 
-  void begin(Http2StreamId id);
   void add_header(Stream& stream, std::string_view name, std::string_view value);
   void end_headers(Http2StreamId id, Stream& stream, bool whole);
   void add_body(Http2StreamId id, Stream& stream, std::string_view bytes);
@@ -106,7 +105,6 @@ class Http2Frames {
   void refuse(Http2StreamId id, const char* why, const Response& response);
   // The number of bytes, or an error code of nghttp2 that defers.
   ssize_t read_body(Stream& stream, std::uint8_t* into, std::size_t length, std::uint32_t* flags);
-  void end_stream(Http2StreamId id);
   void note_reset();
 
   const Http2Limits limits_;

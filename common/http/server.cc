@@ -194,7 +194,7 @@ Admission Server::State::admission_of(const std::string& address) {
   if (!admission.closes) return admission;
   const auto& closed = alive[*admission.closes];
   closed->record().set_closing(true);
-  asio::post(closed->executor(), [closed] { closed->close_for_another(); });
+  asio::post(closed->connection().executor(), [closed] { closed->close_for_another(); });
   return admission;
 }
 
@@ -204,7 +204,7 @@ void Server::State::begin_session(tcp::socket socket, std::string address, Worke
   sessions.emplace(session.get(), session);
   count_connections();
   ++worker.sessions;
-  asio::co_spawn(session->executor(), session->run(),
+  asio::co_spawn(session->connection().executor(), session->run(),
                  [this, session, &worker](std::exception_ptr failed) {
                    if (failed) report("a connection was closed by an exception");
                    --worker.sessions;
@@ -303,7 +303,7 @@ void Server::drain() {
     state->accepting = false;
     for (const auto& [key, weak] : state->sessions) {
       const auto session = weak.lock();
-      if (session) asio::post(session->executor(), [session] { session->drain(); });
+      if (session) asio::post(session->connection().executor(), [session] { session->drain(); });
     }
     state->ended.notify_all();
   });

@@ -164,23 +164,22 @@ asio::awaitable<bool> Session::handshake() {
   connection_.set_deadline(
       std::min<std::chrono::milliseconds>(kTlsHandshakeTimeout, setup_.options.transfer_timeout));
   const error_code failed = co_await connection_.handshake();
-  if (!failed) {
-    identify_client();
-    co_return true;
+  if (failed) {
+    setup_.refused("tls_handshake");
+    co_await linger();
+    co_return false;
   }
-  setup_.refused("tls_handshake");
-  co_await linger();
-  co_return false;
-}
-
-// A resumed session is checked as well: it has the certificate of its first handshake.
-void Session::identify_client() {
+  // A resumed session is checked as well: it has the certificate of its first handshake.
   const TlsOptions& tls = setup_.options.tls;
   certificate_ = connection_.client_certificate();
-  if (!certificate_ && tls.client_ca_file.empty() && tls.client_names.empty()) return;
+  if (!certificate_ && tls.client_ca_file.empty() && tls.client_names.empty()) co_return true;
   allowed_ = certificate_ && has_allowed_name(*certificate_, tls.client_names);
-  if (allowed_) return record_.trust();
-  setup_.refused("client_name");
+  if (allowed_) {
+    record_.trust();
+  } else {
+    setup_.refused("client_name");
+  }
+  co_return true;
 }
 
 // A request that was sent before the certificate expired may arrive later.
@@ -207,8 +206,8 @@ std::chrono::milliseconds Session::idle_timeout() const {
   return allowed_ ? setup_.options.idle_timeout : setup_.options.transfer_timeout;
 }
 
-std::chrono::milliseconds Session::linger_timeout() const {
-  return std::min<std::chrono::milliseconds>(kHttpLingerTimeout, setup_.options.transfer_timeout);
+std::chrono::milliseconds SessionSetup::linger_timeout() const {
+  return std::min<std::chrono::milliseconds>(kHttpLingerTimeout, options.transfer_timeout);
 }
 
 void Session::close_for_another() {
@@ -326,7 +325,7 @@ asio::awaitable<bool> Session::send(Response response, bool keep_alive, bool wit
 }
 
 asio::awaitable<void> Session::linger() {
-  connection_.set_deadline(linger_timeout());
+  connection_.set_deadline(setup_.linger_timeout());
   co_await connection_.end_writing();
   std::array<char, 4096> dropped;
   bool open = true;

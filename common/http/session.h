@@ -44,6 +44,7 @@ struct SessionSetup {
   void refused(const char* why) const {
     if (events.on_refused) events.on_refused(why);
   }
+  std::chrono::milliseconds linger_timeout() const;
 };
 
 // What a server has recorded of a connection, for admit(). Thread-safe.
@@ -80,17 +81,16 @@ class Session : public std::enable_shared_from_this<Session> {
   // Closes the connection if it still waits for its client. Runs on the executor.
   void close_for_another();
   ConnectionRecord& record() { return record_; }
-  asio::any_io_executor executor() { return connection_.executor(); }
+  // Its executor(): any thread.
+  Connection& connection() { return connection_; }
 
   // For Http2Session, on the executor.
-  Connection& connection() { return connection_; }
   const SessionSetup& setup() const { return setup_; }
   // The response to a client that may not send this request.
   std::optional<Response> refusal_of(const RequestSource& source) const;
   bool is_too_old() const;
   bool is_allowed() const { return allowed_; }
   std::chrono::milliseconds idle_timeout() const;
-  std::chrono::milliseconds linger_timeout() const;
 
  private:
   struct Exchange;  // one request and its response
@@ -101,7 +101,6 @@ class Session : public std::enable_shared_from_this<Session> {
   asio::awaitable<bool> receive_until(Exchange& exchange, bool whole);
   asio::awaitable<bool> answer(Exchange& exchange);
   asio::awaitable<bool> refuse(error_code failed);
-  void identify_client();
   asio::awaitable<bool> send(Response response, bool keep_alive, bool with_body);
   // session_parts.cc. The connection does not stay open.
   asio::awaitable<bool> send_parts(Response response, bool chunked, bool with_body);
