@@ -50,37 +50,28 @@ Agent::Agent(AgentSettings settings, std::unique_ptr<CardSource> cards, kube::Tr
     : settings_(std::move(settings)),
       transport_(transport),
       on_fatal_(std::move(on_fatal)),
-      records_(settings_.state_folder + "/allocations"),
-      incumbent_(settings_.run_folder + "/serving"),
-      events_({.component = "mgpu-device-plugin", .host = settings_.node.str()}, transport,
-              utc_now),
-      findings_({settings_.enforcement == Enforcement::kEvict, settings_.proc_folder}, transport,
-                events_, records_),
       publisher_(settings_.node, settings_.contract, transport,
                  [](const std::string& problem) {
                    log_warn("publishing to the Node object failed", {{"problem", problem}});
                  }),
-      release_(publisher_, settings_.contract.release, settings_.run_folder),
-      pods_(settings_.node, transport),
-      devices_(
-          {settings_.plugin_folder, settings_.memory_resource == MemoryResource::kDevicePlugin},
-          settings_.contract, records_, pods_),
-      access_(
-          {settings_.node, settings_.runtime_socket, settings_.cdi_folder, settings_.node_root},
-          settings_.access_period,
-          {transport, events_, [this] { return stopping(); }, [this] { inventory_.read_soon(); }}),
+      access_({settings_.node, settings_.runtime_socket, settings_.cdi_folder, settings_.node_root},
+              settings_.access_period,
+              {transport, events_, [this] { return progress_.stopping(); },
+               [this] { inventory_.read_soon(); }}),
       terminator_(terminator_facts(), settings_.proc_folder, settings_.mps_end_clients),
       isolation_(isolation_of(settings_, terminator_), records_,
                  [this] { return inventory_.state().cards; }),
       profile_({settings_.profiles, settings_.contract.profile, settings_.state_folder,
                 settings_.isolation.mode, settings_.reserve, settings_.minimum_memory},
-               {isolation_, records_, publisher_, events_, [this] { changed_.notify_all(); }}),
-      pod_resources_(settings_.pod_resources_socket),
-      pod_processes_(settings_.proc_folder),
+               {isolation_, records_, publisher_, events_, [this] { progress_.wake(); }}),
       inventory_(std::move(cards), inventory_hooks()),
       drifts_({records_, pods_, inventory_, events_}, {.node = settings_.node,
                                                        .contract = settings_.contract,
                                                        .proc_folder = settings_.proc_folder}) {
+  add_routes();
+}
+
+void Agent::add_routes() {
   metrics_.on_collect([this] { update_metrics(); });
   add_service_routes(router_, metrics_, work_, [this] { return readiness(); });
   router_.add("GET", "/allocations", [this](const http::Request&, const http::Respond& respond) {
@@ -129,11 +120,7 @@ Inventory::Hooks Agent::inventory_hooks() {
 }
 
 Agent::~Agent() {
-  {
-    const MutexLock lock(mutex_);
-    stopping_ = true;
-  }
-  changed_.notify_all();
+  progress_.stop();
   if (thread_.joinable()) thread_.join();
   // First, so that no container may start whose hook would not be answered.
   if (pre_start_handler_) pre_start_handler_->close();
@@ -164,7 +151,7 @@ void Agent::on_cards_changed(const InventoryState& before, const InventoryState&
   devices_.offer(now.cards);
   publish_node();
   findings_.report_unhealthy_cards(before.cards, now.cards);
-  changed_.notify_all();
+  progress_.wake();
 }
 
 void Agent::fail(const std::string& problem) {
@@ -172,13 +159,6 @@ void Agent::fail(const std::string& problem) {
 }
 
 // --- kubelet -------------------------------------------------------------------------------------
-
-Result<AllocateResponse> Agent::allocate(const std::vector<std::string>& ids) {
-  const auto start = Clock::now();
-  auto response = allocate_handler_->allocate(ids);
-  agent_metrics_.allocated(Clock::now() - start);
-  return response;
-}
 
 Result<void> Agent::not_replaced() const {
   return incumbent_.replaced() ? error(std::string(kReplaced)) : Result<void>();
@@ -196,11 +176,6 @@ Result<void> Agent::pre_start(const std::vector<std::string>& ids,
   }
   agent_metrics_.refused(started.error().reason, Clock::now() - start);
   return error(started.error().message);
-}
-
-Result<void> Agent::before_start(const Record& record) {
-  if (const std::string problem = access_.cdi_problem(); !problem.empty()) return error(problem);
-  return isolation_.before_start(record);
 }
 
 // --- status --------------------------------------------------------------------------------------
@@ -221,11 +196,7 @@ void Agent::publish_node() {
 
 Readiness Agent::readiness() const {
   Readiness readiness;
-  {
-    const MutexLock lock(mutex_);
-    readiness.draining = stopping_;
-    if (!started_) readiness.waiting_for.push_back(waiting_for_);
-  }
+  progress_.add_to(readiness);
   if (std::string problem = access_.cdi_problem(); !problem.empty()) {
     readiness.waiting_for.push_back("a container runtime with CDI: " + std::move(problem));
   }

@@ -17,8 +17,8 @@
 #include <vector>
 
 #include "common/base/metrics.h"
-#include "common/base/mutex.h"
 #include "common/base/result.h"
+#include "common/base/utc_text.h"
 #include "common/contract/contract.h"
 #include "common/http/router.h"
 #include "common/kube/event_recorder.h"
@@ -35,6 +35,7 @@
 #include "plugin/agent/kubelet_devices.h"
 #include "plugin/agent/monitoring.h"
 #include "plugin/agent/profile_control.h"
+#include "plugin/agent/progress.h"
 #include "plugin/cards/card_source.h"
 #include "plugin/cards/inventory.h"
 #include "plugin/containers/allocate_handler.h"
@@ -100,40 +101,31 @@ class Agent {
   Agent(AgentSettings settings, std::unique_ptr<CardSource> cards, kube::Transport& transport,
         std::function<void(const std::string&)> on_fatal);
 
+  void add_routes();
   // What the parts ask of the agent.
   ClientTerminator::Facts terminator_facts();
   Inventory::Hooks inventory_hooks();
 
-  // --- agent_start.cc: the thread. Steps return false if the agent is being destroyed.
+  // --- agent_start.cc: the thread.
   Result<void> begin();
   void run();
-  bool wait_for_runtime();
-  bool wait_for_profile();
-  bool wait_for_cards();
-  bool wait_for_limitable_cards();
   void make_handlers();
-  bool rebuild_lost_records();
   void replace_other_process();
   void restore_injections();
   bool register_with_kubelet();
   void maintain();
   void watch_containers(Monitoring& monitoring);
   void leave_node_to_successor();
-  void set_waiting_for(const std::string& what);
-  bool wait(std::chrono::milliseconds time);
-  bool stopping() const;
 
   // --- agent.cc: callbacks.
   // Calls on_fatal_ the first time.
   void fail(const std::string& problem);
   void on_cards_changed(const InventoryState& before, const InventoryState& now);
   void publish_node();
-  Result<AllocateResponse> allocate(const std::vector<std::string>& ids);
   // The error says that another process of the node has replaced this one.
   Result<void> not_replaced() const;
   Result<void> pre_start(const std::vector<std::string>& ids,
                          const std::function<bool()>& cancelled);
-  Result<void> before_start(const Record& record);
   Readiness readiness() const;
   void update_metrics();
 
@@ -141,23 +133,32 @@ class Agent {
   const AgentSettings settings_;
   kube::Transport& transport_;
   const std::function<void(const std::string&)> on_fatal_;
+  Progress progress_;
   Metrics metrics_;
   Heartbeat work_{transport_.executor()};
   AgentMetrics agent_metrics_{metrics_};
-  Records records_;
-  Incumbent incumbent_;
-  kube::EventRecorder events_;
-  Findings findings_;
+  Records records_{settings_.state_folder + "/allocations"};
+  Incumbent incumbent_{settings_.run_folder + "/serving"};
+  kube::EventRecorder events_{
+      {.component = "mgpu-device-plugin", .host = settings_.node.str()}, transport_, utc_now};
+  Findings findings_{{settings_.enforcement == Enforcement::kEvict, settings_.proc_folder},
+                     transport_,
+                     events_,
+                     records_};
   NodePublisher publisher_;
-  DriverRelease release_;
-  Pods pods_;
-  KubeletDevices devices_;
+  DriverRelease release_{publisher_, settings_.contract.release, settings_.run_folder};
+  Pods pods_{settings_.node, transport_};
+  KubeletDevices devices_{
+      {settings_.plugin_folder, settings_.memory_resource == MemoryResource::kDevicePlugin},
+      settings_.contract,
+      records_,
+      pods_};
   AccessCheck access_;
   ClientTerminator terminator_;
   Isolation isolation_;
   ProfileControl profile_;
-  PodResources pod_resources_;
-  const PodProcesses pod_processes_;
+  PodResources pod_resources_{settings_.pod_resources_socket};
+  const PodProcesses pod_processes_{settings_.proc_folder};
   Inventory inventory_;
   std::atomic<bool> failed_ = false;
   const std::unique_ptr<Injector> injector_ =
@@ -166,12 +167,6 @@ class Agent {
   std::unique_ptr<PreStartHandler> pre_start_handler_;
   std::unique_ptr<RecordCollector> collector_;
   DriftDetector drifts_;
-
-  mutable Mutex mutex_;
-  ConditionVariable changed_;
-  bool stopping_ MGPU_GUARDED_BY(mutex_) = false;
-  bool started_ MGPU_GUARDED_BY(mutex_) = false;
-  std::string waiting_for_ MGPU_GUARDED_BY(mutex_) = "the container runtime";  // until started_
 
   http::Router router_;
   std::unique_ptr<ServiceServer> service_;

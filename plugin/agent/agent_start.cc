@@ -48,6 +48,82 @@ void rebuild_record(const CheckpointEntry& entry, const std::optional<kube::Pod>
   if (!kept) log_warn("allocation record not saved", {{"problem", kept.error().message}});
 }
 
+// --- steps of the start that wait: false if the agent is being destroyed -------------------------
+
+// No device is offered before it is known whether the runtime has CDI.
+bool wait_for_runtime(const AgentSettings& settings, AccessCheck& access, Progress& progress) {
+  std::string logged;
+  while (true) {
+    const auto runtime =
+        query_runtime(settings.runtime_socket, settings.cdi_folder, kRuntimeTimeout);
+    if (runtime) {
+      log_info("container runtime found",
+               {{"name", runtime->name}, {"version", runtime->version}, {"reason", runtime->why}});
+      access.set_cdi_problem(runtime->cdi ? "" : runtime->why);
+      return true;
+    }
+    if (std::exchange(logged, runtime.error().message) != logged) {
+      log_warn("waiting for the container runtime; --runtime-socket is its path",
+               {{"problem", logged}});
+    }
+    if (!progress.wait(kRuntimeRetry)) return false;
+  }
+}
+
+bool wait_for_profile(ProfileControl& profile, const NodeName& node, Progress& progress) {
+  while (!profile.choose_first()) {
+    progress.set_waiting_for("the labels of node " + node.str() + ", which choose its profile");
+    if (!progress.wait(kStartPoll)) return false;
+  }
+  return true;
+}
+
+bool wait_for_cards(const Inventory& inventory, Progress& progress) {
+  progress.set_waiting_for("the cards");
+  while (true) {
+    const InventoryState state = inventory.state();
+    if (state.read) return true;
+    if (!state.problem.empty()) progress.set_waiting_for("the cards: " + state.problem);
+    if (!progress.wait(kStartPoll)) return false;
+  }
+}
+
+// With --isolation=auto the first read offered cards whose memory the driver may not limit.
+bool wait_for_limitable_cards(const Isolation& isolation, Inventory& inventory,
+                              Progress& progress) {
+  if (isolation.mode() != IsolationMode::kAuto) return true;
+  // The next read may have begun before the choice.
+  const std::uint64_t enough = inventory.reads() + 2;
+  while (inventory.reads() < enough) {
+    inventory.read_soon();
+    if (!progress.wait(kStartPoll)) return false;
+  }
+  return true;
+}
+
+bool rebuild_lost_records(const AgentSettings& settings, const Inventory& inventory, Pods& pods,
+                          Records& records, Progress& progress) {
+  const auto checkpoint = read_checkpoint(settings.plugin_folder, settings.contract.core_resource);
+  if (!checkpoint) {
+    log_info("allocation records not compared with kubelet's checkpoint",
+             {{"reason", checkpoint.error().message}});
+    return true;
+  }
+  const auto lost = lost_entries(*checkpoint, records.all());
+  if (lost.empty()) return true;
+  log_warn("rebuilding allocation records from kubelet's checkpoint",
+           {{"allocations", std::to_string(lost.size())}});
+  progress.set_waiting_for("the pods of this node");
+  while (!pods.listed()) {
+    if (!progress.wait(kStartPoll)) return false;
+  }
+  for (const CheckpointEntry& entry : lost) {
+    rebuild_record(entry, pods.find(entry.uid), inventory.state().cards, settings.contract,
+                   records);
+  }
+  return true;
+}
+
 }  // namespace
 
 Result<void> Agent::begin() {
@@ -67,16 +143,16 @@ Result<void> Agent::begin() {
 }
 
 void Agent::run() {
-  if (!wait_for_runtime()) return;
-  if (!wait_for_profile()) return;
+  if (!wait_for_runtime(settings_, access_, progress_)) return;
+  if (!wait_for_profile(profile_, settings_.node, progress_)) return;
   profile_.set_first_isolation();
   isolation_.prepare();
   inventory_.start();
-  if (!wait_for_cards()) return;
+  if (!wait_for_cards(inventory_, progress_)) return;
   isolation_.choose();
-  if (!wait_for_limitable_cards()) return;
+  if (!wait_for_limitable_cards(isolation_, inventory_, progress_)) return;
   make_handlers();
-  if (!rebuild_lost_records()) return;
+  if (!rebuild_lost_records(settings_, inventory_, pods_, records_, progress_)) return;
   replace_other_process();
   restore_injections();
   pre_start_handler_->open();
@@ -86,42 +162,7 @@ void Agent::run() {
   maintain();
 }
 
-bool Agent::wait(std::chrono::milliseconds time) {
-  MutexLock lock(mutex_);
-  return !changed_.wait_for(lock, time, [this]() MGPU_REQUIRES(mutex_) { return stopping_; });
-}
-
-bool Agent::stopping() const {
-  const MutexLock lock(mutex_);
-  return stopping_;
-}
-
-void Agent::set_waiting_for(const std::string& what) {
-  const MutexLock lock(mutex_);
-  waiting_for_ = what;
-}
-
 // --- start-up ------------------------------------------------------------------------------------
-
-// No device is offered before it is known whether the runtime has CDI.
-bool Agent::wait_for_runtime() {
-  std::string logged;
-  while (true) {
-    const auto runtime =
-        query_runtime(settings_.runtime_socket, settings_.cdi_folder, kRuntimeTimeout);
-    if (runtime) {
-      log_info("container runtime found",
-               {{"name", runtime->name}, {"version", runtime->version}, {"reason", runtime->why}});
-      access_.set_cdi_problem(runtime->cdi ? "" : runtime->why);
-      return true;
-    }
-    if (std::exchange(logged, runtime.error().message) != logged) {
-      log_warn("waiting for the container runtime; --runtime-socket is its path",
-               {{"problem", logged}});
-    }
-    if (!wait(kRuntimeRetry)) return false;
-  }
-}
 
 void Agent::make_handlers() {
   allocate_handler_ = std::make_unique<AllocateHandler>(records_, *injector_, random_nonce);
@@ -130,9 +171,12 @@ void Agent::make_handlers() {
                        settings_.settle},
       PreStartParts{records_, *injector_, inventory_,
                     [this] {
-                      return ShareLimits{
-                          isolation_.mps(), isolation_.limit_hook(),
-                          [this](const Record& record) { return before_start(record); }};
+                      return ShareLimits{isolation_.mps(), isolation_.limit_hook(),
+                                         [this](const Record& record) {
+                                           const std::string problem = access_.cdi_problem();
+                                           return problem.empty() ? isolation_.before_start(record)
+                                                                  : error(problem);
+                                         }};
                     },
                     pods_, pod_resources_, pod_processes_},
       [this](const Refusal& refusal) { findings_.report_refusal(refusal); });
@@ -140,59 +184,6 @@ void Agent::make_handlers() {
       RecordCollector::Parts{records_, *injector_, pods_, pod_resources_, pod_processes_,
                              [this](const AllocationId& id) { isolation_.on_removed(id); }},
       settings_.contract.core_resource, settings_.plugin_folder);
-}
-
-bool Agent::wait_for_profile() {
-  while (!profile_.choose_first()) {
-    set_waiting_for("the labels of node " + settings_.node.str() + ", which choose its profile");
-    if (!wait(kStartPoll)) return false;
-  }
-  return true;
-}
-
-bool Agent::wait_for_cards() {
-  set_waiting_for("the cards");
-  while (true) {
-    const InventoryState state = inventory_.state();
-    if (state.read) return true;
-    if (!state.problem.empty()) set_waiting_for("the cards: " + state.problem);
-    if (!wait(kStartPoll)) return false;
-  }
-}
-
-// With --isolation=auto the first read offered cards whose memory the driver may not limit.
-bool Agent::wait_for_limitable_cards() {
-  if (isolation_.mode() != IsolationMode::kAuto) return true;
-  // The next read may have begun before the choice.
-  const std::uint64_t enough = inventory_.reads() + 2;
-  while (inventory_.reads() < enough) {
-    inventory_.read_soon();
-    if (!wait(kStartPoll)) return false;
-  }
-  return true;
-}
-
-bool Agent::rebuild_lost_records() {
-  const auto checkpoint =
-      read_checkpoint(settings_.plugin_folder, settings_.contract.core_resource);
-  if (!checkpoint) {
-    log_info("allocation records not compared with kubelet's checkpoint",
-             {{"reason", checkpoint.error().message}});
-    return true;
-  }
-  const auto lost = lost_entries(*checkpoint, records_.all());
-  if (lost.empty()) return true;
-  log_warn("rebuilding allocation records from kubelet's checkpoint",
-           {{"allocations", std::to_string(lost.size())}});
-  set_waiting_for("the pods of this node");
-  while (!pods_.listed()) {
-    if (!wait(kStartPoll)) return false;
-  }
-  for (const CheckpointEntry& entry : lost) {
-    rebuild_record(entry, pods_.find(entry.uid), inventory_.state().cards, settings_.contract,
-                   records_);
-  }
-  return true;
 }
 
 // From here on another process, which may serve kubelet until this one is registered, writes
@@ -226,19 +217,22 @@ void Agent::restore_injections() {
 bool Agent::register_with_kubelet() {
   const auto started = devices_.start(
       inventory_.state().cards,
-      {.allocate = [this](const auto& ids) { return allocate(ids); },
+      {.allocate =
+           [this](const auto& ids) {
+             const auto start = std::chrono::steady_clock::now();
+             auto response = allocate_handler_->allocate(ids);
+             agent_metrics_.allocated(std::chrono::steady_clock::now() - start);
+             return response;
+           },
        .pre_start = [this](const auto& ids,
                            const auto& cancelled) { return pre_start(ids, cancelled); },
        .may_register = [this] { return not_replaced(); },
-       .on_registration = [this](const Result<void>&) { changed_.notify_all(); }});
+       .on_registration = [this](const Result<void>&) { progress_.wake(); }});
   if (!started) {
     fail(started.error().message);
     return false;
   }
-  {
-    const MutexLock lock(mutex_);
-    started_ = true;
-  }
+  progress_.set_started();
   devices_.offer(inventory_.state().cards);  // the cards may have changed meanwhile
   return true;
 }
@@ -271,9 +265,7 @@ void Agent::maintain() {
       next_access_check = now + access_.run();
       publish_node();
     }
-    MutexLock lock(mutex_);
-    changed_.wait_for(lock, kMonitorPeriod);
-    if (stopping_) break;
+    if (!progress_.wait_for_change(kMonitorPeriod)) break;
   }
   if (incumbent_.replaced()) return leave_node_to_successor();
 }
@@ -296,7 +288,7 @@ void Agent::leave_node_to_successor() {
   publisher_.withdraw();
   log_warn("another process of mgpu-device-plugin has replaced this one on this node",
            {{"advice", "remove one of the two, unless this is an upgrade"}});
-  while (wait(kMonitorPeriod)) {
+  while (progress_.wait(kMonitorPeriod)) {
     if (!incumbent_.successor_ended()) continue;
     return fail("the process that had replaced this one has ended");
   }

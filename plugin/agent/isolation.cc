@@ -59,6 +59,36 @@ Result<void> install_program(const std::string& from, const std::string& to) {
   return can_run(to);
 }
 
+// Exists if the driver has limited memory on this node.
+std::string driver_worked_file(const IsolationSettings& settings) {
+  return settings.hook_folder + "/driver-limits";
+}
+
+void note_driver_worked(const IsolationSettings& settings) {
+  static_cast<void>(write_file(driver_worked_file(settings), "", Durability::kProcess));
+}
+
+// The cgroups of containers must be visible below the root of the node's hierarchy.
+Result<void> check_cgroups(const std::string& proc_folder) {
+  const auto text = read_file(proc_folder + "/1/cgroup", kProcFileBytesMax);
+  if (!text) return {};
+  const auto path = cgroup_v2_path(*text);
+  return path ? Result<void>() : error("the limits of the driver: " + path.error().message);
+}
+
+Result<std::string> hook_program(const IsolationSettings& settings) {
+  if (!settings.hook_path.empty()) return settings.hook_path;
+  std::error_code unreadable;
+  const auto self = std::filesystem::read_symlink("/proc/self/exe", unreadable);
+  std::string program = settings.hook_folder + "/" + kHookName;
+  auto installed = install_program(self.parent_path() / kHookName, program);
+  if (installed) return program;
+  // That of an earlier version has the same protocol.
+  if (!is_executable(program) || !can_run(program)) return installed.error();
+  log_warn("mgpu-set-limits was not replaced", {{"problem", installed.error().message}});
+  return program;
+}
+
 }  // namespace
 
 std::string_view label(IsolationMode mode) {
@@ -110,7 +140,7 @@ std::string Isolation::limit_problem(const CardUuid& card) {
   }
   const auto works = limits_.check(card);
   if (!works) return works.error().message;
-  if (chosen_ == IsolationMode::kDriver) note_driver_worked();
+  if (chosen_ == IsolationMode::kDriver) note_driver_worked(settings_);
   const MutexLock lock(mutex_);
   limitable_.insert(card);
   return "";
@@ -127,8 +157,6 @@ Isolation::Isolation(IsolationSettings settings, const Records& records,
       limits_(settings_.nvml),
       setter_(records, limits_, settings_.proc_folder),
       mode_(settings_.mode) {}
-
-Isolation::~Isolation() = default;
 
 void Isolation::stop() {
   server_.reset();
@@ -154,22 +182,18 @@ std::string Isolation::fallback() const {
   return fallback_;
 }
 
-void Isolation::note_driver_worked() const {
-  static_cast<void>(write_file(driver_worked_file(), "", Durability::kProcess));
-}
-
-bool Isolation::has_limitable_card() const {
-  const MutexLock lock(mutex_);
-  return !limitable_.empty();
-}
-
 void Isolation::choose() {
   if (mode_ != IsolationMode::kAuto) return;
   std::string problem = driver_problem();
   if (problem.empty()) {
     const auto set_up = set_up_hook();
     if (set_up) {
-      if (has_limitable_card()) note_driver_worked();
+      bool works = false;
+      {
+        const MutexLock lock(mutex_);
+        works = !limitable_.empty();
+      }
+      if (works) note_driver_worked(settings_);
       return settle(IsolationMode::kDriver, "the driver limits the memory of cgroups");
     }
     problem = set_up.error().message;
@@ -195,18 +219,24 @@ std::string Isolation::driver_problem() {
     if (problem.empty()) return "";
   }
   std::error_code unreadable;
-  return std::filesystem::exists(driver_worked_file(), unreadable) ? "" : problem;
+  return std::filesystem::exists(driver_worked_file(settings_), unreadable) ? "" : problem;
 }
 
 Result<void> Isolation::set_up_hook() {
   if (server_) return {};
-  if (auto visible = check_cgroups(); !visible) return visible;
-  auto program = hook_program();
+  if (auto visible = check_cgroups(settings_.proc_folder); !visible) return visible;
+  auto program = hook_program(settings_);
   if (!program) return program.error();
   hook_.socket = settings_.run_folder + "/limits.sock";
-  auto server = LimitServer::start(hook_.socket, [this](const AllocationId& id, std::int64_t pid) {
-    return set_limits(id, pid);
-  });
+  const auto set_limits = [this](const AllocationId& id, std::int64_t pid) {
+    auto set = setter_.set(id, pid);
+    if (set) return set;
+    // All cards are checked again, so that those without limits are not offered.
+    const MutexLock lock(mutex_);
+    limitable_.clear();
+    return set;
+  };
+  auto server = LimitServer::start(hook_.socket, set_limits);
   if (!server) return server.error();
   hook_.program = *std::move(program);
   server_ = *std::move(server);
@@ -216,43 +246,13 @@ Result<void> Isolation::set_up_hook() {
 // PreStart checks the daemon too, so that MPS works without the hook.
 void Isolation::set_up_mps_hook() {
   if (!mps_hook_.program.empty()) return;
-  auto program = hook_program();
+  auto program = hook_program(settings_);
   if (program) {
     mps_hook_.program = *std::move(program);
     return;
   }
   log_warn("a container that kubelet starts without the plugin may run outside of MPS",
            {{"problem", program.error().message}});
-}
-
-// After a failure all cards are checked again, so that those without limits are not offered.
-Result<void> Isolation::set_limits(const AllocationId& id, std::int64_t pid) {
-  auto set = setter_.set(id, pid);
-  if (set) return set;
-  const MutexLock lock(mutex_);
-  limitable_.clear();
-  return set;
-}
-
-// The cgroups of containers must be visible below the root of the node's hierarchy.
-Result<void> Isolation::check_cgroups() const {
-  const auto text = read_file(settings_.proc_folder + "/1/cgroup", kProcFileBytesMax);
-  if (!text) return {};
-  const auto path = cgroup_v2_path(*text);
-  return path ? Result<void>() : error("the limits of the driver: " + path.error().message);
-}
-
-Result<std::string> Isolation::hook_program() const {
-  if (!settings_.hook_path.empty()) return settings_.hook_path;
-  std::error_code unreadable;
-  const auto self = std::filesystem::read_symlink("/proc/self/exe", unreadable);
-  std::string program = settings_.hook_folder + "/" + kHookName;
-  auto installed = install_program(self.parent_path() / kHookName, program);
-  if (installed) return program;
-  // That of an earlier version has the same protocol.
-  if (!is_executable(program) || !can_run(program)) return installed.error();
-  log_warn("mgpu-set-limits was not replaced", {{"problem", installed.error().message}});
-  return program;
 }
 
 void Isolation::settle(IsolationMode mode, const std::string& reason) {

@@ -58,7 +58,6 @@ class Isolation {
   // `records` outlives it, and `cards` is called until stop().
   Isolation(IsolationSettings settings, const Records& records,
             std::function<std::vector<CardFacts>()> cards);
-  ~Isolation();
 
   // Replaces the mode of the settings. Before prepare(); the same thread.
   void set_mode(IsolationMode mode) { mode_ = mode; }
@@ -114,15 +113,8 @@ class Isolation {
  private:
   // Why the driver's limits cannot be set for this card. One sentence; empty: they can.
   std::string limit_problem(const CardUuid& card);
-  // Exists if the driver has limited memory on this node.
-  std::string driver_worked_file() const { return settings_.hook_folder + "/driver-limits"; }
-  void note_driver_worked() const;
-  bool has_limitable_card() const;
   Result<void> set_up_hook();
   void set_up_mps_hook();
-  Result<void> check_cgroups() const;
-  Result<void> set_limits(const AllocationId& id, std::int64_t pid);
-  Result<std::string> hook_program() const;
   // Why the driver's limits cannot be set for the cards of this node; empty: they can.
   std::string driver_problem();
   void settle(IsolationMode mode, const std::string& reason);

@@ -40,7 +40,6 @@ namespace {
 
 constexpr std::string_view kMig = "MIG";
 constexpr char kUnnamedCard[] = "NVIDIA GPU";
-constexpr char kNoNodesInWsl[] = "the Windows Subsystem for Linux has no device nodes of cards";
 
 // Empty where it is not known.
 std::string system_text(int (*function)(char*, unsigned)) {
@@ -51,6 +50,29 @@ std::string system_text(int (*function)(char*, unsigned)) {
 
 std::string or_unknown(const std::string& version) {
   return version.empty() ? "of an unknown version" : version;
+}
+
+// The number of cards of the kernel module, including those that do not work.
+std::size_t cards_in_proc(const std::filesystem::path& root) {
+  std::error_code failure;
+  std::filesystem::directory_iterator at(root / "proc/driver/nvidia/gpus", failure);
+  std::size_t count = 0;
+  for (; !failure && at != std::filesystem::directory_iterator(); at.increment(failure)) ++count;
+  return count;
+}
+
+// Whether the kernel module is that of this driver.
+bool has_module_of(const std::string& driver_version, const std::string& node_root) {
+  constexpr std::size_t kBytesMax = std::size_t{4} << 10;
+  const auto text = read_file(joined(node_root, "/proc/driver/nvidia/version"), kBytesMax,
+                              "version of the driver");
+  return text && !driver_version.empty() && text->find(driver_version) != text->npos;
+}
+
+// What a driver reserves may change by some MiB; the node's capacity does not follow each time.
+MiB least_memory(std::optional<MiB>& least, MiB read) {
+  least = std::min(least.value_or(read), read);
+  return *least;
 }
 
 // After these codes the library returns nothing useful until it is opened again.
@@ -80,26 +102,20 @@ Result<void> Session::open() {
   driver_version_ = system_text(f.driver_version);
   description_ = fmt::format("NVML {} (driver {})", or_unknown(system_text(f.nvml_version)),
                              or_unknown(driver_version_));
-  cards_at_open_ = cards_in_proc();
+  cards_at_open_ = cards_in_proc(options_.node_root);
   incomplete_reads_ = 0;
   open_events();
   log_info("NVML opened", {{"version", description_}, {"library", library_->name()}});
   return {};
 }
 
-// Whether the kernel module is the one that NVML was opened with.
-bool Session::has_same_module() const {
-  constexpr std::size_t kBytesMax = std::size_t{4} << 10;
-  const auto text = read_file(joined(options_.node_root, "/proc/driver/nvidia/version"), kBytesMax,
-                              "version of the driver");
-  return text && !driver_version_.empty() && text->find(driver_version_) != text->npos;
-}
-
 // The loader may keep a library that was closed, and returns it for the same path although another
 // file has replaced it. A process that has never opened NVML has no such library, and where only
 // the files were replaced, a new process would find the same mismatch.
 std::string Session::needs_restart() const {
-  if (!was_open_ || mismatches_ < kMismatchesMax || has_same_module()) return {};
+  if (!was_open_ || mismatches_ < kMismatchesMax ||
+      has_module_of(driver_version_, options_.node_root))
+    return {};
   return "the driver was replaced since NVML was opened, and this process may still have the "
          "library of the earlier one; it ends so that a new process loads the library again";
 }
@@ -125,16 +141,6 @@ Error Session::failed(const char* function, int code) const {
                            library_->describe(code), advice_for(code)));
 }
 
-// The number of cards of the kernel module, including those that do not work.
-std::size_t Session::cards_in_proc() const {
-  const std::filesystem::path root(options_.node_root);
-  std::error_code failure;
-  std::filesystem::directory_iterator at(root / "proc/driver/nvidia/gpus", failure);
-  std::size_t count = 0;
-  for (; !failure && at != std::filesystem::directory_iterator(); at.increment(failure)) ++count;
-  return count;
-}
-
 DriverPlace Session::place() const {
   const std::string& given = options_.driver_root;
   return {.node_root = options_.node_root,
@@ -143,90 +149,12 @@ DriverPlace Session::place() const {
           .nvml = library_->file()};
 }
 
-// Outside containers CUDA starts nvidia-modprobe itself, so that the node may have no
-// /dev/nvidia-uvm before a program has used CUDA on it. A driver container loads the module when it
-// starts.
-void Session::load_uvm_if_missing(const DriverPlace& at) {
-  if (!options_.prepare_node || options_.modprobe.empty() || at.driver_root != "/") return;
-  if (is_wsl()) return;  // which has no such module
-  const auto now = std::chrono::steady_clock::now();
-  if (has_uvm(at) || (uvm_tried_at_ && now - *uvm_tried_at_ < kLoadUvmPeriod)) return;
-  uvm_tried_at_ = now;
-  const auto loaded = load_uvm(at, options_.modprobe);
-  if (loaded) return log_info("nvidia-uvm is loaded", {{"node_root", at.node_root}});
-  log_warn("nvidia-uvm cannot be loaded",
-           {{"problem", loaded.error().message},
-            {"advice",
-             "run nvidia-modprobe -u -c=0 on the node whenever it has started, for example from a "
-             "systemd unit"}});
-}
-
 // In the Windows Subsystem for Linux programs reach the cards through /dev/dxg, which is of all
 // cards together; a card has no minor number.
 bool Session::is_wsl() const {
   const bool none_has_nodes = std::ranges::all_of(
       cards_, [](const auto& entry) { return entry.second.facts.nodes.empty(); });
   return (!cards_.empty() && none_has_nodes) || path_on_node(options_.node_root, "/dev/dxg");
-}
-
-// What can be done about missing_.
-std::string Session::advice_about_files(bool wsl) const {
-  const auto about = [this](std::string_view what) { return missing_.find(what) != missing_.npos; };
-  if (wsl) return "mgpu cannot offer cards that have no device nodes of their own";
-  if (about("/dev/nvidia")) return "nvidia-modprobe -u -c=0 on the node makes the device nodes";
-  if (about("is of driver")) return "load the kernel module of that driver, or restart the node";
-  return "--driver-root says where libcuda.so.1 is";
-}
-
-// A spec that was written before a kernel module was loaded lacks its device nodes.
-std::optional<Edits> Session::read_toolkit_spec(const DriverPlace& at, const Edits& own) {
-  if (!options_.driver_root.empty()) return std::nullopt;
-  std::optional<Edits> edits = toolkit_specs_.find(at);
-  if (!edits) return std::nullopt;
-  for (const DeviceNode& node : own.devices) {
-    const auto listed = std::ranges::find(edits->devices, node.path, &DeviceNode::path);
-    if (listed == edits->devices.end()) edits->devices.push_back(node);
-  }
-  return edits;
-}
-
-// Files may appear later. Where they disappear, as in an upgrade of packages, containers get the
-// last ones for some reads.
-void Session::read_files() {
-  const DriverPlace at = place();
-  load_uvm_if_missing(at);
-  const Edits now{.devices = control_nodes(at), .mounts = driver_files(at), .environment = {}};
-  const std::optional<Edits> toolkit = read_toolkit_spec(at, now);
-  const bool wsl = is_wsl();
-  const std::string missing = wsl ? kNoNodesInWsl : missing_for_cuda(at, toolkit ? *toolkit : now);
-  if (!missing.empty() && missing_.empty() && was_complete_ && ++missing_reads_ < kMissingReads) {
-    return;
-  }
-  missing_reads_ = 0;
-  was_complete_ = missing.empty();
-  shared_ = now;
-  toolkit_ = toolkit;
-  const std::string before = std::exchange(missing_, options_.must_run_cuda ? missing : "");
-  if (missing_ == before) return;
-  if (missing_.empty()) return log_info("containers can run CUDA again", {});
-  log_warn("containers cannot run CUDA, and no card is offered",
-           {{"problem", missing_},
-            {"driver_root", at.driver_root},
-            {"node_root", at.node_root},
-            {"advice", advice_about_files(wsl)}});
-}
-
-// A failure is logged once for each error.
-void Session::link_devices(const FoundCards& found) {
-  std::vector<DeviceNode> nodes = found.shared.devices;
-  for (const FoundCard& card : found.cards) {
-    nodes.insert(nodes.end(), card.nodes.begin(), card.nodes.end());
-  }
-  const auto linked = link_in_dev_char(place(), nodes);
-  const std::string problem = linked ? "" : linked.error().message;
-  if (problem == link_problem_) return;
-  link_problem_ = problem;
-  if (!problem.empty()) log_warn("devices have no links in /dev/char", {{"problem", problem}});
 }
 
 // --- cards ---------------------------------------------------------------------------------------
@@ -246,21 +174,21 @@ Result<FoundCards> Session::read() {
   if (events_ == nullptr && ++reads_without_events_ >= wait_for_events) open_events();
   std::vector<FoundCard> unreadable;
   const auto found = read_cards(count, unreadable);
-  read_files();
-  FoundCards result{.cards = {}, .shared = shared_, .toolkit = toolkit_};
+  files_.read(place(), is_wsl());
+  FoundCards result{.cards = {}, .shared = files_.shared(), .toolkit = files_.toolkit()};
   bool complete = found.size() == count;
   for (Card* const card : found) {
     complete = complete && card->responds;
     register_events(*card);
     result.cards.push_back(card->facts);
     std::string& health = result.cards.back().health;
-    if (health == kHealthy && !missing_.empty()) health = missing_;
+    if (health == kHealthy && !files_.missing().empty()) health = files_.missing();
   }
   // Cards that were read before and are lost now may be some of these.
   const std::size_t lost = std::min(cards_.size() - found.size(), unreadable.size());
   result.cards.insert(result.cards.end(), unreadable.begin() + std::ptrdiff_t(lost),
                       unreadable.end());
-  if (options_.prepare_node) link_devices(result);
+  if (options_.prepare_node) files_.link_devices(place(), result);
   reopen_if_needed(complete);
   return result;
 }
@@ -268,7 +196,7 @@ Result<FoundCards> Session::read() {
 void Session::reopen_if_needed(bool complete) {
   incomplete_reads_ = complete ? 0 : incomplete_reads_ + 1;
   if (complete) reopen_after_ = kNvmlReopenReads;
-  const bool changed = cards_in_proc() != cards_at_open_;
+  const bool changed = cards_in_proc(options_.node_root) != cards_at_open_;
   if (!changed && incomplete_reads_ < reopen_after_) return;
   if (!changed) reopen_after_ = std::min(2 * reopen_after_, kNvmlReopenReadsMax);
   log_info("NVML is reopened",
@@ -327,20 +255,16 @@ Session::Card* Session::identify_card(Device device) {
   return &card;
 }
 
-// What a driver reserves may change by some MiB; the node's capacity does not follow each time.
-MiB Session::memory_to_offer(Card& card, MiB read) const {
-  if (read.zero()) return card.facts.memory;
-  card.least_memory = std::min(card.least_memory.value_or(read), read);
-  return card.least_memory->minus_saturating(options_.reserve);
-}
-
 void Session::update_card(Card& card) {
   set_current_card(&card);
   const CardReading reading = read_card(*library_, card.device);
   set_current_card(nullptr);
   FoundCard& facts = card.facts;
   if (!reading.model.empty()) facts.model = reading.model;
-  if (reading.memory) facts.memory = memory_to_offer(card, *reading.memory);
+  if (reading.memory && !reading.memory->zero()) {
+    facts.memory =
+        least_memory(card.least_memory, *reading.memory).minus_saturating(options_.reserve);
+  }
   if (reading.compute_capability) facts.compute_capability = reading.compute_capability;
   facts.compute_mode = reading.compute_mode;
   if (reading.minor) {

@@ -15,9 +15,8 @@
 
 #include "common/base/mutex.h"
 #include "plugin/cards/driver/driver_files.h"
-#include "plugin/cards/driver/toolkit_spec.h"
-#include "plugin/cards/driver/uvm_module.h"
 #include "plugin/cards/limits.h"
+#include "plugin/cards/nvml/cuda_files.h"
 #include "plugin/cards/nvml/nvml_card.h"
 #include "plugin/cards/nvml/nvml_health.h"
 #include "plugin/cards/nvml/nvml_library.h"
@@ -59,21 +58,13 @@ class Session {
 
   Result<void> open();
   Error failed(const char* function, int code) const;
-  std::size_t cards_in_proc() const;
-  bool has_same_module() const;
   DriverPlace place() const;
-  void read_files();
-  std::optional<Edits> read_toolkit_spec(const DriverPlace& at, const Edits& own);
-  void load_uvm_if_missing(const DriverPlace& at);
   bool is_wsl() const;
-  std::string advice_about_files(bool wsl) const;
-  void link_devices(const FoundCards& found);
   void reopen_if_needed(bool complete);
   std::vector<Card*> read_cards(unsigned count, std::vector<FoundCard>& unreadable);
   Card* find_card(Device device);
   Card* identify_card(Device device);
   void update_card(Card& card);
-  MiB memory_to_offer(Card& card, MiB read) const;
   void set_current_card(const Card* card);
 
   void open_events();
@@ -84,14 +75,7 @@ class Session {
   const NvmlOptions options_;
   std::shared_ptr<const Library> library_;  // null: closed
   std::map<CardUuid, Card> cards_;
-  Edits shared_;
-  std::optional<Edits> toolkit_;
-  ToolkitSpecs toolkit_specs_;
-  std::optional<std::chrono::steady_clock::time_point> uvm_tried_at_;
-  bool was_complete_ = false;  // nothing was missing when the files were last accepted
-  int missing_reads_ = 0;      // in a row
-  std::string missing_;        // what containers lack to run CUDA
-  std::string link_problem_;
+  CudaFiles files_{options_};
   std::string driver_version_;  // "580.95.05"; empty: not known
   std::string description_ = "NVML (not loaded)";
   bool was_open_ = false;
