@@ -80,35 +80,38 @@ Probe::Probe(Metrics& metrics, Ledger& ledger)
       price_refreshes_(counter("price_refreshes_total", "Refreshes of the prices.")),
       price_refresh_seconds_(metrics.gauge("mgpu_extender_price_refresh_duration_seconds",
                                            "Duration of the last refresh of the prices.")) {
+  create_series();
+  add_process_metrics(metrics, "mgpu_extender");
+  metrics.on_collect([this] { read_ledger(); });
+}
+
+void Probe::create_series() {
   for (const char* verb : {"filter", "prioritize", "prioritize-non-gpu", "preempt", "bind"}) {
     verb_seconds_[verb] =
-        &metrics.histogram("mgpu_extender_verb_duration_seconds",
-                           "Time from the end of a request to its answer, by verb.",
-                           latency_buckets_seconds(), {{"verb", verb}});
+        &metrics_.histogram("mgpu_extender_verb_duration_seconds",
+                            "Time from the end of a request to its answer, by verb.",
+                            latency_buckets_seconds(), {{"verb", verb}});
+    bad_request(verb, 0);
   }
-  // These series exist from the start.
   for (const auto outcome : {BindOutcome::kBound, BindOutcome::kUnfit, BindOutcome::kBadRequest,
                              BindOutcome::kConflict, BindOutcome::kUnavailable}) {
-    binds(outcome);
+    bind_ended(outcome, 0);
   }
   for (const auto result : {TouchResult::kUnbound, TouchResult::kBound, TouchResult::kFull,
                             TouchResult::kGone, TouchResult::kFailed}) {
-    touches(result);
+    pod_touched(result, 0);
   }
   for (const auto outcome :
        {RequeueOutcome::kRequeued, RequeueOutcome::kRefused, RequeueOutcome::kFailed}) {
-    requeues(outcome);
+    requeue_ended(outcome, 0);
   }
   for (const auto drift : {DriftKind::kChangedAnnotations, DriftKind::kBindingWithoutCards}) {
-    drifts(drift);
+    drifted(drift, 0);
   }
-  for (const auto& [verb, seconds] : verb_seconds_) bad_requests(verb);
   for (const char* resource : kResources) {
-    watch_problems(resource);
-    unreadable_objects(resource);
+    watch_problem(resource, 0);
+    unreadable_object(resource, 0);
   }
-  add_process_metrics(metrics, "mgpu_extender");
-  metrics.on_collect([this] { read_ledger(); });
 }
 
 void Probe::set(const char* name, const char* help, double value, const Labels& labels) {
@@ -117,45 +120,6 @@ void Probe::set(const char* name, const char* help, double value, const Labels& 
 
 Counter& Probe::counter(const char* name, const char* help, const Labels& labels) {
   return metrics_.counter(std::string("mgpu_extender_") + name, help, labels);
-}
-
-Counter& Probe::binds(BindOutcome outcome) {
-  return counter("binds_total", "Binds answered, by outcome.", {{"outcome", name_of(outcome)}});
-}
-
-Counter& Probe::touches(TouchResult result) {
-  return counter("pod_touches_total",
-                 "Writes that change the resourceVersion of a pod whose binding is uncertain, by "
-                 "result.",
-                 {{"result", name_of(result)}});
-}
-
-Counter& Probe::requeues(RequeueOutcome outcome) {
-  return counter("requeues_total",
-                 "Writes that make kube-scheduler try rejected pods again, by result.",
-                 {{"result", name_of(outcome)}});
-}
-
-Counter& Probe::drifts(DriftKind drift) {
-  return counter("drifts_total",
-                 "Bound pods that were found not to match their cards, by kind of the difference.",
-                 {{"drift", std::string(name(drift))}});
-}
-
-Counter& Probe::bad_requests(std::string_view verb) {
-  return counter("bad_requests_total", "Requests answered 400, by verb.",
-                 {{"verb", std::string(verb)}});
-}
-
-Counter& Probe::watch_problems(const char* resource) {
-  return counter("watch_problems_total", "Failed lists and watches, by resource.",
-                 {{"resource", resource}});
-}
-
-Counter& Probe::unreadable_objects(const char* resource) {
-  return counter("unreadable_objects_total",
-                 "Objects that could not be read and were skipped, by resource.",
-                 {{"resource", resource}});
 }
 
 void Probe::read_ledger() {
@@ -189,8 +153,9 @@ void Probe::answered(const char* verb, std::chrono::nanoseconds took) {
   found->second->Observe(seconds(took));
 }
 
-void Probe::bad_request(const char* verb) {
-  bad_requests(verb).Increment();
+void Probe::bad_request(std::string_view verb, double count) {
+  counter("bad_requests_total", "Requests answered 400, by verb.", {{"verb", std::string(verb)}})
+      .Increment(count);
 }
 
 void Probe::verb_refused() {
@@ -202,8 +167,9 @@ void Probe::filtered(std::size_t fitting, std::size_t refused) {
   nodes_refused_.Increment(number(refused));
 }
 
-void Probe::bind_ended(BindOutcome outcome) {
-  binds(outcome).Increment();
+void Probe::bind_ended(BindOutcome outcome, double count) {
+  counter("binds_total", "Binds answered, by outcome.", {{"outcome", name_of(outcome)}})
+      .Increment(count);
 }
 
 void Probe::bind_conflict() {
@@ -214,16 +180,24 @@ void Probe::filter_delayed() {
   filters_delayed_.Increment();
 }
 
-void Probe::pod_touched(TouchResult result) {
-  touches(result).Increment();
+void Probe::pod_touched(TouchResult result, double count) {
+  counter("pod_touches_total",
+          "Writes that change the resourceVersion of a pod whose binding is uncertain, by result.",
+          {{"result", name_of(result)}})
+      .Increment(count);
 }
 
-void Probe::requeue_ended(RequeueOutcome outcome) {
-  requeues(outcome).Increment();
+void Probe::requeue_ended(RequeueOutcome outcome, double count) {
+  counter("requeues_total", "Writes that make kube-scheduler try rejected pods again, by result.",
+          {{"result", name_of(outcome)}})
+      .Increment(count);
 }
 
-void Probe::drifted(DriftKind drift) {
-  drifts(drift).Increment();
+void Probe::drifted(DriftKind drift, double count) {
+  counter("drifts_total",
+          "Bound pods that were found not to match their cards, by kind of the difference.",
+          {{"drift", std::string(name(drift))}})
+      .Increment(count);
 }
 
 void Probe::prices_refreshed(std::chrono::milliseconds took) {
@@ -231,12 +205,16 @@ void Probe::prices_refreshed(std::chrono::milliseconds took) {
   price_refresh_seconds_.Set(seconds(took));
 }
 
-void Probe::watch_problem(const char* resource) {
-  watch_problems(resource).Increment();
+void Probe::watch_problem(const char* resource, double count) {
+  counter("watch_problems_total", "Failed lists and watches, by resource.",
+          {{"resource", resource}})
+      .Increment(count);
 }
 
-void Probe::unreadable_object(const char* resource) {
-  unreadable_objects(resource).Increment();
+void Probe::unreadable_object(const char* resource, double count) {
+  counter("unreadable_objects_total",
+          "Objects that could not be read and were skipped, by resource.", {{"resource", resource}})
+      .Increment(count);
 }
 
 void Probe::watch_silence(const char* resource, std::chrono::milliseconds silence) {

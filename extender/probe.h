@@ -52,18 +52,19 @@ class Probe {
 
   // `verb` is "filter", "prioritize", "prioritize-non-gpu", "preempt" or "bind".
   void answered(const char* verb, std::chrono::nanoseconds took);
-  void bad_request(const char* verb);
+  // `count` is 0 for a series that is to exist from the start; so it is below.
+  void bad_request(std::string_view verb, double count = 1);
   void verb_refused();
   void filtered(std::size_t fitting, std::size_t refused);
-  void bind_ended(BindOutcome outcome);
+  void bind_ended(BindOutcome outcome, double count = 1);
   void bind_conflict();
   void filter_delayed();
-  void pod_touched(TouchResult result);
-  void requeue_ended(RequeueOutcome outcome);
-  void drifted(DriftKind drift);
+  void pod_touched(TouchResult result, double count = 1);
+  void requeue_ended(RequeueOutcome outcome, double count = 1);
+  void drifted(DriftKind drift, double count = 1);
   void prices_refreshed(std::chrono::milliseconds took);
-  void watch_problem(const char* resource);
-  void unreadable_object(const char* resource);
+  void watch_problem(const char* resource, double count = 1);
+  void unreadable_object(const char* resource, double count = 1);
   void watch_silence(const char* resource, std::chrono::milliseconds silence);
   void ready(bool ready);
   void leader(bool leader);
@@ -76,13 +77,7 @@ class Probe {
   // Names without "mgpu_extender_".
   void set(const char* name, const char* help, double value, const Labels& labels = {});
   Counter& counter(const char* name, const char* help, const Labels& labels = {});
-  Counter& binds(BindOutcome outcome);
-  Counter& touches(TouchResult result);
-  Counter& requeues(RequeueOutcome outcome);
-  Counter& drifts(DriftKind drift);
-  Counter& bad_requests(std::string_view verb);
-  Counter& watch_problems(const char* resource);
-  Counter& unreadable_objects(const char* resource);
+  void create_series();
   void read_ledger();
 
   Metrics& metrics_;

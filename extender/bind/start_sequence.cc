@@ -213,7 +213,7 @@ void StartSequence::settle(const Pending& pending) {
   if (!done()) report_progress();
   if (unsettled_.erase(pending.uid) == 0) return;
   ledger_.end_everywhere(pending.uid);
-  count_unsettled();
+  unsettled_count_ = unsettled_.size();
 }
 
 void StartSequence::set_aside(const Pending& pending, const std::string& problem) {
@@ -221,7 +221,7 @@ void StartSequence::set_aside(const Pending& pending, const std::string& problem
   const auto [unsettled, is_new] = unsettled_.try_emplace(pending.uid, Unsettled{pending, problem});
   if (!is_new) return;
   ledger_.keep_everywhere(pending.uid, pending.most, bindings_end_);
-  count_unsettled();
+  unsettled_count_ = unsettled_.size();
 }
 
 // The next ones: while all are refused, they cost the API server a bounded number of requests.
@@ -275,16 +275,6 @@ void StartSequence::report_progress() {
   if (touched % tenth == 0 || touched == all) events_.on_progress(touched, all);
 }
 
-void StartSequence::count_unsettled() {
-  const MutexLock lock(mutex_);
-  unsettled_count_ = unsettled_.size();
-}
-
-std::size_t StartSequence::unsettled() const {
-  const MutexLock lock(mutex_);
-  return unsettled_count_;
-}
-
 std::vector<UnsettledPod> StartSequence::unsettled_pods(std::size_t most) const {
   std::vector<UnsettledPod> pods;
   for (const auto& [uid, unsettled] : unsettled_) {
@@ -324,11 +314,6 @@ bool StartSequence::taking() const {
 
 std::string StartSequence::waiting_for() const {
   const MutexLock lock(mutex_);
-  if (step_ == Step::kDone) return {};
-  return step_text();
-}
-
-std::string StartSequence::step_text() const {
   switch (step_) {
     case Step::kChecking:
       return "check of preconditions";
@@ -341,7 +326,7 @@ std::string StartSequence::step_text() const {
     case Step::kDone:
       break;
   }
-  return "nothing";
+  return {};
 }
 
 }  // namespace mgpu::extender

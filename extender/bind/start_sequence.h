@@ -32,6 +32,7 @@
 // reported (MGPUCardsOverfull), and the device plugin starts no container for which it has no room.
 #pragma once
 
+#include <atomic>
 #include <cstddef>
 #include <deque>
 #include <functional>
@@ -85,7 +86,7 @@ class StartSequence {
   // has it. Empty once it is done.
   std::string waiting_for() const;
   // How many pods are unsettled.
-  std::size_t unsettled() const;
+  std::size_t unsettled() const { return unsettled_count_; }
 
   // The first `most` unsettled pods. On the executor.
   std::vector<UnsettledPod> unsettled_pods(std::size_t most) const;
@@ -119,8 +120,6 @@ class StartSequence {
   void settle(const Pending& pending);
   void finish();
   void try_unsettled();
-  void count_unsettled();
-  std::string step_text() const MGPU_REQUIRES(mutex_);
   void enter(Step step);
   void report_progress();
   void note_problem(const std::string& sentence);
@@ -138,7 +137,7 @@ class StartSequence {
   Step step_ MGPU_GUARDED_BY(mutex_) = Step::kChecking;
   std::size_t touched_ MGPU_GUARDED_BY(mutex_) = 0;
   std::size_t pending_ MGPU_GUARDED_BY(mutex_) = 0;
-  std::size_t unsettled_count_ MGPU_GUARDED_BY(mutex_) = 0;
+  std::atomic<std::size_t> unsettled_count_ = 0;
   // Below: on the executor.
   NodeName check_node_;
   int checks_left_ = 0;
