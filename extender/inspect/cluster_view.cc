@@ -9,6 +9,7 @@
 #include <vector>
 
 #include "common/base/text.h"
+#include "common/contract/container_kind.h"
 #include "common/contract/contract.h"
 #include "extender/inspect/limits.h"
 #include "extender/inspect/views.h"
@@ -70,7 +71,7 @@ Json containers_json(const Claim& claim) {
     const ContainerRequest& container = claim.request.containers[i];
     const bool known = claim.placement && i < claim.placement->cards_of.size();
     out.push_back({{"name", container.name},
-                   {"kind", kind_name(container.kind)},
+                   {"kind", to_string(container.kind)},
                    {"cards", known ? indices(claim.placement->cards_of[i]) : Json::array()}});
   }
   return out;

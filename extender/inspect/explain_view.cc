@@ -8,6 +8,7 @@
 #include <utility>
 #include <vector>
 
+#include "common/contract/container_kind.h"
 #include "extender/inspect/nearest_nodes.h"
 #include "extender/inspect/views.h"
 #include "extender/placement/explain.h"
@@ -28,7 +29,7 @@ Json request_json(const GpuRequest& request) {
   Json containers = Json::array();
   for (const ContainerRequest& container : request.containers) {
     containers.push_back({{"name", container.name},
-                          {"kind", kind_name(container.kind)},
+                          {"kind", to_string(container.kind)},
                           {"cards", container.cards},
                           {"core", container.per_card.core.value()}});
     if (!container.whole) containers.back()["memoryMiB"] = container.per_card.memory.value();

@@ -59,16 +59,4 @@ Json placement_json(const GpuRequest& request, const Placement& placement) {
   return out;
 }
 
-std::string_view kind_name(ContainerKind kind) {
-  switch (kind) {
-    case ContainerKind::kInit:
-      return "init";
-    case ContainerKind::kSidecar:
-      return "sidecar";
-    case ContainerKind::kApp:
-      return "app";
-  }
-  return "unknown";
-}
-
 }  // namespace mgpu::extender

@@ -47,7 +47,6 @@ using Json = nlohmann::ordered_json;
 // Text that is not UTF-8 is replaced by U+FFFD.
 http::Response json_response(const Json& json);
 Json indices(std::span<const CardIndex> cards);
-std::string_view kind_name(ContainerKind kind);
 
 // Says what is wrong with `cards`, which are overfull, and names pods on them and what to do.
 std::string overfull_sentence(const NodeView& view, std::span<const CardIndex> cards);

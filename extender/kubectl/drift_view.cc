@@ -131,21 +131,25 @@ std::vector<DriftItem> chosen_drift(std::vector<DriftItem> items, const DriftCho
 }
 
 View drift_view(const std::vector<DriftItem>& items, bool with_namespace, Time now) {
-  std::vector<Column> columns = {{"NODE"}, {"POD"}, {"CONTAINER"},    {"CARD", false, true},
-                                 {"KIND"}, {"AGE"}, {"MESSAGE", true}};
-  if (with_namespace) columns.insert(columns.begin() + 1, Column{"NAMESPACE"});
-  View view{.table = Table(std::move(columns)), .json = {{"items", Json::array()}}};
+  View view{.table = Table({{"NODE"},
+                            {.title = "NAMESPACE", .hidden = !with_namespace},
+                            {"POD"},
+                            {"CONTAINER"},
+                            {"CARD", false, true},
+                            {"KIND"},
+                            {"AGE"},
+                            {"MESSAGE", true}}),
+            .json = {{"items", Json::array()}}};
   view.empty = "No drift found.";
   for (const DriftItem& item : items) {
-    std::vector<Cell> row = {{item.node},
-                             {item.pod.name},
-                             {item.container},
-                             {item.card ? std::to_string(*item.card) : ""},
-                             {item.kind, Color::kRed},
-                             {age_text(item.since, now)},
-                             {item.message}};
-    if (with_namespace) row.insert(row.begin() + 1, Cell{item.pod.name_space});
-    view.table.add(std::move(row));
+    view.table.add({{item.node},
+                    {item.pod.name_space},
+                    {item.pod.name},
+                    {item.container},
+                    {item.card ? std::to_string(*item.card) : ""},
+                    {item.kind, Color::kRed},
+                    {age_text(item.since, now)},
+                    {item.message}});
     view.json["items"].push_back(drift_object(item));
     const std::string name = item.pod.name.empty() ? "node/" + item.node : "pod/" + item.pod.name;
     if (std::ranges::find(view.names, name) == view.names.end()) view.names.push_back(name);

@@ -7,6 +7,7 @@
 #include <utility>
 
 #include "common/base/text.h"
+#include "common/contract/container_kind.h"
 #include "common/contract/gpu_request.h"
 #include "common/contract/pod_requests.h"
 #include "extender/kubectl/doctor/read_facts.h"
@@ -16,21 +17,9 @@
 namespace mgpu::kubectl {
 namespace {
 
-std::string kind_text(ContainerKind kind) {
-  switch (kind) {
-    case ContainerKind::kInit:
-      return "init";
-    case ContainerKind::kSidecar:
-      return "sidecar";
-    case ContainerKind::kApp:
-      return "app";
-  }
-  return "unknown";
-}
-
 PodContainerRow container_row(const ContainerRequest& request) {
   return {.name = request.name,
-          .kind = kind_text(request.kind),
+          .kind = std::string(to_string(request.kind)),
           .cards = request.cards,
           .core = request.per_card.core.value(),
           .memory = request.per_card.memory.value(),

@@ -1,12 +1,12 @@
 #include "plugin/state/record_json.h"
 
 #include <algorithm>
-#include <array>
 #include <functional>
 #include <nlohmann/json.hpp>
 #include <optional>
 #include <utility>
 
+#include "common/contract/container_kind.h"
 #include "common/contract/limits.h"
 #include "common/kube/objects/json_value.h"
 
@@ -16,10 +16,6 @@ namespace {
 using Json = nlohmann::ordered_json;
 
 constexpr std::int32_t kVersion = 1;
-constexpr std::array<std::pair<ContainerKind, std::string_view>, 3> kKinds = {
-    {{ContainerKind::kInit, "init"},
-     {ContainerKind::kSidecar, "sidecar"},
-     {ContainerKind::kApp, "app"}}};
 
 // Reads a record; the first problem is kept.
 class Reader {
@@ -70,9 +66,10 @@ class Reader {
                {"kind", kind},
                {"position", owner.position}});
     owner.uid = PodUid(uid);
-    const auto known = std::ranges::find(kKinds, kind, [](const auto& one) { return one.second; });
-    expect(known != kKinds.end(), "\"kind\" must be init, sidecar or app");
-    if (known != kKinds.end()) owner.kind = known->first;
+    const auto known = std::ranges::find(kContainerKinds, kind) - kContainerKinds.begin();
+    const bool is_known = known < std::ssize(kContainerKinds);
+    expect(is_known, "\"kind\" must be init, sidecar or app");
+    if (is_known) owner.kind = static_cast<ContainerKind>(known);
     expect(owner.position >= 0, "\"position\" must not be negative");
     expect(!owner.uid.empty() && !owner.container.empty(),
            "the owner must have a uid and a container");
@@ -103,11 +100,12 @@ std::string record_json(const Record& record) {
       {"version", kVersion}, {"allocation", record.id.str()}, {"devices", record.devices.ids()}};
   if (record.owner) {
     const Owner& owner = *record.owner;
-    const auto kind =
-        std::ranges::find(kKinds, owner.kind, [](const auto& one) { return one.first; });
-    json["owner"] = {
-        {"namespace", owner.pod.name_space}, {"pod", owner.pod.name}, {"uid", owner.uid.str()},
-        {"container", owner.container},      {"kind", kind->second},  {"position", owner.position}};
+    json["owner"] = {{"namespace", owner.pod.name_space},
+                     {"pod", owner.pod.name},
+                     {"uid", owner.uid.str()},
+                     {"container", owner.container},
+                     {"kind", to_string(owner.kind)},
+                     {"position", owner.position}};
   }
   json["cards"] = Json::array();
   for (const CardGrant& card : record.cards) {
