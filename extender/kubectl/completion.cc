@@ -116,7 +116,7 @@ std::string proposals_of(const std::vector<std::string>& names, const std::strin
   std::string out;
   std::size_t count = 0;
   for (const std::string& name : names) {
-    if (!name.starts_with(typed) || name != harmless(name, kShownNameMax)) continue;
+    if (!name.starts_with(typed) || name != sanitize_for_terminal(name, kShownNameMax)) continue;
     if (++count > kProposalsMax) break;
     out += proposal(before + name, "");
   }

@@ -21,10 +21,10 @@ struct NamesWanted {
   std::vector<std::string> words{};            // before it, without the command and flags
   std::map<std::string, std::string> flags{};  // the values on the line: "--context" has "prod"
 };
-// Returns no names where they cannot be read.
+// Returns no names if they cannot be read.
 using NameSource = std::function<std::vector<std::string>(const NamesWanted& wanted)>;
 
-// One line for each proposal, "<text>\t<description>", then ":4", or ":0" where the shell should
+// One line for each proposal, "<text>\t<description>", then ":4", or ":0" if the shell should
 // propose files: the protocol of cobra, in which kubectl runs the program kubectl_complete-mgpu.
 // The words POD and NODE, the INDEX of a card and the values of --namespace are those of `names`,
 // which is called once at most.

@@ -64,7 +64,7 @@ Console process_console() {
                     environment_variable("TERM") != "dumb"};
 }
 
-std::string harmless(std::string_view text, std::size_t bytes_max) {
+std::string sanitize_for_terminal(std::string_view text, std::size_t bytes_max) {
   const std::string_view shown = cut_text(text, bytes_max);
   std::string out;
   for (std::size_t i = 0; i < shown.size();) {

@@ -1,4 +1,4 @@
-// What the commands print, and how text from the cluster is made harmless before.
+// What the commands print, and how text from the cluster is sanitized before.
 #pragma once
 
 #include <cstddef>
@@ -21,17 +21,17 @@ struct Console {
 // variable NO_COLOR is not set (no-color.org), and TERM is not "dumb".
 Console process_console();
 
-// The variable of the environment; empty where it is not set.
+// The variable of the environment; empty if it is not set.
 std::string environment_variable(const char* name);
 
 // `text` on one line, without characters that change how the rest of a terminal or page is shown:
 // control characters, marks that change the direction of text, characters without width, and bytes
 // that are not UTF-8. Each of them becomes "\u{202e}"; a byte that is not UTF-8 becomes "\x{ff}".
 // The result has "..." after `bytes_max` bytes of `text`. Pure.
-std::string harmless(std::string_view text, std::size_t bytes_max);
+std::string sanitize_for_terminal(std::string_view text, std::size_t bytes_max);
 
 enum class Color { kNone, kGreen, kYellow, kRed, kCyan };
-// `text` in this color where `colors` is true.
+// `text` in this color if `colors` is true.
 std::string colored(std::string_view text, Color color, bool colors);
 
 // Adds -o,--output with these formats, of which the first is the default.

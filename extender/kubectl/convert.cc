@@ -50,7 +50,7 @@ class ConvertVerb {
     for (const std::string& refusal : converted->refusals) fail(console, refusal);
     if (!converted->refusals.empty()) return kFoundOrFailed;
     for (const std::string& change : converted->changes) {
-      console.print_error("# " + harmless(change, kShownSentenceMax) + "\n");
+      console.print_error("# " + sanitize_for_terminal(change, kShownSentenceMax) + "\n");
     }
     if (converted->changes.empty()) {
       console.print_error("# no pod has requests that are converted\n");

@@ -63,7 +63,7 @@ Result<std::vector<CardIndex>> cordoned_cards(const kube::Node& node, const Cont
                            node.metadata.name, contract.cordoned_cards));
 }
 
-// Sets the annotation, or removes it where it has no value, if the node still has the
+// Sets the annotation, or removes it if it has no value, if the node still has the
 // resourceVersion of `read`; else the API server answers 409.
 kube::Request change_annotation(const kube::Node& read, const std::string& key,
                                 const std::optional<std::string>& value) {

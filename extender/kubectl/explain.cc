@@ -34,7 +34,7 @@ Result<Json> whole_explanation(Extender& extender, const PodRef& pod) {
   return all;
 }
 
-// The message of kube-scheduler about a pod that waits; empty where the user may not get the pod.
+// The message of kube-scheduler about a pod that waits; empty if the user may not get the pod.
 std::string scheduler_message(Api& api, const PodRef& pod) {
   const auto body = api.get(kube::get_pod(pod).target, "get the pod");
   if (!body.known()) return {};

@@ -14,11 +14,11 @@ namespace {
 using std::int64_t;
 
 std::string name_text(const std::string& text) {
-  return harmless(text, kShownNameMax);
+  return sanitize_for_terminal(text, kShownNameMax);
 }
 
 std::string sentence_text(const std::string& text) {
-  return harmless(text, kShownSentenceMax);
+  return sanitize_for_terminal(text, kShownSentenceMax);
 }
 
 std::string text_of(const Json& json, const char* name) {

@@ -61,7 +61,7 @@ Result<std::vector<ExtenderPod>> extender_pods(Api& api, const std::string& name
   return pods;
 }
 
-// {"error": "..."}; empty where it is something else.
+// {"error": "..."}; empty if it is something else.
 std::string error_in(const std::string& body) {
   const auto json = Json::parse(body, nullptr, false);
   if (!json.is_object() || !json.contains("error") || !json["error"].is_string()) return {};

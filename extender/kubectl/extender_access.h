@@ -38,7 +38,7 @@ Result<void> check_name(const std::string& flag, const std::string& name);
 // Errors name `flag`.
 Result<void> check_url(const std::string& flag, const std::string& url);
 
-// The pod of the extender that holds the Lease, or else one that runs; nothing where none does.
+// The pod of the extender that holds the Lease, or else one that runs; nothing if none does.
 // Errors: the pods cannot be listed.
 Result<std::optional<PodRef>> find_extender_pod(Api& api, const std::string& name_space,
                                                 const std::string& lease_name);

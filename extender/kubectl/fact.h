@@ -41,7 +41,7 @@ class Fact {
   std::string problem_;
 };
 
-// The text with this name; empty where there is none.
+// The text with this name; empty if there is none.
 template <class Texts>
 std::string text_or_empty(const Texts& texts, const std::string& name) {
   const auto found = texts.find(name);

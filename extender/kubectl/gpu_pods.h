@@ -75,7 +75,7 @@ struct PodSums {
   bool whole = false;  // it has whole cards, whose memory is not included
 };
 PodSums sums_of(const PodRow& pod);
-// "0,2", the cards of all containers; "?" where they are not known.
+// "0,2", the cards of all containers; "?" if they are not known.
 std::string cards_text(const PodRow& pod);
 
 }  // namespace mgpu::kubectl

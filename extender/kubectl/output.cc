@@ -70,7 +70,7 @@ void show(const View& view, const std::string& format, Console& console) {
   if (format == "yaml") return console.print(yaml_text(view.json));
   if (format == "name") {
     for (const std::string& name : view.names) {
-      console.print(harmless(name, kShownSentenceMax) + "\n");
+      console.print(sanitize_for_terminal(name, kShownSentenceMax) + "\n");
     }
     return;
   }
@@ -79,7 +79,8 @@ void show(const View& view, const std::string& format, Console& console) {
 }
 
 int fail(Console& console, const std::string& sentence) {
-  console.print_error(fmt::format("kubectl mgpu: {}\n", harmless(sentence, kShownSentenceMax)));
+  console.print_error(
+      fmt::format("kubectl mgpu: {}\n", sanitize_for_terminal(sentence, kShownSentenceMax)));
   return kFoundOrFailed;
 }
 

@@ -31,7 +31,7 @@ class PortForward {
  public:
   // Starts the program `kubectl` in $PATH, and waits until it listens on a port of 127.0.0.1 that
   // it has chosen. Errors: it cannot be started; it ends, with its last line; it does not listen
-  // within `timeout`. The process ends with this one, also where this one is killed.
+  // within `timeout`. The process ends with this one, also if this one is killed.
   static Result<std::unique_ptr<PortForward>> start(const PortForwardTarget& target,
                                                     std::chrono::milliseconds timeout);
   // Ends the process: SIGTERM, and SIGKILL after kPortForwardEndTimeout.

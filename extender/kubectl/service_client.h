@@ -33,8 +33,8 @@ class ServiceClient {
                                                        Duration timeout);
   ~ServiceClient();
 
-  // Without credentials; where the listener requires them and they may be sent, again with them.
-  // The body of an error is one, too, where `any_status` is true.
+  // Without credentials; if the listener requires them and they may be sent, again with them.
+  // The body of an error is one, too, if `any_status` is true.
   Fact<std::string> get(const std::string& path, const std::string& what, bool any_status = false);
   // The answer to any request, in the same way.
   kube::Response call(const kube::Request& request);

@@ -56,16 +56,16 @@ std::string outcome_text(const Json& json) {
   const auto placed = json.at("placed").get<std::int64_t>();
   const auto replicas = json.at("replicas").get<std::int64_t>();
   const auto fitting = json.at("fitting").get<std::int64_t>();
-  const std::string pod =
-      fmt::format("{}/{}", harmless(json.at("namespace").get<std::string>(), kShownNameMax),
-                  harmless(json.at("name").get<std::string>(), kShownNameMax));
+  const std::string pod = fmt::format(
+      "{}/{}", sanitize_for_terminal(json.at("namespace").get<std::string>(), kShownNameMax),
+      sanitize_for_terminal(json.at("name").get<std::string>(), kShownNameMax));
   std::string text =
       fmt::format("{} of {} replica{} of {} fit{} by policy {}.\n", grouped(placed),
                   grouped(replicas), replicas == 1 ? "" : "s", pod, placed == 1 ? "s" : "",
-                  harmless(json.at("policy").get<std::string>(), kShownNameMax));
+                  sanitize_for_terminal(json.at("policy").get<std::string>(), kShownNameMax));
   const bool ended = json.contains("message");
   if (ended && placed < replicas) {
-    text += harmless(json.at("message").get<std::string>(), kShownSentenceMax) + "\n";
+    text += sanitize_for_terminal(json.at("message").get<std::string>(), kShownSentenceMax) + "\n";
   } else if (fitting > replicas) {
     text += fmt::format("{}{} would fit in total.\n", ended ? "At least " : "", grouped(fitting));
   } else if (placed == replicas) {

@@ -22,7 +22,8 @@ std::size_t columns_of(const std::string& text) {
 
 // A cell as it is shown, without color.
 std::string shown(const Cell& cell, bool terminal) {
-  const std::string text = cell.text.empty() ? "-" : harmless(cell.text, kShownSentenceMax);
+  const std::string text =
+      cell.text.empty() ? "-" : sanitize_for_terminal(cell.text, kShownSentenceMax);
   return terminal && cell.fill ? bar(*cell.fill) + " " + text : text;
 }
 
@@ -36,7 +37,7 @@ std::int64_t nearest(double value) {
 std::string bar(const Fill& fill) {
   const std::int64_t part = std::clamp<std::int64_t>(fill.part, 0, std::max(fill.whole, {}));
   std::int64_t full = fill.whole > 0 ? part * kBarColumns / fill.whole : 0;
-  // A bar is full only where everything is taken, and empty only where nothing is.
+  // A bar is full only if everything is taken, and empty only if nothing is.
   if (full == 0 && part > 0) full = 1;
   std::string text = "[";
   for (std::int64_t i = 0; i < kBarColumns; ++i) text += i < full ? '#' : '.';

@@ -37,7 +37,7 @@ class Table {
   void add(std::vector<Cell> row);
   bool empty() const { return rows_.empty(); }
 
-  // Cells are harmless, and empty ones are shown as "-". `terminal`: with colors and bars.
+  // Cells are sanitized, and empty ones are shown as "-". `terminal`: with colors and bars.
   std::string text(bool wide, bool terminal) const;
 
  private:
@@ -51,7 +51,7 @@ std::int64_t nearest(double value);
 // "[####......]"
 std::string bar(const Fill& fill);
 
-// Green below three quarters, yellow below the whole, else red; none where there is nothing to
+// Green below three quarters, yellow below the whole, else red; none if there is nothing to
 // fill.
 Color color_of(const Fill& fill);
 

@@ -9,7 +9,7 @@
 namespace mgpu::kubectl {
 namespace {
 
-// "12/30"; "?/30" where the use is not known.
+// "12/30"; "?/30" if the use is not known.
 Cell used_of(const std::optional<double>& used, const std::optional<double>& granted) {
   if (!granted) return {};
   const std::int64_t most = nearest(*granted);

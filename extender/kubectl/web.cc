@@ -47,7 +47,7 @@ class EndSignals {
   EndSignals(const EndSignals&) = delete;
   EndSignals& operator=(const EndSignals&) = delete;
 
-  // False where a child of this process, which is kubectl, has ended before.
+  // False if a child of this process, which is kubectl, has ended before.
   bool wait() const {
     while (true) {
       pollfd ready{read_.number(), POLLIN, 0};

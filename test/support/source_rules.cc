@@ -4,6 +4,8 @@
 #include <set>
 #include <string_view>
 
+#include "common/base/text.h"
+
 namespace mgpu::test {
 namespace {
 
@@ -256,6 +258,23 @@ constexpr Ban kBannedCalls[] = {
     {"using namespace std;", "name what is used"},
     {"boost::beast::http::write(", "use the asynchronous form"},
 };
+// Words that the project does not use any more, also in comments.
+struct Renamed {
+  std::string_view in;  // the folders that have been read for it
+  std::string_view word;
+  std::string_view instead;
+};
+constexpr Renamed kRenamed[] = {
+    {"extender/kubectl/", "harmless(", "sanitize_for_terminal()"},
+    {"extender/kubectl/", "without_formulas", "escape_csv_formula()"},
+    {"extender/", "kind_name", "to_string(), as for every enum"},
+    {"extender/", "level_name", "to_string(), as for every enum"},
+    {"extender/kubectl/", "empty where", "\"empty if\": \"where\" is for places"},
+    {"extender/kubectl/", "null where", "\"null if\": \"where\" is for places"},
+    {"extender/kubectl/", "none where", "\"none if\": \"where\" is for places"},
+    {"extender/kubectl/", "nothing where", "\"nothing if\": \"where\" is for places"},
+    {"extender/kubectl/", "zero where", "\"zero if\": \"where\" is for places"},
+};
 // In two parts, so that this file does not contain them.
 const std::string kBannedWords[] = {std::string("TO") + "DO", std::string("FIX") + "ME",
                                     std::string("XX") + "X", std::string("HA") + "CK"};
@@ -418,6 +437,14 @@ std::vector<std::string> wording_complaints(const SourceFile& file) {
     for (const std::string& word : kBannedWords) {
       if (!has_word(lines[i], word)) continue;
       complaints.push_back(complaint(file, i + 1, word + ": do it, or open an issue"));
+    }
+    for (const Renamed& renamed : kRenamed) {
+      if (!is_cxx(file) || !file.path.starts_with(renamed.in)) continue;
+      const bool found =
+          has_word(lines[i], renamed.word) || has_word(lower_case(lines[i]), renamed.word);
+      if (!found) continue;
+      complaints.push_back(complaint(
+          file, i + 1, std::string(renamed.word) + ": use " + std::string(renamed.instead)));
     }
   }
   return complaints;

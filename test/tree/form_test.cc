@@ -138,6 +138,19 @@ TEST(WordingRules, RefuseBannedWords) {
   EXPECT_THAT(wording_complaints({"deploy/demo.sh", "mktemp -d x.XXXXXX\n"}), IsEmpty());
 }
 
+TEST(WordingRules, RefuseWordsThatHaveBeenReplaced) {
+  const std::string path = "extender/kubectl/a.cc";
+  for (const auto& [line, instead] : {std::pair("level_name(level)", "to_string()"),
+                                      std::pair("print(harmless(text));", "sanitize_for_terminal"),
+                                      std::pair("// Empty where there is none.", "empty if")}) {
+    EXPECT_THAT(wording_complaints({path, line}),
+                ElementsAre(AllOf(HasSubstr(path + ":1: "), HasSubstr(instead))))
+        << line;
+  }
+  EXPECT_THAT(wording_complaints({path, "// Says where it is empty, and is harmless.\n"}),
+              IsEmpty());
+}
+
 TEST(WordingRules, RefuseCallsWithABetterReplacement) {
   struct Case {
     std::string code;

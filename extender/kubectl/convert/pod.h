@@ -67,7 +67,7 @@ struct AnnotationPlan {
 // The requests of one container, without negative amounts and those over kForeignAmountMax.
 struct Amounts {
   const Container& container;
-  std::span<const std::int64_t> of;  // one for each name of the vocabulary, 0 where there is none
+  std::span<const std::int64_t> of;  // one for each name of the vocabulary, 0 if there is none
 
   // Whether the container has this resource, also with the amount 0.
   bool has(std::string_view name) const;

@@ -86,7 +86,7 @@ struct NodeFacts {
 struct GpuPod {
   kube::Pod pod;
   std::optional<Time> created;
-  std::string unscheduled_reason;  // of the condition PodScheduled, where that is False
+  std::string unscheduled_reason;  // of the condition PodScheduled, if that is False
   std::string unscheduled_message;
 };
 
@@ -145,7 +145,7 @@ struct Facts {
   std::string lease_name;
   std::string service;        // that kube-scheduler calls; its EndpointSlice is the leader's
   std::string node_selector;  // empty: all nodes
-  Time now{};                 // by the clock of the API server, where that is known
+  Time now{};                 // by the clock of the API server, if that is known
 
   Fact<Version> server;
   // The clock of the API server minus the one of this machine.
@@ -153,7 +153,7 @@ struct Facts {
   Fact<std::vector<ProgramPod>> extender_pods;
   Fact<std::vector<ProgramPod>> plugin_pods;
   Fact<LeaseFacts> lease;
-  Fact<std::string> service_name;  // known where the Service exists
+  Fact<std::string> service_name;  // known if the Service exists
   Fact<std::vector<SliceFacts>> slices;
   Fact<std::set<std::string>> policies;
   Fact<std::vector<PolicyBinding>> policy_bindings;
@@ -170,7 +170,7 @@ struct Facts {
   std::vector<std::string> unreadable;
 
   // The value of a flag of the first pod of the extender, "--name=value" or "--name value". Empty
-  // where it does not have the flag.
+  // if it does not have the flag.
   std::string extender_flag(const std::string& flag) const;
   // mgpu is installed, and not in this namespace.
   bool is_elsewhere() const { return !found_here && !elsewhere.empty(); }

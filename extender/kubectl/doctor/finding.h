@@ -32,7 +32,7 @@ struct CheckReport {
 };
 
 // "ok", "note", "unknown", "warning", "error"
-std::string level_name(Level level);
+std::string to_string(Level level);
 
 // Whether anything is left to do: a finding above kNote.
 bool has_problems(const std::vector<CheckReport>& reports);

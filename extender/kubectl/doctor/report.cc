@@ -20,7 +20,7 @@ std::string objects_text(const std::vector<std::string>& objects) {
   std::string text;
   const std::size_t shown = std::min(objects.size(), kShownObjectsMax);
   for (std::size_t i = 0; i < shown; ++i) {
-    text += (i == 0 ? " [" : ", ") + harmless(objects[i], 2 * kShownNameMax + 1);
+    text += (i == 0 ? " [" : ", ") + sanitize_for_terminal(objects[i], 2 * kShownNameMax + 1);
   }
   if (shown < objects.size()) text += fmt::format(" and {} more", objects.size() - shown);
   return text + (objects.empty() ? "" : "]");
@@ -43,7 +43,7 @@ std::string summary(const std::vector<CheckReport>& reports) {
 
 }  // namespace
 
-std::string level_name(Level level) {
+std::string to_string(Level level) {
   return kLevelNames.at(static_cast<std::size_t>(level));
 }
 
@@ -62,14 +62,14 @@ std::string report_table(const std::vector<CheckReport>& reports, bool colors) {
   std::string text = fmt::format("{:<9}{:<{}}  {}\n", "STATUS", "CHECK", check_width, "FINDING");
   for (const CheckReport& report : reports) {
     for (const Finding& finding : report.findings) {
-      const std::string status = fmt::format("{:<9}", level_name(finding.level));
+      const std::string status = fmt::format("{:<9}", to_string(finding.level));
       const Color color = kLevelColors.at(static_cast<std::size_t>(finding.level));
-      text +=
-          fmt::format("{}{:<{}}  {}{}\n", colored(status, color, colors), report.check, check_width,
-                      harmless(finding.what, kShownSentenceMax), objects_text(finding.objects));
+      text += fmt::format("{}{:<{}}  {}{}\n", colored(status, color, colors), report.check,
+                          check_width, sanitize_for_terminal(finding.what, kShownSentenceMax),
+                          objects_text(finding.objects));
       if (finding.remedy.empty()) continue;
       text += fmt::format("{:<{}}-> {}\n", "", check_width + 11,
-                          harmless(finding.remedy, kShownSentenceMax));
+                          sanitize_for_terminal(finding.remedy, kShownSentenceMax));
     }
   }
   return text + summary(reports);
@@ -79,9 +79,8 @@ std::string report_json(const std::vector<CheckReport>& reports) {
   Json findings = Json::array();
   for (const CheckReport& report : reports) {
     for (const Finding& finding : report.findings) {
-      Json one = {{"check", report.check},
-                  {"status", level_name(finding.level)},
-                  {"message", finding.what}};
+      Json one = {
+          {"check", report.check}, {"status", to_string(finding.level)}, {"message", finding.what}};
       if (!finding.remedy.empty()) one["remedy"] = finding.remedy;
       if (!finding.objects.empty()) one["objects"] = finding.objects;
       findings.push_back(std::move(one));

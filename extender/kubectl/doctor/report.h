@@ -15,7 +15,7 @@ namespace mgpu::kubectl {
 //   error    nodes       no mgpu-device-plugin runs on the node [gpu-1, gpu-2 and 5 more]
 //                        -> ...
 //
-// Texts from the cluster are made harmless (console.h).
+// Texts from the cluster are sanitized (console.h).
 std::string report_table(const std::vector<CheckReport>& reports, bool colors);
 
 //   {"healthy": false,

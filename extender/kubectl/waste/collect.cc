@@ -101,7 +101,7 @@ Result<Owners> read_owners(PrometheusClient& client, const UseScope& scope) {
   return owners_in(*answer);
 }
 
-// Adds a sentence where the matchers leave out all shares.
+// Adds a sentence if the matchers leave out all shares.
 Result<void> check_matched(PrometheusClient& client, const UseScope& scope, UseFacts& facts) {
   if (!facts.shares.empty() || scope.matcher.empty()) return {};
   const auto unmatched = client.vector(unmatched_query(scope), scope.until);

@@ -17,7 +17,7 @@ constexpr std::string_view kFormulaStarts = "=+-@";
 
 // With ' in front of each part that a spreadsheet would take for a formula. Spreadsheets skip
 // blanks and quotes before it.
-std::string without_formulas(const std::string& text) {
+std::string escape_csv_formula(const std::string& text) {
   std::string out;
   for (std::size_t begin = 0; begin <= text.size();) {
     const std::size_t end = std::min(text.find_first_of(kFieldSeparators, begin), text.size());
@@ -34,7 +34,7 @@ std::string without_formulas(const std::string& text) {
 }  // namespace
 
 std::string csv_text(std::string_view text) {
-  const std::string field = without_formulas(harmless(text, kShownSentenceMax));
+  const std::string field = escape_csv_formula(sanitize_for_terminal(text, kShownSentenceMax));
   if (field.find_first_of(",;|\"\r\n") == field.npos) return field;
   std::string quoted = "\"";
   for (const char c : field) {

@@ -8,7 +8,7 @@
 namespace mgpu::kubectl {
 
 // A text from the cluster as one field: without control characters and marks of direction, quoted
-// where it must be, and with ' in front where a spreadsheet would take it for a formula.
+// where it must be, and with ' in front if a spreadsheet would take it for a formula.
 std::string csv_text(std::string_view text);
 
 // A line of fields, each of csv_text() or a number, with the line end of RFC 4180.

@@ -18,7 +18,7 @@ using std::chrono::seconds;
 constexpr double kSecondsOfHour = 3'600;
 constexpr double kCorePercents = 100;
 constexpr double kMiBBytes = 1024.0 * 1024.0;
-// The counters count for a share where they agree with what its steps sum to.
+// The counters count for a share if they agree with what its steps sum to.
 constexpr double kCounterLeast = 0.9;
 constexpr double kCounterMost = 1.1;
 // The part of the steps that must be known for a percentile. The others count as the whole share.

@@ -8,7 +8,7 @@
 //
 // Where the counters of the device plugin agree with that they are used instead, since the plugin
 // samples every five seconds, and counts what happens while it is not scraped. A share that
-// several Prometheus or scrape jobs have read counts once, with the larger value, also where some
+// several Prometheus or scrape jobs have read counts once, with the larger value, also if some
 // of them have renamed its labels.
 //
 // Any target can export series with the names of others. The matchers of a scope select the targets
@@ -74,7 +74,7 @@ struct UseQuery {
   std::function<void(SeriesOfShare& share, double value)> add;
 };
 
-// Whether Prometheus has shares and none that match: a vector with one series where that is so.
+// Whether Prometheus has shares and none that match: a vector with one series if that is so.
 std::string unmatched_query(const UseScope& scope);
 // The owners of pods: a series with the labels owner_kind and owner for each.
 std::string owners_query(const UseScope& scope);

@@ -39,7 +39,7 @@ Cell wasted_cell(const WasteRow& row) {
   return {fmt::format("{} ({}%)", hours_text(row.wasted_hours), nearest(*percent)), color};
 }
 
-// "17/30"; "?/30" where the use is not known.
+// "17/30"; "?/30" if the use is not known.
 Cell part_cell(const std::optional<double>& used, double granted) {
   const std::int64_t whole = nearest(granted);
   if (whole == 0) return {};

@@ -671,7 +671,7 @@ bool is_text_of(const Remedy& remedy, const std::string& printed) {
   return at == printed.size();
 }
 
-// The finding with this remedy; null where there is none. Each printed remedy is one of the table.
+// The finding with this remedy; null if there is none. Each printed remedy is one of the table.
 Json find(const Json& findings, const Remedy& remedy) {
   Json found;
   for (const Json& finding : findings) {

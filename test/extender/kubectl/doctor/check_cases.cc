@@ -17,7 +17,7 @@ void expect_findings(const std::string& check, const std::vector<CheckCase>& cas
     for (const kubectl::Finding& finding : findings) all += finding.what + "\n";
     EXPECT_EQ(findings.size(), 1U) << all;
     if (findings.size() != 1) continue;
-    EXPECT_EQ(level_name(findings[0].level), level_name(one.level)) << all;
+    EXPECT_EQ(to_string(findings[0].level), to_string(one.level)) << all;
     EXPECT_THAT(findings[0].what, testing::HasSubstr(one.what));
     EXPECT_THAT(findings[0].remedy, testing::HasSubstr(one.remedy));
     if (!one.objects.empty()) {
