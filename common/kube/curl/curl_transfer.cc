@@ -34,6 +34,27 @@ void set_pem(CURL* easy, CURLoption file_option, CURLoption blob_option, const P
   }
 }
 
+long status_of(CURL* easy) {
+  long status = 0;
+  curl_easy_getinfo(easy, CURLINFO_RESPONSE_CODE, &status);
+  return status;
+}
+
+Encoding encoding_of(CURL* easy) {
+  const char* type = nullptr;
+  curl_easy_getinfo(easy, CURLINFO_CONTENT_TYPE, &type);
+  const bool protobuf = type != nullptr && lower_case(type).starts_with(kProtobufType);
+  return protobuf ? Encoding::kProtobuf : Encoding::kJson;
+}
+
+std::optional<std::chrono::sys_seconds> date_of(CURL* easy) {
+  curl_header* header = nullptr;
+  if (curl_easy_header(easy, "Date", 0, CURLH_HEADER, -1, &header) != CURLHE_OK) return {};
+  const time_t seconds = curl_getdate(header->value, nullptr);
+  if (seconds < 0) return {};
+  return std::chrono::sys_seconds(std::chrono::seconds(seconds));
+}
+
 // Failures that may happen before the first byte of a request is sent.
 bool may_precede_sending(CURLcode code) {
   switch (code) {
@@ -170,33 +191,13 @@ void CurlTransfer::set_limits() {
   curl_easy_setopt(easy_, CURLOPT_WRITEDATA, this);
 }
 
-long CurlTransfer::status() const {
-  long status = 0;
-  curl_easy_getinfo(easy_, CURLINFO_RESPONSE_CODE, &status);
-  return status;
-}
-
-bool CurlTransfer::is_protobuf_answer() const {
-  const char* type = nullptr;
-  curl_easy_getinfo(easy_, CURLINFO_CONTENT_TYPE, &type);
-  return type != nullptr && lower_case(type).starts_with(kProtobufType);
-}
-
-std::optional<std::chrono::sys_seconds> CurlTransfer::date() const {
-  curl_header* header = nullptr;
-  if (curl_easy_header(easy_, "Date", 0, CURLH_HEADER, -1, &header) != CURLHE_OK) return {};
-  const time_t seconds = curl_getdate(header->value, nullptr);
-  if (seconds < 0) return {};
-  return std::chrono::sys_seconds(std::chrono::seconds(seconds));
-}
-
 std::size_t CurlTransfer::on_header(char* text, std::size_t, std::size_t size, void* self) {
   auto& transfer = *static_cast<CurlTransfer*>(self);
   const bool last = size > 0 && (text[0] == '\r' || text[0] == '\n');
-  if (last && transfer.is_stream() && transfer.status() == kOk) transfer.open();
+  if (last && transfer.is_stream() && status_of(transfer.easy_) == kOk) transfer.open();
   // The connection was authenticated with a certificate that has expired or was replaced. Other
   // requests would get the same answer on it.
-  if (last && transfer.has_certificate_ && transfer.status() == kUnauthorized) {
+  if (last && transfer.has_certificate_ && status_of(transfer.easy_) == kUnauthorized) {
     curl_easy_setopt(transfer.easy_, CURLOPT_FORBID_REUSE, 1L);
   }
   return size;
@@ -204,7 +205,7 @@ std::size_t CurlTransfer::on_header(char* text, std::size_t, std::size_t size, v
 
 void CurlTransfer::open() {
   opened_ = true;
-  if (is_protobuf_answer()) events_.emplace();
+  if (encoding_of(easy_) == Encoding::kProtobuf) events_.emplace();
 }
 
 // Another result than `size` ends the transfer.
@@ -236,14 +237,14 @@ Response CurlTransfer::response(CURLcode code) {
                         bytes_sent > 0 || !may_precede_sending(code), !too_large_.empty()};
     return response;
   }
-  response.status = static_cast<int>(status());
+  response.status = static_cast<int>(status_of(easy_));
   response.body = std::exchange(body_, {});
-  if (is_protobuf_answer()) response.encoding = Encoding::kProtobuf;
+  response.encoding = encoding_of(easy_);
   curl_off_t seconds = 0;
   curl_easy_getinfo(easy_, CURLINFO_RETRY_AFTER, &seconds);
   constexpr curl_off_t kDay = 86'400;
   if (seconds > 0) response.retry_after = std::chrono::seconds(std::min(seconds, kDay));
-  response.date = date();
+  response.date = date_of(easy_);
   return response;
 }
 

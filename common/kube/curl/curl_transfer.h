@@ -84,9 +84,6 @@ class CurlTransfer {
   void set_security(const Config& config);
   void set_limits();
   void open();
-  long status() const;
-  bool is_protobuf_answer() const;
-  std::optional<std::chrono::sys_seconds> date() const;
 
   Request request_;
   Done done_;
