@@ -64,21 +64,21 @@ Result attach_card(int ordinal) {
   return kSystemNotReady;
 }
 
-bool attached() {
+}  // namespace
+
+bool cards_attached() {
   const unsigned known = count.load(std::memory_order_acquire);
   return known > 0 && cards[known - 1].account.attached();
 }
 
-}  // namespace
-
 Result attach_cards() {
-  if (attached()) return kSuccess;
+  if (cards_attached()) return kSuccess;
   int found = 0;
   const Result asked = REAL(cuDeviceGetCount)(&found);
   if (asked != kSuccess || found == 0) return asked;
   if (found > static_cast<int>(kCardsMax)) return kSystemNotReady;
   const Lock lock(mutex);
-  if (attached()) return kSuccess;
+  if (cards_attached()) return kSuccess;
   forget_memory();  // of the parent of a forked child
   for (int i = 0; i < found; ++i) {
     if (cards[i].account.attached()) continue;
@@ -90,7 +90,7 @@ Result attach_cards() {
 }
 
 Card* card_of(Device device) {
-  if (!attached() && attach_cards() != kSuccess) return nullptr;
+  if (!cards_attached() && attach_cards() != kSuccess) return nullptr;
   for (unsigned i = 0; i < card_count(); ++i) {
     if (cards[i].device == device) return &cards[i];
   }
@@ -122,7 +122,7 @@ unsigned card_count() {
 
 bool reserve(Card& card, std::uint64_t bytes) {
   if (card.account.reserve(bytes)) return true;
-  if (!uses_pools()) return false;
+  if (!uses_pools() || bytes > card.account.limit_bytes()) return false;
   count_unused_pools(card);
   if (card.account.reserve(bytes)) return true;
   trim_unused_pools(card);

@@ -18,6 +18,9 @@ struct Card {
 // without its limit.
 Result attach_cards();
 
+// False in a forked child, where a lock of the parent may never be released.
+bool cards_attached();
+
 // Null if there is no such card, or if its page cannot be used.
 Card* card_of(Device device);
 // Of the current context.

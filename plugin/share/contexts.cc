@@ -13,14 +13,9 @@ struct Context {
   std::uint64_t bytes;
   std::uint64_t stack;  // the largest size of a thread's stack so far
 };
-struct Primary {
-  Handle context;
-  std::uint64_t retained;
-};
-
 pthread_mutex_t mutex = PTHREAD_MUTEX_INITIALIZER;
 Table<Context> contexts;
-Primary primaries[kCardsMax];
+Handle primaries[kCardsMax];  // null: not active
 
 std::uint64_t key_of(Handle handle) {
   return reinterpret_cast<std::uint64_t>(handle);
@@ -62,23 +57,28 @@ Result create(Handle* handle, Device device, Call call) {
 
 template <class Call>
 Result destroy(Handle context, Call call) {
+  if (!cards_attached()) return call();
   const Lock lock(mutex);
   const Result result = call();
   if (result == kSuccess) forget(context);
   return result;
 }
 
-// `left`: how often the primary context is still retained.
+// The driver says when the primary context ends: others than its users retain it, as green contexts
+// do.
 template <class Call>
-Result release(Device device, bool all, Call call) {
-  const Card* const card = card_of(device);
+Result release(Device device, Call call) {
+  Card* const card = card_of(device);
+  if (card == nullptr) return call();
   const Lock lock(mutex);
   const Result result = call();
-  if (result != kSuccess || card == nullptr) return result;
-  Primary& primary = primaries[index_of(*card)];
-  if (primary.retained == 0) return result;
-  primary.retained = all ? 0 : primary.retained - 1;
-  if (primary.retained == 0) forget(primary.context);
+  unsigned flags = 0;
+  int active = 1;
+  REAL(cuDevicePrimaryCtxGetState)(device, &flags, &active);
+  Handle& primary = primaries[index_of(*card)];
+  if (result != kSuccess || active != 0 || primary == nullptr) return result;
+  forget(primary);
+  primary = nullptr;
   return result;
 }
 
@@ -118,12 +118,33 @@ Result set_stack_size(std::size_t size) {
   return result;
 }
 
+// The driver takes it when a kernel is loaded that uses it. It does not shrink.
+Result set_heap_size(int limit, std::size_t size) {
+  Card* const card = current_card();
+  if (card == nullptr) return no_card();
+  Handle current = nullptr;
+  std::size_t before = 0;
+  REAL(cuCtxGetCurrent)(&current);
+  REAL(cuCtxGetLimit)(&before, limit);
+  const std::uint64_t more = size > before ? size - before : 0;
+  if (!reserve(*card, more)) return kOutOfMemory;
+  const Result result = REAL(cuCtxSetLimit)(limit, size);
+  const Lock lock(mutex);
+  Context* const context = contexts.find(key_of(current));
+  if (result != kSuccess) {
+    card->account.give_back(more);
+  } else if (context != nullptr) {
+    context->bytes += more;
+  }
+  return result;
+}
+
 }  // namespace
 
 void forget_contexts() {
   const Lock lock(mutex);
   contexts.clear();
-  for (Primary& primary : primaries) primary = {};
+  for (Handle& primary : primaries) primary = nullptr;
 }
 
 // --- the driver's functions ------------------------------------------------------------
@@ -161,39 +182,39 @@ Result cuDevicePrimaryCtxRetain(Handle* context, Device device) {
     return result != kSuccess ? result : REAL(cuDevicePrimaryCtxRetain)(context, device);
   }
   const Lock lock(mutex);
-  Primary& primary = primaries[index_of(*card)];
-  const std::uint64_t bytes = primary.retained == 0 ? card->account.context_bytes() : 0;
-  if (bytes > 0 && !reserve(*card, bytes)) return kOutOfMemory;
+  Handle& primary = primaries[index_of(*card)];
+  const std::uint64_t bytes = primary == nullptr ? card->account.context_bytes() : 0;
+  if (!reserve(*card, bytes)) return kOutOfMemory;
   const Result result = REAL(cuDevicePrimaryCtxRetain)(context, device);
   if (result != kSuccess) {
-    if (bytes > 0) card->account.give_back(bytes);
-    return result;
-  }
-  if (primary.retained++ == 0) {
-    primary.context = *context;
+    card->account.give_back(bytes);
+  } else if (primary == nullptr) {
+    primary = *context;
     remember(*card, *context);
   }
   return result;
 }
 
 Result cuDevicePrimaryCtxRelease(Device device) {
-  return release(device, false, [&] { return REAL(cuDevicePrimaryCtxRelease)(device); });
+  return release(device, [&] { return REAL(cuDevicePrimaryCtxRelease)(device); });
 }
 
 Result cuDevicePrimaryCtxRelease_v2(Device device) {
-  return release(device, false, [&] { return REAL(cuDevicePrimaryCtxRelease_v2)(device); });
+  return release(device, [&] { return REAL(cuDevicePrimaryCtxRelease_v2)(device); });
 }
 
 Result cuDevicePrimaryCtxReset(Device device) {
-  return release(device, true, [&] { return REAL(cuDevicePrimaryCtxReset)(device); });
+  return release(device, [&] { return REAL(cuDevicePrimaryCtxReset)(device); });
 }
 
 Result cuDevicePrimaryCtxReset_v2(Device device) {
-  return release(device, true, [&] { return REAL(cuDevicePrimaryCtxReset_v2)(device); });
+  return release(device, [&] { return REAL(cuDevicePrimaryCtxReset_v2)(device); });
 }
 
 Result cuCtxSetLimit(int limit, std::size_t value) {
-  return limit == kStackSize ? set_stack_size(value) : REAL(cuCtxSetLimit)(limit, value);
+  if (limit == kStackSize) return set_stack_size(value);
+  const bool takes_memory = limit == kPrintfSize || limit == kHeapSize;
+  return takes_memory ? set_heap_size(limit, value) : REAL(cuCtxSetLimit)(limit, value);
 }
 
 }  // namespace mgpu::share

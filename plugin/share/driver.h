@@ -17,9 +17,11 @@ constexpr Result kSuccess = 0;
 constexpr Result kOutOfMemory = 2;
 constexpr Result kNotInitialized = 3;
 constexpr Result kNotFound = 500;
+constexpr Result kNotSupported = 801;
 constexpr Result kSystemNotReady = 802;
 
 constexpr int kDeviceLocation = 1;
+constexpr int kLastHostLocation = 4;  // 2 to 4 are places in the memory of the host
 struct Location {
   int type;
   int id;
@@ -61,6 +63,9 @@ struct Array3dDescriptor {
   unsigned channels;
   unsigned flags;
 };
+struct IpcHandle {
+  char reserved[64];
+};
 struct Uuid {
   std::uint8_t bytes[16];
 };
@@ -69,6 +74,8 @@ constexpr int kMultiprocessors = 16;           // CU_DEVICE_ATTRIBUTE_MULTIPROCE
 constexpr int kThreadsPerMultiprocessor = 39;  // ..._MAX_THREADS_PER_MULTIPROCESSOR
 constexpr int kPoolReserved = 5;               // CU_MEMPOOL_ATTR_RESERVED_MEM_CURRENT
 constexpr int kGraphReserved = 2;              // CU_GRAPH_MEM_ATTR_RESERVED_MEM_CURRENT
+constexpr int kPrintfSize = 1;                 // CU_LIMIT_PRINTF_FIFO_SIZE
+constexpr int kHeapSize = 2;                   // CU_LIMIT_MALLOC_HEAP_SIZE
 constexpr int kStackSize = 0;                  // CU_LIMIT_STACK_SIZE
 constexpr int kChildGraphNode = 4;             // CU_GRAPH_NODE_TYPE_GRAPH
 constexpr int kAllocationNode = 10;            // CU_GRAPH_NODE_TYPE_MEM_ALLOC
@@ -96,6 +103,9 @@ constexpr int kAllocationNode = 10;            // CU_GRAPH_NODE_TYPE_MEM_ALLOC
   REPLACED(cuMemAllocManaged, (Address * address, std::size_t bytes, unsigned flags))              \
   REPLACED(cuMemFree, (OldAddress address))                                                        \
   REPLACED(cuMemFree_v2, (Address address))                                                        \
+  REPLACED(cuIpcOpenMemHandle, (Address * address, IpcHandle handle, unsigned flags))              \
+  REPLACED(cuIpcOpenMemHandle_v2, (Address * address, IpcHandle handle, unsigned flags))           \
+  REPLACED(cuIpcCloseMemHandle, (Address address))                                                 \
   REPLACED(cuArrayCreate, (Handle * array, const ArrayDescriptor<unsigned>* descriptor))           \
   REPLACED(cuArrayCreate_v2, (Handle * array, const ArrayDescriptor<std::size_t>* descriptor))     \
   REPLACED(cuArray3DCreate, (Handle * array, const Array3dDescriptor<unsigned>* descriptor))       \
@@ -151,25 +161,29 @@ constexpr int kAllocationNode = 10;            // CU_GRAPH_NODE_TYPE_MEM_ALLOC
   REPLACED(cuDevicePrimaryCtxReset_v2, (Device device))                                            \
   REPLACED(cuCtxSetLimit, (int limit, std::size_t value))
 
-#define MGPU_CALLED_FUNCTIONS(CALLED)                                               \
-  CALLED(cuDeviceGet, (Device * device, int ordinal))                               \
-  CALLED(cuDeviceGetCount, (int* count))                                            \
-  CALLED(cuDeviceGetUuid, (Uuid * uuid, Device device))                             \
-  CALLED(cuDeviceGetUuid_v2, (Uuid * uuid, Device device))                          \
-  CALLED(cuDeviceGetAttribute, (int* value, int attribute, Device device))          \
-  CALLED(cuDeviceGetMemPool, (Handle * pool, Device device))                        \
-  CALLED(cuDeviceGetDefaultMemPool, (Handle * pool, Device device))                 \
-  CALLED(cuDeviceGetGraphMemAttribute, (Device device, int attribute, void* value)) \
-  CALLED(cuCtxGetCurrent, (Handle * context))                                       \
-  CALLED(cuCtxGetDevice, (Device * device))                                         \
-  CALLED(cuCtxGetLimit, (std::size_t * value, int limit))                           \
-  CALLED(cuStreamGetDevice, (Handle stream, Device * device))                       \
-  CALLED(cuStreamIsCapturing, (Handle stream, int* status))                         \
-  CALLED(cuStreamIsCapturing_ptsz, (Handle stream, int* status))                    \
-  CALLED(cuMemPoolGetAttribute, (Handle pool, int attribute, void* value))          \
-  CALLED(cuGraphGetNodes, (Handle graph, Handle * nodes, std::size_t * count))      \
-  CALLED(cuGraphNodeGetType, (Handle node, int* type))                              \
-  CALLED(cuGraphMemAllocNodeGetParams, (Handle node, AllocationNode * parameters))  \
+#define MGPU_CALLED_FUNCTIONS(CALLED)                                                     \
+  CALLED(cuDeviceGet, (Device * device, int ordinal))                                     \
+  CALLED(cuDeviceGetCount, (int* count))                                                  \
+  CALLED(cuDeviceGetUuid, (Uuid * uuid, Device device))                                   \
+  CALLED(cuDeviceGetUuid_v2, (Uuid * uuid, Device device))                                \
+  CALLED(cuDeviceGetAttribute, (int* value, int attribute, Device device))                \
+  CALLED(cuDeviceGetMemPool, (Handle * pool, Device device))                              \
+  CALLED(cuDeviceGetDefaultMemPool, (Handle * pool, Device device))                       \
+  CALLED(cuDeviceGetGraphMemAttribute, (Device device, int attribute, void* value))       \
+  CALLED(cuDevicePrimaryCtxGetState, (Device device, unsigned* flags, int* active))       \
+  CALLED(cuMemGetAddressRange_v2, (Address * base, std::size_t * bytes, Address address)) \
+  CALLED(cuMemGetAllocationPropertiesFromHandle,                                          \
+         (AllocationProperties * properties, Address handle))                             \
+  CALLED(cuCtxGetCurrent, (Handle * context))                                             \
+  CALLED(cuCtxGetDevice, (Device * device))                                               \
+  CALLED(cuCtxGetLimit, (std::size_t * value, int limit))                                 \
+  CALLED(cuStreamGetDevice, (Handle stream, Device * device))                             \
+  CALLED(cuStreamIsCapturing, (Handle stream, int* status))                               \
+  CALLED(cuStreamIsCapturing_ptsz, (Handle stream, int* status))                          \
+  CALLED(cuMemPoolGetAttribute, (Handle pool, int attribute, void* value))                \
+  CALLED(cuGraphGetNodes, (Handle graph, Handle * nodes, std::size_t * count))            \
+  CALLED(cuGraphNodeGetType, (Handle node, int* type))                                    \
+  CALLED(cuGraphMemAllocNodeGetParams, (Handle node, AllocationNode * parameters))        \
   CALLED(cuGraphChildGraphNodeGetGraph, (Handle node, Handle * graph))
 
 // The driver's own function is in a slot that trampolines.S defines and real.cc fills.

@@ -11,14 +11,10 @@ namespace {
 
 constexpr int kDepthMax = 64;  // of graphs in graphs
 
-struct Executable {
-  GraphNeed need;
-  std::uint64_t launched;  // the value of `trims` at its last launch
-};
-
 pthread_mutex_t mutex = PTHREAD_MUTEX_INITIALIZER;
-Table<Executable> executables;
-std::atomic<std::uint64_t> trims = 1;
+Table<GraphNeed> needs;  // of executable graphs
+// Of all that were ever instantiated: what one has allocated may outlive it.
+GraphNeed all;
 std::atomic<bool> any = false;
 
 std::uint64_t key_of(Handle handle) {
@@ -59,48 +55,40 @@ void add_graph(Handle graph, GraphNeed* need, int depth) {
 template <class Call>
 Result instantiate(Handle* exec, Handle graph, Call call) {
   GraphNeed need{};
-  add_graph(graph, &need, 0);
   const Result result = call();
+  add_graph(graph, &need, 0);
   bool needs_any = false;
   for (const std::uint64_t bytes : need.bytes) needs_any = needs_any || bytes > 0;
   if (result != kSuccess || !needs_any) return result;
   const Lock lock(mutex);
   any = true;
-  Executable* const executable = executables.insert(key_of(*exec));
-  if (executable != nullptr) *executable = {.need = need, .launched = 0};
+  GraphNeed* const known = needs.insert(key_of(*exec));
+  if (known != nullptr) *known = need;
+  for (unsigned i = 0; i < kCardsMax; ++i) all.bytes[i] += need.bytes[i];
   return result;
-}
-
-// False: the graph has no memory of its own.
-bool find_executable(Handle exec, Executable* found) {
-  if (!any.load(std::memory_order_relaxed)) return false;
-  const Lock lock(mutex);
-  const Executable* const executable = executables.find(key_of(exec));
-  if (executable != nullptr) *found = *executable;
-  return executable != nullptr;
 }
 
 Result launch(Handle exec, Handle stream, Result (*call)(Handle, Handle)) {
-  const std::uint64_t now = trims;
-  Executable found;
-  if (!find_executable(exec, &found)) return call(exec, stream);
-  const Result result = launch_with(found.need, found.launched == now, call, exec, stream);
-  const Lock lock(mutex);
-  Executable* const executable = executables.find(key_of(exec));
-  if (result == kSuccess && executable != nullptr) executable->launched = now;
-  return result;
+  if (!any.load(std::memory_order_relaxed)) return call(exec, stream);
+  GraphNeed need;
+  GraphNeed of_all;
+  {
+    const Lock lock(mutex);
+    const GraphNeed* const known = needs.find(key_of(exec));
+    if (known == nullptr) return call(exec, stream);
+    need = *known;
+    of_all = all;
+  }
+  return launch_with(need, of_all, call, exec, stream);
 }
 
 }  // namespace
 
 void forget_graphs() {
   const Lock lock(mutex);
-  executables.clear();
+  needs.clear();
+  all = {};
   any = false;
-}
-
-void graphs_were_trimmed() {
-  ++trims;
 }
 
 // --- the driver's functions ------------------------------------------------------------
@@ -170,9 +158,9 @@ Result cuGraphLaunch_ptsz(Handle exec, Handle stream) {
 }
 
 Result cuGraphExecDestroy(Handle exec) {
-  if (any.load(std::memory_order_relaxed)) {
+  if (any.load(std::memory_order_relaxed) && cards_attached()) {
     const Lock lock(mutex);
-    executables.erase(key_of(exec));
+    needs.erase(key_of(exec));
   }
   return REAL(cuGraphExecDestroy)(exec);
 }

@@ -1,9 +1,8 @@
 // Linear memory, managed memory, arrays.
 //
-// The driver takes memory in chunks of 2 MiB: one or more for each allocation of over 1 MiB, and
-// one for many smaller ones (seen on an H200 with driver 580.159.04). Small ones count by size, in
-// classes of powers of two: a class has the chunks of the most pieces that it had at once, until it
-// has none. So chunks that are kept by one piece each count.
+// The driver takes memory in chunks of 2 MiB, aligned: one or more for each allocation of over 1
+// MiB, and one for many smaller ones, until the last of them is freed (seen on an H200 with driver
+// 580.159.04). So small pieces count by the chunks that they are in.
 #include "plugin/share/memory.h"
 
 #include "plugin/share/table.h"
@@ -13,26 +12,23 @@ namespace {
 
 constexpr std::uint64_t kChunk = std::uint64_t{2} << 20U;
 constexpr std::uint64_t kSmallMax = std::uint64_t{1} << 20U;
-constexpr std::uint64_t kSmallMin = 512;
-constexpr unsigned kClasses = 12;  // 512 bytes to 1 MiB
-
 struct Block {
   Handle context;
   unsigned card;
-  unsigned small_class;  // kClasses: it has chunks of its own
+  bool piece;  // of a chunk
   std::uint64_t bytes;
 };
 
-// The small pieces of a context, which share chunks.
-struct Pieces {
+// A chunk with small pieces.
+struct Chunk {
+  Handle context;
   unsigned card;
-  std::uint64_t count[kClasses];
-  std::uint64_t chunks[kClasses];
+  std::uint64_t pieces;
 };
 
 pthread_mutex_t mutex = PTHREAD_MUTEX_INITIALIZER;
-Table<Block> blocks;   // by address, or by the handle of an array
-Table<Pieces> pieces;  // by context
+Table<Block> blocks;  // by address, or by the handle of an array
+Table<Chunk> chunks;  // by chunk_of()
 
 std::uint64_t key_of(const void* handle) {
   return reinterpret_cast<std::uint64_t>(handle);
@@ -42,43 +38,29 @@ std::uint64_t rounded_up(std::uint64_t bytes, std::uint64_t step) {
   return bytes > ~std::uint64_t{0} - step ? ~std::uint64_t{0} : (bytes + step - 1) / step * step;
 }
 
-unsigned class_of(std::uint64_t bytes) {
-  unsigned small_class = 0;
-  while (small_class < kClasses && (kSmallMin << small_class) < bytes) ++small_class;
-  return small_class;
+std::uint64_t chunk_of(std::uint64_t address) {
+  return address / kChunk + 1;
 }
 
-bool add_piece(Card& card, const Block& block) {
-  Pieces* const of_context = pieces.insert(key_of(block.context));
-  if (of_context == nullptr) return false;
-  of_context->card = block.card;
-  std::uint64_t& count = of_context->count[block.small_class];
-  std::uint64_t& chunks = of_context->chunks[block.small_class];
-  const std::uint64_t pieces_in_chunk = kChunk / (kSmallMin << block.small_class);
-  if (count + 1 > chunks * pieces_in_chunk) {
-    if (!reserve(card, kChunk)) return false;
-    ++chunks;
-  }
-  ++count;
-  return true;
+// What was reserved for a chunk is given back if the driver had one already.
+void add_piece(Card& card, const Block& block, std::uint64_t address) {
+  Chunk* const chunk = chunks.insert(chunk_of(address));
+  if (chunk == nullptr) return;
+  if (chunk->pieces++ > 0) card.account.give_back(kChunk);
+  chunk->context = block.context;
+  chunk->card = block.card;
 }
 
-void remove_piece(const Block& block) {
-  Pieces* const of_context = pieces.find(key_of(block.context));
-  if (of_context == nullptr || of_context->count[block.small_class] == 0) return;
-  if (--of_context->count[block.small_class] > 0) return;
-  card_at(block.card).account.give_back(of_context->chunks[block.small_class] * kChunk);
-  of_context->chunks[block.small_class] = 0;
+void remove_piece(std::uint64_t address) {
+  Chunk* const chunk = chunks.find(chunk_of(address));
+  if (chunk == nullptr || --chunk->pieces > 0) return;
+  card_at(chunk->card).account.give_back(kChunk);
+  chunks.erase(chunk_of(address));
 }
 
-bool add(Card& card, const Block& block) {
-  const Lock lock(mutex);
-  return block.small_class < kClasses ? add_piece(card, block) : reserve(card, block.bytes);
-}
-
-void remove(const Block& block) {
-  if (block.small_class < kClasses) {
-    remove_piece(block);
+void remove(std::uint64_t key, const Block& block) {
+  if (block.piece) {
+    remove_piece(key);
   } else {
     card_at(block.card).account.give_back(block.bytes);
   }
@@ -87,10 +69,20 @@ void remove(const Block& block) {
 Block block_of(const Card& card, std::uint64_t bytes, bool own_chunks) {
   Block block{.context = nullptr,
               .card = index_of(card),
-              .small_class = own_chunks || bytes > kSmallMax ? kClasses : class_of(bytes),
+              .piece = !own_chunks && bytes <= kSmallMax,
               .bytes = rounded_up(bytes, kChunk)};
   REAL(cuCtxGetCurrent)(&block.context);
   return block;
+}
+
+void remember(Card& card, const Block& block, std::uint64_t key) {
+  const Lock lock(mutex);
+  Block* const known = blocks.insert(key);
+  if (known == nullptr) return;  // it counts until the process ends
+  // A key that is known was freed with its context, by a call that was not seen.
+  if (known->bytes != 0) remove(key, *known);
+  *known = block;
+  if (block.piece) add_piece(card, block, key);
 }
 
 // Reserves, calls the driver, and remembers what it has allocated by the key that it returns.
@@ -100,22 +92,20 @@ Result allocate(Key* key, std::uint64_t bytes, bool own_chunks, Call call) {
   Card* const card = current_card();
   if (card == nullptr) return no_card();
   const Block block = block_of(*card, bytes, own_chunks);
-  if (!add(*card, block)) return kOutOfMemory;
+  if (!reserve(*card, block.bytes)) return kOutOfMemory;
   const Result result = call();
-  const Lock lock(mutex);
   if (result != kSuccess) {
-    remove(block);
-  } else if (Block* const known = blocks.insert((std::uint64_t)*key); known != nullptr) {
-    // A key that is known was freed with its context, by a call that was not seen.
-    if (known->bytes != 0) remove(*known);
-    *known = block;
+    card->account.give_back(block.bytes);
+    return result;
   }
+  remember(*card, block, (std::uint64_t)*key);
   return result;
 }
 
 // The block is forgotten first, since the driver may give its address to another thread at once.
 template <class Call>
 Result free_block(std::uint64_t key, Call call) {
+  if (!cards_attached()) return call();
   Block block{};
   {
     const Lock lock(mutex);
@@ -126,11 +116,30 @@ Result free_block(std::uint64_t key, Call call) {
   if (block.bytes == 0) return result;
   const Lock lock(mutex);
   if (result == kSuccess) {
-    remove(block);
+    remove(key, block);
   } else if (Block* const again = blocks.insert(key); again != nullptr) {
     *again = block;
   }
   return result;
+}
+
+// The driver takes nothing for it, so its size can be asked for afterwards.
+template <class Call>
+Result import(Address* address, Call call) {
+  Card* const card = current_card();
+  if (card == nullptr) return no_card();
+  const Result result = call();
+  if (result != kSuccess) return result;
+  Address base = 0;
+  std::size_t bytes = 0;
+  const bool known = REAL(cuMemGetAddressRange_v2)(&base, &bytes, *address) == kSuccess;
+  const Block block = block_of(*card, bytes, true);
+  if (known && reserve(*card, block.bytes)) {
+    remember(*card, block, *address);
+    return kSuccess;
+  }
+  REAL(cuIpcCloseMemHandle)(*address);
+  return kOutOfMemory;
 }
 
 std::uint64_t product(std::uint64_t a, std::uint64_t b) {
@@ -196,16 +205,15 @@ std::uint64_t array_bytes(const ArrayDescriptor<Size>* array) {
 void forget_linear_memory() {
   const Lock lock(mutex);
   blocks.clear();
-  pieces.clear();
+  chunks.clear();
 }
 
 void free_memory_of(Handle context) {
   const Lock lock(mutex);
-  blocks.erase_if([&](std::uint64_t, const Block& block) {
-    if (block.context == context) remove(block);
+  blocks.erase_if([&](std::uint64_t key, const Block& block) {
+    if (block.context == context) remove(key, block);
     return block.context == context;
   });
-  pieces.erase(key_of(context));
 }
 
 // --- the driver's functions ------------------------------------------------------------
@@ -242,6 +250,20 @@ Result cuMemFree(OldAddress address) {
 
 Result cuMemFree_v2(Address address) {
   return free_block(address, [&] { return REAL(cuMemFree_v2)(address); });
+}
+
+// Memory of another process counts for both, because it stays on the card until the last of them is
+// done with it.
+Result cuIpcOpenMemHandle(Address* address, IpcHandle handle, unsigned flags) {
+  return import(address, [&] { return REAL(cuIpcOpenMemHandle)(address, handle, flags); });
+}
+
+Result cuIpcOpenMemHandle_v2(Address* address, IpcHandle handle, unsigned flags) {
+  return import(address, [&] { return REAL(cuIpcOpenMemHandle_v2)(address, handle, flags); });
+}
+
+Result cuIpcCloseMemHandle(Address address) {
+  return free_block(address, [&] { return REAL(cuIpcCloseMemHandle)(address); });
 }
 
 Result cuArrayCreate(Handle* array, const ArrayDescriptor<unsigned>* descriptor) {

@@ -21,17 +21,15 @@ void count_unused_pools(Card& card);
 // Lets them give back all that they do not use, and counts it.
 void trim_unused_pools(Card& card);
 // Reserves memory for a launch that may let the pool of graphs of a card grow, launches, and counts
-// what it has really taken. A graph that is launched again finds its memory there, unless it was
-// taken back.
+// what it has really taken. The pool does not grow beyond what all graphs need together.
 struct GraphNeed {
   std::uint64_t bytes[kCardsMax];
 };
-Result launch_with(const GraphNeed& need, bool again, Result (*launch)(Handle, Handle), Handle exec,
-                   Handle stream);
+Result launch_with(const GraphNeed& need, const GraphNeed& all, Result (*launch)(Handle, Handle),
+                   Handle exec, Handle stream);
 
 // --- graphs.cc ---
 void forget_graphs();
-void graphs_were_trimmed();
 
 // --- contexts.cc ---
 void forget_contexts();

@@ -64,16 +64,14 @@ void trim_all(Card& card) {
   pools.for_each([&](std::uint64_t handle, Pool& pool) {
     if (pool.card == index_of(card)) REAL(cuMemPoolTrimTo)(reinterpret_cast<Handle>(handle), 0);
   });
-  if (counted_for_graphs[index_of(card)] > 0) {
-    REAL(cuDeviceGraphMemTrim)(card.device);
-    graphs_were_trimmed();
-  }
+  if (counted_for_graphs[index_of(card)] > 0) REAL(cuDeviceGraphMemTrim)(card.device);
   follow_all(card);
 }
 
 // reserve() of cards.h, where the lock of the pools is held.
 bool reserve_locked(Card& card, std::uint64_t bytes) {
   if (card.account.reserve(bytes)) return true;
+  if (bytes > card.account.limit_bytes()) return false;
   follow_all(card);
   if (card.account.reserve(bytes)) return true;
   trim_all(card);
@@ -149,7 +147,7 @@ bool captures(Handle stream, Result (*ask)(Handle, int*)) {
 template <class Call>
 Result followed(Call call) {
   const Result result = call();
-  if (!uses_pools()) return result;
+  if (!uses_pools() || !cards_attached()) return result;
   for (unsigned i = 0; i < card_count(); ++i) count_unused_pools(card_at(i));
   return result;
 }
@@ -178,8 +176,8 @@ void trim_unused_pools(Card& card) {
   trim_all(card);
 }
 
-Result launch_with(const GraphNeed& need, bool again, Result (*launch)(Handle, Handle), Handle exec,
-                   Handle stream) {
+Result launch_with(const GraphNeed& need, const GraphNeed& all, Result (*launch)(Handle, Handle),
+                   Handle exec, Handle stream) {
   const Lock lock(mutex);
   used = true;
   bool fits = true;
@@ -187,9 +185,9 @@ Result launch_with(const GraphNeed& need, bool again, Result (*launch)(Handle, H
     if (need.bytes[i] == 0) continue;
     follow_graphs(card_at(i));  // the driver itself may have taken some back
     std::uint64_t& counted = counted_for_graphs[i];
-    const std::uint64_t there = again ? counted : 0;
-    if (need.bytes[i] <= there) continue;
-    const std::uint64_t most = rounded_up(need.bytes[i] - there);
+    const std::uint64_t missing = all.bytes[i] > counted ? all.bytes[i] - counted : 0;
+    const std::uint64_t most = rounded_up(missing < need.bytes[i] ? missing : need.bytes[i]);
+    if (most == 0) continue;
     fits = reserve_locked(card_at(i), most);
     if (fits) counted += most;
   }
@@ -276,9 +274,7 @@ Result cuCtxSynchronize_v2(Handle context) {
 }
 
 Result cuDeviceGraphMemTrim(Device device) {
-  const Result result = REAL(cuDeviceGraphMemTrim)(device);
-  graphs_were_trimmed();
-  return followed([&] { return result; });
+  return followed([&] { return REAL(cuDeviceGraphMemTrim)(device); });
 }
 
 }  // namespace mgpu::share

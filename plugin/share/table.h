@@ -29,7 +29,7 @@ template <class Value>
 class Table {
  public:
   Value* find(std::uint64_t key) {
-    if (capacity_ == 0) return nullptr;
+    if (capacity_ == 0 || key == 0) return nullptr;
     Entry& entry = entries_[place_of(key)];
     return entry.key == key ? &entry.value : nullptr;
   }

@@ -44,6 +44,21 @@ void add_handle(Address handle, std::uint64_t number) {
   ++physical->references;
 }
 
+constexpr std::uint64_t kOnHost = ~std::uint64_t{0};
+
+// A physical without references for memory of another process. 0: it does not fit.
+std::uint64_t import(std::uint64_t bytes, Address handle) {
+  AllocationProperties properties{};
+  const auto result = REAL(cuMemGetAllocationPropertiesFromHandle)(&properties, handle);
+  if (result == kSuccess && properties.location.type != kDeviceLocation) return kOnHost;
+  Card* const card = result == kSuccess ? card_of(properties.location.id) : current_card();
+  if (card == nullptr || !reserve(*card, bytes)) return 0;
+  Physical* const physical = physicals.insert(++last_number);
+  if (physical == nullptr) return 0;
+  *physical = {.card = index_of(*card), .bytes = bytes, .references = 0};
+  return last_number;
+}
+
 void remember(const Card& card, std::uint64_t bytes, Address handle) {
   const Lock lock(mutex);
   Physical* const physical = physicals.insert(++last_number);
@@ -91,9 +106,9 @@ void forget_virtual_memory() {
 // It counts for the card that it is on, which need not be that of the current context.
 Result cuMemCreate(Address* handle, std::size_t bytes, const AllocationProperties* properties,
                    std::uint64_t flags) {
-  if (properties == nullptr || properties->location.type != kDeviceLocation) {
-    return REAL(cuMemCreate)(handle, bytes, properties, flags);
-  }
+  const int type = properties == nullptr ? 0 : properties->location.type;
+  if (type > kLastHostLocation) return kNotSupported;  // of a newer driver
+  if (type != kDeviceLocation) return REAL(cuMemCreate)(handle, bytes, properties, flags);
   Card* const card = card_of(properties->location.id);
   if (card == nullptr) return no_card();
   if (!reserve(*card, bytes)) return kOutOfMemory;
@@ -109,6 +124,7 @@ Result cuMemCreate(Address* handle, std::size_t bytes, const AllocationPropertie
 // The lock is held during the driver's calls, so that a handle or an address that is used again at
 // once is not taken for the old one.
 Result cuMemRelease(Address handle) {
+  if (!cards_attached()) return REAL(cuMemRelease)(handle);
   const Lock lock(mutex);
   const Result result = REAL(cuMemRelease)(handle);
   HandleUse* const use = handles.find(handle);
@@ -121,20 +137,24 @@ Result cuMemRelease(Address handle) {
 
 Result cuMemMap(Address address, std::size_t bytes, std::size_t offset, Address handle,
                 std::uint64_t flags) {
+  if (!cards_attached()) return REAL(cuMemMap)(address, bytes, offset, handle, flags);
   const Lock lock(mutex);
-  const Result result = REAL(cuMemMap)(address, bytes, offset, handle, flags);
   const HandleUse* const use = handles.find(handle);
-  if (result != kSuccess || use == nullptr) return result;
-  Physical* const physical = physicals.find(use->physical);
+  // An imported handle is unknown: its memory counts with the mapping.
+  const std::uint64_t number = use != nullptr ? use->physical : import(bytes, handle);
+  Physical* const physical = physicals.find(number);
+  if (number != kOnHost && physical == nullptr) return kOutOfMemory;
+  if (physical != nullptr) ++physical->references;
+  const Result result = REAL(cuMemMap)(address, bytes, offset, handle, flags);
   if (physical == nullptr) return result;
-  ++physical->references;
-  if (Mapping* const mapping = mappings.insert(address); mapping != nullptr) {
-    *mapping = {.physical = use->physical, .bytes = bytes};
-  }
+  Mapping* const mapping = result == kSuccess ? mappings.insert(address) : nullptr;
+  if (mapping != nullptr) *mapping = {.physical = number, .bytes = bytes};
+  if (result != kSuccess) drop_reference(number);
   return result;
 }
 
 Result cuMemUnmap(Address address, std::size_t bytes) {
+  if (!cards_attached()) return REAL(cuMemUnmap)(address, bytes);
   const Lock lock(mutex);
   const Result result = REAL(cuMemUnmap)(address, bytes);
   if (result == kSuccess) unmap(address, bytes);
@@ -142,6 +162,7 @@ Result cuMemUnmap(Address address, std::size_t bytes) {
 }
 
 Result cuMemRetainAllocationHandle(Address* handle, void* address) {
+  if (!cards_attached()) return REAL(cuMemRetainAllocationHandle)(handle, address);
   const Lock lock(mutex);
   const Result result = REAL(cuMemRetainAllocationHandle)(handle, address);
   if (result != kSuccess) return result;

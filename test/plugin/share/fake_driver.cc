@@ -55,6 +55,7 @@ struct FakeBlock {
   int card;
   std::uint64_t bytes;  // on the card
   FakePool* pool;
+  std::uint64_t piece = 0;
 };
 
 std::recursive_mutex mutex;
@@ -64,7 +65,8 @@ std::uint64_t peak[2];
 std::map<Address, FakeBlock> blocks;
 std::map<Address, FakePhysical*> handles;
 std::map<Address, std::pair<std::size_t, FakePhysical*>> mappings;
-std::map<Address, std::map<std::uint64_t, int>> small;  // by card: classes of small pieces
+std::map<std::pair<int, std::uint64_t>, std::set<Address>> places;  // for small pieces
+std::map<Address, int> pieces;                                      // in each chunk
 FakePool defaults[2] = {{.card = 0}, {.card = 1}};
 std::set<FakePool*> all_pools = {&defaults[0], &defaults[1]};
 FakeContext primary[2] = {{.card = 0}, {.card = 1}};
@@ -130,7 +132,15 @@ Result release(Address address) {
   } else {
     used[found->second.card] -= found->second.bytes;
   }
+  const FakeBlock block = found->second;
   blocks.erase(found);
+  if (block.piece == 0) return kSuccess;
+  auto& free = places[{block.card, block.piece}];
+  free.insert(address);
+  if (--pieces[address / kChunk] > 0) return kSuccess;
+  used[block.card] -= kChunk;
+  const Address chunk = address / kChunk * kChunk;
+  free.erase(free.lower_bound(chunk), free.lower_bound(chunk + kChunk));
   return kSuccess;
 }
 
@@ -273,6 +283,10 @@ EXPORT Result cuDevicePrimaryCtxRelease_v2(Device device) {
   if (--retained[device] == 0) used[device] -= kContext;
   return kSuccess;
 }
+EXPORT Result cuDevicePrimaryCtxGetState(Device device, unsigned*, int* active) {
+  *active = retained[device] > 0 ? 1 : 0;
+  return kSuccess;
+}
 EXPORT Result cuCtxSetCurrent(Handle context) {
   current = static_cast<FakeContext*>(context);
   return ready();
@@ -299,14 +313,24 @@ EXPORT Result cuCtxSetLimit(int limit, std::size_t value) {
 }
 
 EXPORT Result cuMemAlloc_v2(Address* address, std::size_t bytes) {
-  if (bytes > kChunk / 2 || current == nullptr) return allocate(address, bytes, up(bytes, kChunk));
+  if (bytes == 0 || bytes > kChunk / 2 || with_context() != kSuccess) {
+    return allocate(address, bytes, up(bytes, kChunk));
+  }
+  const std::lock_guard lock(mutex);
   std::uint64_t piece = 512;
   while (piece < bytes) piece *= 2;
-  const std::lock_guard lock(mutex);
-  // Pieces of a class share a chunk, which stays.
-  const int before = small[static_cast<Address>(current->card)][piece]++;
-  const bool full = before % static_cast<int>(kChunk / piece) == 0;
-  return allocate(address, bytes, full ? kChunk : 0);
+  // Pieces of a size share chunks, and the first free place is taken.
+  auto& free = places[{current->card, piece}];
+  if (free.empty()) {
+    if (!take(current->card, kChunk)) return kOutOfMemory;
+    const Address chunk = new_address(kChunk - 1);
+    for (Address at = chunk; at < chunk + kChunk; at += piece) free.insert(at);
+  }
+  *address = *free.begin();
+  free.erase(free.begin());
+  ++pieces[*address / kChunk];
+  blocks[*address] = {current->card, 0, nullptr, piece};
+  return kSuccess;
 }
 EXPORT Result cuMemAllocPitch_v2(Address* address, std::size_t* pitch, std::size_t width,
                                  std::size_t height, unsigned) {

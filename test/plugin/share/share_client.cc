@@ -92,14 +92,16 @@ void linear() {
 
 void small_pieces() {
   start();
+  // Nothing is known at address 0, however often it is freed.
+  for (int i = 0; i < 1000; ++i) EXPECT(CU(cuMemFree_v2)(0) == kSuccess);
   std::vector<Address> pieces;
   Address address = 0;
   while (CU(cuMemAlloc_v2)(&address, 4096) == kSuccess) {
     pieces.push_back(address);
     EXPECT(pieces.size() < 1000000);
   }
-  EXPECT(pieces.size() == kRoom / 4096);
-  EXPECT(used(0) == kLimit);
+  EXPECT(pieces.size() >= (kRoom - 2 * kMiB) / 4096);
+  EXPECT(used(0) == kLimit - free_now() && free_now() <= 2 * kMiB);
   for (const Address piece : pieces) EXPECT(CU(cuMemFree_v2)(piece) == kSuccess);
   EXPECT(free_now() == kRoom);
   // Two of 700 KiB share a chunk.
@@ -155,6 +157,10 @@ void virtual_memory() {
   EXPECT(free_now() == kRoom);
   Address more = 0;
   EXPECT(CU(cuMemCreate)(&more, 100 * kMiB, &second, 0) == kOutOfMemory);
+  // What is imported counts when it is mapped, and a newer kind of place is refused.
+  EXPECT(CU(cuMemMap)(kAt, 2000 * kMiB, 0, 12345, 0) == kOutOfMemory);
+  const AllocationProperties newer{1, 0, {6, 0}, nullptr, {}};
+  EXPECT(CU(cuMemCreate)(&more, 2 * kMiB, &newer, 0) == 801);
   // A range of several mappings.
   Address handles[4];
   for (int i = 0; i < 4; ++i) {
@@ -233,11 +239,19 @@ void graphs() {
   EXPECT(CU(cuGraphLaunch)(small, nullptr) == kSuccess);
   EXPECT(CU(cuDeviceGraphMemTrim)(0) == kSuccess);
   EXPECT(free_now() == kRoom);
+  // A second graph may need memory of its own, even after both have shared some.
+  const Handle second = graph_of(512 * kMiB);
+  EXPECT(CU(cuGraphLaunch)(small, nullptr) == kSuccess);
+  const Address little = allocated(100 * kMiB);
+  EXPECT(CU(cuGraphLaunch)(small, nullptr) == kSuccess);
+  EXPECT(CU(cuMemFree_v2)(little) == kSuccess);
+  EXPECT(CU(cuGraphExecDestroy)(second) == 801);
+  EXPECT(CU(cuDeviceGraphMemTrim)(0) == kSuccess);
   const Address held = allocated(600 * kMiB);
   EXPECT(CU(cuGraphLaunch)(small, nullptr) == kOutOfMemory);
   EXPECT(CU(cuMemFree_v2)(held) == kSuccess);
   EXPECT(CU(cuGraphLaunch)(small, nullptr) == kSuccess);
-  EXPECT(CU(cuGraphExecDestroy)(small) == 801 || true);
+  EXPECT(CU(cuGraphExecDestroy)(small) == 801);
   EXPECT(peak(0) <= kLimit);
 }
 
@@ -257,7 +271,10 @@ void contexts() {
   EXPECT(CU(cuCtxSetLimit)(kStackSize, 1024 + 64 * 1024) == kSuccess);
   EXPECT(free_now() == kRoom - 100 * kMiB - 640 * kMiB);
   EXPECT(CU(cuCtxSetLimit)(kStackSize, 1024 + 128 * 1024) == kOutOfMemory);
-  for (int i = 0; i < 3; ++i) EXPECT(CU(cuDevicePrimaryCtxRelease_v2)(0) == kSuccess);
+  EXPECT(CU(cuCtxSetLimit)(kHeapSize, 2000 * kMiB) == kOutOfMemory);
+  for (int i = 0; i < 2; ++i) EXPECT(CU(cuDevicePrimaryCtxRelease_v2)(0) == kSuccess);
+  EXPECT(free_now() == kRoom - 100 * kMiB - 640 * kMiB);  // it is still retained
+  EXPECT(CU(cuDevicePrimaryCtxRelease_v2)(0) == kSuccess);
   for (int i = 0; i < 8; ++i) EXPECT(CU(cuCtxCreate_v2)(&context, 0, 0) == kSuccess);
   EXPECT(CU(cuCtxCreate_v2)(&context, 0, 0) == kSuccess);
   EXPECT(CU(cuCtxCreate_v2)(&context, 0, 0) == kOutOfMemory);
