@@ -7,8 +7,8 @@
 # does run.sh --again.
 
 readonly results=build/passed
-# Files that a program has become part of, pages, and tests of another program.
-readonly not_read_by_programs='\.(cc|h|go|md)$|^test/cluster/'
+# Files that a program has become part of, pages but the one that a test reads, and tests of another program.
+readonly not_read_by_programs='\.(cc|h|go)$|/[^/]*\.md$|^[A-QS-Z][^/]*\.md$|^test/cluster/'
 # The tests of a cluster read some of the pages in deploy, those of a kubelet and the browser none.
 # kube_conformance_test is in test/common.
 readonly not_read_by_cluster='^test/(extender|plugin|programs)/.*_test\.cc$|^[A-Z]+\.md$|^bench/(gpu|parts|plot|plots|scale)/'\

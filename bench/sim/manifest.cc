@@ -1,5 +1,7 @@
 #include "bench/sim/manifest.h"
 
+#include <fmt/format.h>
+
 #include <nlohmann/json.hpp>
 
 #include "bench/sim/limits.h"
@@ -22,7 +24,7 @@ Json without_server_fields(const yaml::Value& value) {
 class Collector {
  public:
   Result<void> add(const kube::ManifestObject& object) {
-    if (object.kind == "Node") return add_object(*object.object, manifests_.nodes);
+    if (object.kind == "Node") return add_node(object);
     if (!object.has_pods) return {};
     auto pod = kube::pod_of(object);
     if (!pod) return pod.error();
@@ -45,6 +47,13 @@ class Collector {
   Manifests take() { return std::move(manifests_); }
 
  private:
+  Result<void> add_node(const kube::ManifestObject& node) {
+    const yaml::Value& metadata = (*node.object)["metadata"];
+    if (metadata.is_map() && !metadata.text_of("name").empty())
+      return add_object(*node.object, manifests_.nodes);
+    return error(fmt::format("line {}: metadata.name of a Node is missing", node.object->line));
+  }
+
   Result<void> add_object(const yaml::Value& object, std::vector<std::string>& list) {
     if (manifests_.nodes.size() + manifests_.pods.size() >= kSimObjectsMax)
       return error("has more than " + std::to_string(kSimObjectsMax) + " nodes and pods");

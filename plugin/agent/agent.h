@@ -129,7 +129,8 @@ class Agent {
   Readiness readiness() const;
   void update_metrics();
 
-  // Members use those before them.
+  // Members use those before them. Some are called back and then use others; ~Agent() stops these
+  // before any member ends.
   const AgentSettings settings_;
   kube::Transport& transport_;
   const std::function<void(const std::string&)> on_fatal_;

@@ -2,7 +2,7 @@
 // is final before the cards are known: it names a device "<domain>/mgpu=<allocation>", which
 // PreStart adds to our one spec file. A runtime that does not see it yet fails to create the
 // container, and kubelet retries. A runtime without CDI would start it without its cards
-// (Agent::cdi_problem).
+// (AccessCheck::cdi_problem).
 #pragma once
 
 #include <memory>

@@ -9,7 +9,7 @@ import (
 )
 
 // MovedClock moves the wall clock of one process, and no other clock. The library MGPU_MOVED_CLOCK_LIBRARY
-// (test/support/moved_clock.cc) reads the difference from a file at each call.
+// (test/clock/moved_clock.cc) reads the difference from a file at each call.
 type MovedClock struct {
 	t       testing.TB
 	library string

@@ -30,6 +30,15 @@ TEST(Manifest, ReadsNodesAndPodsOfManyDocumentsInOrder) {
   EXPECT_EQ(to_string(kube::read_pod(read->pods[1])->ref()), "team/b");
 }
 
+TEST(Manifest, RefusesANodeWithoutAName) {
+  for (const char* yaml : {"kind: Node\n", "kind: Node\nmetadata: gpu-1\n",
+                           "kind: Node\nmetadata: {labels: {a: b}}\n"}) {
+    const auto read = read_manifests(yaml, "x.yaml");
+    ASSERT_FALSE(read) << yaml;
+    EXPECT_EQ(read.error().message, "x.yaml: line 1: metadata.name of a Node is missing");
+  }
+}
+
 TEST(Manifest, ReadsTheExamples) {
   auto nodes = read_manifests(kExampleNodes, "nodes");
   auto pods = read_manifests(kExamplePods, "pods");
