@@ -1,19 +1,26 @@
 // The driver's own functions by name: finds them when this library is loaded, and gives programs
 // that ask the driver for an address the one of the function that replaces it.
 #include <dlfcn.h>
+#include <unistd.h>
 
 #include <cstring>
 
 #include "plugin/share/driver.h"
 
-// The first version of these two functions. The current one is of glibc 2.34, where they moved to
-// another library, which the driver loads on older systems.
+// The first version of these two functions. The current one is of glibc 2.34, where they moved from
+// libdl.so.2, which this library needs on older systems.
 #if defined(__x86_64__)
 __asm__(".symver dlopen,dlopen@GLIBC_2.2.5");
 __asm__(".symver dlsym,dlsym@GLIBC_2.2.5");
 #elif defined(__aarch64__)
 __asm__(".symver dlopen,dlopen@GLIBC_2.17");
 __asm__(".symver dlsym,dlsym@GLIBC_2.17");
+#endif
+
+// The driver's own library, where the plugin mounts it in containers. Decided when this library is
+// built, as the folder of the pages.
+#ifndef MGPU_SHARE_DRIVER
+#define MGPU_SHARE_DRIVER "/usr/lib/mgpu/libmgpu-cuda-driver.so"
 #endif
 
 namespace mgpu::share {
@@ -57,8 +64,18 @@ Result lacks() {
 }
 
 __attribute__((constructor)) void find_real_functions() {
-  // The linker has loaded it already, under this name.
-  void* const driver = dlopen("libmgpu-cuda-driver.so", RTLD_NOW | RTLD_LOCAL);
+  // By its path and for this library alone. If it were needed by this one, it would be in the
+  // global scope of programs that are linked with libcuda.so.1: dlsym(RTLD_NEXT) would find the
+  // functions that are replaced, and dlsym() those that are not known here.
+  void* const driver = dlopen(MGPU_SHARE_DRIVER, RTLD_NOW | RTLD_LOCAL);
+  if (driver == nullptr) {
+    constexpr char kWhy[] =
+        "mgpu: CUDA is not available, because " MGPU_SHARE_DRIVER
+        " cannot be loaded. Restart the container, and see the log of mgpu-device-plugin if it "
+        "happens again.\n";
+    const ssize_t written = write(STDERR_FILENO, kWhy, sizeof(kWhy) - 1);
+    static_cast<void>(written);  // there is nobody else to tell
+  }
   for (const Function& function : kFunctions) {
     void* const found = driver != nullptr ? dlsym(driver, function.name) : nullptr;
     *function.real = found != nullptr ? found : reinterpret_cast<void*>(&lacks);

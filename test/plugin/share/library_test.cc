@@ -142,7 +142,7 @@ TEST(LibraryFile, NeedsNothingNewerThanGlibc217) {
   EXPECT_GT(seen, 5);
   const std::string headers = run("readelf -Wd " MGPU_CUDA_LIBRARY).text;
   EXPECT_THAT(headers, HasSubstr("Library soname: [libcuda.so.1]"));
-  EXPECT_THAT(headers, HasSubstr("[libmgpu-cuda-driver.so]"));
+  EXPECT_THAT(headers, testing::Not(HasSubstr("driver")));
   EXPECT_THAT(headers, HasSubstr("NODELETE"));
   EXPECT_THAT(headers, testing::Not(HasSubstr("libstdc++")));
 }

@@ -26,10 +26,17 @@ void expect(bool holds, const char* what, int line) {
   std::printf("line %d: expected %s\n", line, what);
   std::exit(1);
 }
+// The stand-in of the driver, which only the library under test has loaded.
+void* stand_in() {
+  static void* const found = dlopen("libmgpu-cuda-driver.so", RTLD_NOW | RTLD_NOLOAD);
+  expect(found != nullptr, "the stand-in is loaded", __LINE__);
+  return found;
+}
 #define EXPECT(what) expect(what, #what, __LINE__)
 // A function of the library by name, as programs find it.
 #define CU(name) (reinterpret_cast<decltype(&name)>(dlsym(library, #name)))
-#define EXTRA(name, type) (reinterpret_cast<type>(dlsym(library, #name)))
+// What the stand-in has besides the functions of a driver.
+#define EXTRA(name, type) (reinterpret_cast<type>(dlsym(stand_in(), #name)))
 
 std::uint64_t used(int card) {
   return EXTRA(fake_used, std::uint64_t(*)(int))(card);
@@ -358,6 +365,7 @@ void names() {
   EXPECT(CU(cuGetProcAddress_v2)("cuMemAlloc", &found, 99000, 0, &status) == kNotFound);
   EXPECT(found == nullptr && status == 1);
   EXPECT(CU(cuGetProcAddress)("cuMemAlloc", &found, 99000, 0) == kNotFound);
+  EXPECT(dlsym(library, "cuMemAlloc_v99") == nullptr);
   // By path, and in a scope of its own.
   void* const by_name = dlopen("libcuda.so.1", RTLD_NOW | RTLD_LOCAL | RTLD_DEEPBIND);
   EXPECT(dlsym(by_name, "cuMemAlloc_v2") == dlsym(library, "cuMemAlloc_v2"));
