@@ -128,15 +128,20 @@ Failure Account::attach(const char* folder, const std::uint8_t (&uuid)[16]) {
   failure = take_slot(usage_path_, only_plugin_reaps, &own_);  // B1 to B3
   if (failure == nullptr) failure = check_usage(*own_.page, uuid);
   if (failure == nullptr && !only_plugin_reaps) failure = remove_residue();  // B4
-  if (failure != nullptr) return failure;
+  if (failure == nullptr) attached_ = map_private_page();                    // B5
+  if (failure == nullptr && attached_ == nullptr) {
+    failure = "cannot be used: the kernel lacks MADV_WIPEONFORK";
+  }
+  if (failure != nullptr) {
+    leave_slot(&own_);  // programs try again, and each attempt would take another slot
+    return failure;
+  }
   timespec now{};
   clock_gettime(CLOCK_BOOTTIME, &now);
   own_.page->processes[own_.slot] = {.pid = static_cast<std::uint32_t>(getpid()),
                                      .started = static_cast<std::uint32_t>(now.tv_sec),
                                      .reserved = 0};
   owed_ = 0;
-  attached_ = map_private_page();  // B5
-  if (attached_ == nullptr) return "cannot be used: the kernel lacks MADV_WIPEONFORK";
   attached_->store(1);
   return nullptr;
 }

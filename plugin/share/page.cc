@@ -5,7 +5,7 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
-#include <cerrno>
+#include <cstdio>
 #include <cstring>
 
 namespace mgpu::share {
@@ -18,6 +18,14 @@ void join(const char* folder, const char* name, char (&path)[kPathMax]) {
   std::memcpy(path, folder, length);
   path[length] = '/';
   std::memcpy(path + length + 1, name, std::strlen(name) + 1);
+}
+
+bool append(const char* path, const char* more, char (&whole)[kPathMax]) {
+  const std::size_t length = std::strlen(path);
+  if (length + std::strlen(more) >= kPathMax) return false;
+  std::memcpy(whole, path, length);
+  std::memcpy(whole + length, more, std::strlen(more) + 1);
+  return true;
 }
 
 PageHeader header_of(const PageValues& values, std::size_t size) {
@@ -39,13 +47,15 @@ Failure check_header(const PageHeader& header, std::size_t size, const std::uint
 
 // Writes a file that appears complete or not at all.
 Failure make_file(const char* path, const void* data, std::size_t size, mode_t mode) {
-  const int file = open(path, O_WRONLY | O_CREAT | O_EXCL | O_CLOEXEC, mode);
-  if (file < 0) return errno == EEXIST ? "exists already" : "cannot be made";
+  char unfinished[kPathMax];
+  if (!append(path, ".new", unfinished)) return "has a path that is too long";
+  const int file = open(unfinished, O_WRONLY | O_CREAT | O_TRUNC | O_CLOEXEC, mode);
+  if (file < 0) return "cannot be made";
   // The umask of this process has no say.
   const bool written = fchmod(file, mode) == 0 && write(file, data, size) == ssize_t(size);
   close(file);
-  if (written) return nullptr;
-  unlink(path);
+  if (written && rename(unfinished, path) == 0) return nullptr;
+  unlink(unfinished);
   return "cannot be written";
 }
 
@@ -57,9 +67,11 @@ PagePaths::PagePaths(const char* folder) {
 }
 
 Failure make_pages(const char* folder, const PageValues& values) {
-  static UsagePage usage;
   if (units_of(values.limit_bytes) > kUnitsMax) return "cannot have a limit over 2 TiB";
   const PagePaths paths(folder);
+  // It is made last: without it, what is there is of a call that was interrupted.
+  if (access(paths.limits, F_OK) == 0) return "exists already";
+  UsagePage usage{};
   // Nobody has reserved anything, and the last operation, number 1, is nobody's.
   usage.header = header_of(values, sizeof(usage));
   usage.operation[0] = std::uint64_t{1} << 32;

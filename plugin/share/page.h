@@ -72,7 +72,8 @@ struct PagePaths {
   char usage[kPathMax];
 };
 
-// Makes both files in `folder`, which exists. A file that is already there is not changed.
+// Makes both files in `folder`, which exists. Pages that are complete are not changed, and those of
+// a call that was interrupted are made anew. One caller at a time.
 Failure make_pages(const char* folder, const PageValues& values);
 
 // Maps the file and compares its header. The mapping stays until the process ends.

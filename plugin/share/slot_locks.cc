@@ -86,11 +86,16 @@ unsigned find_slot(const Descriptions& files, const UsagePage& page, bool only_e
   return kNoSlot;
 }
 
+std::size_t page_bytes() {
+  return static_cast<std::size_t>(sysconf(_SC_PAGESIZE));
+}
+
 // The mapping that says that this process runs: not inherited by forked children.
-bool map_runs(int file) {
-  const auto size = static_cast<std::size_t>(sysconf(_SC_PAGESIZE));
-  void* const mapped = mmap(nullptr, size, PROT_NONE, MAP_SHARED, file, 0);
-  return mapped != MAP_FAILED && madvise(mapped, size, MADV_DONTFORK) == 0;
+bool map_runs(int file, OwnSlot* own) {
+  void* const mapped = mmap(nullptr, page_bytes(), PROT_NONE, MAP_SHARED, file, 0);
+  if (mapped == MAP_FAILED) return false;
+  own->runs = mapped;
+  return madvise(mapped, page_bytes(), MADV_DONTFORK) == 0;
 }
 
 }  // namespace
@@ -137,11 +142,12 @@ Failure take_slot(const char* path, bool only_empty, OwnSlot* own) {
     if (lseek(files.memory, 0, SEEK_END) < off_t(sizeof(UsagePage))) return "is too short";
     void* const mapped =
         mmap(nullptr, sizeof(UsagePage), PROT_READ | PROT_WRITE, MAP_SHARED, files.memory, 0);
-    if (mapped == MAP_FAILED || !identify(files.memory, &own->identity)) return "cannot be mapped";
+    if (mapped == MAP_FAILED) return "cannot be mapped";
     own->page = static_cast<UsagePage*>(mapped);
+    if (!identify(files.memory, &own->identity)) return "cannot be mapped";
     own->slot = find_slot(files, *own->page, only_empty);
     if (own->slot == kNoSlot) return "has no slot left: too many processes use the card";
-    if (!map_runs(files.runs)) return "cannot be mapped";
+    if (!map_runs(files.runs, own)) return "cannot be mapped";
   }
   // A file of overlayfs is another one for a mapping, and the locks have ended with the
   // descriptors.
@@ -149,6 +155,12 @@ Failure take_slot(const char* path, bool only_empty, OwnSlot* own) {
   const bool held =
       locks.is_held(SlotLock::kRuns, own->slot) && locks.is_held(SlotLock::kMemory, own->slot);
   return held ? nullptr : "is on a file system that does not keep locks, it must be on tmpfs";
+}
+
+void leave_slot(OwnSlot* own) {
+  if (own->page != nullptr) munmap(own->page, sizeof(UsagePage));
+  if (own->runs != nullptr) munmap(own->runs, page_bytes());
+  *own = {};
 }
 
 }  // namespace mgpu::share

@@ -39,15 +39,19 @@ class SlotLocks {
   int file_ = -1;
 };
 
-// A slot of this process, and the mappings that keep it. They are never unmapped.
+// A slot of this process, and the mappings that keep it. An account that is attached keeps them
+// until the process ends.
 struct OwnSlot {
   unsigned slot = kNoSlot;
   UsagePage* page = nullptr;
+  void* runs = nullptr;
   FileIdentity identity;
 };
 
 // Takes a slot. With `only_empty` one in which nothing is held, for pages where only the plugin
 // reaps.
 Failure take_slot(const char* path, bool only_empty, OwnSlot* own);
+// Gives the slot back, also one that was taken in part.
+void leave_slot(OwnSlot* own);
 
 }  // namespace mgpu::share

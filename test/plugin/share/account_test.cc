@@ -8,7 +8,10 @@
 #include <sys/wait.h>
 #include <unistd.h>
 
+#include <algorithm>
 #include <cstdlib>
+#include <filesystem>
+#include <fstream>
 #include <random>
 #include <thread>
 #include <vector>
@@ -269,6 +272,33 @@ TEST_F(AccountTest, DoesNotAttachToAPageThatItCannotUse) {
   ASSERT_EQ(truncate((folder.path() + "/usage").c_str(), 100), 0);
   EXPECT_THAT(failure(), HasSubstr("too short"));
   EXPECT_FALSE(account.attached());
+}
+
+// Programs call cuInit again.
+TEST_F(AccountTest, LeavesTheSlotOfAnAttemptThatFailed) {
+  folder.limit(10 * kMiB);
+  folder.overwrite("usage", 20, "y");
+  for (unsigned i = 0; i < 2 * kSlots; ++i) {
+    Account account;
+    ASSERT_THAT(account.attach(folder.path().c_str(), kCard), HasSubstr("another card"));
+  }
+  folder.overwrite("usage", 20, std::string(1, static_cast<char>(kCard[4])));
+  Account account;
+  attach(account);
+  EXPECT_TRUE(account.reserve(kMiB));
+}
+
+TEST(Pages, AreMadeAnewAfterACallThatWasInterrupted) {
+  const ShareFolder folder;
+  std::ofstream(folder.path() + "/usage.new") << "half";
+  std::ofstream(folder.path() + "/usage") << "of an earlier call";
+  PageValues values{.limit_bytes = 10 * kMiB};
+  std::ranges::copy(kCard, values.uuid);
+  ASSERT_EQ(make_pages(folder.path().c_str(), values), nullptr);
+  Account account;
+  EXPECT_EQ(account.attach(folder.path().c_str(), kCard), nullptr);
+  EXPECT_STREQ(make_pages(folder.path().c_str(), values), "exists already");
+  EXPECT_FALSE(std::filesystem::exists(folder.path() + "/usage.new"));
 }
 
 // --- kills ---------------------------------------------------------------------------------------
