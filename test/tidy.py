@@ -37,7 +37,8 @@ def files(build):
         sources = [file]
         if file.parent.name == "Unity":
             sources = [pathlib.Path(path) for path in re.findall(r'#include "(.+)"', file.read_text())]
-        if output.parts[0] in PRODUCT and sources[0].is_relative_to(ROOT / output.parts[0]):
+        is_product = output.parts[0] in PRODUCT and sources[0].is_relative_to(ROOT / output.parts[0])
+        if is_product and file.suffix != ".S":
             flags = [word for word in words if re.match(r"-[DIW]|-std=", word)]
             yield file, sources, flags + system_folders(words)
 

@@ -198,4 +198,4 @@ MGPU_CALLED_FUNCTIONS(MGPU_DECLARE)
 }  // namespace mgpu::share
 }
 #undef MGPU_DECLARE
-#define REAL(name) (reinterpret_cast<decltype(&name)>(mgpu_real_##name))
+#define REAL(name) (reinterpret_cast<decltype(&(name))>(mgpu_real_##name))

@@ -22,7 +22,7 @@ bool read_uuid(const char* text, std::uint8_t (&uuid)[16]) {
     char* end = nullptr;
     const unsigned long value = std::strtoul(digit, &end, 16);
     if (*end != '\0') return false;
-    uuid[digits / 2] = static_cast<std::uint8_t>(uuid[digits / 2] << 4U | value);
+    uuid[digits / 2] = static_cast<std::uint8_t>(unsigned{uuid[digits / 2]} << 4U | value);
     ++digits;
   }
   return digits == 32 && *text == '\0';

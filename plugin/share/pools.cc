@@ -6,6 +6,8 @@
 // The memory of graphs is one more pool of each card. The driver keeps it reserved after a launch
 // for the next, and a launch for which it has too little memory keeps all that is free. So such a
 // launch is refused before.
+#include <bit>
+
 #include "plugin/share/memory.h"
 #include "plugin/share/table.h"
 
@@ -43,7 +45,7 @@ void follow(Card& card, std::uint64_t& counted, std::uint64_t reserved) {
 void follow(std::uint64_t handle, Pool& pool) {
   std::uint64_t reserved = 0;
   const auto result =
-      REAL(cuMemPoolGetAttribute)(reinterpret_cast<Handle>(handle), kPoolReserved, &reserved);
+      REAL(cuMemPoolGetAttribute)(std::bit_cast<Handle>(handle), kPoolReserved, &reserved);
   if (result == kSuccess) follow(card_at(pool.card), pool.counted, reserved);
 }
 
@@ -62,7 +64,7 @@ void follow_all(Card& card) {
 
 void trim_all(Card& card) {
   pools.for_each([&](std::uint64_t handle, Pool& pool) {
-    if (pool.card == index_of(card)) REAL(cuMemPoolTrimTo)(reinterpret_cast<Handle>(handle), 0);
+    if (pool.card == index_of(card)) REAL(cuMemPoolTrimTo)(std::bit_cast<Handle>(handle), 0);
   });
   if (counted_for_graphs[index_of(card)] > 0) REAL(cuDeviceGraphMemTrim)(card.device);
   follow_all(card);
