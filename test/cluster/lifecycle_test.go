@@ -24,9 +24,9 @@ type World struct {
 	history   *History
 }
 
-func newWorld(t *testing.T, nodes int) *World {
+func newWorld(t *testing.T, nodes int, flags ...string) *World {
 	t.Helper()
-	world := &World{ctx: context.Background(), extender: plane.startExtender(t)}
+	world := &World{ctx: context.Background(), extender: plane.startExtender(t, flags...)}
 	plane.startScheduler(t, SchedulerSetup{configuration: "kube-scheduler.yaml", extenderURL: world.extender.url()})
 	world.namespace = newNamespace(world.ctx, t)
 	world.nodes = plane.createNodes(world.ctx, t, "gpu-", nodes)
