@@ -1,7 +1,6 @@
 // Contexts, and the stacks of their threads. A context takes an amount that is known for a card and
-// a driver, which the page has. Modules, streams and the heap of printf take more that no call
-// shows: the plugin sees it as a difference between the driver and the page, and counts it in a
-// slot of its own.
+// a driver, which the page has. Modules and streams take more that no call shows: it is a
+// difference between the driver and the page, which the plugin is to count in a slot of its own.
 #include "plugin/share/memory.h"
 #include "plugin/share/table.h"
 

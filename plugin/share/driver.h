@@ -186,7 +186,7 @@ constexpr int kAllocationNode = 10;            // CU_GRAPH_NODE_TYPE_MEM_ALLOC
   CALLED(cuGraphMemAllocNodeGetParams, (Handle node, AllocationNode * parameters))        \
   CALLED(cuGraphChildGraphNodeGetGraph, (Handle node, Handle * graph))
 
-// The driver's own function is in a slot that trampolines.S defines and real.cc fills.
+// The driver's own function is in a slot that trampolines.S defines and names.cc fills.
 // REAL(cuInit)(0) calls it.
 #define MGPU_DECLARE(name, parameters)                                        \
   __attribute__((visibility("default"))) mgpu::share::Result name parameters; \

@@ -1,4 +1,4 @@
-// Every function of the driver: a jump to the address in its slot, which real.cc fills. They are weak, so that
+// Every function of the driver: a jump to the address in its slot, which names.cc fills. They are weak, so that
 // the functions that this library replaces take their place. Programs that are linked against this library
 // need all of them: what is only in a library behind it is undefined for the linker.
 #if defined(__x86_64__)

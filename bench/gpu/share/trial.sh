@@ -1,21 +1,37 @@
 #!/usr/bin/env bash
 # Tries the library that limits the memory of containers on a machine with a GPU: trial.sh FOLDER
-# FOLDER has libmgpu-cuda.so and mgpu-share-page. Needs root, python3, and for some cases torch, cupy, jax and nvcc.
-# In a mount namespace of its own, the library takes the place of the driver's libcuda.so.1, with a share of
-# 4,096 MiB. Prints a line for each case: what was seen on the card, the limit, and pass or fail.
+# FOLDER has libmgpu-cuda.so and mgpu-share-page, as build/release/plugin. Needs root, python3, and for some cases
+# torch, cupy, jax and nvcc. In a mount namespace of its own, the library takes the place of the driver's libcuda.so.1,
+# with a share of 4,096 MiB. Prints a line for each case: what was seen on the card, the limit, and pass or fail.
+# CASES names the programs of attacks.py to run, and nothing else runs then.
 set -u
 export PATH=$PATH:/usr/local/nvidia/bin:/usr/local/cuda/bin PYTHONUNBUFFERED=1
 here=$(cd "$(dirname "$0")" && pwd)
 limit=4096 context=${CONTEXT_MIB:-528}
 
+fail() {
+  echo "trial.sh: $*" >&2
+  exit 2
+}
+
+# Everything is mounted inside, so that only these folders are left, which are empty.
 if [ "${2:-}" != inside ]; then
-  exec unshare -m bash "$0" "$1" inside
+  [ $# = 1 ] || fail "expected one argument, the folder with libmgpu-cuda.so and mgpu-share-page"
+  for file in libmgpu-cuda.so mgpu-share-page; do [ -f "$1/$file" ] || fail "\"$1\" has no $file"; done
+  nvidia-smi -L >/dev/null 2>&1 || fail "there is no GPU: nvidia-smi -L fails"
+  mkdir -p /usr/lib/mgpu /run/mgpu
+  unshare -m bash "$0" "$1" inside
+  status=$?
+  rmdir /usr/lib/mgpu /run/mgpu 2>/dev/null
+  exit $status
 fi
 mount --make-rprivate /
 driver=$(readlink -f "$(ldconfig -p | awk '/libcuda.so.1 .*x86-64/ {print $NF; exit}')")
 [ -f "$driver" ] || driver=$(ls /usr/local/nvidia/lib64/libcuda.so.5* | head -1)
+[ -f "$driver" ] || fail "there is no libcuda.so.1"
 uuid=$(nvidia-smi -L | sed -n 's/.*UUID: \(GPU-[^)]*\)).*/\1/p' | head -1)
-mkdir -p /usr/lib/mgpu /run/mgpu
+mount -t tmpfs tmpfs /usr/lib/mgpu
+scratch=/usr/lib/mgpu
 cp "$driver" /usr/lib/mgpu/libmgpu-cuda-driver.so
 new_page() {
   mountpoint -q /run/mgpu && umount /run/mgpu
@@ -23,8 +39,8 @@ new_page() {
   "$1/mgpu-share-page" make "/run/mgpu/share/$uuid" "$uuid" $limit "$context" || exit 1
 }
 new_page "$1"
-cp "$1/libmgpu-cuda.so" /tmp/libmgpu-cuda.so
-mount --bind /tmp/libmgpu-cuda.so "$driver" || exit 1
+cp "$1/libmgpu-cuda.so" $scratch/libmgpu-cuda.so
+mount --bind $scratch/libmgpu-cuda.so "$driver" || exit 1
 echo "driver $driver, card $uuid, limit $limit MiB, context $context MiB"
 
 echo "=== attacks"
@@ -74,13 +90,13 @@ try jax 'import os; os.environ["XLA_PYTHON_CLIENT_PREALLOCATE"] = "false"
 import jax.numpy as n; print(float((n.ones((2048, 2048)) @ n.ones((2048, 2048))).sum()))
 try: n.zeros((5 << 28,), dtype="f4").block_until_ready(); print("fail")
 except Exception as e: print("pass", str(e)[:60])'
-cat >/tmp/link.c <<'C'
+cat >$scratch/link.c <<'C'
 #include <stdio.h>
 int cuInit(unsigned); int cuDriverGetVersion(int*);
 int main() { int v = 0; printf("init %d ", cuInit(0)); cuDriverGetVersion(&v); printf("version %d\n", v); }
 C
-gcc -o /tmp/link /tmp/link.c -L"$(dirname "$driver")" -Wl,--no-undefined -lcuda && echo "--- linked with -lcuda" && /tmp/link
-cat >/tmp/rt.cu <<'C'
+gcc -o $scratch/link $scratch/link.c -L"$(dirname "$driver")" -Wl,--no-undefined -lcuda && echo "--- linked with -lcuda" && $scratch/link
+cat >$scratch/rt.cu <<'C'
 #include <cstdio>
 #include <cuda_runtime.h>
 __global__ void k(int* p) { *p = 7; }
@@ -93,8 +109,8 @@ int main() {
 }
 C
 if command -v nvcc >/dev/null; then
-  for r in static shared; do nvcc -cudart $r -o /tmp/rt /tmp/rt.cu && echo "--- cudart $r" && /tmp/rt; done
-  nvcc -default-stream per-thread -o /tmp/rt /tmp/rt.cu && echo "--- per-thread" && /tmp/rt
+  for r in static shared; do nvcc -cudart $r -o $scratch/rt $scratch/rt.cu && echo "--- cudart $r" && $scratch/rt; done
+  nvcc -default-stream per-thread -o $scratch/rt $scratch/rt.cu && echo "--- per-thread" && $scratch/rt
 fi
 echo "=== without a page"
 umount /run/mgpu
