@@ -6,6 +6,8 @@
 
 #include <cstring>
 
+#include "plugin/share/look.h"
+
 namespace mgpu::share {
 namespace {
 
@@ -215,7 +217,7 @@ std::uint64_t Account::limit_bytes() const {
 }
 
 std::uint64_t Account::total_bytes() const {
-  return Operation{.low = load(own_.page->operation[0]), .high = 0}.total() * kUnit;
+  return total_of(*own_.page);
 }
 
 std::uint64_t Account::context_bytes() const {

@@ -6,27 +6,12 @@
 #include <cstdlib>
 #include <cstring>
 
-#include "plugin/share/account.h"
+#include "plugin/share/look.h"
 
 namespace mgpu::share {
 namespace {
 
 constexpr std::uint64_t kMiB = std::uint64_t{1} << 20U;
-
-bool read_uuid(const char* text, std::uint8_t (&uuid)[16]) {
-  if (std::strncmp(text, "GPU-", 4) == 0) text += 4;
-  unsigned digits = 0;
-  for (; *text != '\0' && digits < 32; ++text) {
-    if (*text == '-') continue;
-    const char digit[2] = {*text, '\0'};
-    char* end = nullptr;
-    const unsigned long value = std::strtoul(digit, &end, 16);
-    if (*end != '\0') return false;
-    uuid[digits / 2] = static_cast<std::uint8_t>(unsigned{uuid[digits / 2]} << 4U | value);
-    ++digits;
-  }
-  return digits == 32 && *text == '\0';
-}
 
 int fail(const char* folder, Failure failure) {
   std::fprintf(stderr, "mgpu-share-page: the page in %s %s\n", folder, failure);
@@ -55,12 +40,12 @@ int make(const char* folder, const PageValues& values) {
 }
 
 int show(const char* folder, const std::uint8_t (&uuid)[16]) {
-  Account account;
-  const Failure failure = account.attach(folder, uuid);
+  Look look;
+  const Failure failure = look_at(folder, uuid, &look);
   if (failure != nullptr) return fail(folder, failure);
   std::printf("limit %llu MiB, reserved %llu MiB\n",
-              static_cast<unsigned long long>(account.limit_bytes() / kMiB),
-              static_cast<unsigned long long>(account.total_bytes() / kMiB));
+              static_cast<unsigned long long>(look.limit_bytes / kMiB),
+              static_cast<unsigned long long>(look.used_bytes / kMiB));
   return 0;
 }
 

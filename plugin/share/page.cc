@@ -45,6 +45,13 @@ Failure check_header(const PageHeader& header, std::size_t size, const std::uint
   return nullptr;
 }
 
+int digit_of(char text) {
+  if (text >= '0' && text <= '9') return text - '0';
+  if (text >= 'a' && text <= 'f') return text - 'a' + 10;
+  if (text >= 'A' && text <= 'F') return text - 'A' + 10;
+  return -1;
+}
+
 // Writes a file that appears complete or not at all.
 Failure make_file(const char* path, const void* data, std::size_t size, mode_t mode) {
   char unfinished[kPathMax];
@@ -96,7 +103,11 @@ Failure map_limits(const char* path, const std::uint8_t (&uuid)[16], const Limit
   if (!whole) return "is too short";
   if (mapped == MAP_FAILED) return "cannot be mapped";
   *page = static_cast<const LimitsPage*>(mapped);
-  return check_header((*page)->header, sizeof(LimitsPage), uuid);
+  return check_limits(**page, uuid);
+}
+
+Failure check_limits(const LimitsPage& page, const std::uint8_t (&uuid)[16]) {
+  return check_header(page.header, sizeof(LimitsPage), uuid);
 }
 
 Failure check_usage(const UsagePage& page, const std::uint8_t (&uuid)[16]) {
@@ -113,6 +124,20 @@ void write_uuid(const std::uint8_t (&uuid)[16], char (&text)[41]) {
     *to++ = kDigits[uuid[i] & 15U];
   }
   *to = '\0';
+}
+
+bool read_uuid(const char* text, std::uint8_t (&uuid)[16]) {
+  if (std::strncmp(text, "GPU-", 4) == 0) text += 4;
+  unsigned digits = 0;
+  for (; *text != '\0' && digits < 32; ++text) {
+    if (*text == '-') continue;
+    const int value = digit_of(*text);
+    if (value < 0) return false;
+    uuid[digits / 2] =
+        static_cast<std::uint8_t>(unsigned{uuid[digits / 2]} << 4U | unsigned(value));
+    ++digits;
+  }
+  return digits == 32 && *text == '\0';
 }
 
 }  // namespace mgpu::share

@@ -78,9 +78,12 @@ Failure make_pages(const char* folder, const PageValues& values);
 
 // Maps the file and compares its header. The mapping stays until the process ends.
 Failure map_limits(const char* path, const std::uint8_t (&uuid)[16], const LimitsPage** page);
+Failure check_limits(const LimitsPage& page, const std::uint8_t (&uuid)[16]);
 Failure check_usage(const UsagePage& page, const std::uint8_t (&uuid)[16]);
 
 // The name of a folder of pages: "GPU-" and the UUID as NVML writes it, 40 characters and a zero.
 void write_uuid(const std::uint8_t (&uuid)[16], char (&text)[41]);
+// The opposite, with "GPU-" and without. False: it is no UUID.
+bool read_uuid(const char* text, std::uint8_t (&uuid)[16]);
 
 }  // namespace mgpu::share

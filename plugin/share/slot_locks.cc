@@ -31,14 +31,6 @@ bool set_lock(int file, SlotLock lock, unsigned slot, short type) {
   return fcntl(file, kSetLock, &range) == 0;
 }
 
-// fstat() itself has a symbol version of glibc 2.33.
-bool identify(int file, FileIdentity* identity) {
-  struct stat status;
-  if (syscall(SYS_fstat, file, &status) != 0) return false;
-  *identity = {.device = status.st_dev, .inode = status.st_ino};
-  return true;
-}
-
 int open_page(const char* path) {
   return open(path, O_RDWR | O_CLOEXEC);
 }
@@ -100,13 +92,21 @@ bool map_runs(int file, OwnSlot* own) {
 
 }  // namespace
 
+// fstat() itself has a symbol version of glibc 2.33.
+bool identify(int file, FileIdentity* identity) {
+  struct stat status;
+  if (syscall(SYS_fstat, file, &status) != 0) return false;
+  *identity = {.device = status.st_dev, .inode = status.st_ino};
+  return true;
+}
+
 SlotLocks::~SlotLocks() {
   if (file_ >= 0) close(file_);
 }
 
 bool SlotLocks::open_file() {
   if (file_ >= 0) return true;
-  file_ = open_page(path_);
+  file_ = open(path_, O_RDONLY | O_CLOEXEC);  // enough to ask, also where the page is read-only
   FileIdentity found;
   if (file_ < 0) return false;
   if (identify(file_, &found) && found.device == identity_.device &&

@@ -14,6 +14,7 @@ struct FileIdentity {
   std::uint64_t device = 0;
   std::uint64_t inode = 0;
 };
+bool identify(int file, FileIdentity* identity);
 
 // Asks about the locks of others. It opens the file anew at the first question, since one
 // description never sees its own locks.
