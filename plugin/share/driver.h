@@ -63,6 +63,20 @@ struct Array3dDescriptor {
   unsigned channels;
   unsigned flags;
 };
+// An entry of cuMemMapArrayAsync.
+struct ArrayMapping {
+  int resource_type;
+  Handle array;
+  int part;
+  std::uint64_t place[4];
+  int operation;
+  int handle_type;
+  Address handle;
+  std::uint64_t offset;
+  unsigned devices;
+  unsigned flags;
+  unsigned reserved[2];
+};
 struct IpcHandle {
   char reserved[64];
 };
@@ -121,6 +135,16 @@ constexpr int kAllocationNode = 10;            // CU_GRAPH_NODE_TYPE_MEM_ALLOC
                       std::uint64_t flags))                                                        \
   REPLACED(cuMemUnmap, (Address address, std::size_t bytes))                                       \
   REPLACED(cuMemRetainAllocationHandle, (Address * handle, void* address))                         \
+  REPLACED(cuMemMapArrayAsync, (ArrayMapping * list, unsigned count, Handle stream))               \
+  REPLACED(cuMemMapArrayAsync_ptsz, (ArrayMapping * list, unsigned count, Handle stream))          \
+  REPLACED(cuMulticastBindMem, (Address object, std::size_t at, Address handle,                    \
+                                std::size_t offset, std::size_t bytes, std::uint64_t flags))       \
+  REPLACED(cuMulticastBindMem_v2, (Address object, Device device, std::size_t at, Address handle,  \
+                                   std::size_t offset, std::size_t bytes, std::uint64_t flags))    \
+  REPLACED(cuMulticastBindAddr, (Address object, std::size_t at, Address address,                  \
+                                 std::size_t bytes, std::uint64_t flags))                          \
+  REPLACED(cuMulticastBindAddr_v2, (Address object, Device device, std::size_t at,                 \
+                                    Address address, std::size_t bytes, std::uint64_t flags))      \
   REPLACED(cuMemAllocAsync, (Address * address, std::size_t bytes, Handle stream))                 \
   REPLACED(cuMemAllocAsync_ptsz, (Address * address, std::size_t bytes, Handle stream))            \
   REPLACED(cuMemAllocFromPoolAsync,                                                                \

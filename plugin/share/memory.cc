@@ -14,10 +14,11 @@ constexpr std::uint64_t kChunk = std::uint64_t{2} << 20U;
 constexpr std::uint64_t kSmallMax = std::uint64_t{1} << 20U;
 struct Block {
   Handle context;
-  unsigned card;
-  bool piece;  // of a chunk
+  unsigned card;  // or kAllCards
+  bool piece;     // of a chunk
   std::uint64_t bytes;
 };
+constexpr unsigned kAllCards = kCardsMax;  // it may move to each of them
 
 // A chunk with small pieces.
 struct Chunk {
@@ -58,11 +59,28 @@ void remove_piece(std::uint64_t address) {
   chunks.erase(chunk_of(address));
 }
 
+void give_back(const Block& block) {
+  const unsigned first = block.card == kAllCards ? 0 : block.card;
+  const unsigned end = block.card == kAllCards ? card_count() : block.card + 1;
+  for (unsigned i = first; i < end; ++i) card_at(i).account.give_back(block.bytes);
+}
+
+// On all cards, or on none.
+bool reserve(const Block& block) {
+  if (block.card != kAllCards) return reserve(card_at(block.card), block.bytes);
+  for (unsigned i = 0; i < card_count(); ++i) {
+    if (reserve(card_at(i), block.bytes)) continue;
+    while (i-- > 0) card_at(i).account.give_back(block.bytes);
+    return false;
+  }
+  return true;
+}
+
 void remove(std::uint64_t key, const Block& block) {
   if (block.piece) {
     remove_piece(key);
   } else {
-    card_at(block.card).account.give_back(block.bytes);
+    give_back(block);
   }
 }
 
@@ -75,30 +93,33 @@ Block block_of(const Card& card, std::uint64_t bytes, bool own_chunks) {
   return block;
 }
 
-void remember(Card& card, const Block& block, std::uint64_t key) {
+void remember(const Block& block, std::uint64_t key) {
   const Lock lock(mutex);
   Block* const known = blocks.insert(key);
   if (known == nullptr) return;  // it counts until the process ends
   // A key that is known was freed with its context, by a call that was not seen.
   if (known->bytes != 0) remove(key, *known);
   *known = block;
-  if (block.piece) add_piece(card, block, key);
+  if (block.piece) add_piece(card_at(block.card), block, key);
 }
+
+enum class Place { kMayShareChunk, kOwnChunks, kEveryCard };
 
 // Reserves, calls the driver, and remembers what it has allocated by the key that it returns.
 template <class Key, class Call>
-Result allocate(Key* key, std::uint64_t bytes, bool own_chunks, Call call) {
+Result allocate(Key* key, std::uint64_t bytes, Place place, Call call) {
   if (bytes == 0 || key == nullptr) return call();  // an error of the driver
-  Card* const card = current_card();
+  const Card* const card = current_card();
   if (card == nullptr) return no_card();
-  const Block block = block_of(*card, bytes, own_chunks);
-  if (!reserve(*card, block.bytes)) return kOutOfMemory;
+  Block block = block_of(*card, bytes, place != Place::kMayShareChunk);
+  if (place == Place::kEveryCard) block.card = kAllCards;
+  if (!reserve(block)) return kOutOfMemory;
   const Result result = call();
   if (result != kSuccess) {
-    card->account.give_back(block.bytes);
+    give_back(block);
     return result;
   }
-  remember(*card, block, (std::uint64_t)*key);
+  remember(block, (std::uint64_t)*key);
   return result;
 }
 
@@ -126,7 +147,7 @@ Result free_block(std::uint64_t key, Call call) {
 // The driver takes nothing for it, so its size can be asked for afterwards.
 template <class Call>
 Result import(Address* address, Call call) {
-  Card* const card = current_card();
+  const Card* const card = current_card();
   if (card == nullptr) return no_card();
   const Result result = call();
   if (result != kSuccess) return result;
@@ -134,8 +155,8 @@ Result import(Address* address, Call call) {
   std::size_t bytes = 0;
   const bool known = REAL(cuMemGetAddressRange_v2)(&base, &bytes, *address) == kSuccess;
   const Block block = block_of(*card, bytes, true);
-  if (known && reserve(*card, block.bytes)) {
-    remember(*card, block, *address);
+  if (known && reserve(block)) {
+    remember(block, *address);
     return kSuccess;
   }
   REAL(cuIpcCloseMemHandle)(*address);
@@ -216,31 +237,41 @@ void free_memory_of(Handle context) {
   });
 }
 
+void keep_block_at(Address address) {
+  const Lock lock(mutex);
+  blocks.erase_if([&](std::uint64_t at, const Block& block) {
+    return address >= at && address - at < block.bytes;
+  });
+}
+
 // --- the driver's functions ------------------------------------------------------------
 
 Result cuMemAlloc(OldAddress* address, unsigned bytes) {
-  return allocate(address, bytes, false, [&] { return REAL(cuMemAlloc)(address, bytes); });
+  return allocate(address, bytes, Place::kMayShareChunk,
+                  [&] { return REAL(cuMemAlloc)(address, bytes); });
 }
 
 Result cuMemAlloc_v2(Address* address, std::size_t bytes) {
-  return allocate(address, bytes, false, [&] { return REAL(cuMemAlloc_v2)(address, bytes); });
+  return allocate(address, bytes, Place::kMayShareChunk,
+                  [&] { return REAL(cuMemAlloc_v2)(address, bytes); });
 }
 
 Result cuMemAllocPitch(OldAddress* address, unsigned* pitch, unsigned width, unsigned height,
                        unsigned element) {
-  return allocate(address, pitched(width, height), false,
+  return allocate(address, pitched(width, height), Place::kMayShareChunk,
                   [&] { return REAL(cuMemAllocPitch)(address, pitch, width, height, element); });
 }
 
 Result cuMemAllocPitch_v2(Address* address, std::size_t* pitch, std::size_t width,
                           std::size_t height, unsigned element) {
-  return allocate(address, pitched(width, height), false,
+  return allocate(address, pitched(width, height), Place::kMayShareChunk,
                   [&] { return REAL(cuMemAllocPitch_v2)(address, pitch, width, height, element); });
 }
 
-// It counts in full from the start, although the driver puts it on the card when it is used.
+// It counts in full from the start, although the driver puts it on the card when it is used, and on
+// all cards, since it goes to the one that uses it.
 Result cuMemAllocManaged(Address* address, std::size_t bytes, unsigned flags) {
-  return allocate(address, bytes, true,
+  return allocate(address, bytes, Place::kEveryCard,
                   [&] { return REAL(cuMemAllocManaged)(address, bytes, flags); });
 }
 
@@ -267,22 +298,22 @@ Result cuIpcCloseMemHandle(Address address) {
 }
 
 Result cuArrayCreate(Handle* array, const ArrayDescriptor<unsigned>* descriptor) {
-  return allocate(array, array_bytes(descriptor), true,
+  return allocate(array, array_bytes(descriptor), Place::kOwnChunks,
                   [&] { return REAL(cuArrayCreate)(array, descriptor); });
 }
 
 Result cuArrayCreate_v2(Handle* array, const ArrayDescriptor<std::size_t>* descriptor) {
-  return allocate(array, array_bytes(descriptor), true,
+  return allocate(array, array_bytes(descriptor), Place::kOwnChunks,
                   [&] { return REAL(cuArrayCreate_v2)(array, descriptor); });
 }
 
 Result cuArray3DCreate(Handle* array, const Array3dDescriptor<unsigned>* descriptor) {
-  return allocate(array, array_bytes(descriptor, 1), true,
+  return allocate(array, array_bytes(descriptor, 1), Place::kOwnChunks,
                   [&] { return REAL(cuArray3DCreate)(array, descriptor); });
 }
 
 Result cuArray3DCreate_v2(Handle* array, const Array3dDescriptor<std::size_t>* descriptor) {
-  return allocate(array, array_bytes(descriptor, 1), true,
+  return allocate(array, array_bytes(descriptor, 1), Place::kOwnChunks,
                   [&] { return REAL(cuArray3DCreate_v2)(array, descriptor); });
 }
 
@@ -292,7 +323,7 @@ Result cuArrayDestroy(Handle array) {
 
 Result cuMipmappedArrayCreate(Handle* array, const Array3dDescriptor<std::size_t>* descriptor,
                               unsigned levels) {
-  return allocate(array, array_bytes(descriptor, levels), true,
+  return allocate(array, array_bytes(descriptor, levels), Place::kOwnChunks,
                   [&] { return REAL(cuMipmappedArrayCreate)(array, descriptor, levels); });
 }
 

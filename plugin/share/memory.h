@@ -9,6 +9,8 @@ namespace mgpu::share {
 void forget_linear_memory();
 // The driver has ended a context and freed its memory.
 void free_memory_of(Handle context);
+// What is at this address counts until the process ends.
+void keep_block_at(Address address);
 
 // --- virtual_memory.cc ---
 void forget_virtual_memory();

@@ -1,7 +1,6 @@
 // Physical memory of the functions for virtual memory. It comes back when the last of its
-// references is gone: handles and mappings. An imported handle counts for the process that has
-// created it; memory whose creator has released it counts for nobody, and the plugin finds it as a
-// difference between the driver and the page.
+// references is gone: handles and mappings. Arrays and multicast objects refer to it until an end
+// that no call shows, so that what they got counts until the process ends.
 #include "plugin/share/memory.h"
 #include "plugin/share/table.h"
 
@@ -83,6 +82,35 @@ void unmap(Address address, std::uint64_t bytes) {
   });
 }
 
+// Adds a reference for good, unless the driver refuses the call.
+template <class Call>
+Result keep(std::uint64_t number, Call call) {
+  Physical* const physical = physicals.find(number);
+  if (physical == nullptr) return kNotSupported;
+  ++physical->references;
+  const Result result = call();
+  if (result != kSuccess) drop_reference(number);
+  return result;
+}
+
+std::uint64_t physical_of(Address handle) {
+  const HandleUse* const use = handles.find(handle);
+  return use == nullptr ? 0 : use->physical;
+}
+
+bool on_host(Address handle) {
+  AllocationProperties properties{};
+  return REAL(cuMemGetAllocationPropertiesFromHandle)(&properties, handle) == kSuccess &&
+         properties.location.type != kDeviceLocation;
+}
+
+template <class Call>
+Result bind(Address handle, Call call) {
+  if (!cards_attached()) return call();
+  const Lock lock(mutex);
+  return on_host(handle) ? call() : keep(physical_of(handle), call);
+}
+
 // The memory behind an address, or 0.
 std::uint64_t physical_at(std::uint64_t address) {
   std::uint64_t number = 0;
@@ -90,6 +118,29 @@ std::uint64_t physical_at(std::uint64_t address) {
     if (address >= at && address - at < mapping.bytes) number = mapping.physical;
   });
   return number;
+}
+
+template <class Call>
+Result bind_address(Address address, Call call) {
+  if (!cards_attached()) return call();
+  const Lock lock(mutex);
+  const std::uint64_t number = physical_at(address);
+  if (number != 0) return keep(number, call);
+  keep_block_at(address);
+  return call();
+}
+
+Result map_array(ArrayMapping* list, unsigned count, Handle stream,
+                 Result (*call)(ArrayMapping*, unsigned, Handle)) {
+  constexpr int kMap = 1;
+  if (!cards_attached()) return call(list, count, stream);
+  const Lock lock(mutex);
+  for (unsigned i = 0; list != nullptr && i < count; ++i) {
+    if (list[i].operation != kMap || list[i].handle == 0 || on_host(list[i].handle)) continue;
+    const Result kept = keep(physical_of(list[i].handle), [] { return kSuccess; });
+    if (kept != kSuccess) return kept;
+  }
+  return call(list, count, stream);
 }
 
 }  // namespace
@@ -169,6 +220,40 @@ Result cuMemRetainAllocationHandle(Address* handle, void* address) {
   const std::uint64_t number = physical_at(reinterpret_cast<std::uint64_t>(address));
   if (number != 0) add_handle(*handle, number);
   return result;
+}
+
+Result cuMemMapArrayAsync(ArrayMapping* list, unsigned count, Handle stream) {
+  return map_array(list, count, stream, REAL(cuMemMapArrayAsync));
+}
+
+Result cuMemMapArrayAsync_ptsz(ArrayMapping* list, unsigned count, Handle stream) {
+  return map_array(list, count, stream, REAL(cuMemMapArrayAsync_ptsz));
+}
+
+Result cuMulticastBindMem(Address object, std::size_t at, Address handle, std::size_t offset,
+                          std::size_t bytes, std::uint64_t flags) {
+  return bind(handle,
+              [&] { return REAL(cuMulticastBindMem)(object, at, handle, offset, bytes, flags); });
+}
+
+Result cuMulticastBindMem_v2(Address object, Device device, std::size_t at, Address handle,
+                             std::size_t offset, std::size_t bytes, std::uint64_t flags) {
+  return bind(handle, [&] {
+    return REAL(cuMulticastBindMem_v2)(object, device, at, handle, offset, bytes, flags);
+  });
+}
+
+Result cuMulticastBindAddr(Address object, std::size_t at, Address address, std::size_t bytes,
+                           std::uint64_t flags) {
+  return bind_address(address,
+                      [&] { return REAL(cuMulticastBindAddr)(object, at, address, bytes, flags); });
+}
+
+Result cuMulticastBindAddr_v2(Address object, Device device, std::size_t at, Address address,
+                              std::size_t bytes, std::uint64_t flags) {
+  return bind_address(address, [&] {
+    return REAL(cuMulticastBindAddr_v2)(object, device, at, address, bytes, flags);
+  });
 }
 
 }  // namespace mgpu::share

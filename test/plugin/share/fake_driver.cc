@@ -412,6 +412,33 @@ EXPORT Result cuMemRetainAllocationHandle(Address* handle, void* address) {
   return kSuccess;
 }
 
+EXPORT Result cuMemMapArrayAsync(ArrayMapping* list, unsigned count, Handle) {
+  const std::lock_guard lock(mutex);
+  for (unsigned i = 0; i < count; ++i)
+    if (list[i].handle != 0) ++handles[list[i].handle]->references;
+  return kSuccess;
+}
+EXPORT Result cuMulticastBindMem(Address object, std::size_t, Address handle, std::size_t,
+                                 std::size_t, std::uint64_t) {
+  const std::lock_guard lock(mutex);
+  if (object == 0 || !handles.contains(handle)) return kInvalid;
+  ++handles[handle]->references;
+  return kSuccess;
+}
+// The object holds the memory after it was freed.
+EXPORT Result cuMulticastBindAddr(Address, std::size_t, Address address, std::size_t,
+                                  std::uint64_t) {
+  const std::lock_guard lock(mutex);
+  const auto mapping = mappings.find(address);
+  if (mapping != mappings.end()) {
+    ++mapping->second.second->references;
+  } else {
+    FakeBlock& block = std::prev(blocks.upper_bound(address))->second;
+    block.bytes = 0;
+  }
+  return kSuccess;
+}
+
 EXPORT Result cuDeviceGetMemPool(Handle* pool, Device device) {
   *pool = &defaults[device];
   return kSuccess;

@@ -76,8 +76,9 @@ TEST_P(LibraryTest, HoldsTheLimit) {
 
 INSTANTIATE_TEST_SUITE_P(Cases, LibraryTest,
                          testing::Values("see_the_share", "linear", "small_pieces",
-                                         "other_allocations", "virtual_memory", "pools", "graphs",
-                                         "contexts", "processes", "names"));
+                                         "other_allocations", "virtual_memory", "held_elsewhere",
+                                         "managed_on_two_cards", "pools", "graphs", "contexts",
+                                         "processes", "names"));
 
 TEST_F(LibraryTest, ServesProgramsThatAreLinkedWithIt) {
   make_pages_of(0);

@@ -182,6 +182,58 @@ void virtual_memory() {
   EXPECT(peak(0) <= kLimit && peak(1) <= kLimit);
 }
 
+// Memory that arrays and multicast objects refer to is there after it was released.
+void held_elsewhere() {
+  start();
+  const AllocationProperties first{1, 0, {kDeviceLocation, 0}, nullptr, {}};
+  const auto created = [&](std::uint64_t bytes) {
+    Address handle = 0;
+    EXPECT(CU(cuMemCreate)(&handle, bytes, &first, 0) == kSuccess);
+    return handle;
+  };
+  const Address handle = created(200 * kMiB);
+  ArrayMapping tiles[2]{};
+  tiles[0].operation = tiles[1].operation = 1;
+  tiles[1].handle = handle;
+  EXPECT(CU(cuMemMapArrayAsync)(tiles, 2, nullptr) == kSuccess);
+  EXPECT(CU(cuMemRelease)(handle) == kSuccess);
+  EXPECT(free_now() == kRoom - 200 * kMiB);
+  const Address bound = created(100 * kMiB);
+  EXPECT(CU(cuMulticastBindMem)(0, 0, bound, 0, 100 * kMiB, 0) == 1);  // no object
+  EXPECT(CU(cuMemRelease)(bound) == kSuccess);
+  EXPECT(free_now() == kRoom - 200 * kMiB);
+  const Address again = created(100 * kMiB);
+  EXPECT(CU(cuMulticastBindMem)(1, 0, again, 0, 100 * kMiB, 0) == kSuccess);
+  EXPECT(CU(cuMemRelease)(again) == kSuccess);
+  const Address linear = allocated(50 * kMiB);
+  EXPECT(CU(cuMulticastBindAddr)(1, 0, linear + 2 * kMiB, 2 * kMiB, 0) == kSuccess);
+  EXPECT(CU(cuMemFree_v2)(linear) == kSuccess);
+  EXPECT(free_now() == kRoom - 350 * kMiB);
+  EXPECT(used(0) == kLimit - free_now());
+  // Memory that is not known is not bound.
+  tiles[1].handle = 12345;
+  EXPECT(CU(cuMemMapArrayAsync)(tiles, 2, nullptr) == kNotSupported);
+  EXPECT(CU(cuMulticastBindMem)(1, 0, 12345, 0, kMiB, 0) == kNotSupported);
+}
+
+// It goes to the card that uses it.
+void managed_on_two_cards() {
+  start();
+  Address address = 0;
+  EXPECT(CU(cuMemAllocManaged)(&address, 700 * kMiB, 1) == kSuccess);
+  Handle context = nullptr;
+  EXPECT(CU(cuCtxCreate_v2)(&context, 0, 1) == kSuccess);
+  EXPECT(free_now() == kRoom - 700 * kMiB);
+  EXPECT(!fits(300 * kMiB));
+  EXPECT(CU(cuMemFree_v2)(address) == kSuccess);
+  EXPECT(free_now() == kRoom);
+  allocated(500 * kMiB);
+  Handle of_first = nullptr;
+  EXPECT(CU(cuCtxCreate_v2)(&of_first, 0, 0) == kSuccess);
+  EXPECT(CU(cuMemAllocManaged)(&address, 500 * kMiB, 1) == kOutOfMemory);
+  EXPECT(free_now() == kRoom - 100 * kMiB);  // nothing stays on the card where it fits
+}
+
 void pools() {
   start();
   Address address = 0;
@@ -388,6 +440,8 @@ const Case kCases[] = {{"see_the_share", see_the_share},
                        {"small_pieces", small_pieces},
                        {"other_allocations", other_allocations},
                        {"virtual_memory", virtual_memory},
+                       {"held_elsewhere", held_elsewhere},
+                       {"managed_on_two_cards", managed_on_two_cards},
                        {"pools", pools},
                        {"graphs", graphs},
                        {"contexts", contexts},
