@@ -7,12 +7,6 @@
 #include "plugin/share/memory.h"
 #include "plugin/share/table.h"
 
-// Where the pages are is decided when the library is built, so that no variable of a program moves
-// it. Only the library of the tests has another folder.
-#ifndef MGPU_SHARE_FOLDER
-#define MGPU_SHARE_FOLDER "/run/mgpu/share"
-#endif
-
 namespace mgpu::share {
 namespace {
 

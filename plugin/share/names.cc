@@ -1,21 +1,11 @@
 // The driver's own functions by name: finds them when this library is loaded, and gives programs
 // that ask the driver for an address the one of the function that replaces it.
-#include <dlfcn.h>
 #include <unistd.h>
 
 #include <cstring>
 
 #include "plugin/share/driver.h"
-
-// The first version of these two functions. The current one is of glibc 2.34, where they moved from
-// libdl.so.2, which this library needs on older systems.
-#if defined(__x86_64__)
-__asm__(".symver dlopen,dlopen@GLIBC_2.2.5");
-__asm__(".symver dlsym,dlsym@GLIBC_2.2.5");
-#elif defined(__aarch64__)
-__asm__(".symver dlopen,dlopen@GLIBC_2.17");
-__asm__(".symver dlsym,dlsym@GLIBC_2.17");
-#endif
+#include "plugin/share/old_libdl.h"
 
 // The driver's own library, where the plugin mounts it in containers. Decided when this library is
 // built, as the folder of the pages.

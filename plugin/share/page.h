@@ -8,6 +8,12 @@
 #include <cstddef>
 #include <cstdint>
 
+// Where the pages are in a container is decided when its libraries are built, so that no variable
+// of a program moves it. Only the libraries of the tests have another folder.
+#ifndef MGPU_SHARE_FOLDER
+#define MGPU_SHARE_FOLDER "/run/mgpu/share"
+#endif
+
 namespace mgpu::share {
 
 // Amounts are counted in units, rounded up. 32 bits of them are 2 TiB.

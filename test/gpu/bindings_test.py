@@ -1,8 +1,9 @@
 """Runs clients of PyPI on the fake driver, and compares its functions with NVIDIA's headers.
 
-    bindings_test.py BUILD     with the targets fake_gpu_machine, fake_gpu_cuda and share_test
+    bindings_test.py BUILD     with the targets fake_gpu_machine, fake_gpu_cuda, share_test and mgpu-share-page
 
-bindings_client.py runs with NVIDIA's cuda-bindings of three majors. The headers cuda.h and cudaTypedefs.h are in wheels
+bindings_client.py runs with NVIDIA's cuda-bindings of three majors, and nvidia-ml-py (pynvml) shows a share on the
+stand-in of NVML in plugin/share. The headers cuda.h and cudaTypedefs.h are in wheels
 of PyPI; the test program of plugin/share gets them, and driver_versions.def is compared with them here. What is
 downloaded is kept in ~/.cache/mgpu. Without network, what is not there yet is skipped. The last line is "N passed, N
 failed, N skipped"."""
@@ -19,6 +20,15 @@ CACHE = pathlib.Path(os.environ.get("XDG_CACHE_HOME") or pathlib.Path.home() / "
 # Version 13 needs a module that finds libraries.
 BINDINGS = (["cuda-bindings==11.8.7"], ["cuda-bindings==12.9.2"], ["cuda-bindings==13.5.0", "cuda-pathfinder==1.9.1"])
 HEADERS = ("nvidia-cuda-runtime-cu11==11.8.89", "nvidia-cuda-runtime-cu12==12.9.79", "nvidia-cuda-runtime==13.5.37")
+NVML_BINDINGS = ("nvidia-ml-py==11.525.150", "nvidia-ml-py==13.615.71")
+NVML_CLIENT = """import pynvml
+pynvml.nvmlInit()
+card = pynvml.nvmlDeviceGetHandleByIndex(0)
+first, second = pynvml.nvmlDeviceGetMemoryInfo(card), pynvml.nvmlDeviceGetMemoryInfo(card, pynvml.nvmlMemory_v2)
+seen = [x >> 20 for x in (first.total, first.used, first.free, second.total, second.reserved, second.used, second.free)]
+assert seen == [1024, 0, 1024, 1024, 0, 0, 1024], seen
+assert pynvml.nvmlDeviceGetPowerUsage(card) == 650000, "a function of the driver that is not replaced"
+"""
 SCENARIO = "cards: [{uuid: GPU-6d677075-0000-4000-8000-000000000001}]\n"
 counts = {"passed": 0, "failed": 0, "skipped": 0}
 
@@ -59,6 +69,23 @@ def run_client(build, packages):
         done = subprocess.run([sys.executable, "-B", HERE / "bindings_client.py"], env=environment, text=True,
                               stdout=subprocess.PIPE, stderr=subprocess.STDOUT, timeout=120, check=False)
     return count("failed" if done.returncode else "passed", packages[0], done.stdout)
+
+
+def run_nvml(build, package):
+    folder = installed([package])
+    if folder is None:
+        return count("skipped", package, "it cannot be downloaded")
+    with tempfile.TemporaryDirectory(dir="/dev/shm") as scratch:
+        card = "GPU-6d677075-0000-4000-8000-000000000001"
+        pages = pathlib.Path(scratch, "share", card)
+        pages.mkdir(parents=True)
+        subprocess.run([build / "plugin/mgpu-share-page", "make", pages, card, "1024", "0"], check=True)
+        pathlib.Path(scratch, "nvml").write_text(f"card {card} used=5000\n", encoding="utf-8")
+        environment = dict(os.environ, MGPU_FAKE_NVML=scratch + "/nvml", PYTHONPATH=str(folder),
+                           LD_LIBRARY_PATH=str(build / "test/share-libraries"))
+        done = subprocess.run([sys.executable, "-B", "-c", NVML_CLIENT], env=environment, cwd=scratch, text=True,
+                              stdout=subprocess.PIPE, stderr=subprocess.STDOUT, timeout=120, check=False)
+    return count("failed" if done.returncode else "passed", package, done.stdout)
 
 
 def headers(name):
@@ -102,6 +129,8 @@ def main():
     build = pathlib.Path(sys.argv[1]).resolve()
     for packages in BINDINGS:
         run_client(build, packages)
+    for package in NVML_BINDINGS:
+        run_nvml(build, package)
     classify(build)
     versions()
     print(f"{counts['passed']} passed, {counts['failed']} failed, {counts['skipped']} skipped")

