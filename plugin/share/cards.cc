@@ -12,7 +12,7 @@ namespace {
 
 Card cards[kCardsMax];
 std::atomic<unsigned> count = 0;
-pthread_mutex_t mutex = PTHREAD_MUTEX_INITIALIZER;
+pthread_mutex_t mutex = PTHREAD_RECURSIVE_MUTEX_INITIALIZER_NP;
 
 struct Line {
   void add(const char* more) {

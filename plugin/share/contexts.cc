@@ -12,9 +12,10 @@ struct Context {
   std::uint64_t bytes;
   std::uint64_t stack;  // the largest size of a thread's stack so far
 };
-pthread_mutex_t mutex = PTHREAD_MUTEX_INITIALIZER;
+pthread_mutex_t mutex = PTHREAD_RECURSIVE_MUTEX_INITIALIZER_NP;
 Table<Context> contexts;
 Handle primaries[kCardsMax];  // null: not active
+std::uintptr_t last_ending = 0;
 
 std::uint64_t key_of(Handle handle) {
   return reinterpret_cast<std::uint64_t>(handle);
@@ -33,6 +34,16 @@ void forget(Handle handle) {
   if (context == nullptr) return;
   card_at(context->card).account.give_back(context->bytes);
   contexts.erase(key_of(handle));
+}
+
+void rename(Handle handle, Handle other) {
+  rename_context(handle, other);
+  const Context* const context = contexts.find(key_of(handle));
+  if (context == nullptr) return;
+  const Context same = *context;
+  contexts.erase(key_of(handle));
+  Context* const renamed = contexts.insert(key_of(other));
+  if (renamed != nullptr) *renamed = same;
 }
 
 template <class Call>
@@ -54,12 +65,24 @@ Result create(Handle* handle, Device device, Call call) {
   return result;
 }
 
+// The driver may wait for work that waits for another thread, so that no lock is held. It may give
+// the handle to another thread at once: what ends gets a name that no context has.
 template <class Call>
 Result destroy(Handle context, Call call) {
   if (!cards_attached()) return call();
-  const Lock lock(mutex);
+  Handle ending = nullptr;
+  {
+    const Lock lock(mutex);
+    ending = reinterpret_cast<Handle>(++last_ending);
+    rename(context, ending);
+  }
   const Result result = call();
-  if (result == kSuccess) forget(context);
+  const Lock lock(mutex);
+  if (result == kSuccess) {
+    forget(ending);
+  } else {
+    rename(ending, context);
+  }
   return result;
 }
 
@@ -92,6 +115,8 @@ std::uint64_t stacks_of(const Card& card, std::uint64_t size) {
   return all != 0 && size > kUnitsMax * kUnit / all ? ~std::uint64_t{0} : size * all;
 }
 
+// Without the lock while the driver waits for kernels. Of two calls at once, the larger size
+// counts.
 Result set_stack_size(std::size_t size) {
   Card* const card = current_card();
   if (card == nullptr) return no_card();
@@ -99,21 +124,29 @@ Result set_stack_size(std::size_t size) {
   std::size_t before = 0;
   REAL(cuCtxGetCurrent)(&current);
   REAL(cuCtxGetLimit)(&before, kStackSize);
-  const Lock lock(mutex);
-  Context* const context = contexts.insert(key_of(current));
-  if (context == nullptr) return kOutOfMemory;
-  context->card = index_of(*card);
-  if (context->stack < before) context->stack = before;
-  if (size <= context->stack) return REAL(cuCtxSetLimit)(kStackSize, size);
-  const std::uint64_t more = stacks_of(*card, size - context->stack);
-  if (!reserve(*card, more)) return kOutOfMemory;
-  const Result result = REAL(cuCtxSetLimit)(kStackSize, size);
-  if (result != kSuccess) {
-    card->account.give_back(more);
-  } else {
-    context->stack = size;
+  std::uint64_t more = 0;
+  {
+    const Lock lock(mutex);
+    Context* const context = contexts.insert(key_of(current));
+    if (context == nullptr) return kOutOfMemory;
+    context->card = index_of(*card);
+    if (context->stack < before) context->stack = before;
+    before = context->stack;
+    if (size > before) more = stacks_of(*card, size - before);
+    if (more > 0 && !reserve(*card, more)) return kOutOfMemory;
+    if (more > 0) context->stack = size;
     context->bytes += more;
   }
+  const Result result = REAL(cuCtxSetLimit)(kStackSize, size);
+  if (result == kSuccess || more == 0) return result;
+  std::size_t now = 0;
+  REAL(cuCtxGetLimit)(&now, kStackSize);
+  const Lock lock(mutex);
+  Context* const context = contexts.find(key_of(current));
+  if (context == nullptr || context->stack != size || now >= size) return result;
+  context->stack = before;
+  context->bytes -= more;
+  card->account.give_back(more);
   return result;
 }
 

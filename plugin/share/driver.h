@@ -156,6 +156,7 @@ constexpr int kAllocationNode = 10;            // CU_GRAPH_NODE_TYPE_MEM_ALLOC
   REPLACED(cuMemPoolTrimTo, (Handle pool, std::size_t keep))                                       \
   REPLACED(cuStreamSynchronize, (Handle stream))                                                   \
   REPLACED(cuStreamSynchronize_ptsz, (Handle stream))                                              \
+  REPLACED(cuEventSynchronize, (Handle event))                                                     \
   REPLACED(cuCtxSynchronize, ())                                                                   \
   REPLACED(cuCtxSynchronize_v2, (Handle context))                                                  \
   REPLACED(cuGraphInstantiate,                                                                     \
@@ -198,9 +199,14 @@ constexpr int kAllocationNode = 10;            // CU_GRAPH_NODE_TYPE_MEM_ALLOC
   CALLED(cuMemGetAddressRange_v2, (Address * base, std::size_t * bytes, Address address)) \
   CALLED(cuMemGetAllocationPropertiesFromHandle,                                          \
          (AllocationProperties * properties, Address handle))                             \
+  CALLED(cuCtxPushCurrent_v2, (Handle context))                                           \
+  CALLED(cuCtxPopCurrent_v2, (Handle * context))                                          \
   CALLED(cuCtxGetCurrent, (Handle * context))                                             \
   CALLED(cuCtxGetDevice, (Device * device))                                               \
   CALLED(cuCtxGetLimit, (std::size_t * value, int limit))                                 \
+  CALLED(cuStreamGetCtx, (Handle stream, Handle * context))                               \
+  CALLED(cuMemFreeAsync, (Address address, Handle stream))                                \
+  CALLED(cuMemFreeAsync_ptsz, (Address address, Handle stream))                           \
   CALLED(cuStreamGetDevice, (Handle stream, Device * device))                             \
   CALLED(cuStreamIsCapturing, (Handle stream, int* status))                               \
   CALLED(cuStreamIsCapturing_ptsz, (Handle stream, int* status))                          \

@@ -11,7 +11,7 @@ namespace {
 
 constexpr int kDepthMax = 64;  // of graphs in graphs
 
-pthread_mutex_t mutex = PTHREAD_MUTEX_INITIALIZER;
+pthread_mutex_t mutex = PTHREAD_RECURSIVE_MUTEX_INITIALIZER_NP;
 Table<GraphNeed> needs;  // of executable graphs
 // Of all that were ever instantiated: what one has allocated may outlive it.
 GraphNeed all;
@@ -70,14 +70,15 @@ Result instantiate(Handle* exec, Handle graph, Call call) {
 
 Result launch(Handle exec, Handle stream, Result (*call)(Handle, Handle)) {
   if (!any.load(std::memory_order_relaxed)) return call(exec, stream);
-  GraphNeed need;
-  GraphNeed of_all;
+  GraphNeed need{};
+  GraphNeed of_all{};
   {
     const Lock lock(mutex);
     const GraphNeed* const known = needs.find(key_of(exec));
-    if (known == nullptr) return call(exec, stream);
-    need = *known;
-    of_all = all;
+    if (known != nullptr) {
+      need = *known;
+      of_all = all;
+    }
   }
   return launch_with(need, of_all, call, exec, stream);
 }

@@ -22,12 +22,11 @@ constexpr unsigned kAllCards = kCardsMax;  // it may move to each of them
 
 // A chunk with small pieces.
 struct Chunk {
-  Handle context;
   unsigned card;
   std::uint64_t pieces;
 };
 
-pthread_mutex_t mutex = PTHREAD_MUTEX_INITIALIZER;
+pthread_mutex_t mutex = PTHREAD_RECURSIVE_MUTEX_INITIALIZER_NP;
 Table<Block> blocks;  // by address, or by the handle of an array
 Table<Chunk> chunks;  // by chunk_of()
 
@@ -48,7 +47,6 @@ void add_piece(Card& card, const Block& block, std::uint64_t address) {
   Chunk* const chunk = chunks.insert(chunk_of(address));
   if (chunk == nullptr) return;
   if (chunk->pieces++ > 0) card.account.give_back(kChunk);
-  chunk->context = block.context;
   chunk->card = block.card;
 }
 
@@ -234,6 +232,13 @@ void free_memory_of(Handle context) {
   blocks.erase_if([&](std::uint64_t key, const Block& block) {
     if (block.context == context) remove(key, block);
     return block.context == context;
+  });
+}
+
+void rename_context(Handle context, Handle other) {
+  const Lock lock(mutex);
+  blocks.for_each([&](std::uint64_t, Block& block) {
+    if (block.context == context) block.context = other;
   });
 }
 

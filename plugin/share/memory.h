@@ -9,6 +9,7 @@ namespace mgpu::share {
 void forget_linear_memory();
 // The driver has ended a context and freed its memory.
 void free_memory_of(Handle context);
+void rename_context(Handle context, Handle other);
 // What is at this address counts until the process ends.
 void keep_block_at(Address address);
 

@@ -1,11 +1,14 @@
 // Memory pools. What counts is what a pool has reserved, in chunks of 32 MiB, and not what is
 // allocated from it. A call reserves the most by which the pool can grow, and gives back the rest
-// when the driver's answer is known. Pools shrink when a stream or a context is synchronized, or
-// when the driver needs memory elsewhere.
+// when the driver's answer is known. Pools shrink when a stream, an event or a context is
+// synchronized, or when the driver needs memory elsewhere.
 //
 // The memory of graphs is one more pool of each card. The driver keeps it reserved after a launch
 // for the next, and a launch for which it has too little memory keeps all that is free. So such a
 // launch is refused before.
+//
+// The lock is not held while the driver allocates or launches: a launch may wait for a function of
+// the program that allocates itself.
 #include <bit>
 
 #include "plugin/share/memory.h"
@@ -19,12 +22,14 @@ constexpr int kPoolUsed = 7;  // CU_MEMPOOL_ATTR_USED_MEM_CURRENT
 
 struct Pool {
   unsigned card;
-  std::uint64_t counted;
+  bool on_host;
+  std::uint64_t counted;    // what the driver has reserved, and what is in flight
+  std::uint64_t in_flight;  // the most by which calls let it grow that have not returned
 };
 
-pthread_mutex_t mutex = PTHREAD_MUTEX_INITIALIZER;
+pthread_mutex_t mutex = PTHREAD_RECURSIVE_MUTEX_INITIALIZER_NP;
 Table<Pool> pools;  // by handle
-std::uint64_t counted_for_graphs[kCardsMax];
+Pool graphs[kCardsMax];
 std::atomic<bool> used = false;
 
 std::uint64_t key_of(Handle handle) {
@@ -36,37 +41,51 @@ std::uint64_t rounded_up(std::uint64_t bytes) {
 }
 
 // The account follows what the driver says.
-void follow(Card& card, std::uint64_t& counted, std::uint64_t reserved) {
-  if (reserved > counted) card.account.charge(reserved - counted);
-  if (reserved < counted) card.account.give_back(counted - reserved);
-  counted = reserved;
+void follow(Pool& pool, std::uint64_t reserved) {
+  std::uint64_t now = reserved + pool.in_flight;
+  // What is in flight may have come already.
+  if (pool.in_flight > 0 && now > pool.counted) {
+    now = reserved > pool.counted ? reserved : pool.counted;
+  }
+  Card& card = card_at(pool.card);
+  if (now > pool.counted) card.account.charge(now - pool.counted);
+  if (now < pool.counted) card.account.give_back(pool.counted - now);
+  pool.counted = now;
 }
 
-void follow(std::uint64_t handle, Pool& pool) {
+// The driver is asked before the pool is looked up: tools have callbacks in its functions.
+bool follow(std::uint64_t handle) {
   std::uint64_t reserved = 0;
   const auto result =
       REAL(cuMemPoolGetAttribute)(std::bit_cast<Handle>(handle), kPoolReserved, &reserved);
-  if (result == kSuccess) follow(card_at(pool.card), pool.counted, reserved);
+  Pool* const pool = pools.find(handle);
+  if (result != kSuccess || pool == nullptr) return false;
+  if (!pool->on_host) follow(*pool, reserved);
+  return true;
 }
 
-void follow_graphs(Card& card) {
+bool follow_graphs(unsigned card) {
   std::uint64_t reserved = 0;
-  const auto result = REAL(cuDeviceGetGraphMemAttribute)(card.device, kGraphReserved, &reserved);
-  if (result == kSuccess) follow(card, counted_for_graphs[index_of(card)], reserved);
+  const auto result =
+      REAL(cuDeviceGetGraphMemAttribute)(card_at(card).device, kGraphReserved, &reserved);
+  graphs[card].card = card;
+  if (result == kSuccess) follow(graphs[card], reserved);
+  return result == kSuccess;
 }
 
-void follow_all(Card& card) {
-  pools.for_each([&](std::uint64_t handle, Pool& pool) {
-    if (pool.card == index_of(card)) follow(handle, pool);
+void follow_all(const Card& card) {
+  pools.for_each([&](std::uint64_t handle, const Pool& pool) {
+    if (pool.card == index_of(card)) follow(handle);
   });
-  if (counted_for_graphs[index_of(card)] > 0) follow_graphs(card);
+  if (graphs[index_of(card)].counted > 0) follow_graphs(index_of(card));
 }
 
-void trim_all(Card& card) {
-  pools.for_each([&](std::uint64_t handle, Pool& pool) {
-    if (pool.card == index_of(card)) REAL(cuMemPoolTrimTo)(std::bit_cast<Handle>(handle), 0);
+void trim_all(const Card& card) {
+  pools.for_each([&](std::uint64_t handle, const Pool& pool) {
+    if (pool.card == index_of(card) && !pool.on_host)
+      REAL(cuMemPoolTrimTo)(std::bit_cast<Handle>(handle), 0);
   });
-  if (counted_for_graphs[index_of(card)] > 0) REAL(cuDeviceGraphMemTrim)(card.device);
+  if (graphs[index_of(card)].counted > 0) REAL(cuDeviceGraphMemTrim)(card.device);
   follow_all(card);
 }
 
@@ -80,37 +99,42 @@ bool reserve_locked(Card& card, std::uint64_t bytes) {
   return card.account.reserve(bytes);
 }
 
-template <class Call>
-Result allocate(Card& card, Handle handle, std::uint64_t bytes, Call call) {
-  const Lock lock(mutex);
-  used = true;
-  Pool* pool = pools.find(key_of(handle));
-  if (pool == nullptr) pool = pools.insert(key_of(handle));
-  if (pool == nullptr) return kOutOfMemory;
-  if (pool->counted == 0) pool->card = index_of(card);
-  const std::uint64_t most = rounded_up(bytes);
-  if (!reserve_locked(card, most)) return kOutOfMemory;
-  pool->counted += most;
-  const Result result = call();
-  follow(key_of(handle), *pool);
-  return result;
+void begin(Pool& pool, std::uint64_t most) {
+  pool.counted += most;
+  pool.in_flight += most;
+}
+
+// Where the driver does not say what is reserved now, a call that failed has taken nothing.
+template <class Follow>
+void end(Pool& pool, std::uint64_t most, Result result, Follow follow_it) {
+  pool.in_flight -= most;
+  if (follow_it() || result == kSuccess) return;
+  pool.counted -= most;
+  card_at(pool.card).account.give_back(most);
 }
 
 // The card of a stream, or of the current context for the default streams.
 Card* card_of_stream(Handle stream) {
   constexpr std::uint64_t kDefaultStreams = 2;
   Device device = 0;
-  if (key_of(stream) > kDefaultStreams && REAL(cuStreamGetDevice)(stream, &device) == kSuccess) {
-    return card_of(device);
+  Handle context = nullptr;
+  if (key_of(stream) <= kDefaultStreams) return current_card();
+  Result result = REAL(cuStreamGetDevice)(stream, &device);
+  // Drivers before CUDA 12.8 have only the context.
+  if (result != kSuccess && REAL(cuStreamGetCtx)(stream, &context) == kSuccess &&
+      REAL(cuCtxPushCurrent_v2)(context) == kSuccess) {
+    result = REAL(cuCtxGetDevice)(&device);
+    REAL(cuCtxPopCurrent_v2)(&context);
   }
-  return current_card();
+  return result == kSuccess ? card_of(device) : current_card();
 }
 
 // Pools that were made here are known; of the others, each card has a default.
-Card* card_of_pool(Handle handle, Handle stream) {
+Card* card_of_pool(Handle handle, Handle stream, bool* on_host) {
   {
     const Lock lock(mutex);
     const Pool* const pool = pools.find(key_of(handle));
+    if (pool != nullptr) *on_host = pool->on_host;
     if (pool != nullptr) return &card_at(pool->card);
   }
   for (unsigned i = 0; i < card_count(); ++i) {
@@ -121,29 +145,73 @@ Card* card_of_pool(Handle handle, Handle stream) {
   return card_of_stream(stream);
 }
 
-template <class Call>
-Result allocate_from_current(Address*, std::size_t bytes, Handle stream, Call call) {
+// The entry of a pool. Null: no memory.
+Pool* known(Handle handle, const Card& card) {
+  used = true;
+  Pool* pool = pools.find(key_of(handle));
+  if (pool != nullptr) return pool;
+  pool = pools.insert(key_of(handle));
+  if (pool != nullptr) pool->card = index_of(card);
+  return pool;
+}
+
+// The functions of one kind of default stream.
+struct Functions {
+  Result (*allocate)(Address*, std::size_t, Handle pool, Handle stream);
+  Result (*free)(Address, Handle stream);
+  Result (*is_capturing)(Handle stream, int* status);
+};
+
+// A capture makes a node of a graph, which takes memory when it is launched. If it has ended before
+// the call, the pool has grown.
+Result capture(Card& card, Address* address, std::size_t bytes, Handle pool, Handle stream,
+               const Functions& real) {
+  const Result result = real.allocate(address, bytes, pool, stream);
+  if (result != kSuccess) return result;
+  const Lock lock(mutex);
+  known(pool, card);
+  follow(key_of(pool));
+  if (card.account.total_bytes() <= card.account.limit_bytes()) return kSuccess;
+  real.free(*address, stream);
+  return kOutOfMemory;
+}
+
+Result allocate(Address* address, std::size_t bytes, Handle handle, Handle stream,
+                const Functions& real) {
+  if (handle == nullptr || bytes == 0) return real.allocate(address, bytes, handle, stream);
+  if (const Result attached = attach_cards(); attached != kSuccess) return attached;
+  bool on_host = false;
+  Card* const card = card_of_pool(handle, stream, &on_host);
+  if (on_host) return real.allocate(address, bytes, handle, stream);
+  if (card == nullptr) return no_card();
+  int capturing = 0;
+  if (real.is_capturing(stream, &capturing) == kSuccess && capturing != 0) {
+    return capture(*card, address, bytes, handle, stream, real);
+  }
+  const std::uint64_t most = rounded_up(bytes);
+  {
+    const Lock lock(mutex);
+    if (!reserve_locked(*card, most)) return kOutOfMemory;
+    Pool* const pool = known(handle, *card);
+    if (pool == nullptr) return kOutOfMemory;
+    begin(*pool, most);
+  }
+  const Result result = real.allocate(address, bytes, handle, stream);
+  const Lock lock(mutex);
+  Pool* const pool = pools.find(key_of(handle));
+  if (pool != nullptr) end(*pool, most, result, [&] { return follow(key_of(handle)); });
+  return result;
+}
+
+// From the pool that is the stream's card's now, by a call that names it: another thread may set
+// another one meanwhile.
+Result allocate_from_current(Address* address, std::size_t bytes, Handle stream,
+                             const Functions& real) {
   Card* const card = card_of_stream(stream);
   if (card == nullptr) return no_card();
   Handle pool = nullptr;
   const Result result = REAL(cuDeviceGetMemPool)(&pool, card->device);
-  if (result != kSuccess || bytes == 0) return call();  // an error of the driver
-  card_of_pool(pool, stream);
-  return allocate(*card, pool, bytes, call);
-}
-
-template <class Call>
-Result allocate_from(Handle pool, std::size_t bytes, Handle stream, Call call) {
-  if (pool == nullptr || bytes == 0) return call();  // an error of the driver
-  Card* const card = card_of_pool(pool, stream);
-  if (card == nullptr) return no_card();
-  return allocate(*card, pool, bytes, call);
-}
-
-// A capture makes a node of a graph, which takes memory when it is launched.
-bool captures(Handle stream, Result (*ask)(Handle, int*)) {
-  int status = 0;
-  return ask(stream, &status) == kSuccess && status != 0;
+  return result != kSuccess ? result : allocate(address, bytes, pool, stream, real);
 }
 
 template <class Call>
@@ -159,7 +227,7 @@ Result followed(Call call) {
 void forget_pools() {
   const Lock lock(mutex);
   pools.clear();
-  for (auto& counted : counted_for_graphs) counted = 0;
+  for (Pool& pool : graphs) pool = {};
   used = false;
 }
 
@@ -180,77 +248,92 @@ void trim_unused_pools(Card& card) {
 
 Result launch_with(const GraphNeed& need, const GraphNeed& all, Result (*launch)(Handle, Handle),
                    Handle exec, Handle stream) {
-  const Lock lock(mutex);
-  used = true;
+  std::uint64_t most[kCardsMax] = {};
   bool fits = true;
-  for (unsigned i = 0; i < card_count() && fits; ++i) {
-    if (need.bytes[i] == 0) continue;
-    follow_graphs(card_at(i));  // the driver itself may have taken some back
-    std::uint64_t& counted = counted_for_graphs[i];
-    const std::uint64_t missing = all.bytes[i] > counted ? all.bytes[i] - counted : 0;
-    const std::uint64_t most = rounded_up(missing < need.bytes[i] ? missing : need.bytes[i]);
-    if (most == 0) continue;
-    fits = reserve_locked(card_at(i), most);
-    if (fits) counted += most;
+  {
+    const Lock lock(mutex);
+    used = true;
+    for (unsigned i = 0; i < card_count() && fits; ++i) {
+      if (need.bytes[i] == 0) continue;
+      follow_graphs(i);  // the driver itself may have taken some back
+      const std::uint64_t counted = graphs[i].counted;
+      const std::uint64_t missing = all.bytes[i] > counted ? all.bytes[i] - counted : 0;
+      most[i] = rounded_up(missing < need.bytes[i] ? missing : need.bytes[i]);
+      fits = most[i] == 0 || reserve_locked(card_at(i), most[i]);
+      if (!fits) most[i] = 0;
+      begin(graphs[i], most[i]);
+    }
   }
   const Result result = fits ? launch(exec, stream) : kOutOfMemory;
+  const Lock lock(mutex);
   for (unsigned i = 0; i < card_count(); ++i) {
-    if (need.bytes[i] > 0) follow_graphs(card_at(i));
+    if (need.bytes[i] > 0) end(graphs[i], most[i], result, [&] { return follow_graphs(i); });
   }
   return result;
 }
 
 // --- the driver's functions ------------------------------------------------------------
 
+namespace {
+Functions functions() {
+  return {.allocate = REAL(cuMemAllocFromPoolAsync),
+          .free = REAL(cuMemFreeAsync),
+          .is_capturing = REAL(cuStreamIsCapturing)};
+}
+
+Functions functions_ptsz() {
+  return {.allocate = REAL(cuMemAllocFromPoolAsync_ptsz),
+          .free = REAL(cuMemFreeAsync_ptsz),
+          .is_capturing = REAL(cuStreamIsCapturing_ptsz)};
+}
+}  // namespace
+
 Result cuMemAllocAsync(Address* address, std::size_t bytes, Handle stream) {
-  const auto call = [&] { return REAL(cuMemAllocAsync)(address, bytes, stream); };
-  if (captures(stream, REAL(cuStreamIsCapturing))) return call();
-  return allocate_from_current(address, bytes, stream, call);
+  return allocate_from_current(address, bytes, stream, functions());
 }
 
 Result cuMemAllocAsync_ptsz(Address* address, std::size_t bytes, Handle stream) {
-  const auto call = [&] { return REAL(cuMemAllocAsync_ptsz)(address, bytes, stream); };
-  if (captures(stream, REAL(cuStreamIsCapturing_ptsz))) return call();
-  return allocate_from_current(address, bytes, stream, call);
+  return allocate_from_current(address, bytes, stream, functions_ptsz());
 }
 
 Result cuMemAllocFromPoolAsync(Address* address, std::size_t bytes, Handle pool, Handle stream) {
-  const auto call = [&] { return REAL(cuMemAllocFromPoolAsync)(address, bytes, pool, stream); };
-  if (captures(stream, REAL(cuStreamIsCapturing))) return call();
-  return allocate_from(pool, bytes, stream, call);
+  return allocate(address, bytes, pool, stream, functions());
 }
 
 Result cuMemAllocFromPoolAsync_ptsz(Address* address, std::size_t bytes, Handle pool,
                                     Handle stream) {
-  const auto call = [&] {
-    return REAL(cuMemAllocFromPoolAsync_ptsz)(address, bytes, pool, stream);
-  };
-  if (captures(stream, REAL(cuStreamIsCapturing_ptsz))) return call();
-  return allocate_from(pool, bytes, stream, call);
+  return allocate(address, bytes, pool, stream, functions_ptsz());
 }
 
 Result cuMemPoolCreate(Handle* pool, const PoolProperties* properties) {
+  constexpr int kPinned = 1;  // CU_MEM_ALLOCATION_TYPE_PINNED
   const Result result = REAL(cuMemPoolCreate)(pool, properties);
-  if (result != kSuccess || properties->location.type != kDeviceLocation) return result;
-  const Card* const card = card_of(properties->location.id);
+  if (result != kSuccess || !cards_attached()) return result;
+  const int type = properties->location.type;
+  const bool on_host =
+      properties->type == kPinned && type > kDeviceLocation && type <= kLastHostLocation;
+  const Card* const card = on_host                   ? &card_at(0)
+                           : type == kDeviceLocation ? card_of(properties->location.id)
+                                                     : nullptr;
   if (card == nullptr) return result;
   const Lock lock(mutex);
-  Pool* const known = pools.insert(key_of(*pool));
-  if (known != nullptr) *known = {.card = index_of(*card), .counted = 0};
-  used = true;
+  pools.erase(key_of(*pool));
+  Pool* const made = known(*pool, *card);
+  if (made != nullptr) made->on_host = on_host;
   return result;
 }
 
 // A pool with memory in use lives on without a handle to ask about. That memory counts until the
 // process ends.
 Result cuMemPoolDestroy(Handle pool) {
+  if (!cards_attached()) return REAL(cuMemPoolDestroy)(pool);
   const Lock lock(mutex);
   std::uint64_t in_use = 0;
-  const bool known = REAL(cuMemPoolGetAttribute)(pool, kPoolUsed, &in_use) == kSuccess;
+  const bool asked = REAL(cuMemPoolGetAttribute)(pool, kPoolUsed, &in_use) == kSuccess;
   const Result result = REAL(cuMemPoolDestroy)(pool);
   Pool* const found = pools.find(key_of(pool));
   if (result != kSuccess || found == nullptr) return result;
-  if (known && in_use == 0) follow(card_at(found->card), found->counted, 0);
+  if (asked && in_use == 0 && found->in_flight == 0) follow(*found, 0);
   pools.erase(key_of(pool));
   return result;
 }
@@ -265,6 +348,10 @@ Result cuStreamSynchronize(Handle stream) {
 
 Result cuStreamSynchronize_ptsz(Handle stream) {
   return followed([&] { return REAL(cuStreamSynchronize_ptsz)(stream); });
+}
+
+Result cuEventSynchronize(Handle event) {
+  return followed([&] { return REAL(cuEventSynchronize)(event); });
 }
 
 Result cuCtxSynchronize() {

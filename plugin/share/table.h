@@ -1,6 +1,8 @@
 // A table from a key to a value without the C++ library, and the lock for it. A call of the driver
 // that takes or frees memory takes microseconds, so that one lock for all threads of a process is
-// enough. It is private to the process: nothing waits for another process.
+// enough. It is private to the process: nothing waits for another process. Tools have callbacks in
+// functions of the driver, which may come back here in the same thread: the locks are recursive,
+// and what was found before a call of the driver is looked up again after it.
 #pragma once
 
 #include <pthread.h>

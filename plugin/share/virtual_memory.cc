@@ -21,7 +21,7 @@ struct Mapping {
   std::uint64_t bytes;
 };
 
-pthread_mutex_t mutex = PTHREAD_MUTEX_INITIALIZER;
+pthread_mutex_t mutex = PTHREAD_RECURSIVE_MUTEX_INITIALIZER_NP;
 Table<Physical> physicals;  // by a number of ours, because handles are used again
 Table<HandleUse> handles;
 Table<Mapping> mappings;  // by address

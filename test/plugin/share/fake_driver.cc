@@ -29,6 +29,7 @@ constexpr Result kInvalid = 1;
 
 struct FakePool {
   int card = 0;
+  bool on_host = false;
   std::uint64_t reserved = 0;
   std::uint64_t in_use = 0;
 };
@@ -56,6 +57,7 @@ struct FakeBlock {
   std::uint64_t bytes;  // on the card
   FakePool* pool;
   std::uint64_t piece = 0;
+  FakeContext* context = nullptr;
 };
 
 std::recursive_mutex mutex;
@@ -72,9 +74,20 @@ std::set<FakePool*> all_pools = {&defaults[0], &defaults[1]};
 FakeContext primary[2] = {{.card = 0}, {.card = 1}};
 int retained[2];
 thread_local FakeContext* current = nullptr;
+thread_local FakeContext* pushed = nullptr;
 std::uint64_t graph_reserved[2];
 Address next_address = 0x100000000;
 bool capturing = false;
+bool capture_ends = false;  // after the next question
+void (*callback)() = nullptr;
+
+// A tool or another thread calls the driver while this call does not return. Not within itself.
+void call_back() {
+  void (*const call)() = callback;
+  callback = nullptr;
+  if (call != nullptr) call();
+  callback = call;
+}
 
 std::uint64_t up(std::uint64_t bytes, std::uint64_t step) {
   return (bytes + step - 1) / step * step;
@@ -117,7 +130,7 @@ Result allocate(Address* address, std::uint64_t bytes, std::uint64_t on_card) {
   if (bytes == 0 || address == nullptr) return kInvalid;
   if (!take(current->card, on_card)) return kOutOfMemory;
   *address = new_address(bytes);
-  blocks[*address] = {current->card, on_card, nullptr};
+  blocks[*address] = {current->card, on_card, nullptr, 0, current};
   return kSuccess;
 }
 
@@ -145,9 +158,14 @@ Result release(Address address) {
 }
 
 Result allocate_from(FakePool* pool, Address* address, std::uint64_t bytes) {
+  call_back();
   const std::lock_guard lock(mutex);
   if (with_context() != kSuccess) return with_context();
   if (bytes == 0) return kInvalid;
+  if (capturing || pool->on_host) {
+    *address = new_address(bytes);
+    return kSuccess;
+  }
   const std::uint64_t wanted = up(pool->in_use + bytes, kPoolChunk);
   if (wanted > pool->reserved) {
     if (!take(pool->card, wanted - pool->reserved)) return kOutOfMemory;
@@ -175,6 +193,7 @@ Result new_context(Handle* context, int card) {
 }
 
 Result launch(Handle exec) {
+  call_back();
   const std::lock_guard lock(mutex);
   const std::uint64_t bytes = static_cast<FakeExec*>(exec)->bytes;
   if (bytes <= graph_reserved[0]) return kSuccess;
@@ -211,8 +230,12 @@ EXPORT std::uint64_t fake_used(int card) {
 EXPORT std::uint64_t fake_peak(int card) {
   return peak[card];
 }
-EXPORT void fake_capture(bool on) {
+EXPORT void fake_capture(bool on, bool ends) {
   capturing = on;
+  capture_ends = ends;
+}
+EXPORT void fake_callback(void (*call)()) {
+  callback = call;
 }
 EXPORT Result cuMemAlloc_v99(Address* address, std::size_t bytes) {
   return allocate(address, bytes, up(bytes, kChunk));
@@ -265,8 +288,14 @@ EXPORT Result cuCtxCreate_v4(Handle* context, void*, unsigned, Device device) {
   return new_context(context, device);
 }
 EXPORT Result cuCtxDestroy_v2(Handle handle) {
+  call_back();
   const std::lock_guard lock(mutex);
   used[static_cast<FakeContext*>(handle)->card] -= kContext;
+  std::erase_if(blocks, [&](const auto& block) {
+    if (block.second.context != handle) return false;
+    used[block.second.card] -= block.second.bytes;
+    return true;
+  });
   if (current == handle) current = nullptr;
   return kSuccess;
 }
@@ -294,6 +323,16 @@ EXPORT Result cuCtxSetCurrent(Handle context) {
 EXPORT Result cuCtxGetCurrent(Handle* context) {
   *context = current;
   return ready();
+}
+EXPORT Result cuCtxPushCurrent_v2(Handle context) {
+  pushed = current;
+  current = static_cast<FakeContext*>(context);
+  return kSuccess;
+}
+EXPORT Result cuCtxPopCurrent_v2(Handle* context) {
+  *context = current;
+  current = pushed;
+  return kSuccess;
 }
 EXPORT Result cuCtxGetDevice(Device* device) {
   if (with_context() != kSuccess) return with_context();
@@ -449,7 +488,8 @@ EXPORT Result cuDeviceGetDefaultMemPool(Handle* pool, Device device) {
 }
 EXPORT Result cuMemPoolCreate(Handle* pool, const PoolProperties* properties) {
   const std::lock_guard lock(mutex);
-  auto* const made = new FakePool{.card = properties->location.id};
+  auto* const made = new FakePool{.card = properties->location.id,
+                                  .on_host = properties->location.type != kDeviceLocation};
   all_pools.insert(made);
   *pool = made;
   return kSuccess;
@@ -482,11 +522,33 @@ EXPORT Result cuMemAllocAsync_ptsz(Address* address, std::size_t bytes, Handle) 
 EXPORT Result cuMemAllocFromPoolAsync(Address* address, std::size_t bytes, Handle pool, Handle) {
   return allocate_from(static_cast<FakePool*>(pool), address, bytes);
 }
+EXPORT Result cuMemAllocFromPoolAsync_ptsz(Address* address, std::size_t bytes, Handle pool,
+                                           Handle) {
+  return allocate_from(static_cast<FakePool*>(pool), address, bytes);
+}
+EXPORT Result cuMemFreeAsync_ptsz(Address address, Handle) {
+  return release(address);
+}
 EXPORT Result cuMemFreeAsync(Address address, Handle) {
   return release(address);
 }
+// A stream is a context here.
+EXPORT Result cuStreamGetCtx(Handle stream, Handle* context) {
+  *context = stream;
+  return kSuccess;
+}
+EXPORT Result cuStreamIsCapturing_ptsz(Handle, int* status) {
+  *status = 0;
+  return kSuccess;
+}
 EXPORT Result cuStreamIsCapturing(Handle, int* status) {
   *status = capturing ? 1 : 0;
+  capturing = capturing && !capture_ends;
+  return kSuccess;
+}
+EXPORT Result cuEventSynchronize(Handle) {
+  const std::lock_guard lock(mutex);
+  shrink(current->card);
   return kSuccess;
 }
 EXPORT Result cuStreamSynchronize(Handle) {

@@ -1,6 +1,7 @@
 // A program that uses CUDA, for library_test.cc: share_client CASE. It sees a card with a limit of
 // 1,024 MiB, of which a context takes 100. It ends with 0, or prints what was not as expected.
 #include <dlfcn.h>
+#include <pthread.h>
 #include <signal.h>
 #include <sys/wait.h>
 #include <unistd.h>
@@ -262,11 +263,49 @@ void pools() {
   EXPECT(CU(cuMemFree_v2)(address) == kSuccess);
   EXPECT(CU(cuMemPoolDestroy)(pool) == kSuccess);
   EXPECT(free_now() == kRoom);
+  EXPECT(CU(cuMemAllocAsync)(&address, 640 * kMiB, nullptr) == kSuccess);
+  EXPECT(CU(cuMemFree_v2)(address) == kSuccess);
+  EXPECT(CU(cuEventSynchronize)(nullptr) == kSuccess);
+  EXPECT(free_now() == kRoom);
   // A capture takes nothing.
-  EXTRA(fake_capture, void (*)(bool))(true);
+  EXTRA(fake_capture, void (*)(bool, bool))(true, false);
   EXPECT(CU(cuMemAllocAsync)(&address, 32 * kMiB, nullptr) == kSuccess);
-  EXTRA(fake_capture, void (*)(bool))(false);
+  EXTRA(fake_capture, void (*)(bool, bool))(false, false);
+  EXPECT(free_now() == kRoom);
+  // A pool in the memory of the host takes nothing of the card.
+  const PoolProperties host{1, 0, {2, 0}, nullptr, {}};
+  EXPECT(CU(cuMemPoolCreate)(&pool, &host) == kSuccess);
+  EXPECT(CU(cuMemAllocFromPoolAsync)(&address, 2 * kLimit, pool, nullptr) == kSuccess);
+  EXPECT(free_now() == kRoom);
   EXPECT(peak(0) <= kLimit);
+}
+
+// The card of a stream need not be that of the current context.
+void pool_of_a_stream() {
+  start();
+  Handle stream = nullptr;
+  Handle context = nullptr;
+  EXPECT(CU(cuCtxCreate_v2)(&stream, 0, 1) == kSuccess);
+  EXPECT(CU(cuCtxCreate_v2)(&context, 0, 0) == kSuccess);
+  Address address = 0;
+  EXPECT(CU(cuMemAllocAsync)(&address, kRoom + 1, stream) == kOutOfMemory);
+  EXPECT(CU(cuMemAllocAsync)(&address, 640 * kMiB, stream) == kSuccess);
+  EXPECT(free_now() == kRoom - 100 * kMiB);
+  EXPECT(EXTRA(cuCtxSetCurrent, Result(*)(Handle))(stream) == kSuccess);
+  EXPECT(free_now() == kRoom - 640 * kMiB);
+}
+
+// The capture is over before the driver is called.
+void capture_that_ends() {
+  start();
+  Address address = 0;
+  EXTRA(fake_capture, void (*)(bool, bool))(true, true);
+  EXPECT(CU(cuMemAllocAsync)(&address, 320 * kMiB, nullptr) == kSuccess);
+  EXPECT(free_now() == kRoom - 320 * kMiB);
+  EXTRA(fake_capture, void (*)(bool, bool))(true, true);
+  EXPECT(CU(cuMemAllocAsync)(&address, 2 * kLimit, nullptr) == kOutOfMemory);
+  EXPECT(CU(cuStreamSynchronize)(nullptr) == kSuccess);
+  EXPECT(used(0) == 420 * kMiB && free_now() == kLimit - used(0));
 }
 
 using AddNode = Result (*)(Handle*, Handle, const Handle*, std::size_t, AllocationNode*);
@@ -312,6 +351,62 @@ void graphs() {
   EXPECT(CU(cuGraphLaunch)(small, nullptr) == kSuccess);
   EXPECT(CU(cuGraphExecDestroy)(small) == 801);
   EXPECT(peak(0) <= kLimit);
+}
+
+Handle current_context = nullptr;
+int callbacks = 0;
+
+// What a tool may call from within the driver, or a thread for which the driver waits.
+void ask_and_allocate() {
+  ++callbacks;
+  EXPECT(EXTRA(cuCtxSetCurrent, Result(*)(Handle))(current_context) == kSuccess);
+  free_now();
+  EXPECT(fits(2 * kMiB));
+  Address address = 0;
+  EXPECT(CU(cuMemAllocAsync)(&address, kMiB, nullptr) == kSuccess);
+  EXPECT(CU(cuMemFree_v2)(address) == kSuccess);
+  Handle context = nullptr;
+  EXPECT(CU(cuCtxCreate_v2)(&context, 0, 1) == kSuccess);
+  EXPECT(CU(cuCtxDestroy_v2)(context) == kSuccess);
+  EXPECT(EXTRA(cuCtxSetCurrent, Result(*)(Handle))(current_context) == kSuccess);
+}
+
+void in_another_thread() {
+  pthread_t thread{};
+  EXPECT(pthread_create(
+             &thread, nullptr,
+             [](void*) -> void* {
+               ask_and_allocate();
+               return nullptr;
+             },
+             nullptr) == 0);
+  EXPECT(pthread_join(thread, nullptr) == 0);
+}
+
+void callbacks_and_waits() {
+  start();
+  EXPECT(CU(cuDevicePrimaryCtxRetain)(&current_context, 0) == kSuccess);
+  EXPECT(EXTRA(cuCtxSetCurrent, Result(*)(Handle))(current_context) == kSuccess);
+  const Handle graph = graph_of(64 * kMiB);
+  const std::uint64_t before = free_now();
+  for (void (*const callback)() : {&ask_and_allocate, &in_another_thread}) {
+    EXTRA(fake_callback, void (*)(void (*)()))(callback);
+    Address address = 0;
+    EXPECT(CU(cuMemAllocAsync)(&address, kMiB, nullptr) == kSuccess);
+    EXPECT(CU(cuMemFree_v2)(address) == kSuccess);
+    EXPECT(CU(cuGraphLaunch)(graph, nullptr) == kSuccess);
+    Handle context = nullptr;
+    EXPECT(CU(cuCtxCreate_v2)(&context, 0, 0) == kSuccess);
+    allocated(20 * kMiB);
+    EXPECT(CU(cuCtxDestroy_v2)(context) == kSuccess);
+    EXTRA(fake_callback, void (*)(void (*)()))(nullptr);
+    EXPECT(EXTRA(cuCtxSetCurrent, Result(*)(Handle))(current_context) == kSuccess);
+    EXPECT(CU(cuStreamSynchronize)(nullptr) == kSuccess);
+    EXPECT(CU(cuDeviceGraphMemTrim)(0) == kSuccess);
+    EXPECT(free_now() == before);
+    EXPECT(used(0) == kLimit - before);
+  }
+  EXPECT(callbacks == 6);
 }
 
 void contexts() {
@@ -443,6 +538,9 @@ const Case kCases[] = {{"see_the_share", see_the_share},
                        {"held_elsewhere", held_elsewhere},
                        {"managed_on_two_cards", managed_on_two_cards},
                        {"pools", pools},
+                       {"pool_of_a_stream", pool_of_a_stream},
+                       {"capture_that_ends", capture_that_ends},
+                       {"callbacks_and_waits", callbacks_and_waits},
                        {"graphs", graphs},
                        {"contexts", contexts},
                        {"processes", processes},
