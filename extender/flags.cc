@@ -225,9 +225,7 @@ void add_listener_flags(Options& options, Flags& flags) {
                    "burst of binds needs no handshakes.",
                    flags.http2);
   add_certificate_flags(options, flags.tls_secret, flags.tls_names, flags.metrics_tls_from_secret);
-  options.add_number("max-body-bytes",
-                     "Maximum size of a request of kube-scheduler, in bytes. With "
-                     "nodeCacheCapable: false, more than the default is needed.",
+  options.add_number("max-body-bytes", "Maximum size of a request of kube-scheduler, in bytes.",
                      flags.max_body_bytes, 1024, kGiB);
   options.add_number(
       "max-connections",

@@ -1,7 +1,6 @@
 #include <fmt/format.h>
 
 #include <algorithm>
-#include <numeric>
 #include <optional>
 #include <utility>
 
@@ -19,8 +18,6 @@ FilterReply pass_everywhere(const ExtenderArgs& args) {
   FilterReply reply;
   reply.fitting.assign(names.begin(), names.end());
   reply.nodes_fitting = names.size();
-  reply.fitting_full_nodes.resize(args.full_nodes().size());
-  std::iota(reply.fitting_full_nodes.begin(), reply.fitting_full_nodes.end(), std::size_t{0});
   return reply;
 }
 
@@ -35,11 +32,6 @@ FilterReply refuse_everywhere(const ExtenderArgs& args, std::string sentence) {
   return reply;
 }
 
-void add_fitting(FilterReply& reply, const ExtenderArgs& args, std::size_t node) {
-  reply.fitting.push_back(args.node_names()[node]);
-  if (args.has_full_nodes()) reply.fitting_full_nodes.push_back(node);
-}
-
 // kube-scheduler asks about a bound pod whose resize waits for resources. It has its cards.
 FilterReply stay(const ExtenderArgs& args) {
   const std::string& node = args.pod().node_name;
@@ -48,7 +40,7 @@ FilterReply stay(const ExtenderArgs& args) {
   const auto names = args.node_names();
   for (std::size_t i = 0; i < names.size(); ++i) {
     if (names[i] == node) {
-      add_fitting(reply, args, i);
+      reply.fitting.push_back(names[i]);
     } else {
       reply.failed_and_unresolvable.push_back({names[i], *reply.own_sentence});
     }
@@ -72,7 +64,7 @@ FilterReply best_nodes(const VerbContext& context, const ExtenderArgs& args, con
   const Ranking ranking(context, args.node_names(), pod, price_snapshot.get(), now);
   FilterReply reply;
   for (const std::size_t node : ranking.best(context.settings.candidate_nodes))
-    add_fitting(reply, args, node);
+    reply.fitting.push_back(args.node_names()[node]);
   reply.nodes_fitting = ranking.fitting();
   return reply;
 }
@@ -103,7 +95,7 @@ FilterReply every_node(Ledger& ledger, const ExtenderArgs& args, const PodReques
   bool search_ended = false;
   for (std::size_t i = 0; i < names.size(); ++i) {
     if (!reasons[i]) {
-      add_fitting(reply, args, i);
+      reply.fitting.push_back(names[i]);
       continue;
     }
     const bool eviction_helps = eviction_can_help(*reasons[i]);

@@ -9,7 +9,7 @@
 
 // filter and prioritize carry the names of all nodes for every pod. The message is read once, on
 // demand, and names are views into it. On-demand reading does not check what it skips, so a message
-// with unknown members or whole nodes is checked as a whole afterwards.
+// with unknown members is checked as a whole afterwards.
 
 namespace mgpu::extender {
 namespace {
@@ -92,14 +92,10 @@ class ExtenderArgs::Reader {
   Result<void> read_member(std::string_view name, ondemand::value value);
   Result<void> read_pod(ondemand::value value);
   Result<void> read_names(ondemand::value value);
-  Result<void> read_nodes(ondemand::value value);
-  Result<void> read_items(ondemand::value value);
-  Result<FullNode> read_node(std::size_t index, ondemand::value value);
   std::optional<std::string_view> text(ondemand::value& value);
 
   ExtenderArgs& args_;
   std::string_view pod_;  // JSON text; empty where the request has no Pod
-  bool has_names_ = false;
   bool skipped_ = false;  // something was not checked
   // The last backslash of the message, or null. Names have none as a rule, and come after the Pod.
   const char* last_escape_ = nullptr;
@@ -131,19 +127,17 @@ Result<void> ExtenderArgs::Reader::read(std::string_view body) {
   auto pod = kube::read_pod(pod_);
   if (!pod) return error("Pod: " + pod.error().message);
   args_.pod_ = *std::move(pod);
-  // kube-scheduler sends one of the two forms. Where both came, names are the cheaper answer.
-  if (has_names_) {
-    args_.has_full_nodes_ = false;
-    args_.full_nodes_.clear();
-  }
-  for (const FullNode& node : args_.full_nodes_) args_.names_.push_back(node.name);
   return {};
 }
 
 Result<void> ExtenderArgs::Reader::read_member(std::string_view name, ondemand::value value) {
   if (equal_fold(name, "pod")) return read_pod(value);
   if (equal_fold(name, "nodenames")) return read_names(value);
-  if (equal_fold(name, "nodes")) return read_nodes(value);
+  if (equal_fold(name, "nodes") && !is_null(value)) {
+    return error(
+        "Nodes are whole nodes, expected NodeNames alone: set nodeCacheCapable: true in the "
+        "configuration of kube-scheduler");
+  }
   skipped_ = true;
   return {};
 }
@@ -159,8 +153,7 @@ Result<void> ExtenderArgs::Reader::read_pod(ondemand::value value) {
 
 Result<void> ExtenderArgs::Reader::read_names(ondemand::value value) {
   args_.names_.clear();
-  has_names_ = !is_null(value);
-  if (!has_names_) return {};
+  if (is_null(value)) return {};
   auto array = read_as<ondemand::array>(value, "NodeNames", "a list of names");
   if (!array) return array.error();
   args_.names_.reserve(args_.body_.size() / kReservedNameBytes);
@@ -171,49 +164,6 @@ Result<void> ExtenderArgs::Reader::read_names(ondemand::value value) {
     args_.names_.emplace_back(name->data(), name->size());
     return {};
   });
-}
-
-Result<void> ExtenderArgs::Reader::read_nodes(ondemand::value value) {
-  args_.full_nodes_.clear();
-  args_.has_full_nodes_ = !is_null(value);
-  if (!args_.has_full_nodes_) return {};
-  skipped_ = true;
-  auto object = read_as<ondemand::object>(value, "Nodes", "a NodeList");
-  if (!object) return object.error();
-  return for_each_member(*object, [this](std::string_view name, ondemand::value& member) {
-    return equal_fold(name, "items") ? read_items(member) : Result<void>();
-  });
-}
-
-Result<void> ExtenderArgs::Reader::read_items(ondemand::value value) {
-  args_.full_nodes_.clear();
-  if (is_null(value)) return {};
-  auto array = read_as<ondemand::array>(value, "Nodes.items", "a list of nodes");
-  if (!array) return array.error();
-  return for_each_element(*array, [this](ondemand::value& item) -> Result<void> {
-    auto node = read_node(args_.full_nodes_.size(), item);
-    if (!node) return node.error();
-    args_.full_nodes_.push_back(*node);
-    return {};
-  });
-}
-
-Result<FullNode> ExtenderArgs::Reader::read_node(std::size_t index, ondemand::value value) {
-  const std::string field = element_name("Nodes.items", index);
-  auto object = read_as<ondemand::object>(value, field, "a node");
-  if (!object) return object.error();
-  FullNode node;
-  if (const auto code = object->raw_json().get(node.json)) return malformed(code);
-  // raw_json() has moved past the object.
-  if (const auto code = object->reset().error()) return malformed(code);
-  ondemand::value name;
-  if (object->find_field_unordered("metadata").find_field_unordered("name").get(name)) {
-    return error(field + " has no metadata.name");
-  }
-  const auto read = text(name);
-  if (!read) return no_text(field + ".metadata.name", name);
-  node.name = *read;
-  return node;
 }
 
 // Nothing where the value is not a string, or a malformed one.

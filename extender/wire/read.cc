@@ -46,45 +46,36 @@ Result<std::string> required_text(const dom::object& object, std::string_view na
   return std::string(text);
 }
 
-// A MetaPod has its uid at the top, a whole Pod has metadata.uid.
-enum class VictimForm { kMeta, kPod };
-
-Result<PodUid> read_victim(const std::string& field, const dom::element& victim, VictimForm form) {
+Result<PodUid> read_victim(const std::string& field, const dom::element& victim) {
   dom::object object;
   if (victim.get(object)) return unexpected_element(field, victim, "a pod");
-  if (form == VictimForm::kPod) {
-    const auto metadata = member(object, "metadata");
-    if (!metadata || metadata->get(object)) return error(field + " has no metadata");
-  }
   const auto found = member(object, "uid");
   std::string_view uid;
   if (!found || found->get(uid) || uid.empty()) return error(field + " has no uid");
   return PodUid(uid);
 }
 
-Result<std::vector<PodUid>> read_victim_pods(const std::string& field, const dom::element& pods,
-                                             VictimForm form) {
+Result<std::vector<PodUid>> read_victim_pods(const std::string& field, const dom::element& pods) {
   dom::array array;
   if (pods.get(array)) return unexpected_element(field, pods, "a list of pods");
   std::vector<PodUid> victims;
   for (const dom::element victim : array) {
     if (victim.is_null()) continue;
-    auto uid = read_victim(element_name(field, victims.size()), victim, form);
+    auto uid = read_victim(element_name(field, victims.size()), victim);
     if (!uid) return uid.error();
     victims.push_back(std::move(*uid));
   }
   return victims;
 }
 
-Result<NodeVictims> read_node_victims(std::string_view node, const dom::element& value,
-                                      VictimForm form) {
+Result<NodeVictims> read_node_victims(std::string_view node, const dom::element& value) {
   NodeVictims victims{NodeName(node), {}, 0};
   if (value.is_null()) return victims;
   const std::string field = "victims of node " + in_quotes(node);
   dom::object object;
   if (value.get(object)) return unexpected_element(field, value, "an object");
   if (const auto pods = member(object, "pods")) {
-    auto read = read_victim_pods(field + ": Pods", *pods, form);
+    auto read = read_victim_pods(field + ": Pods", *pods);
     if (!read) return read.error();
     victims.victims = std::move(*read);
   }
@@ -95,13 +86,14 @@ Result<NodeVictims> read_node_victims(std::string_view node, const dom::element&
   return victims;
 }
 
-Result<std::vector<NodeVictims>> read_victims(std::string_view name, const dom::element& value,
-                                              VictimForm form) {
+Result<std::vector<NodeVictims>> read_victims(const dom::element& value) {
   dom::object object;
-  if (value.get(object)) return unexpected_element(name, value, "a map of victims by node");
+  if (value.get(object)) {
+    return unexpected_element("NodeNameToMetaVictims", value, "a map of victims by node");
+  }
   std::map<std::string_view, NodeVictims> by_node;
   for (const dom::key_value_pair field : object) {
-    auto victims = read_node_victims(field.key, field.value, form);
+    auto victims = read_node_victims(field.key, field.value);
     if (!victims) return victims.error();
     by_node.insert_or_assign(field.key, std::move(*victims));
   }
@@ -145,12 +137,9 @@ Result<PreemptionArgs> read_preemption_args(std::string_view body) {
   auto pod = read_pod_member(*request);
   if (!pod) return pod.error();
   PreemptionArgs args{std::move(*pod), {}};
-  // kube-scheduler sends one of the two, by nodeCacheCapable.
-  const auto meta = member(*request, "nodenametometavictims");
-  const auto full = member(*request, "nodenametovictims");
-  if (!meta && !full) return args;
-  auto nodes = meta ? read_victims("NodeNameToMetaVictims", *meta, VictimForm::kMeta)
-                    : read_victims("NodeNameToVictims", *full, VictimForm::kPod);
+  const auto victims = member(*request, "nodenametometavictims");
+  if (!victims) return args;
+  auto nodes = read_victims(*victims);
   if (!nodes) return nodes.error();
   args.nodes = std::move(*nodes);
   return args;

@@ -2,7 +2,6 @@
 #include <charconv>
 #include <cstring>
 
-#include "common/base/check.h"
 #include "common/base/text.h"
 #include "extender/wire/wire.h"
 
@@ -104,10 +103,9 @@ void write_refusals(Writer& out, std::span<const Refusal> refusals, bool no_esca
 }
 
 // Quotes, colons and commas are included. Escapes are rare: the buffer grows for them.
-std::size_t size_of(const FilterReply& reply, std::span<const FullNode> nodes) {
+std::size_t size_of(const FilterReply& reply) {
   std::size_t size = 256;
   for (const auto name : reply.fitting) size += name.size() + 3;
-  for (const auto index : reply.fitting_full_nodes) size += nodes[index].json.size() + 1;
   for (const auto* refusals : {&reply.failed, &reply.failed_and_unresolvable}) {
     for (const auto& [node, sentence] : *refusals) size += node.size() + sentence.size() + 6;
   }
@@ -118,20 +116,10 @@ std::size_t size_of(const FilterReply& reply, std::span<const FullNode> nodes) {
 
 std::string write_filter_reply(const FilterReply& reply, const ExtenderArgs& args) {
   const bool no_escapes = args.names_without_escapes();
-  const auto nodes = args.full_nodes();
-  for (const std::size_t index : reply.fitting_full_nodes) {
-    MGPU_CHECK(index < nodes.size(), "a node of the request");
-  }
-  Writer out(size_of(reply, nodes));
-  if (args.has_full_nodes()) {
-    out.raw(R"({"Nodes":{"metadata":{},"items":[)");
-    out.list(reply.fitting_full_nodes, [&](std::size_t index) { out.raw(nodes[index].json); });
-    out.raw(R"(]},"NodeNames":null,"FailedNodes":)");
-  } else {
-    out.raw(R"({"Nodes":null,"NodeNames":[)");
-    out.list(reply.fitting, [&](std::string_view name) { out.quoted(name, no_escapes); });
-    out.raw(R"(],"FailedNodes":)");
-  }
+  Writer out(size_of(reply));
+  out.raw(R"({"Nodes":null,"NodeNames":[)");
+  out.list(reply.fitting, [&](std::string_view name) { out.quoted(name, no_escapes); });
+  out.raw(R"(],"FailedNodes":)");
   write_refusals(out, reply.failed, no_escapes);
   out.raw(R"(,"FailedAndUnresolvableNodes":)");
   write_refusals(out, reply.failed_and_unresolvable, no_escapes);

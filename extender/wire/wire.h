@@ -22,30 +22,19 @@
 
 namespace mgpu::extender {
 
-// A node of the full form: its name, and its JSON text for the reply.
-struct FullNode {
-  std::string_view name;
-  std::string_view json;
-};
-
-// The arguments of filter and prioritize. Names and nodes point into the message, which it owns.
+// The arguments of filter and prioritize. Names point into the message, which it owns.
 class ExtenderArgs {
  public:
   ExtenderArgs(ExtenderArgs&&) noexcept = default;
   ExtenderArgs& operator=(ExtenderArgs&&) noexcept = default;
 
-  // Errors: not JSON, no Pod, a member of the wrong type.
+  // Errors: not JSON, no Pod, a member of the wrong type, whole Nodes (nodeCacheCapable: false).
   static Result<ExtenderArgs> parse(std::string body);
   // What parse would read. The names must outlive the arguments.
   static ExtenderArgs of(kube::Pod pod, std::vector<std::string_view> names);
 
   const kube::Pod& pod() const { return pod_; }
-  // The candidates, in either form.
   std::span<const std::string_view> node_names() const { return names_; }
-  // In the order of the names, and only where the request has whole Nodes (nodeCacheCapable:
-  // false).
-  std::span<const FullNode> full_nodes() const { return full_nodes_; }
-  bool has_full_nodes() const { return has_full_nodes_; }
   // No name has an escape in the message, so that none needs one in the reply.
   bool names_without_escapes() const { return !body_.empty() && unescaped_.empty(); }
 
@@ -57,8 +46,6 @@ class ExtenderArgs {
   std::list<std::string> unescaped_;  // names that have escapes in the message
   kube::Pod pod_;
   std::vector<std::string_view> names_;
-  std::vector<FullNode> full_nodes_;
-  bool has_full_nodes_ = false;
 };
 
 struct Refusal {
@@ -76,8 +63,7 @@ enum class FilterOutcome : std::uint8_t {
 
 struct FilterReply {
   FilterOutcome outcome = FilterOutcome::kFits;
-  std::vector<std::string_view> fitting;        // a subset of the request, in its order
-  std::vector<std::size_t> fitting_full_nodes;  // indices into full_nodes(), in that form
+  std::vector<std::string_view> fitting;  // a subset of the request, in its order
   std::size_t nodes_fitting = 0;  // at least as many as in `fitting`, see Settings::candidate_nodes
   std::vector<Refusal> failed;
   std::vector<Refusal> failed_and_unresolvable;
@@ -109,7 +95,7 @@ Result<BindingArgs> read_binding_args(std::string_view body);
 // `error` is empty where the pod is bound.
 std::string write_binding_reply(std::string_view error);
 
-// The victims on one node, in either form.
+// The victims on one node.
 struct NodeVictims {
   NodeName node;
   std::vector<PodUid> victims;

@@ -28,7 +28,7 @@ func TestRecordGolden(t *testing.T) {
 	recorder := newRecorder(plane.admin)
 	t.Cleanup(recorder.server.Close)
 
-	scheduler := plane.startScheduler(t, SchedulerSetup{
+	plane.startScheduler(t, SchedulerSetup{
 		configuration: "kube-scheduler.yaml", extenderURL: recorder.url()})
 	create(ctx, t, newPod(namespace, "two-containers").
 		container("train", "60", "12000").container("serve", "30", "8000"))
@@ -50,14 +50,6 @@ func TestRecordGolden(t *testing.T) {
 	create(ctx, t, newPod(namespace, "preemptor").priorityClass("golden-high").wholeCards(4))
 	waitForRequest(t, recorder, "preempt")
 	save(t, recorder, "preempt", "preempt")
-	scheduler.Kill()
-	deleteNow(ctx, t, namespace, "preemptor", "low-0", "low-1", "low-2")
-
-	plane.startScheduler(t, SchedulerSetup{
-		configuration: "kube-scheduler.yaml", extenderURL: recorder.url(), wholeNodes: true})
-	create(ctx, t, newPod(namespace, "share").share(30, 1024))
-	waitBound(ctx, t, namespace, "share")
-	save(t, recorder, "filter", "filter-full-nodes")
 }
 
 func waitForRequest(t *testing.T, recorder *Recorder, verb string) {

@@ -25,7 +25,6 @@ type SchedulerSetup struct {
 	extenderURL       string
 	schedulerName     string            // empty: default-scheduler
 	tls               map[string]string // members of tlsConfig
-	wholeNodes        bool              // nodeCacheCapable: false
 	stock             bool              // without extenders
 	filterOnly        bool              // without the verbs prioritize, preempt and bind
 	ranksNonGPU       bool              // with an entry that ranks nodes for pods without cards
@@ -153,9 +152,6 @@ func (c *ControlPlane) renderScheduler(t testing.TB, setup SchedulerSetup) []byt
 		}
 		for member, value := range setup.tls {
 			extender["tlsConfig"].(map[string]any)[member] = value
-		}
-		if setup.wholeNodes {
-			extender["nodeCacheCapable"] = false
 		}
 		if setup.filterOnly {
 			for _, verb := range []string{"prioritizeVerb", "preemptVerb", "bindVerb", "weight"} {

@@ -158,19 +158,6 @@ TEST_F(FilterTest, TheSentenceOfARefusedPodOutlivesCopiesOfTheReply) {
   EXPECT_THAT(write_filter_reply(copy, *args), HasSubstr("mgpu-memory"));
 }
 
-TEST_F(FilterTest, FullNodesAreReturnedByIndex) {
-  add_node(ledger, "n1: 0[100/512]");
-  add_node(ledger, "n2: 0[100/8000]");
-  const auto full = ExtenderArgs::parse(
-      R"({"Pod":)" + test::pod_json({}) +
-      R"(,"Nodes":{"items":[{"metadata":{"name":"n1"}},{"metadata":{"name":"n2"}}]}})");
-  ASSERT_TRUE(full);
-  const auto reply = filter(*full, context, at_ms(0));
-  EXPECT_THAT(reply.fitting_full_nodes, ElementsAre(1));
-  EXPECT_THAT(write_filter_reply(reply, *full),
-              HasSubstr(R"("items":[{"metadata":{"name":"n2"}}])"));
-}
-
 TEST_F(FilterTest, TheOnlyFittingNodeGetsAnExpectedPlacement) {
   add_node(ledger, "n1: 0[100/8000] 1[100/8000]");
   add_node(ledger, "n2: 0[100/512]");
@@ -520,16 +507,6 @@ TEST_F(BestNodeTest, SeveralCandidatesAreTheBestInTheOrderOfTheRequest) {
 TEST_F(BestNodeTest, ANonGpuPodPassesEverywhere) {
   EXPECT_THAT(run_filter({.requests = {""}}, {"ghost", "other"}).fitting,
               ElementsAre("ghost", "other"));
-}
-
-TEST_F(BestNodeTest, AFullNodeIsReturnedByIndex) {
-  add_node(ledger, "n1: 0[100/8000]");
-  add_node(ledger, "n2: 0[100/8000]");
-  ledger.apply_pod(bound_claim("x", "n2", "40/1000", "0"));
-  const auto full = ExtenderArgs::parse(
-      R"({"Pod":)" + test::pod_json({}) +
-      R"(,"Nodes":{"items":[{"metadata":{"name":"n1"}},{"metadata":{"name":"n2"}}]}})");
-  EXPECT_THAT(filter(*full, context, at_ms(0)).fitting_full_nodes, ElementsAre(1));
 }
 
 // Users cannot see the cards of the cluster.

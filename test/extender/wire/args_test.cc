@@ -37,8 +37,6 @@ TEST(ExtenderArgs, ReadPodAndNames) {
   EXPECT_EQ(args->pod().metadata.name, "p");
   EXPECT_EQ(args->pod().metadata.uid, "u1");
   EXPECT_THAT(args->node_names(), ElementsAre("n1", "n2"));
-  EXPECT_FALSE(args->has_full_nodes());
-  EXPECT_THAT(args->full_nodes(), IsEmpty());
 }
 
 TEST(ExtenderArgs, NamesStayValidWhenTheArgsMove) {
@@ -131,36 +129,6 @@ TEST(ExtenderArgs, MessagesOfEverySizeNextToEachOther) {
   }
 }
 
-TEST(FullNodes, KeepNamesAndTextInOrder) {
-  auto args = ExtenderArgs::parse(with(
-      R"(,"Nodes":{"metadata":{},"items":[{"metadata":{"labels":{"name":"x"},"name":"n1"},"a":[1]},)"
-      R"( {"spec":{"name":"y"},"metadata":{"name":"n\u0032"}} ]},"NodeNames":null)"));
-  ASSERT_TRUE(args) << args.error().message;
-  EXPECT_TRUE(args->has_full_nodes());
-  EXPECT_THAT(args->node_names(), ElementsAre("n1", "n2"));
-  ASSERT_EQ(args->full_nodes().size(), 2u);
-  EXPECT_EQ(args->full_nodes()[0].json,
-            R"({"metadata":{"labels":{"name":"x"},"name":"n1"},"a":[1]})");
-  EXPECT_EQ(args->full_nodes()[1].name, "n2");
-}
-
-TEST(FullNodes, AnEmptyListIsStillTheFullForm) {
-  for (const char* nodes : {R"({"items":[]})", R"({"items":null})", "{}"}) {
-    auto args = ExtenderArgs::parse(with(std::string(R"(,"Nodes":)") + nodes));
-    ASSERT_TRUE(args) << nodes;
-    EXPECT_TRUE(args->has_full_nodes());
-    EXPECT_THAT(args->node_names(), IsEmpty());
-  }
-}
-
-TEST(FullNodes, AreIgnoredWhereTheRequestHasNamesToo) {
-  auto args = ExtenderArgs::parse(
-      with(R"(,"Nodes":{"items":[{"metadata":{"name":"a"}}]},"NodeNames":["b"])"));
-  ASSERT_TRUE(args);
-  EXPECT_FALSE(args->has_full_nodes());
-  EXPECT_THAT(args->node_names(), ElementsAre("b"));
-}
-
 struct BadCase {
   std::string body;
   std::string sentence;
@@ -197,15 +165,8 @@ TEST(ExtenderArgs, EachErrorHasItsSentence) {
       {with(R"(,"NodeNames":["a"],"x":tru)"), "request is not valid JSON"},
       {with(R"(,"NodeNames":["a"],"x":1e99999)"), "request is not valid JSON: it has a number"},
       {with(R"(,"NodeNames":["a"],"x":)" + deep), "request is not valid JSON"},
-      {with(R"(,"Nodes":[])"), "Nodes is \"[\", expected a NodeList"},
-      {with(R"(,"Nodes":{"items":{}})"), "Nodes.items is \"{\", expected a list of nodes"},
-      {with(R"(,"Nodes":{"items":[1]})"), "Nodes.items[0] is \"1\", expected a node"},
-      {with(R"(,"Nodes":{"items":[{}]})"), "Nodes.items[0] has no metadata.name"},
-      {with(R"(,"Nodes":{"items":[{"metadata":null}]})"), "Nodes.items[0] has no metadata.name"},
-      {with(R"(,"Nodes":{"items":[{"metadata":{"name":1}}]})"),
-       "Nodes.items[0].metadata.name is \"1\", expected a string"},
-      {with(R"(,"Nodes":{"items":[{"metadata":{"name":"a"},"x":nul}]})"),
-       "request is not valid JSON"},
+      {with(R"(,"Nodes":{"items":[]},"NodeNames":["a"])"),
+       "Nodes are whole nodes, expected NodeNames alone: set nodeCacheCapable: true"},
       {"\xEF\xBB\xBF" + with(""), "request is not"},
       {with("") + "x", "request is not valid JSON"},
       {with("") + "{}", "request is not valid JSON"},
@@ -224,7 +185,6 @@ TEST(ExtenderArgs, DeepNestingAnywhereIsAnErrorNotACrash) {
   EXPECT_NE(error_of(R"({"Pod":{"metadata":)" + arrays + "}}"), "");
   // Members that are not read may have any depth: users write the pod.
   EXPECT_EQ(error_of(R"({"Pod":{"x":)" + arrays + "}}"), "");
-  EXPECT_NE(error_of(with(R"(,"Nodes":{"items":[{"metadata":)" + arrays + "}]}")), "");
 }
 
 TEST(ExtenderArgs, ALongValueIsCutInItsSentence) {
@@ -235,17 +195,14 @@ TEST(ExtenderArgs, ALongValueIsCutInItsSentence) {
 
 // Truncated messages and messages with one changed byte are read or refused.
 TEST(ExtenderArgs, NoDamagedMessageCrashes) {
-  const std::string names = with(R"(,"Nodes":null,"NodeNames":["n1","n\u0032"],"x":[1,{}])");
-  const std::string nodes = with(R"(,"Nodes":{"items":[{"metadata":{"name":"a"},"x":"\n"}]})");
-  for (const std::string& good : {names, nodes}) {
-    ASSERT_EQ(error_of(good), "");
-    for (std::size_t end = 0; end < good.size(); ++end) {
-      EXPECT_NE(error_of(good.substr(0, end)), "") << end;
-      for (const char damage : {'"', '{', '}', '[', ']', ',', ':', '\\', '0', '\x80', '\0'}) {
-        std::string bad = good;
-        bad[end] = damage;
-        error_of(bad);
-      }
+  const std::string good = with(R"(,"Nodes":null,"NodeNames":["n1","n\u0032"],"x":[1,{}])");
+  ASSERT_EQ(error_of(good), "");
+  for (std::size_t end = 0; end < good.size(); ++end) {
+    EXPECT_NE(error_of(good.substr(0, end)), "") << end;
+    for (const char damage : {'"', '{', '}', '[', ']', ',', ':', '\\', '0', '\x80', '\0'}) {
+      std::string bad = good;
+      bad[end] = damage;
+      error_of(bad);
     }
   }
 }

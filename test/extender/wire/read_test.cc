@@ -72,16 +72,6 @@ TEST(PreemptionArgs, VictimsByUid) {
   EXPECT_EQ(args->nodes[1].pdb_violations, 1);
 }
 
-TEST(PreemptionArgs, VictimsAsWholePods) {
-  auto args = read_preemption_args("{" + kPreemptor + R"(,"NodeNameToMetaVictims":null,
-    "NodeNameToVictims":{"n1":{"Pods":[{"spec":{},"metadata":{"name":"v","uid":"a"}}],
-                               "NumPDBViolations":2}}})");
-  ASSERT_TRUE(args) << args.error().message;
-  ASSERT_EQ(args->nodes.size(), 1u);
-  EXPECT_THAT(args->nodes[0].victims, ElementsAre(PodUid("a")));
-  EXPECT_EQ(args->nodes[0].pdb_violations, 2);
-}
-
 TEST(PreemptionArgs, NamesMatchWithoutRegardToCaseAndNullsAreEmpty) {
   auto args = read_preemption_args("{" + kPreemptor + R"(,"nodenametometavictims":{
     "n1":{"pods":[{"uid":"a"},null],"numPDBViolations":3},"n2":null,"n3":{"Pods":null}}})");
@@ -118,8 +108,6 @@ TEST(PreemptionArgs, EachErrorHasItsSentence) {
       {meta(R"({"n1":{"NumPDBViolations":1.5}})"),
        "victims of node \"n1\": NumPDBViolations is \"1.5\", expected a whole number"},
       {meta(R"({"n1":{"NumPDBViolations":99999999999999999999}})"), "request is not valid JSON"},
-      {"{" + kPreemptor + R"(,"NodeNameToVictims":{"n1":{"Pods":[{"UID":"a"}]}}})",
-       "victims of node \"n1\": Pods[0] has no metadata"},
       {meta("{}") + "}", "request is not valid JSON"},
   };
   for (const auto& [body, sentence] : cases) {

@@ -31,28 +31,6 @@ TEST(FilterReplyText, AnEmptyListWhereNoNodeFits) {
             R"("FailedAndUnresolvableNodes":null,"Error":""})");
 }
 
-TEST(FilterReplyText, FullFormReturnsTheNodesUnchanged) {
-  auto args = ExtenderArgs::parse(R"({"Pod":{},"Nodes":{"items":[
-    {"metadata":{"name":"n1"}}, {"metadata":{"name":"n2"},"spec":{"x":"\u0041"}},
-    {"metadata":{"name":"n3"}}]}})");
-  ASSERT_TRUE(args) << args.error().message;
-  FilterReply reply;
-  reply.fitting = {"n2", "n3"};
-  reply.fitting_full_nodes = {1, 2};
-  reply.failed = {{"n1", "too few"}};
-  EXPECT_EQ(write_filter_reply(reply, *args),
-            R"({"Nodes":{"metadata":{},"items":[{"metadata":{"name":"n2"},"spec":{"x":"\u0041"}},)"
-            R"({"metadata":{"name":"n3"}}]},"NodeNames":null,"FailedNodes":{"n1":"too few"},)"
-            R"("FailedAndUnresolvableNodes":null,"Error":""})");
-}
-
-TEST(FilterReplyText, FullFormWithoutFittingNodesIsAnEmptyList) {
-  auto args = ExtenderArgs::parse(R"({"Pod":{},"Nodes":{"items":[]}})");
-  ASSERT_TRUE(args);
-  EXPECT_THAT(write_filter_reply({}, *args),
-              testing::StartsWith(R"({"Nodes":{"metadata":{},"items":[]},"NodeNames":null,)"));
-}
-
 TEST(Replies, EscapeStrings) {
   const std::string odd = "a\"b\\c\n\x01\xC3\xA9\xFF";
   EXPECT_EQ(write_binding_reply(odd), "{\"Error\":\"a\\\"b\\\\c\\n\\u0001\xC3\xA9\xEF\xBF\xBD\"}");

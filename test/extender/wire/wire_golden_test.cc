@@ -42,31 +42,10 @@ void expect_args(const Recorded& request) {
   EXPECT_TRUE(std::ranges::none_of(args->node_names(), &std::string_view::empty)) << request.name;
 }
 
-TEST(RecordedRequests, FilterIsReadInBothForms) {
+TEST(RecordedRequests, FilterIsRead) {
   const auto requests = recorded("filter");
   ASSERT_FALSE(requests.empty());
   for (const auto& request : requests) expect_args(request);
-  const auto full = std::ranges::count_if(requests, [](const Recorded& request) {
-    return ExtenderArgs::parse(request.body)->has_full_nodes();
-  });
-  EXPECT_GT(full, 0);
-  EXPECT_LT(full, std::ssize(requests));
-}
-
-TEST(RecordedRequests, FullNodesAreReturnedByteForByte) {
-  for (const auto& request : recorded("filter-full-nodes")) {
-    auto args = ExtenderArgs::parse(request.body);
-    ASSERT_TRUE(args);
-    FilterReply reply;
-    for (std::size_t i = 0; i < args->full_nodes().size(); ++i) {
-      EXPECT_NE(request.body.find(args->full_nodes()[i].json), std::string::npos);
-      reply.fitting_full_nodes.push_back(i);
-    }
-    // The reply has the list of the request: metadata first, then the items, unchanged.
-    const std::string text = write_filter_reply(reply, *args);
-    const auto items = request.body.substr(request.body.find(R"("items":[)"));
-    EXPECT_NE(text.find(items.substr(0, items.rfind("]}"))), std::string::npos) << request.name;
-  }
 }
 
 TEST(RecordedRequests, PrioritizeIsRead) {
