@@ -1,7 +1,7 @@
 #!/usr/bin/env bash
 # Builds mgpu and schedules pods in an embedded cluster, without Kubernetes and GPUs.
-# Arguments are passed to `mgpu-sim demo`: --serve, --output json, --output svg, --nodes FILE,
-# --pods FILE and others; see --help.
+# Arguments are passed to `mgpu-sim demo`: --serve, --output json, --nodes FILE, --pods FILE
+# and others; see --help.
 # Progress is printed to standard error, so that standard output has only the result.
 set -euo pipefail
 

@@ -1,11 +1,13 @@
 #include "bench/sim/demo.h"
 
+#include <fmt/format.h>
 #include <sys/ioctl.h>
 #include <unistd.h>
 
 #include <algorithm>
 #include <csignal>
 #include <cstdio>
+#include <iterator>
 #include <memory>
 #include <nlohmann/json.hpp>
 #include <thread>
@@ -15,12 +17,14 @@
 #include "bench/sim/calls.h"
 #include "bench/sim/embedded_cluster.h"
 #include "bench/sim/examples.h"
-#include "bench/sim/picture.h"
 #include "bench/sim/scheduler.h"
-#include "bench/sim/svg.h"
+#include "common/base/query_text.h"
 #include "common/kube/client.h"
 #include "common/kube/objects/object_json.h"
 #include "common/kube/request.h"
+#include "extender/kubectl/age.h"
+#include "extender/kubectl/doctor/read_facts.h"
+#include "extender/kubectl/views.h"
 #include "extender/placement/policy.h"
 
 namespace mgpu::sim {
@@ -56,7 +60,7 @@ class Demo {
         settings_(settings),
         contract_(contract),
         scheduler_(cluster.api_server(), cluster.extender_client(), contract, kUrlPrefix),
-        live_(settings.output == DemoOutput::kScreen && isatty(STDOUT_FILENO) == 1) {}
+        live_(!settings.json && isatty(STDOUT_FILENO) == 1) {}
 
   Result<void> create_objects() {
     for (const std::string& node : settings_.manifests.nodes)
@@ -94,18 +98,7 @@ class Demo {
   }
 
   void print() {
-    std::string text;
-    switch (settings_.output) {
-      case DemoOutput::kScreen:
-        text = (live_ ? "\x1b[H\x1b[2J" : "") + screen();
-        break;
-      case DemoOutput::kJson:
-        text = json();
-        break;
-      case DemoOutput::kSvg:
-        text = draw_svg(picture());
-        break;
-    }
+    const std::string text = settings_.json ? json() : (live_ ? "\x1b[H\x1b[2J" : "") + screen();
     std::fputs(text.c_str(), stdout);
     std::fflush(stdout);
   }
@@ -179,31 +172,39 @@ class Demo {
       }
   }
 
-  Picture picture() {
-    std::vector<kube::Node> nodes;
-    for (const std::string& text : list_items(kube::all_nodes()))
-      if (auto node = kube::read_node(text)) nodes.push_back(std::move(*node));
-    std::vector<kube::Pod> pods;
-    for (const PodState& pod : pods_)
-      if (auto read = kube::read_pod(pod.json)) pods.push_back(std::move(*read));
-    Picture picture = read_picture(nodes, pods, contract_);
-    for (std::size_t i = 0; i < picture.pods.size() && i < pods_.size(); ++i) {
-      picture.pods[i].reason = pods_[i].reason;
-      picture.pods[i].details = pods_[i].details;
+  // The nodes of the extender, page by page.
+  std::vector<kubectl::InspectedNode> nodes() {
+    std::vector<kubectl::InspectedNode> all;
+    for (std::string next = "/inspect/cluster?limit=500"; !next.empty();) {
+      const auto answer = call(cluster_.inspection_client(), get(next));
+      const auto page = kubectl::Json::parse(answer.body, nullptr, false);
+      next.clear();
+      if (!page.is_object()) break;
+      if (auto read = kubectl::read_inspected_nodes(page))
+        std::ranges::move(*read, std::back_inserter(all));
+      const std::string after = page.value("next", "");
+      if (!after.empty()) next = "/inspect/cluster?limit=500&after=" + query_text(after);
     }
-    return picture;
+    return all;
   }
 
-  std::vector<std::string> list_items(const kube::Resource& resource) {
-    auto answer = call(cluster_.api_server(), kube::list(resource, 10'000, ""));
-    auto page = kube::read_list_page(answer.body);
-    return page ? std::move(page->items) : std::vector<std::string>();
-  }
-
+  // What kubectl mgpu shows of cards and pods, and why pods wait.
   std::string screen() {
-    return "mgpu-extender on 127.0.0.1:" + std::to_string(cluster_.port()) +
-           ", annotations under " + contract_.domain + "/\n\n" +
-           draw(picture(), isatty(STDOUT_FILENO) == 1);
+    const bool colors = isatty(STDOUT_FILENO) == 1;
+    std::vector<kubectl::PodRow> rows;
+    std::string waiting;
+    for (const PodState& pod : pods_) {
+      const auto read = kubectl::read_gpu_pod(pod.json);
+      auto row = read ? kubectl::pod_row(*read, contract_) : std::nullopt;
+      if (row) rows.push_back(*std::move(row));
+      if (pod.reason.empty() && pod.details.empty()) continue;
+      waiting += "\n" + to_string(pod.ref) + ": " + pod.reason + "\n";
+      for (const std::string& detail : pod.details) waiting += "  " + detail + "\n";
+    }
+    return fmt::format(
+        "mgpu-extender on 127.0.0.1:{}, annotations under {}/\n\n{}\n{}{}", cluster_.port(),
+        contract_.domain, kubectl::cards_view(nodes()).table.text(false, colors),
+        kubectl::pods_view(rows, true, kubectl::clock_now()).table.text(false, colors), waiting);
   }
 
   // Cuts the text to the height of the terminal, so that it does not scroll.
@@ -246,7 +247,7 @@ class Demo {
   std::vector<PodState> pods_;
 };
 
-void print_what_to_try(const EmbeddedCluster& cluster, DemoOutput output) {
+void print_what_to_try(const EmbeddedCluster& cluster, std::FILE* to) {
   const std::string base = "http://127.0.0.1:" + std::to_string(cluster.inspection_port());
   const std::string verbs = "http://127.0.0.1:" + std::to_string(cluster.port());
   const std::string text =
@@ -268,8 +269,8 @@ void print_what_to_try(const EmbeddedCluster& cluster, DemoOutput output) {
       "\"resources\": {\"limits\": {\"vke.volcengine.com/mgpu-core\": \"30\", "
       "\"vke.volcengine.com/mgpu-memory\": \"1024\"}}}]}}, \"NodeNames\": [\"v100-a\"]}'\n"
       "Ctrl-C stops it.\n";
-  std::fputs(text.c_str(), output == DemoOutput::kScreen ? stdout : stderr);
-  std::fflush(stdout);
+  std::fputs(text.c_str(), to);
+  std::fflush(to);
 }
 
 // Blocks these signals in this thread and in all threads that it starts. sigwait receives them.
@@ -308,7 +309,7 @@ Result<void> run_demo(const DemoSettings& settings) {
   if (auto scheduled = demo.schedule_all(); !scheduled) return scheduled;
   demo.print();
   if (!settings.serve) return {};
-  print_what_to_try(cluster, settings.output);
+  print_what_to_try(cluster, settings.json ? stderr : stdout);
   int signal = 0;
   sigwait(&signals, &signal);
   return {};

@@ -11,8 +11,6 @@
 
 namespace mgpu::sim {
 
-enum class DemoOutput : std::uint8_t { kScreen, kJson, kSvg };
-
 struct DemoSettings {
   Manifests manifests;
   std::string policy;  // the extender's default policy
@@ -20,8 +18,8 @@ struct DemoSettings {
   std::int64_t min_memory_mib = 256;
   std::uint16_t port = 0;  // of the extender, on 127.0.0.1; 0 = any free port
   Duration interval{0};    // pause after each pod when standard output is a terminal
-  DemoOutput output = DemoOutput::kScreen;
-  bool serve = false;  // keep the extender running until SIGINT or SIGTERM
+  bool json = false;       // a JSON array of the pods in place of text
+  bool serve = false;      // keep the extender running until SIGINT or SIGTERM
 };
 
 // The nodes and pods of deploy/examples.

@@ -33,9 +33,8 @@ void add_demo_flags(mgpu::Options& demo, Flags& flags) {
   demo.add_text("pods",
                 "YAML file with pods (Pod, List, Deployment, ...); empty = the embedded example.",
                 flags.pods);
-  demo.add_choice("output",
-                  "Format on standard output: text, a JSON array of the pods, or an image.",
-                  flags.output, {"screen", "json", "svg"});
+  demo.add_choice("output", "Format on standard output: text, or a JSON array of the pods.",
+                  flags.output, {"screen", "json"});
   demo.add_flag("serve", "Keep the extender running until interrupted, and print curl commands.",
                 flags.serve);
   demo.add_number("port", "Port of the extender on 127.0.0.1; 0 = any free port.", flags.port, 0,
@@ -55,11 +54,6 @@ void add_demo_flags(mgpu::Options& demo, Flags& flags) {
     if (!contract) return mgpu::error("--resource-domain: " + contract.error().message);
     return {};
   });
-}
-
-mgpu::sim::DemoOutput output_of(const std::string& name) {
-  if (name == "json") return mgpu::sim::DemoOutput::kJson;
-  return name == "svg" ? mgpu::sim::DemoOutput::kSvg : mgpu::sim::DemoOutput::kScreen;
 }
 
 mgpu::Result<mgpu::sim::Manifests> load(const Flags& flags) {
@@ -84,7 +78,7 @@ mgpu::Result<void> run(const Flags& flags) {
                               .min_memory_mib = flags.min_memory_mib,
                               .port = static_cast<std::uint16_t>(flags.port),
                               .interval = flags.interval,
-                              .output = output_of(flags.output),
+                              .json = flags.output == "json",
                               .serve = flags.serve});
 }
 
