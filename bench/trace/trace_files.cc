@@ -1,6 +1,9 @@
 #include "bench/trace/trace_files.h"
 
+#include <fmt/format.h>
+
 #include <algorithm>
+#include <array>
 #include <filesystem>
 #include <set>
 #include <unordered_set>
@@ -19,28 +22,6 @@ constexpr std::string_view kPodsPrefix = "openb_pod_list_";
 constexpr std::string_view kSuffix = ".csv";
 constexpr std::size_t kNameBytesMax = 200;
 
-struct HostColumns {
-  int cpu = 0;
-  int memory = 0;
-};
-
-Result<HostColumns> host_columns(const Table& table) {
-  const auto cpu = table.column("cpu_milli");
-  if (!cpu) return cpu.error();
-  const auto memory = table.column("memory_mib");
-  if (!memory) return memory.error();
-  return HostColumns{*cpu, *memory};
-}
-
-Result<extender::NodeResources> read_host(const Table& table, std::size_t row,
-                                          HostColumns columns) {
-  const auto cpu = table.number(row, columns.cpu, 0, limits::kMilliCpuMax);
-  if (!cpu) return cpu.error();
-  const auto memory = table.number(row, columns.memory, 0, limits::kMemoryMiBMax);
-  if (!memory) return memory.error();
-  return extender::NodeResources{extender::MilliCpu(*cpu), MiB(*memory)};
-}
-
 bool allowed(char c) {
   return (c >= 'a' && c <= 'z') || (c >= 'A' && c <= 'Z') || (c >= '0' && c <= '9') || c == '-' ||
          c == '.' || c == '_';
@@ -49,15 +30,14 @@ bool allowed(char c) {
 // Names of nodes or pods. They become parts of node names and UIDs, and each may occur only once.
 class Names {
  public:
-  Result<std::string> read(const Table& table, std::size_t row, int column) {
-    const std::string_view name = table.text(row, column);
-    if (name.empty() || name.size() > kNameBytesMax ||
-        !std::all_of(name.begin(), name.end(), allowed))
-      return table.value_error(
-          row, column,
-          "1 to " + std::to_string(kNameBytesMax) + " letters, digits, '-', '.' or '_'");
-    if (!seen_.insert(name).second)
-      return table.value_error(row, column, "a name that no line above it has");
+  std::string read(Row& row, std::string_view column) {
+    const std::string_view name = row.text(column);
+    if (name.empty() || name.size() > kNameBytesMax || !std::ranges::all_of(name, allowed)) {
+      row.refuse(column, name,
+                 fmt::format("1 to {} letters, digits, '-', '.' or '_'", kNameBytesMax));
+    } else if (!seen_.insert(name).second) {
+      row.refuse(column, name, "a name that no line above it has");
+    }
     return std::string(name);
   }
 
@@ -65,152 +45,45 @@ class Names {
   std::unordered_set<std::string_view> seen_;
 };
 
-Result<std::string> read_model(const Table& table, std::size_t row, int column,
-                               std::string_view model) {
-  if (!model.empty() && model.size() <= kCardTextMax &&
-      std::all_of(model.begin(), model.end(), allowed))
-    return std::string(model);
-  return table.value_error(row, column, "models of letters, digits, '-', '.' or '_'");
+extender::NodeResources resources_of(Row& row) {
+  const std::int64_t cpu = row.number("cpu_milli", 0, limits::kMilliCpuMax);
+  return {extender::MilliCpu(cpu), MiB(row.number("memory_mib", 0, limits::kMemoryMiBMax))};
 }
 
-// Reads the columns that both files have: name, CPU, memory and number of cards.
-class Common {
- public:
-  struct Line {
-    std::string name;
-    extender::NodeResources resources;
-    std::int32_t cards = 0;
-  };
+std::int32_t cards_of(Row& row, std::string_view column) {
+  return static_cast<std::int32_t>(row.number(column, 0, kCardsPerNodeMax));
+}
 
-  explicit Common(const Table& table) : table_(table) {}
-
-  Result<void> find_columns(std::string_view name, std::string_view cards) {
-    const auto found_name = table_.column(name);
-    if (!found_name) return found_name.error();
-    const auto found_cards = table_.column(cards);
-    if (!found_cards) return found_cards.error();
-    const auto resources = host_columns(table_);
-    if (!resources) return resources.error();
-    name_ = *found_name;
-    cards_ = *found_cards;
-    resources_ = *resources;
-    return {};
+std::string model_of(Row& row, std::string_view column, std::string_view model) {
+  if (model.empty() || model.size() > kCardTextMax || !std::ranges::all_of(model, allowed)) {
+    row.refuse(column, row.text(column), "models of letters, digits, '-', '.' or '_'");
   }
+  return std::string(model);
+}
 
-  Result<Line> read(std::size_t row) {
-    auto name = names_.read(table_, row, name_);
-    if (!name) return name.error();
-    const auto resources = read_host(table_, row, resources_);
-    if (!resources) return resources.error();
-    const auto cards = table_.number(row, cards_, 0, kCardsPerNodeMax);
-    if (!cards) return cards.error();
-    return Line{std::move(*name), *resources, static_cast<std::int32_t>(*cards)};
+std::int32_t milli_of(Row& row, std::int32_t cards) {
+  constexpr std::string_view kColumn = "gpu_milli";
+  const std::int64_t milli = row.number(kColumn, 0, 1000);
+  if (cards == 0 && milli != 0) row.refuse(kColumn, row.text(kColumn), "0 where num_gpu is 0");
+  if (cards > 0 && (milli == 0 || milli % 10 != 0)) {
+    row.refuse(kColumn, row.text(kColumn), "a multiple of 10 from 10 to 1000");
   }
+  return static_cast<std::int32_t>(milli);
+}
 
- private:
-  const Table& table_;
-  Names names_;
-  HostColumns resources_;
-  int name_ = 0;
-  int cards_ = 0;
-};
-
-class NodeReader {
- public:
-  explicit NodeReader(const Table& table) : table_(table), common_(table) {}
-
-  Result<void> find_columns() {
-    if (auto found = common_.find_columns("sn", "gpu"); !found) return found.error();
-    const auto model = table_.column("model");
-    if (!model) return model.error();
-    model_ = *model;
-    return {};
+std::vector<std::string> models_of(Row& row) {
+  constexpr std::string_view kColumn = "gpu_spec";
+  std::vector<std::string> models;
+  std::string_view rest = row.text(kColumn);
+  while (!rest.empty()) {
+    const std::size_t bar = std::min(rest.find('|'), rest.size());
+    models.push_back(model_of(row, kColumn, rest.substr(0, bar)));
+    rest.remove_prefix(std::min(bar + 1, rest.size()));
   }
-
-  Result<TraceNode> read(std::size_t row) {
-    auto line = common_.read(row);
-    if (!line) return line.error();
-    TraceNode node{std::move(line->name), line->resources, line->cards, {}};
-    if (node.cards == 0) return node;
-    auto model = read_model(table_, row, model_, table_.text(row, model_));
-    if (!model) return model.error();
-    node.model = std::move(*model);
-    return node;
+  if (models.size() > kSelectorEntriesMax) {
+    row.refuse(kColumn, row.text(kColumn), fmt::format("at most {} models", kSelectorEntriesMax));
   }
-
- private:
-  const Table& table_;
-  Common common_;
-  int model_ = 0;
-};
-
-class PodReader {
- public:
-  explicit PodReader(const Table& table)
-      : table_(table), common_(table), spec_(table.find_column("gpu_spec")) {}
-
-  Result<void> find_columns() {
-    if (auto found = common_.find_columns("name", "num_gpu"); !found) return found.error();
-    const auto milli = table_.column("gpu_milli");
-    if (!milli) return milli.error();
-    milli_ = *milli;
-    return {};
-  }
-
-  Result<TracePod> read(std::size_t row) {
-    auto line = common_.read(row);
-    if (!line) return line.error();
-    TracePod pod{std::move(line->name), line->resources, line->cards, 0, {}};
-    if (auto read = read_share(row, pod); !read) return read.error();
-    if (auto read = read_models(row, pod); !read) return read.error();
-    return pod;
-  }
-
- private:
-  Result<void> read_share(std::size_t row, TracePod& pod) const {
-    const auto milli = table_.number(row, milli_, 0, 1000);
-    if (!milli) return milli.error();
-    if (pod.cards == 0 && *milli != 0)
-      return table_.value_error(row, milli_, "0 where num_gpu is 0");
-    if (pod.cards > 0 && (*milli == 0 || *milli % 10 != 0))
-      return table_.value_error(row, milli_, "a multiple of 10 from 10 to 1000");
-    pod.milli = static_cast<std::int32_t>(*milli);
-    return {};
-  }
-
-  Result<void> read_models(std::size_t row, TracePod& pod) const {
-    if (spec_ < 0 || pod.cards == 0) return {};
-    std::string_view rest = table_.text(row, spec_);
-    while (!rest.empty()) {
-      const std::size_t bar = std::min(rest.find('|'), rest.size());
-      auto model = read_model(table_, row, spec_, rest.substr(0, bar));
-      if (!model) return model.error();
-      pod.models.push_back(std::move(*model));
-      rest.remove_prefix(std::min(bar + 1, rest.size()));
-    }
-    if (pod.models.size() <= kSelectorEntriesMax) return {};
-    return table_.value_error(row, spec_,
-                              "at most " + std::to_string(kSelectorEntriesMax) + " models");
-  }
-
-  const Table& table_;
-  Common common_;
-  int milli_ = 0;
-  int spec_ = 0;
-};
-
-template <class Reader, class Row>
-Result<std::vector<Row>> read_rows(const Table& table) {
-  Reader reader(table);
-  if (auto found = reader.find_columns(); !found) return found.error();
-  std::vector<Row> rows;
-  rows.reserve(table.rows());
-  for (std::size_t row = 0; row < table.rows(); ++row) {
-    auto read = reader.read(row);
-    if (!read) return read.error();
-    rows.push_back(std::move(*read));
-  }
-  return rows;
+  return models;
 }
 
 // A text with the names of the traces in the folder, ascending.
@@ -261,22 +134,41 @@ std::int64_t Trace::cards() const {
 }
 
 Result<std::vector<TraceNode>> read_nodes(std::string_view text, const std::string& source) {
-  const auto table = Table::read(text, source, limits::kNodesMax);
-  if (!table) return table.error();
-  auto nodes = read_rows<NodeReader, TraceNode>(*table);
-  if (!nodes) return nodes.error();
-  const auto has_cards = [](const TraceNode& node) { return node.cards > 0; };
-  if (std::any_of(nodes->begin(), nodes->end(), has_cards)) return nodes;
+  constexpr std::array<std::string_view, 5> kColumns = {"sn", "gpu", "cpu_milli", "memory_mib",
+                                                        "model"};
+  std::vector<TraceNode> nodes;
+  Names names;
+  auto read = read_table(text, source, limits::kNodesMax, kColumns, [&](Row& row) {
+    TraceNode node{.name = names.read(row, "sn"),
+                   .resources = resources_of(row),
+                   .cards = cards_of(row, "gpu"),
+                   .model = {}};
+    if (node.cards > 0) node.model = model_of(row, "model", row.text("model"));
+    nodes.push_back(std::move(node));
+  });
+  if (!read) return read.error();
+  if (std::ranges::any_of(nodes, [](const TraceNode& node) { return node.cards > 0; })) {
+    return nodes;
+  }
   return error(source + ": has no node with cards; expected at least one");
 }
 
 Result<std::vector<TracePod>> read_pods(std::string_view text, const std::string& source) {
-  const auto table = Table::read(text, source, limits::kPodsMax);
-  if (!table) return table.error();
-  auto pods = read_rows<PodReader, TracePod>(*table);
-  if (!pods) return pods.error();
-  const auto requests = [](const TracePod& pod) { return pod.cards > 0; };
-  if (std::any_of(pods->begin(), pods->end(), requests)) return pods;
+  constexpr std::array<std::string_view, 5> kColumns = {"name", "num_gpu", "cpu_milli",
+                                                        "memory_mib", "gpu_milli"};
+  std::vector<TracePod> pods;
+  Names names;
+  auto read = read_table(text, source, limits::kPodsMax, kColumns, [&](Row& row) {
+    TracePod pod{.name = names.read(row, "name"),
+                 .resources = resources_of(row),
+                 .cards = cards_of(row, "num_gpu"),
+                 .models = {}};
+    pod.milli = milli_of(row, pod.cards);
+    if (pod.cards > 0) pod.models = models_of(row);
+    pods.push_back(std::move(pod));
+  });
+  if (!read) return read.error();
+  if (std::ranges::any_of(pods, [](const TracePod& pod) { return pod.cards > 0; })) return pods;
   return error(source + ": has no pod that requests cards; expected at least one");
 }
 

@@ -40,8 +40,8 @@ struct Trace {
   std::int64_t cards() const;
 };
 
-// Errors: those of Table; a value out of range; a node or pod named twice; a list without nodes,
-// without cards, or without pods that request cards.
+// Errors: those of read_table(); a value out of range; a node or pod named twice; a list without
+// nodes, without cards, or without pods that request cards.
 Result<std::vector<TraceNode>> read_nodes(std::string_view text, const std::string& source);
 Result<std::vector<TracePod>> read_pods(std::string_view text, const std::string& source);
 
