@@ -65,6 +65,10 @@ std::optional<double> ClusterUse::memory_allocation_ratio() const {
   return part(static_cast<double>(memory_allocated), static_cast<double>(memory));
 }
 
+std::optional<double> ClusterUse::free_in_parts_ratio() const {
+  return part(static_cast<double>(core_free_in_parts), static_cast<double>(core_free));
+}
+
 std::optional<double> ClusterUse::gpu_node_fragmentation_ratio() const {
   return part(static_cast<double>(nodes_in_part), static_cast<double>(nodes));
 }

@@ -44,6 +44,7 @@ struct ClusterUse {
   // Each is 0 .. 1, and not set where it would be a part of nothing.
   std::optional<double> gpu_allocation_ratio() const;
   std::optional<double> memory_allocation_ratio() const;
+  std::optional<double> free_in_parts_ratio() const;  // core_free_in_parts of core_free
   std::optional<double> gpu_node_fragmentation_ratio() const;
   std::optional<double> fragmentation_amount() const;  // also not set while F is not known
   std::optional<double> fragmentation_rate() const;    // the same

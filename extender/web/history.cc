@@ -5,45 +5,14 @@
 #include <algorithm>
 #include <cmath>
 #include <iterator>
-#include <string_view>
+
+#include "extender/pricing/cluster_use.h"
 
 namespace mgpu::extender {
 namespace {
 
-struct Sums {
-  std::int64_t core = 0;  // capacity of all cards
-  std::int64_t core_used = 0;
-  std::int64_t core_free = 0;           // of healthy cards
-  std::int64_t core_free_in_parts = 0;  // of these, on cards of which a part is used
-  std::int64_t memory = 0;              // MiB
-  std::int64_t memory_used = 0;
-  std::int64_t cards_free = 0;
-  std::int64_t nodes_partly = 0;
-};
-
-void add_node(Sums& sums, const Node& node) {
-  std::size_t in_use = 0;
-  for (const Card& card : node.cards) {
-    sums.core += card.capacity.core.value();
-    sums.core_used += card.used.core.value();
-    sums.memory += card.capacity.memory.value();
-    sums.memory_used += card.used.memory.value();
-    const bool used = card.used != Share();
-    if (used) ++in_use;
-    if (!card.usable()) continue;
-    sums.core_free += card.room().core.value();
-    if (used) {
-      sums.core_free_in_parts += card.room().core.value();
-    } else {
-      ++sums.cards_free;
-    }
-  }
-  if (in_use > 0 && in_use < node.cards.size()) ++sums.nodes_partly;
-}
-
-std::optional<double> percent(std::int64_t part, std::int64_t whole) {
-  if (whole <= 0) return std::nullopt;
-  return 100.0 * static_cast<double>(part) / static_cast<double>(whole);
+std::optional<double> in_percent(std::optional<double> part) {
+  return part ? std::optional(100 * *part) : std::nullopt;
 }
 
 void append(std::string& out, const std::optional<double>& value) {
@@ -57,14 +26,14 @@ void append(std::string& out, const std::optional<double>& value) {
 }  // namespace
 
 HistoryPoint current_point(const Ledger& ledger, std::int64_t unix_ms) {
-  Sums sums;
-  ledger.visit_in_steps([&](const Node& node) { add_node(sums, node); });
+  ClusterUse use;
+  ledger.visit_in_steps([&](const Node& node) { use.add(node, nullptr); });
   return {.unix_ms = unix_ms,
-          .core = percent(sums.core_used, sums.core),
-          .memory = percent(sums.memory_used, sums.memory),
-          .core_in_parts = percent(sums.core_free_in_parts, sums.core_free),
-          .cards_free = static_cast<double>(sums.cards_free),
-          .nodes_partly = static_cast<double>(sums.nodes_partly),
+          .core = in_percent(use.gpu_allocation_ratio()),
+          .memory = in_percent(use.memory_allocation_ratio()),
+          .core_in_parts = in_percent(use.free_in_parts_ratio()),
+          .cards_free = static_cast<double>(use.cards_free),
+          .nodes_partly = static_cast<double>(use.nodes_partly_used),
           .pods = static_cast<double>(ledger.counts().bound)};
 }
 

@@ -28,7 +28,7 @@ struct HistoryPoint {
   std::optional<double> pods{};
 };
 
-// Of the cluster now.
+// Of the cluster now, as the metrics count it (cluster_use.h).
 HistoryPoint current_point(const Ledger& ledger, std::int64_t unix_ms);
 
 // [[unix_ms, core, memory, core_in_parts, cards_free, nodes_partly, pods]*], with null for what is
