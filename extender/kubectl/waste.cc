@@ -2,13 +2,10 @@
 #include <fmt/format.h>
 
 #include <algorithm>
-#include <map>
 #include <utility>
 
 #include "common/base/rfc3339.h"
 #include "common/base/text.h"
-#include "common/kube/objects/object_json.h"
-#include "common/kube/objects/pod_owner.h"
 #include "extender/kubectl/age.h"
 #include "extender/kubectl/doctor/read_facts.h"
 #include "extender/kubectl/gpu_pods.h"
@@ -78,7 +75,7 @@ class WasteVerb {
     if (auto chosen = choose(cluster, name_space, *facts); !chosen) {
       return chosen.error();
     }
-    if (by_ == "owner") add_owners(cluster, name_space, *facts);
+    if (by_ == "owner") add_owners(*facts);
     print(*facts, console);
     for (const std::string& problem : facts->problems) fail(console, problem);
     return facts->problems.empty() ? kFine : kFoundOrFailed;
@@ -124,29 +121,12 @@ class WasteVerb {
     return {};
   }
 
-  // Of pods whose owners Prometheus does not have: from their objects, while these
-  // exist. Otherwise a pod is its own owner.
-  void add_owners(const Connection& cluster, const std::string& name_space, UseFacts& facts) const {
-    const auto unknown = [](const MeasuredShare& share) { return share.owner.empty(); };
-    if (!std::ranges::any_of(facts.shares, unknown)) return;
-    std::map<PodRef, kube::PodOwner> owners;
-    if (cluster) {
-      const auto listed =
-          (*cluster)->api().list({pods_path(choice_, name_space), "", choice_.selector},
-                                 "list the pods for their owners", [&](const std::string& text) {
-                                   if (const auto pod = kube::read_pod(text)) {
-                                     owners[pod->ref()] = kube::owner_of(*pod);
-                                   }
-                                 });
-      if (!listed.known()) facts.problems.push_back(listed.problem());
-    } else {
-      facts.problems.push_back(cluster.error().message);
-    }
+  // A pod whose owner Prometheus does not have is its own owner.
+  static void add_owners(UseFacts& facts) {
     for (MeasuredShare& share : facts.shares) {
-      if (!unknown(share)) continue;
-      const auto owner = owners.find(share.pod);
-      share.owner_kind = owner == owners.end() ? "Pod" : owner->second.kind;
-      share.owner = owner == owners.end() ? share.pod.name : owner->second.name;
+      if (!share.owner.empty()) continue;
+      share.owner_kind = "Pod";
+      share.owner = share.pod.name;
     }
   }
 

@@ -57,14 +57,4 @@ std::string quoted(std::string_view text) {
   return out + '"';
 }
 
-std::string literal(std::string_view text) {
-  constexpr std::string_view kMeta = R"(\.+*?()|[]{}^$)";
-  std::string out;
-  for (const char c : text) {
-    if (kMeta.find(c) != std::string_view::npos) out += '\\';
-    out += c;
-  }
-  return out;
-}
-
 }  // namespace mgpu::promql

@@ -22,8 +22,5 @@ kube::Request range_query(std::string_view expression, std::chrono::sys_seconds 
 
 // `text` as a string of an expression, in quotes: for label values.
 std::string quoted(std::string_view text);
-// `text` as a part of a regular expression (RE2) that matches exactly it. The whole expression is
-// still to be quoted.
-std::string literal(std::string_view text);
 
 }  // namespace mgpu::promql

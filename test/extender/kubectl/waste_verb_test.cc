@@ -86,37 +86,13 @@ TEST_F(WasteVerbTest, SelectsPodsByTheirLabels) {
               AllOf(HasSubstr("notebook"), Not(HasSubstr("web-"))));
 }
 
-TEST_F(WasteVerbTest, FindsOwnersInThePodsWherePrometheusDoesNotHaveThem) {
-  cluster.api.set("/api/v1/pods?", list_of(R"({"metadata": {"name": "web-7d9c-x",
-      "namespace": "team-b", "labels": {"pod-template-hash": "7d9c"}, "ownerReferences": [
-      {"kind": "ReplicaSet", "name": "web-7d9c", "controller": true}]}})"));
-  const Ran ran = waste({"-A", "--by", "owner"});
-  EXPECT_EQ(ran.code, 0) << ran.err;
-  EXPECT_THAT(ran.out, AllOf(HasSubstr("Deployment/web "), HasSubstr("Pod/notebook ")));
-}
-
-TEST_F(WasteVerbTest, AControllerWithoutAValidNameIsNoOwner) {
-  cluster.api.set("/api/v1/pods?", list_of(R"({"metadata": {"name": "notebook",
-      "namespace": "research", "ownerReferences": [
-      {"kind": "Job", "name": "<b>", "controller": true}]}})"));
-  EXPECT_THAT(waste({"-A", "--by", "owner"}).out,
-              AllOf(HasSubstr("Pod/notebook "), Not(HasSubstr("<b>"))));
-}
-
-TEST_F(WasteVerbTest, APrometheusThatHasTheOwnersNeedsNoRightToListPods) {
+TEST_F(WasteVerbTest, OwnersAreThoseOfPrometheusAndNeedNoRightToListPods) {
+  EXPECT_THAT(waste({"-A", "--by", "owner"}).out, HasSubstr("Pod/notebook "));
   cluster.extender.set("/api/v1/query?", share_answer("1"));
   const Ran ran = waste({"-A", "--by", "owner"});
   EXPECT_EQ(ran.code, 0) << ran.err;
   EXPECT_THAT(ran.out, HasSubstr("Job/nightly"));
   EXPECT_THAT(cluster.api.requests(), IsEmpty());
-}
-
-TEST_F(WasteVerbTest, WithoutTheRightToListPodsEachPodIsItsOwner) {
-  cluster.api.set("/api/v1/pods?", R"({"kind": "Status", "message": "pods is forbidden"})", 403);
-  const Ran ran = waste({"-A", "--by", "owner"});
-  EXPECT_EQ(ran.code, 1);
-  EXPECT_THAT(ran.out, HasSubstr("Pod/notebook"));
-  EXPECT_EQ(ran.err, "kubectl mgpu: list the pods for their owners: HTTP 403: pods is forbidden\n");
 }
 
 TEST_F(WasteVerbTest, CsvGoesToStandardOutputAlone) {

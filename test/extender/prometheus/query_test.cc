@@ -49,10 +49,5 @@ TEST(PrometheusQuery, QuotesTextOfLabelsInFull) {
   EXPECT_EQ(quoted("\xC3\xA9\xff"), "\"\xC3\xA9\\xff\"");
 }
 
-TEST(PrometheusQuery, MatchesTextLiterally) {
-  EXPECT_EQ(literal("web-1"), "web-1");
-  EXPECT_EQ(literal("a.b*(c)|[d]{2}^$+?\\"), R"(a\.b\*\(c\)\|\[d\]\{2\}\^\$\+\?\\)");
-}
-
 }  // namespace
 }  // namespace mgpu::promql
