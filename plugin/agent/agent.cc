@@ -30,6 +30,7 @@ IsolationSettings isolation_of(const AgentSettings& settings, ClientTerminator& 
   isolation.hook_folder = settings.state_folder;
   isolation.run_folder = settings.run_folder;
   isolation.proc_folder = settings.proc_folder;
+  isolation.context = settings.context;
   return isolation;
 }
 

@@ -171,12 +171,12 @@ void Agent::make_handlers() {
                        settings_.settle},
       PreStartParts{records_, *injector_, inventory_,
                     [this] {
-                      return ShareLimits{isolation_.mps(), isolation_.limit_hook(),
-                                         [this](const Record& record) {
-                                           const std::string problem = access_.cdi_problem();
-                                           return problem.empty() ? isolation_.before_start(record)
-                                                                  : error(problem);
-                                         }};
+                      ShareLimits limits = isolation_.limits();
+                      limits.before_start = [this](const Record& record) {
+                        const std::string problem = access_.cdi_problem();
+                        return problem.empty() ? isolation_.before_start(record) : error(problem);
+                      };
+                      return limits;
                     },
                     pods_, pod_resources_, pod_processes_},
       [this](const Refusal& refusal) { findings_.report_refusal(refusal); });
@@ -209,7 +209,7 @@ void Agent::restore_injections() {
   std::filesystem::remove_all(settings_.run_folder + "/allocations", ignored);
   injector_->set_shared(shared_edits(inventory_.state().found));
   for (const Record& record : records_.bound()) {
-    auto edits = edits_of(record, inventory_, isolation_.mps(), isolation_.limit_hook());
+    auto edits = edits_of(record, inventory_, isolation_.limits());
     if (edits) injector_->restore(record.id, *edits);
   }
 }
@@ -273,9 +273,13 @@ void Agent::maintain() {
 void Agent::watch_containers(Monitoring& monitoring) {
   const auto start = std::chrono::steady_clock::now();
   monitoring.set_mps(isolation_.mps() != nullptr);
+  monitoring.set_pages(isolation_.library() != nullptr ? &isolation_.pages() : nullptr);
   Monitoring::Found found = monitoring.sample(std::chrono::floor<Duration>(start));
   for (const Overuse& overuse : found.over) findings_.report_overuse(overuse);
   for (const ContainerUse& use : found.without_mps) findings_.report_bypass(use);
+  for (const ContainerUse& use : found.uncounted) {
+    findings_.report_uncounted(use, inventory_.description());
+  }
   findings_.report_blocked_daemons(isolation_.mps_states());
   findings_.evict(monitoring.over());
   agent_metrics_.sampled(std::chrono::steady_clock::now() - start);

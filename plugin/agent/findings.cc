@@ -37,6 +37,18 @@ void Findings::report_bypass(const ContainerUse& use) {
   events_.on_pod(use.owner.pod, use.owner.uid, {Event::Type::kWarning, "MGPUBypass", message});
 }
 
+void Findings::report_uncounted(const ContainerUse& use, const std::string& driver) {
+  const std::string message = fmt::format(
+      "container {} uses {} MiB of card {} that the library in it has not counted: one of its "
+      "programs has a libcuda of its own, or {} takes memory that no call of a program shows; they "
+      "count against its {} MiB",
+      use.owner.container, use.uncounted.value(), use.grant.index.value(), driver,
+      use.grant.share.memory.value());
+  log_warn("container uses memory outside of its limit",
+           {{"pod", to_string(use.owner.pod)}, {"problem", message}});
+  events_.on_pod(use.owner.pod, use.owner.uid, {Event::Type::kWarning, "MGPUBypass", message});
+}
+
 void Findings::report_blocked_daemons(const std::vector<MpsState>& states) {
   for (const MpsState& state : states) {
     const auto reported = std::exchange(blocked_by_[state.uuid], state.blocked_by);

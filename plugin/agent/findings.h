@@ -35,6 +35,9 @@ class Findings {
   void report_overuse(const Overuse& overuse);
   // Reports a container that has processes without MPS, in the same way.
   void report_bypass(const ContainerUse& use);
+  // Reports a container that uses memory of which the library in it knows nothing, in the same way.
+  // `driver`: CardSource::description().
+  void report_uncounted(const ContainerUse& use, const std::string& driver);
   // Reports each daemon that a process has blocked since the last call. The pod of the process is
   // known from its cgroup; a process of the node itself is only logged. `states`: of all daemons.
   void report_blocked_daemons(const std::vector<MpsState>& states);

@@ -152,18 +152,19 @@ void add_run_dir_flag(Options& options, Flags& flags) {
 void add_isolation_flags(Options& options, Flags& flags) {
   options.add_number("reserve-mib",
                      "The memory of each card in MiB that no pod gets, in addition to what the "
-                     "driver reserves. -1: 512 with --isolation=mps and auto, otherwise 0.",
+                     "driver reserves. -1: 512 with --isolation=mps, otherwise 0.",
                      flags.reserve_mib, -1, kCardMemoryMiBMax);
   options.add_number("min-memory-mib",
                      "The least memory of a card in MiB that a pod may request, besides "
-                     "--min-memory-mib of mgpu-extender. -1: 1024 where MPS or the driver enforces "
-                     "shares, because the context of a CUDA program counts there, otherwise 0.",
+                     "--min-memory-mib of mgpu-extender. -1: 1024 where shares are enforced, "
+                     "because the context of a CUDA program counts there, otherwise 0.",
                      flags.min_memory_mib, -1, kCardMemoryMiBMax);
   options.add_choice("isolation",
-                     "How shares of a card are enforced: not at all, by one MPS daemon per card, "
-                     "or their memory by the driver (R615 and later, cgroup v2). \"auto\" is "
-                     "the driver if it can, else MPS if its control program is found.",
-                     flags.isolation, {"none", "mps", "driver", "auto"});
+                     "How shares of a card are enforced: not at all, their memory by a library in "
+                     "the place of libcuda.so.1 in containers (\"intercept\") or by the driver "
+                     "(R615 and later, cgroup v2), or by one MPS daemon per card. \"auto\" is the "
+                     "driver if it can, else the library.",
+                     flags.isolation, {"none", "intercept", "mps", "driver", "auto"});
   options.add_text(
       "hook-path",
       "Path to mgpu-set-limits on the node, for --isolation=driver and mps. If empty, the "
@@ -189,11 +190,13 @@ void add_isolation_flags(Options& options, Flags& flags) {
                        flags.mps_end_clients, Duration(0), kEndClientsMax);
   options.add_choice("enforce", "The action for a pod that uses more GPU memory than it holds.",
                      flags.enforce, {"none", "evict"});
-  options.add_number("context-mib",
-                     "Memory in MiB that each process may use beyond the memory of its container "
-                     "before that counts as overuse, for its CUDA context. At most four processes "
-                     "of a container count.",
-                     flags.context_mib, 0, kCardMemoryMiBMax);
+  options.add_number(
+      "context-mib",
+      "What the CUDA context of a process takes of a card, in MiB. With "
+      "--isolation=intercept it is reserved for each process; otherwise up to four "
+      "processes of a container may use as much beyond its memory before that counts "
+      "as overuse.",
+      flags.context_mib, 0, kCardMemoryMiBMax);
 }
 
 }  // namespace

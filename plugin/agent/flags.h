@@ -43,7 +43,7 @@ struct Flags : ProgramFlags {
   Duration mps_end_clients{10'000};
   bool taint = true;
   std::string enforce = "none";
-  std::int64_t context_mib = 512;
+  std::int64_t context_mib = 528;
 };
 
 // `flags` has the defaults, and outlives the use of `options`.

@@ -6,9 +6,7 @@
 #include <unistd.h>
 
 #include <algorithm>
-#include <cstdlib>
 #include <filesystem>
-#include <sstream>
 #include <system_error>
 #include <utility>
 
@@ -21,22 +19,13 @@ namespace mgpu::plugin {
 namespace {
 
 constexpr char kHookName[] = "mgpu-set-limits";
+constexpr char kCudaLibrary[] = "libmgpu-cuda.so";
+constexpr char kNvmlLibrary[] = "libmgpu-nvml.so";
 constexpr std::size_t kHookBytesMax = std::size_t{64} << 20;
 
 bool is_executable(const std::string& path) {
   std::error_code unreadable;
   return std::filesystem::is_regular_file(path, unreadable) && ::access(path.c_str(), X_OK) == 0;
-}
-
-// Whether the program is there: a path, or a name to be found in $PATH.
-bool has_program(const std::string& program) {
-  if (program.find('/') != program.npos) return is_executable(program);
-  const char* const path = std::getenv("PATH");
-  std::istringstream folders(path != nullptr ? path : "");
-  for (std::string folder; std::getline(folders, folder, ':');) {
-    if (is_executable(folder + "/" + program)) return true;
-  }
-  return false;
 }
 
 // Many nodes mount some folders so that no programs run from them.
@@ -97,6 +86,8 @@ std::string_view label(IsolationMode mode) {
       return "auto";
     case IsolationMode::kNone:
       return "none";
+    case IsolationMode::kIntercept:
+      return "intercept";
     case IsolationMode::kMps:
       return "mps";
     case IsolationMode::kDriver:
@@ -106,7 +97,8 @@ std::string_view label(IsolationMode mode) {
 }
 
 IsolationMode isolation_mode(std::string_view name) {
-  for (const auto mode : {IsolationMode::kAuto, IsolationMode::kMps, IsolationMode::kDriver}) {
+  for (const auto mode : {IsolationMode::kAuto, IsolationMode::kIntercept, IsolationMode::kMps,
+                          IsolationMode::kDriver}) {
     if (label(mode) == name) return mode;
   }
   return IsolationMode::kNone;
@@ -115,6 +107,10 @@ IsolationMode isolation_mode(std::string_view name) {
 // --- the cards -----------------------------------------------------------------------------------
 
 std::string Isolation::problem_of(const FoundCard& card) {
+  if (chosen_ == IsolationMode::kIntercept) {
+    if (!library_.problem.empty() || can_have_pages(card.uuid)) return library_.problem;
+    return "its UUID is not \"GPU-\" and 32 digits, by which the library in containers finds it";
+  }
   if (chosen_ != IsolationMode::kDriver) {
     const Mps* const running = mps();
     std::string of_mps = running != nullptr ? running->problem_of(card) : "";
@@ -156,7 +152,8 @@ Isolation::Isolation(IsolationSettings settings, const Records& records,
       exclusive_(modes_, records),
       limits_(settings_.nvml),
       setter_(records, limits_, settings_.proc_folder),
-      mode_(settings_.mode) {}
+      mode_(settings_.mode),
+      pages_(settings_.run_folder + "/share", settings_.context) {}
 
 void Isolation::stop() {
   server_.reset();
@@ -167,6 +164,10 @@ void Isolation::prepare() {
   if (mode_ == IsolationMode::kDriver) {
     const auto set_up = set_up_hook();
     hook_.problem = set_up ? "" : set_up.error().message;
+  }
+  if (mode_ == IsolationMode::kIntercept) {
+    const auto set_up = set_up_library();
+    library_.problem = set_up ? "" : set_up.error().message;
   }
   settle(mode_, "--isolation");
 }
@@ -199,8 +200,9 @@ void Isolation::choose() {
     problem = set_up.error().message;
     log_warn("the driver limits memory, but its hook cannot be installed", {{"problem", problem}});
   }
-  const bool mps = settings_.mps.watch_only || has_program(settings_.mps.control);
-  const IsolationMode mode = mps ? IsolationMode::kMps : IsolationMode::kNone;
+  const auto library = can_use_library();
+  if (!library) problem += "; nor can it use the library: " + library.error().message;
+  const IsolationMode mode = library ? IsolationMode::kIntercept : IsolationMode::kNone;
   settle(mode, problem);
   const MutexLock lock(mutex_);
   fallback_ = fmt::format("--isolation=auto is {}, because {}", label(mode), problem);
@@ -240,6 +242,37 @@ Result<void> Isolation::set_up_hook() {
   if (!server) return server.error();
   hook_.program = *std::move(program);
   server_ = *std::move(server);
+  return {};
+}
+
+Result<void> Isolation::can_use_library() {
+  const auto has_pages = [](const CardFacts& card) { return can_have_pages(card.uuid); };
+  if (const auto cards = cards_of_node_(); !std::ranges::any_of(cards, has_pages)) {
+    return error("no card has a UUID of NVML");
+  }
+  return set_up_library();
+}
+
+// A container keeps the library that it started with: a new one is another file.
+Result<void> Isolation::set_up_library() {
+  if (!library_.cuda.empty()) return {};
+  if (auto visible = check_mounts_of_node(settings_.run_folder, settings_.proc_folder); !visible) {
+    return visible;
+  }
+  std::error_code failed;
+  std::filesystem::path from = settings_.library_folder;
+  if (from.empty()) from = std::filesystem::read_symlink("/proc/self/exe", failed).parent_path();
+  ShareLibrary library{.cuda = settings_.hook_folder + "/" + kCudaLibrary,
+                       .nvml = settings_.hook_folder + "/" + kNvmlLibrary,
+                       .empty = settings_.run_folder + "/empty",
+                       .pages = settings_.run_folder + "/share"};
+  std::filesystem::create_directories(library.empty, failed);
+  if (failed) return error(fmt::format("cannot make {}: {}", library.empty, failed.message()));
+  for (const std::string& file : {library.cuda, library.nvml}) {
+    const auto name = std::filesystem::path(file).filename();
+    if (auto installed = install_program(from / name, file); !installed) return installed;
+  }
+  library_ = std::move(library);
   return {};
 }
 
@@ -293,6 +326,10 @@ const LimitHook* Isolation::limit_hook() const {
   return chosen == IsolationMode::kDriver ? &hook_ : nullptr;
 }
 
+const ShareLibrary* Isolation::library() const {
+  return chosen_ == IsolationMode::kIntercept ? &library_ : nullptr;
+}
+
 std::vector<MpsState> Isolation::mps_states() const {
   const MutexLock lock(mutex_);
   if (chosen_ != IsolationMode::kMps) return {};
@@ -309,6 +346,9 @@ Result<void> Isolation::before_start(const Record& record) {
   if (daemons != nullptr && is_part_of_one_card(record)) {
     if (auto ready = daemons->ready(record.cards.front().uuid); !ready) return ready;
   }
+  if (library() != nullptr && has_share(record)) {
+    if (auto prepared = pages_.prepare(record); !prepared) return prepared;
+  }
   return exclusive_.before_start(record);
 }
 
@@ -321,6 +361,7 @@ void Isolation::follow_modes(const std::vector<FoundCard>& found, bool released)
 
 void Isolation::on_removed(const AllocationId& id) {
   setter_.clear(id);
+  pages_.remove(id);
 }
 
 }  // namespace mgpu::plugin

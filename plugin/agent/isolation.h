@@ -1,13 +1,12 @@
-// How the shares of containers are enforced on this node: not at all, by MPS, or by the memory
-// limits of the driver. --isolation=auto uses the driver's limits if it can have them, else MPS,
-// else nothing.
+// How the shares of containers are enforced on this node: not at all, by a library in containers,
+// by MPS, or by the memory limits of the driver. --isolation=auto uses the driver's limits if it
+// can have them, else the library, else nothing.
 //
 //   Created --prepare(), not auto--> Chosen
 //           --prepare(), auto--> Waiting for the first read of the cards --choose()--> Chosen
 //   Chosen --switch_to()--> Chosen
 //
-// If the driver enforces shares, a card whose limits cannot be set is not offered: a container on
-// it could use all of its memory.
+// A card whose limits cannot be set is not offered: a container on it could use all of its memory.
 #pragma once
 
 #include <atomic>
@@ -27,13 +26,14 @@
 #include "plugin/containers/container_edits.h"
 #include "plugin/containers/limit_server.h"
 #include "plugin/containers/limit_setter.h"
+#include "plugin/containers/share_pages.h"
 #include "plugin/state/records.h"
 
 namespace mgpu::plugin {
 
-enum class IsolationMode { kAuto, kNone, kMps, kDriver };
+enum class IsolationMode { kAuto, kNone, kIntercept, kMps, kDriver };
 
-// The value of --isolation: "auto", "none", "mps", "driver".
+// The value of --isolation: "auto", "none", "intercept", "mps", "driver".
 std::string_view label(IsolationMode mode);
 // kNone for any other text.
 IsolationMode isolation_mode(std::string_view name);
@@ -49,8 +49,12 @@ struct IsolationSettings {
   // which must permit to run programs.
   std::string hook_path;
   std::string hook_folder;
-  std::string run_folder;   // of the socket of mgpu-set-limits
+  std::string run_folder;   // of the socket of mgpu-set-limits, and of the pages of shares
   std::string proc_folder;  // the node's /proc
+  // Has libmgpu-cuda.so and libmgpu-nvml.so, which are copied to `hook_folder`. Empty: the folder
+  // of this program.
+  std::string library_folder;
+  MiB context{0};  // what a context of the driver takes of a card
 };
 
 class Isolation {
@@ -88,17 +92,20 @@ class Isolation {
   const Mps* mps() const;
   // Null also where MPS enforces shares, and its hook cannot be installed.
   const LimitHook* limit_hook() const;
+  const ShareLibrary* library() const;
+  // All of these, without ShareLimits::before_start.
+  ShareLimits limits() const { return {mps(), limit_hook(), library()}; }
+  const SharePages& pages() const { return pages_; }
   // Empty unless MPS enforces the shares. Any thread.
   std::vector<MpsState> mps_states() const;
-  // Checks that MPS can limit a container that is about to start, and sets the compute modes of its
-  // cards. Errors: it must not start; one sentence. Blocks while the driver does. Any thread.
+  // Checks that MPS can limit a container that is about to start, makes its pages, and sets the
+  // compute modes of its cards. Errors: it must not start; one sentence. Blocks while the driver
+  // does. Any thread.
   Result<void> before_start(const Record& record);
-  // Whether containers with parts of several cards do not start, or may not as long as nothing is
-  // chosen. Any thread.
+  // Whether containers with parts of several cards do not start. Any thread.
   bool parts_of_one_card() const {
     const IsolationMode mode = chosen_;
-    const bool may_be_mps = mode == IsolationMode::kMps || mode == IsolationMode::kAuto;
-    return may_be_mps && !settings_.mps_parts_without_limits;
+    return mode == IsolationMode::kMps && !settings_.mps_parts_without_limits;
   }
   // Corrects the compute modes of cards, again and again. `found`: as last read. Blocks while the
   // driver does. One thread.
@@ -115,6 +122,8 @@ class Isolation {
   std::string limit_problem(const CardUuid& card);
   Result<void> set_up_hook();
   void set_up_mps_hook();
+  Result<void> can_use_library();
+  Result<void> set_up_library();
   // Why the driver's limits cannot be set for the cards of this node; empty: they can.
   std::string driver_problem();
   void settle(IsolationMode mode, const std::string& reason);
@@ -130,6 +139,8 @@ class Isolation {
   std::unique_ptr<LimitServer> server_;
   LimitHook hook_;
   LimitHook mps_hook_;
+  ShareLibrary library_;
+  SharePages pages_;
   std::atomic<IsolationMode> chosen_ = IsolationMode::kAuto;
 
   mutable Mutex mutex_;

@@ -81,15 +81,55 @@ std::vector<CardReading> Monitoring::readings(const std::vector<CardUse>& use) c
   return readings;
 }
 
+Monitoring::Reserved Monitoring::reserved(const std::vector<Record>& records) const {
+  Reserved all;
+  if (pages_ == nullptr) return all;
+  for (const Record& record : records) {
+    if (has_share(record)) all[record.id] = pages_->reserved(record);
+  }
+  return all;
+}
+
+// A fresh reading of the driver was made between the last sample and this one.
+std::vector<ContainerUse> Monitoring::count_uncounted(const std::vector<Record>& records,
+                                                      bool fresh,
+                                                      std::vector<ContainerUse>& containers) {
+  std::map<std::pair<PodUid, std::string>, AllocationId> ids;
+  const Reserved before = std::exchange(reserved_, reserved(records));
+  for (const Record& record : records) {
+    ids.emplace(std::pair(record.owner->uid, record.owner->container), record.id);
+  }
+  const auto id_of = [&](const ContainerUse& use) {
+    return ids.at({use.owner.uid, use.owner.container});
+  };
+  for (ContainerUse& use : containers) {
+    for (const Reserved* const at : {&before, &std::as_const(reserved_)}) {
+      const auto pages = at->find(id_of(use));
+      if (pages == at->end() || !pages->second.contains(use.grant.uuid)) continue;
+      const MiB reserved = pages->second.at(use.grant.uuid);
+      use.reserved = std::max(use.reserved.value_or(MiB()), reserved);
+    }
+  }
+  auto found = uncounted_watch_.step(containers, fresh);
+  for (const ContainerUse& use : containers) {
+    if (use.reserved) pages_->set_overhead(id_of(use), use.grant.uuid, use.uncounted);
+  }
+  return found;
+}
+
 Monitoring::Found Monitoring::sample(Instant now) {
   const std::uint64_t reads = parts_.inventory.reads();
+  const auto records = parts_.records.bound();
   const auto use = parts_.inventory.use();
   auto samples = sampler_.sample(processes_of(use));
   const KnownPods pods = known_pods();
-  auto joined = join(parts_.records.bound(), samples, pods.names);
-  Found found{watchdog_.step(joined.containers), bypass_watch_.step(joined.containers)};
-  complete(pods, use, joined.containers);
+  auto joined = join(records, samples, pods.names);
+  Found found;
   const bool fresh = std::exchange(reads_, reads) != reads;
+  found.uncounted = count_uncounted(records, fresh, joined.containers);
+  found.over = watchdog_.step(joined.containers);
+  found.without_mps = bypass_watch_.step(joined.containers);
+  complete(pods, use, joined.containers);
   metrics_.update(readings(use), joined, found.over, {now, fresh});
   found.processes = std::move(samples);
   return found;

@@ -11,6 +11,7 @@
 #include "common/base/metrics.h"
 #include "plugin/cards/inventory.h"
 #include "plugin/containers/pods.h"
+#include "plugin/containers/share_pages.h"
 #include "plugin/monitor/metrics.h"
 #include "plugin/monitor/sampler.h"
 #include "plugin/monitor/watchdog.h"
@@ -38,6 +39,7 @@ class Monitoring {
   struct Found {
     std::vector<Overuse> over;
     std::vector<ContainerUse> without_mps;
+    std::vector<ContainerUse> uncounted;  // see UncountedWatch
     // All processes of this sample.
     std::vector<ProcessSample> processes{};
   };
@@ -47,6 +49,8 @@ class Monitoring {
 
   // Whether parts of cards are limited by MPS from now on.
   void set_mps(bool mps) { mps_ = mps; }
+  // The pages of the library in containers, which are read from now on. Null: there is none.
+  void set_pages(const SharePages* pages) { pages_ = pages; }
   // `now` never goes back.
   Found sample(Instant now);
   // Returns all containers that exceed their memory.
@@ -60,17 +64,26 @@ class Monitoring {
     std::map<PodUid, kube::PodOwner> owners{};  // of pods that have not finished
   };
 
+  using Reserved = std::map<AllocationId, std::map<CardUuid, MiB>>;
+
   KnownPods known_pods() const;
   static void complete(const KnownPods& pods, const std::vector<CardUse>& use,
                        std::vector<ContainerUse>& containers);
   std::vector<CardReading> readings(const std::vector<CardUse>& use) const;
 
   std::vector<CardProcess> processes_of(const std::vector<CardUse>& use) const;
+  Reserved reserved(const std::vector<Record>& records) const;
+  // Sets what the library in containers has counted, and has it count the rest.
+  std::vector<ContainerUse> count_uncounted(const std::vector<Record>& records, bool fresh,
+                                            std::vector<ContainerUse>& containers);
   const Parts parts_;
   bool mps_;
   ProcessSampler sampler_;
   Watchdog watchdog_;
   BypassWatch bypass_watch_;
+  UncountedWatch uncounted_watch_;
+  const SharePages* pages_ = nullptr;
+  Reserved reserved_{};  // at the last sample
   MonitorMetrics metrics_;
   std::optional<std::uint64_t> reads_{};  // of the inventory, at the last sample
 };

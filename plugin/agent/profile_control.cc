@@ -18,18 +18,16 @@ using kube::Event;
 
 MiB default_reserve(IsolationMode mode) {
   constexpr MiB kForMps{512};
-  return mode == IsolationMode::kMps || mode == IsolationMode::kAuto ? kForMps : MiB();
+  return mode == IsolationMode::kMps ? kForMps : MiB();
 }
 
 Share least_share(IsolationMode chosen, const std::vector<CardFacts>& cards) {
   // The context of a CUDA program takes 300 to 600 MiB of it.
   constexpr MiB kMemory{1024};
   Share least;
-  // Until the node has chosen, what MPS cannot limit is not placed.
-  const bool mps = chosen == IsolationMode::kMps || chosen == IsolationMode::kAuto;
-  if (mps || chosen == IsolationMode::kDriver) least.memory = kMemory;
+  if (chosen != IsolationMode::kNone) least.memory = kMemory;
   for (const CardFacts& card : cards) {
-    if (!mps) break;
+    if (chosen != IsolationMode::kMps) break;
     const std::int64_t core = (card.core.value() + kMpsClientsMax - 1) / kMpsClientsMax;
     least.core = std::max(least.core, Percent(core));
   }

@@ -3,13 +3,38 @@
 #include <utility>
 
 #include "common/base/text.h"
-#include "plugin/containers/limit_setter.h"
 #include "plugin/hook/limit_protocol.h"
 
 namespace mgpu::plugin {
 
-Result<Edits> edits_of(const Record& record, const Inventory& inventory, const Mps* mps,
-                       const LimitHook* hook) {
+namespace {
+
+void add_hook(const LimitHook& hook, const std::string& first, const std::string& second,
+              Edits& edits) {
+  edits.hooks.push_back({.name = "createRuntime",
+                         .path = hook.program,
+                         .arguments = {hook.program, first, second},
+                         .environment = {},
+                         .timeout_seconds = kLimitHookSeconds});
+}
+
+void add_mps(const ShareLimits& by, const Record& record, Edits& edits) {
+  Edits limits = by.mps->edits(record);
+  edits.environment.merge(limits.environment);
+  edits.devices.insert(edits.devices.end(), limits.devices.begin(), limits.devices.end());
+  for (Mount& mount : limits.mounts) {
+    if (by.hook != nullptr) {
+      add_hook(*by.hook, std::string(kMpsHookArgument), mount.host_path + "/control", edits);
+    }
+    mount.no_exec = true;  // it has sockets only
+    edits.mounts.push_back(std::move(mount));
+  }
+}
+
+}  // namespace
+
+Result<Edits> edits_of(const Record& record, const Inventory& inventory,
+                       const ShareLimits& limits) {
   std::vector<DeviceNode> nodes;
   for (const CardGrant& card : record.cards) {
     auto of_card = inventory.nodes_of(card.uuid);
@@ -23,26 +48,15 @@ Result<Edits> edits_of(const Record& record, const Inventory& inventory, const M
     nodes.insert(nodes.end(), of_card->begin(), of_card->end());
   }
   auto edits = container_edits(record, std::move(nodes));
-  const auto add_hook = [&](const std::string& first, const std::string& second) {
-    edits.hooks.push_back({.name = "createRuntime",
-                           .path = hook->program,
-                           .arguments = {hook->program, first, second},
-                           .environment = {},
-                           .timeout_seconds = kLimitHookSeconds});
-  };
-  if (mps == nullptr) {
-    if (hook == nullptr || limits_of(record).empty()) return edits;
-    if (!hook->problem.empty()) return error(hook->problem);
-    add_hook(hook->socket, record.id.str());
-    return edits;
-  }
-  Edits limits = mps->edits(record);
-  edits.environment.merge(limits.environment);
-  edits.devices.insert(edits.devices.end(), limits.devices.begin(), limits.devices.end());
-  for (Mount& mount : limits.mounts) {
-    if (hook != nullptr) add_hook(std::string(kMpsHookArgument), mount.host_path + "/control");
-    mount.no_exec = true;  // it has sockets only
-    edits.mounts.push_back(std::move(mount));
+  if (limits.mps != nullptr) {
+    add_mps(limits, record, edits);
+  } else if (has_share(record) && limits.library != nullptr) {
+    auto mounts = share_mounts(*limits.library, record, shared_edits(inventory.state().found));
+    if (!mounts) return mounts.error();
+    edits.mounts = *std::move(mounts);
+  } else if (has_share(record) && limits.hook != nullptr) {
+    if (!limits.hook->problem.empty()) return error(limits.hook->problem);
+    add_hook(*limits.hook, limits.hook->socket, record.id.str(), edits);
   }
   return edits;
 }

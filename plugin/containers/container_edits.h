@@ -8,6 +8,7 @@
 #include "common/base/result.h"
 #include "plugin/cards/inventory.h"
 #include "plugin/cards/mps/mps.h"
+#include "plugin/containers/share_library.h"
 
 namespace mgpu::plugin {
 
@@ -19,20 +20,19 @@ struct LimitHook {
   std::string problem{};  // why there is none; one sentence
 };
 
-// What enforces shares now; nothing does if both are null.
+// What enforces shares now; nothing does if all are null.
 struct ShareLimits {
   const Mps* mps = nullptr;
   const LimitHook* hook = nullptr;
+  const ShareLibrary* library = nullptr;
   // Prepares the cards of a container that is about to start. Errors: it must not start; one
   // sentence. Not set: there is nothing to do.
   std::function<Result<void>(const Record&)> before_start{};
 };
 
-// Shares are enforced by `mps`, or by the driver whose limits `hook` has set, or not at all if both
-// are null. The daemons of `mps` need not run yet; ShareLimits::before_start checks them, and
-// `hook` does so for containers that kubelet starts without the plugin. Errors: a card is not found
-// now, or the share cannot be enforced. Any thread.
-Result<Edits> edits_of(const Record& record, const Inventory& inventory, const Mps* mps,
-                       const LimitHook* hook);
+// The daemons of MPS need not run yet; ShareLimits::before_start checks them, and the hook does so
+// for containers that kubelet starts without the plugin. Errors: a card is not found now, or the
+// share cannot be enforced. Any thread.
+Result<Edits> edits_of(const Record& record, const Inventory& inventory, const ShareLimits& limits);
 
 }  // namespace mgpu::plugin

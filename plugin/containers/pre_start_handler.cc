@@ -195,7 +195,7 @@ Decided<bool> PreStartHandler::inject(const std::vector<Record>& records) {
   bool changed = false;
   const ShareLimits limits = parts_.share_limits ? parts_.share_limits() : ShareLimits();
   for (const Record& record : records) {
-    const auto edits = edits_of(record, parts_.inventory, limits.mps, limits.hook);
+    const auto edits = edits_of(record, parts_.inventory, limits);
     if (!edits) return not_ready(record, edits.error());
     const auto prepared = limits.before_start ? limits.before_start(record) : Result<void>();
     if (!prepared) return not_ready(record, prepared.error());

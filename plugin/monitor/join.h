@@ -43,6 +43,10 @@ struct ContainerUse {
   // For the counters: what it certainly used, 0 where its card is idle. Not set: not measured.
   std::optional<double> known_percent{};
   std::optional<kube::PodOwner> pod_owner{};  // not set: not known
+  // What its processes have reserved by the library in it. Not set: it has no library.
+  std::optional<MiB> reserved{};
+  // What they have taken beyond that, of which the library knows nothing (UncountedWatch).
+  MiB uncounted{};
 };
 
 struct Joined {

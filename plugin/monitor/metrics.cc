@@ -64,6 +64,14 @@ constexpr Metric<ContainerUse> kContainerMetrics[] = {
      [](const ContainerUse& use) { return bytes(use.grant.share.memory); }},
     {"mgpu_container_memory_used_bytes", "Memory of the card used by the container.",
      [](const ContainerUse& use) { return bytes(use.memory_used); }},
+    {"mgpu_container_memory_reserved_bytes",
+     "Memory of the card that the container has reserved by the library in it.",
+     [](const ContainerUse& use) { return bytes(use.reserved); }},
+    {"mgpu_container_memory_uncounted_bytes",
+     "Memory of the card that the container uses and the library in it has not counted.",
+     [](const ContainerUse& use) {
+       return use.reserved ? bytes(use.uncounted) : std::optional<double>();
+     }},
     {"mgpu_container_core_limit_ratio",
      "Compute of the card allocated to the container; 1 is the card.",
      [](const ContainerUse& use) { return ratio(use.grant.share.core); }},

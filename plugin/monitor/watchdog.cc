@@ -1,6 +1,7 @@
 #include "plugin/monitor/watchdog.h"
 
 #include <algorithm>
+#include <utility>
 
 #include "common/base/check.h"
 
@@ -13,13 +14,17 @@ constexpr std::int64_t kSlackPart = 50;  // 2 % of what is granted
 // A container must not get more by starting many processes.
 constexpr std::int32_t kContextsMax = 4;
 
+MiB slack_of(const ContainerUse& use) {
+  return std::max(kSlack, MiB(use.grant.share.memory.value() / kSlackPart));
+}
+
 }  // namespace
 
 bool Watchdog::exceeds(const ContainerUse& use) const {
-  const MiB granted = use.grant.share.memory;
-  const MiB slack = std::max(kSlack, MiB(granted.value() / kSlackPart));
-  const MiB contexts(context_.value() * std::min(use.processes, kContextsMax));
-  return use.memory_used.minus_saturating(granted).minus_saturating(contexts) > slack;
+  const std::int32_t uncounted = use.reserved ? 0 : std::min(use.processes, kContextsMax);
+  const MiB contexts(context_.value() * uncounted);
+  const MiB excess = use.memory_used.minus_saturating(use.grant.share.memory);
+  return excess.minus_saturating(contexts) > slack_of(use);
 }
 
 std::vector<Overuse> Watchdog::step(const std::vector<ContainerUse>& use) {
@@ -57,6 +62,27 @@ std::vector<ContainerUse> BypassWatch::step(const std::vector<ContainerUse>& use
   }
   samples_ = std::move(next);
   MGPU_CHECK(found.size() <= samples_.size(), "a bypass that is found is also remembered");
+  return found;
+}
+
+std::vector<ContainerUse> UncountedWatch::step(std::vector<ContainerUse>& use, bool fresh) {
+  std::map<std::tuple<PodUid, std::string, CardUuid>, Entry> next;
+  std::vector<ContainerUse> found;
+  for (ContainerUse& container : use) {
+    if (!container.reserved) continue;
+    const auto key =
+        std::tuple(container.owner.uid, container.owner.container, container.grant.uuid);
+    const auto before = entries_.find(key);
+    Entry entry = before == entries_.end() ? Entry() : before->second;
+    const MiB excess = container.memory_used.minus_saturating(*container.reserved);
+    if (fresh) entry.excess = {excess, entry.excess[0], entry.excess[1]};
+    container.uncounted = std::ranges::min(entry.excess);
+    const bool reported = container.uncounted > slack_of(container);
+    if (reported && !std::exchange(entry.reported, reported)) found.push_back(container);
+    entry.reported = reported;
+    next.insert_or_assign(key, entry);
+  }
+  entries_ = std::move(next);
   return found;
 }
 

@@ -3,6 +3,7 @@
 //   Within --above limit and slack--> Suspected --again--> Over (reported once) --below--> Within
 #pragma once
 
+#include <array>
 #include <map>
 #include <string>
 #include <tuple>
@@ -27,7 +28,7 @@ class Watchdog {
 
   // A container is over its limit if it exceeds it by more than 64 MiB, 2 % and the contexts of
   // its first four processes in two consecutive samples. Returns the containers that are over since
-  // this sample.
+  // this sample. Where the library counts the contexts of a container, they are in its memory.
   std::vector<Overuse> step(const std::vector<ContainerUse>& use);
   // Returns all containers that are over.
   std::vector<Overuse> over() const;
@@ -41,6 +42,24 @@ class Watchdog {
   bool exceeds(const ContainerUse& use) const;
 
   const MiB context_;
+  std::map<std::tuple<PodUid, std::string, CardUuid>, Entry> entries_;
+};
+
+// Measures what a container uses of a card beyond what the library in it has counted: overhead of
+// the driver that no call shows, and programs that do not use the library. One thread.
+class UncountedWatch {
+ public:
+  // Sets ContainerUse::uncounted to the least excess of this and the last two samples, because
+  // programs allocate and free between the readings of the driver and of the pages. Without a
+  // `fresh` reading of the driver it stays. Returns the containers for which it is above 64 MiB and
+  // 2 % of their memory now and was not in the last sample.
+  std::vector<ContainerUse> step(std::vector<ContainerUse>& use, bool fresh);
+
+ private:
+  struct Entry {
+    std::array<MiB, 3> excess{};  // of the last samples, the latest first
+    bool reported = false;
+  };
   std::map<std::tuple<PodUid, std::string, CardUuid>, Entry> entries_;
 };
 

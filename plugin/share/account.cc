@@ -172,7 +172,7 @@ bool Account::add(std::int64_t units, bool within_limit) {
   for (int tries = 0; tries < kTriesMax; ++tries) {
     if (!complete(page, &last)) return false;  // A1
     const auto limit = static_cast<std::int64_t>(limits_->limit.load(std::memory_order_relaxed));
-    const std::int64_t total = static_cast<std::int64_t>(last.total()) + units;
+    const std::int64_t total = static_cast<std::int64_t>(last.total()) + units + overhead();
     if (within_limit && units > 0 && total > limit) {  // A2
       if ((limits_->flags & kOnlyPluginReaps) != 0) return false;
       SlotLocks locks(usage_path_, own_.identity);
@@ -182,6 +182,11 @@ bool Account::add(std::int64_t units, bool within_limit) {
     if (replace(page.operation, last, last.next(own_.slot, units))) return true;  // A3
   }
   return false;
+}
+
+// The page of limits is the plugin's: programs can only read it.
+std::int64_t Account::overhead() const {
+  return static_cast<std::int64_t>(limits_->overhead.load(std::memory_order_relaxed) & kUnitsMax);
 }
 
 bool Account::reserve(std::uint64_t bytes) {
@@ -217,7 +222,7 @@ std::uint64_t Account::limit_bytes() const {
 }
 
 std::uint64_t Account::total_bytes() const {
-  return total_of(*own_.page);
+  return total_of(*own_.page) + static_cast<std::uint64_t>(overhead()) * kUnit;
 }
 
 std::uint64_t Account::context_bytes() const {

@@ -67,12 +67,14 @@ class Account {
   void reap();
 
   std::uint64_t limit_bytes() const;
+  // With what the plugin has found that no process has reserved (LimitsPage::overhead).
   std::uint64_t total_bytes() const;
   std::uint64_t context_bytes() const;
   // What is held in the slot of this process, after its last operation was copied.
   std::uint64_t own_bytes() const;
 
  private:
+  std::int64_t overhead() const;
   bool add(std::int64_t units, bool within_limit);
   Failure remove_residue();
 

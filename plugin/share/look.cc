@@ -48,6 +48,7 @@ Failure look_at(const char* folder, const std::uint8_t (&uuid)[16], Look* look) 
   if (failure == nullptr) failure = check_usage(usage, uuid);
   if (failure != nullptr) return failure;
   look->limit_bytes = (limits.limit < kUnitsMax ? limits.limit.load() : kUnitsMax) * kUnit;
+  look->overhead_bytes = (limits.overhead & kUnitsMax) * kUnit;
   look->used_bytes = total_of(usage);
   if ((limits.flags & kOnlyPluginReaps) != 0) return nullptr;
   Operation last;

@@ -12,6 +12,8 @@ struct Look {
   // What processes hold that have not ended. At most 2 TiB, whatever is in the page; over the limit
   // where that was lowered or the driver took memory without asking.
   std::uint64_t used_bytes = 0;
+  // What the plugin has found beside it, and counts against the limit.
+  std::uint64_t overhead_bytes = 0;
 };
 
 Failure look_at(const char* folder, const std::uint8_t (&uuid)[16], Look* look);

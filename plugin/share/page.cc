@@ -11,6 +11,8 @@
 namespace mgpu::share {
 namespace {
 
+constexpr char kDigits[] = "0123456789abcdef";
+
 void join(const char* folder, const char* name, char (&path)[kPathMax]) {
   const std::size_t length = std::strlen(folder);
   path[0] = '\0';  // a path that is too long names nothing
@@ -93,6 +95,16 @@ Failure make_pages(const char* folder, const PageValues& values) {
   return failure != nullptr ? failure : make_file(paths.limits, &limits, sizeof(limits), 0644);
 }
 
+Failure set_overhead(const char* folder, std::uint64_t bytes) {
+  const PagePaths paths(folder);
+  const std::uint64_t units = units_of(bytes) < kUnitsMax ? units_of(bytes) : kUnitsMax;
+  const int file = open(paths.limits, O_WRONLY | O_CLOEXEC | O_NOFOLLOW);
+  if (file < 0) return "is not there or cannot be written";
+  const ssize_t written = pwrite(file, &units, sizeof(units), offsetof(LimitsPage, overhead));
+  close(file);
+  return written == ssize_t(sizeof(units)) ? nullptr : "cannot be written";
+}
+
 Failure map_limits(const char* path, const std::uint8_t (&uuid)[16], const LimitsPage** page) {
   const int file = open(path, O_RDONLY | O_CLOEXEC);
   if (file < 0) return "is not there or cannot be read";
@@ -115,7 +127,6 @@ Failure check_usage(const UsagePage& page, const std::uint8_t (&uuid)[16]) {
 }
 
 void write_uuid(const std::uint8_t (&uuid)[16], char (&text)[41]) {
-  constexpr char kDigits[] = "0123456789abcdef";
   std::memcpy(text, "GPU-", 4);
   char* to = text + 4;
   for (unsigned i = 0; i < 16; ++i) {

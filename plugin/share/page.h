@@ -42,6 +42,8 @@ struct LimitsPage {
   std::atomic<std::uint64_t> limit;    // units; a change is one store
   std::atomic<std::uint64_t> context;  // units that a context of the driver reserves
   std::atomic<std::uint32_t> flags;
+  // Units that the card shows as used and no process has reserved. They count against the limit.
+  std::atomic<std::uint64_t> overhead;
 };
 // Only the plugin takes back what a process held that has ended, when the driver has freed it.
 constexpr std::uint32_t kOnlyPluginReaps = 1;
@@ -81,6 +83,9 @@ struct PagePaths {
 // Makes both files in `folder`, which exists. Pages that are complete are not changed, and those of
 // a call that was interrupted are made anew. One caller at a time.
 Failure make_pages(const char* folder, const PageValues& values);
+
+// Changes LimitsPage::overhead of pages that are there.
+Failure set_overhead(const char* folder, std::uint64_t bytes);
 
 // Maps the file and compares its header. The mapping stays until the process ends.
 Failure map_limits(const char* path, const std::uint8_t (&uuid)[16], const LimitsPage** page);

@@ -31,10 +31,11 @@ type TestProcess struct {
 	SMPercent int   `json:"smPercent"`
 }
 
-// TestMount is a mount of a cards file, which is read-only.
+// TestMount is a mount of a cards file, which is read-only unless it says so.
 type TestMount struct {
 	HostPath      string `json:"hostPath"`
 	ContainerPath string `json:"containerPath"`
+	ReadOnly      *bool  `json:"readOnly,omitempty"`
 }
 
 type TestDevice struct {
@@ -85,7 +86,8 @@ func (p *DevicePlugin) writeCards(t testing.TB, cards []TestCard) {
 		cards[i].Devices = []TestDevice{{card.containerPath(), host}}
 	}
 	text, err := yaml.Marshal(map[string]any{
-		"cards": cards, "shared": map[string]any{"devices": []TestDevice{control}, "mounts": append([]TestMount{}, p.mounts...)}})
+		"cards": cards, "shared": map[string]any{"devices": []TestDevice{control}, "environment": p.environment,
+			"mounts": append([]TestMount{}, p.mounts...)}})
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -99,7 +99,7 @@ func TestChartRefusesWrongValues(t *testing.T) {
 			"expected more than renewDeadlineSeconds, which is 15",
 		"extender.leaderElection.retrySeconds=10": "extender.leaderElection.renewDeadlineSeconds: is 10; " +
 			"expected more than retrySeconds, which is 10",
-		"devicePlugin.isolation=mig":        "at '/devicePlugin/isolation': value must be one of 'none', 'mps', 'driver', 'auto'",
+		"devicePlugin.isolation=mig":        "at '/devicePlugin/isolation': value must be one of 'none', 'intercept', 'mps', 'driver', 'auto'",
 		"devicePlugin.cardsFile=cards.yaml": `devicePlugin.cardsFile: is "cards.yaml"; expected an absolute path on the node`,
 		"devicePlugin.stateDir=/var/lib/mgpu/": `devicePlugin.stateDir: is "/var/lib/mgpu/"; expected an absolute path on the node ` +
 			"without a / at its end",
@@ -125,7 +125,7 @@ func TestChartRefusesWrongValues(t *testing.T) {
 		"profiles[0].name=a,profiles[0].computeFactor=0":  "at '/profiles/0/computeFactor': minimum: got 0, want 1",
 		"profiles[0].name=a,profiles[0].computeFactor=11": "at '/profiles/0/computeFactor': maximum: got 11, want 10",
 		"profiles[0].name=a,profiles[0].memoryFactor=2":   "at '/profiles/0': additional properties 'memoryFactor' not allowed",
-		"profiles[0].name=a,profiles[0].isolation=mig":    "at '/profiles/0/isolation': value must be one of 'none', 'mps', 'driver', 'auto'",
+		"profiles[0].name=a,profiles[0].isolation=mig":    "at '/profiles/0/isolation': value must be one of 'none', 'intercept', 'mps', 'driver', 'auto'",
 		"profiles[0].name=a,profiles[0].policy=random":    `profiles[0].policy: is "random"; expected equilibrium, binpack or spread`,
 		"extender.policy=fgd": `extender.policy: is "fgd"; expected equilibrium, binpack or spread, or ` +
 			"<node policy>/<card policy>; the published policies are only in mgpu-sim trace",
@@ -375,16 +375,15 @@ func cardNodeTerms(t *testing.T) [][]corev1.NodeSelectorTerm {
 	return all
 }
 
-// A node without limits by the driver uses MPS, so that the daemons have to run.
 func TestChartRunsTheDaemonsOfMPSWhereTheyMayBeUsed(t *testing.T) {
 	for flags, want := range map[string]bool{
-		"devicePlugin.isolation=none":                            false,
-		"devicePlugin.isolation=driver":                          false,
-		"devicePlugin.isolation=mps":                             true,
-		"devicePlugin.isolation=auto":                            true,
-		"profiles[0].name=a,profiles[0].isolation=auto":          true,
-		"profiles[0].name=a,profiles[0].minimumCore=10":          false,
-		"devicePlugin.isolation=auto,devicePlugin.enabled=false": false,
+		"devicePlugin.isolation=none":                           false,
+		"devicePlugin.isolation=driver":                         false,
+		"devicePlugin.isolation=mps":                            true,
+		"devicePlugin.isolation=auto":                           false,
+		"profiles[0].name=a,profiles[0].isolation=mps":          true,
+		"profiles[0].name=a,profiles[0].minimumCore=10":         false,
+		"devicePlugin.isolation=mps,devicePlugin.enabled=false": false,
 	} {
 		text, err := renderChart(t, "--set", flags)
 		if err != nil {
@@ -400,6 +399,26 @@ func TestChartRunsTheDaemonsOfMPSWhereTheyMayBeUsed(t *testing.T) {
 	}
 }
 
+// A mount of the plugin must be there for the container runtime.
+func TestChartPassesMountsOnWhereTheLibraryMayBeUsed(t *testing.T) {
+	for flags, want := range map[string]bool{
+		"devicePlugin.isolation=none":                        false,
+		"devicePlugin.isolation=mps":                         false,
+		"devicePlugin.isolation=intercept":                   true,
+		"devicePlugin.isolation=auto":                        true,
+		"profiles[0].name=a,profiles[0].isolation=intercept": true,
+		"profiles[0].name=a,profiles[0].isolation=driver":    false,
+	} {
+		text, err := renderChart(t, "--set", flags)
+		if err != nil {
+			t.Fatal(err)
+		}
+		if got := strings.Contains(text, "mountPropagation: Bidirectional"); got != want {
+			t.Errorf("%s: mounts are passed on: %v, want %v", flags, got, want)
+		}
+	}
+}
+
 // Nodes require more than the extender where shares are enforced, and profiles require more again.
 func TestChartTestsAShareThatEveryNodeAccepts(t *testing.T) {
 	for flags, want := range map[string]string{
@@ -409,7 +428,8 @@ func TestChartTestsAShareThatEveryNodeAccepts(t *testing.T) {
 		"devicePlugin.isolation=none,devicePlugin.minMemoryMiB=300":                       "1 300",
 		"devicePlugin.isolation=driver":                                                   "1 1024",
 		"devicePlugin.isolation=mps":                                                      "3 1024",
-		"devicePlugin.isolation=auto,extender.minCore=7":                                  "7 1024",
+		"devicePlugin.isolation=auto":                                                     "1 1024",
+		"devicePlugin.isolation=mps,extender.minCore=7":                                   "7 1024",
 		"profiles[0].name=a,profiles[0].isolation=mps,profiles[0].computeFactor=2":        "5 1024",
 		"profiles[0].name=a,profiles[0].minimumCore=10,profiles[0].minimumMemoryMiB=3000": "10 3000",
 	} {

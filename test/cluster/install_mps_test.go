@@ -80,17 +80,6 @@ func TestInstallWithMPSLimitsContainers(t *testing.T) {
 	installedWithMPS(t).runLimited(t, "share")
 }
 
-// No card of a file has a driver that limits memory.
-func TestInstallWithAutoLimitsContainersByMPS(t *testing.T) {
-	release := newRelease(t)
-	release.useMPS(t)
-	release.set("devicePlugin", "isolation", "auto")
-	release.install(t)
-	release.callExtender(t)
-	release.waitOffered(t)
-	release.runLimited(t, "share")
-}
-
 // The programs on the cards end with the pod of the daemons.
 func TestInstallUpgradeKeepsTheDaemonsOfMPS(t *testing.T) {
 	release := installedWithMPS(t)

@@ -161,6 +161,9 @@ func (b *PodBuilder) runs() *PodBuilder {
 			if b.end != "" {
 				list[i].Command[2] = lookAround + b.end
 			}
+			if b.script != "" {
+				list[i].Command[2] = b.script + lookAround + stayUntilTold
+			}
 		}
 	}
 	for i := range b.pod.Spec.InitContainers {

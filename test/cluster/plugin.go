@@ -15,16 +15,18 @@ var memoryByKubelet = []string{"--memory-resource", "device-plugin"}
 
 // DevicePlugin is the real mgpu-device-plugin on the real node, with the rights of deploy/rbac.
 type DevicePlugin struct {
-	node    *Node
-	folder  string // cards file and device nodes, state and run folder, log
-	major   int    // major number of the cards' device nodes
-	port    int
-	flags   []string // in addition to those of every test
-	binary  string   // empty: that of MGPU_DEVICE_PLUGIN_BINARY
-	cards   []TestCard
-	mounts  []TestMount // of every container with cards
-	process *Process
-	started time.Time
+	node   *Node
+	folder string // cards file and device nodes, state and run folder, log
+	major  int    // major number of the cards' device nodes
+	port   int
+	flags  []string // in addition to those of every test
+	binary string   // empty: that of MGPU_DEVICE_PLUGIN_BINARY
+	cards  []TestCard
+	mounts []TestMount // of every container with cards
+	// variables of every container with cards
+	environment map[string]string
+	process     *Process
+	started     time.Time
 }
 
 // devicePluginOn returns a plugin that has not been started. It is stopped at the end of the test.
@@ -38,7 +40,7 @@ func devicePluginOn(t testing.TB, node *Node, cards []TestCard, flags ...string)
 	if err != nil {
 		t.Fatal(err)
 	}
-	plugin := &DevicePlugin{node: node, folder: folder, major: major, flags: flags}
+	plugin := &DevicePlugin{node: node, folder: folder, major: major, flags: flags, environment: map[string]string{}}
 	plugin.writeCards(t, cards)
 	t.Cleanup(func() { plugin.end(t) })
 	return plugin

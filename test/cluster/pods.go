@@ -13,6 +13,7 @@ type PodBuilder struct {
 	pod         corev1.Pod
 	ignoresTerm bool
 	end         string // the last command of all containers; empty: they run until they get a signal
+	script      string // before the view
 }
 
 func newPod(namespace, name string) *PodBuilder {
@@ -78,6 +79,12 @@ func (b *PodBuilder) cpu(amount string) *PodBuilder {
 // ignoringTermination lets the containers ignore SIGTERM, with a grace period of 20 seconds.
 func (b *PodBuilder) ignoringTermination() *PodBuilder {
 	b.ignoresTerm = true
+	return b
+}
+
+// running lets the containers run these commands of the shell before they print their view.
+func (b *PodBuilder) running(script string) *PodBuilder {
+	b.script = script
 	return b
 }
 

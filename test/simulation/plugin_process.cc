@@ -79,7 +79,7 @@ void PluginProcess::open() {
   (void)incumbent_.become();
   (void)records_.load();
   for (const plugin::Record& record : records_.bound()) {
-    if (auto edits = plugin::edits_of(record, inventory_, &mps_, &hook_)) {
+    if (auto edits = plugin::edits_of(record, inventory_, share_limits())) {
       injector_->restore(record.id, *edits);
     }
   }
@@ -89,7 +89,7 @@ void PluginProcess::open() {
 }
 
 plugin::ShareLimits PluginProcess::share_limits() const {
-  return {&mps_, &hook_, [this](const plugin::Record& record) -> Result<void> {
+  return {&mps_, &hook_, nullptr, [this](const plugin::Record& record) -> Result<void> {
             const bool ready = !plugin::is_part_of_one_card(record) ||
                                parts_.mps_answers(record.cards.front().index);
             if (!ready) return error("MPS of the card does not run");

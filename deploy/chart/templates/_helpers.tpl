@@ -90,7 +90,7 @@ readinessProbe:
 {{- $core = max $core (.minimumCore | default 0) -}}
 {{- $memory = max $memory (.minimumMemoryMiB | default 0) -}}
 {{- $factor = maxf $factor (.computeFactor | default 1) -}}
-{{- if has .isolation (list "mps" "driver" "auto") }}{{ $limited = true }}{{ end -}}
+{{- if ne (.isolation | default "none") "none" }}{{ $limited = true }}{{ end -}}
 {{- end -}}
 {{- if $limited }}{{ $memory = max $memory 1024 }}{{ end -}}
 {{- if include "mgpu.mps" . }}{{ $core = max $core (int (ceil (divf (mulf 100.0 $factor) 48.0))) }}{{ end -}}
@@ -107,9 +107,17 @@ readinessProbe:
 
 {{/* Prints "true" if MPS daemons run in pods. */}}
 {{- define "mgpu.mps" -}}
-{{- $mps := has .Values.devicePlugin.isolation (list "mps" "auto") -}}
-{{- range .Values.profiles }}{{ if has .isolation (list "mps" "auto") }}{{ $mps = true }}{{ end }}{{ end -}}
+{{- $mps := eq .Values.devicePlugin.isolation "mps" -}}
+{{- range .Values.profiles }}{{ if eq (.isolation | default "") "mps" }}{{ $mps = true }}{{ end }}{{ end -}}
 {{- if and .Values.devicePlugin.enabled $mps -}}true{{- end -}}
+{{- end }}
+
+{{/* Prints "true" if a library may limit memory in containers. */}}
+{{- define "mgpu.intercept" -}}
+{{- $modes := list "intercept" "auto" -}}
+{{- $intercept := has .Values.devicePlugin.isolation $modes -}}
+{{- range .Values.profiles }}{{ if has .isolation $modes }}{{ $intercept = true }}{{ end }}{{ end -}}
+{{- if $intercept -}}true{{- end -}}
 {{- end }}
 
 {{/* The choice of nodes with cards. Each term suffices; the label of mgpu excludes nodes with "false". */}}

@@ -20,7 +20,7 @@ using yaml::Fields;
 using yaml::refuse;
 using yaml::Value;
 
-constexpr std::array<std::string_view, 4> kIsolations{"none", "mps", "driver", "auto"};
+constexpr std::array<std::string_view, 5> kIsolations{"none", "intercept", "mps", "driver", "auto"};
 
 // A value of a label (apimachinery util/validation/validation.go, IsValidLabelValue), not empty.
 bool is_label_value(std::string_view text) {

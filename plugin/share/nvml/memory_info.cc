@@ -66,12 +66,13 @@ template <class Info>
 int show_share(const char* function, nvml::Device device, Info* info) {
   Look look;
   bool found = false;
-  int code =
-      call(function, device, info);  // which checks the arguments and the structure's version
+  // The driver checks the arguments and the version of the structure.
+  int code = call(function, device, info);
   if (code == nvml::kOk) code = find_share(device, &found, &look);
   if (!found) return code;
   if (look.limit_bytes < info->total) info->total = look.limit_bytes;
-  info->used = look.used_bytes < info->total ? look.used_bytes : info->total;
+  const std::uint64_t used = look.used_bytes + look.overhead_bytes;
+  info->used = used < info->total ? used : info->total;
   info->free = info->total - info->used;
   if constexpr (requires { info->reserved; }) info->reserved = 0;
   return code;

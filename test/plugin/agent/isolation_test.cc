@@ -3,6 +3,8 @@
 
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
+#include <sched.h>
+#include <sys/mount.h>
 #include <unistd.h>
 
 #include <fstream>
@@ -28,6 +30,7 @@ using testing::SizeIs;
 using testing::StartsWith;
 
 constexpr char kOld[] = "the driver has no nvmlDeviceSetMemoryLimits_v1, which R615 and later have";
+constexpr char kUuid[] = "GPU-6d677075-0000-4000-8000-000000000001";
 constexpr char kTwoCards[] = "card GPU-0\ncard GPU-1\n";
 
 class IsolationTest : public testing::Test {
@@ -57,7 +60,17 @@ class IsolationTest : public testing::Test {
     return isolation_->chosen();
   }
   void old_driver() { settings_.nvml.libraries = {beside_the_test("fake_nvml.so")}; }
-  void install_mps() { settings_.mps.control = "/bin/true"; }
+  // The node can have the library in containers.
+  void install_library() {
+    settings_.library_folder = folder_.path("libraries");
+    std::filesystem::create_directories(settings_.library_folder);
+    for (const char* const name : {"/libmgpu-cuda.so", "/libmgpu-nvml.so"}) {
+      std::ofstream(settings_.library_folder + name) << name;
+    }
+    std::filesystem::create_directories(folder_.path("proc/1/ns"));
+    std::filesystem::copy_symlink("/proc/self/ns/mnt", folder_.path("proc/1/ns/mnt"));
+    cards_[0].uuid = CardUuid(kUuid);
+  }
 
   // The health of two cards of which the driver reports no problem.
   std::vector<std::string> health() const {
@@ -271,7 +284,6 @@ TEST_F(IsolationTest, ACardThatCannotBeLimitedIsOfferedOnceItCan) {
 
 TEST_F(IsolationTest, AutoIsTheDriverWhereItCanLimitACard) {
   driver_.set_scenario(std::string(kTwoCards) + "fail nvmlDeviceSetMemoryLimits_v1 16 GPU-0\n");
-  install_mps();
   EXPECT_EQ(choose(IsolationMode::kAuto), IsolationMode::kDriver);
   EXPECT_NE(isolation_->limit_hook(), nullptr);
   EXPECT_EQ(isolation_->mps(), nullptr);
@@ -299,28 +311,57 @@ TEST_F(IsolationTest, AContainerWithAWholeCardStartsWithoutMps) {
 }
 
 // The hook's place is taken.
-TEST_F(IsolationTest, AutoIsMpsWhereTheHookCannotBeInstalled) {
-  settings_.hook_folder = folder_.path("hook");
-  std::filesystem::create_directories(folder_.path("hook/mgpu-set-limits/x"));
-  install_mps();
-  EXPECT_EQ(choose(IsolationMode::kAuto), IsolationMode::kMps);
-  EXPECT_THAT(isolation_->fallback(),
-              AllOf(StartsWith("--isolation=auto is mps, because "), HasSubstr("mgpu-set-limits")));
-  EXPECT_THAT(health(), Each(kHealthy));
-  driver_.set_scenario(std::string(kTwoCards) + "fail nvmlDeviceSetMemoryLimits_v1 3\n");
-  EXPECT_EQ(choose(IsolationMode::kAuto), IsolationMode::kMps) << "the driver was never used";
+TEST_F(IsolationTest, AutoIsTheLibraryWhereTheHookCannotBeInstalled) {
+  std::filesystem::create_directories(folder_.path("mgpu-set-limits/x"));
+  install_library();
+  EXPECT_EQ(choose(IsolationMode::kAuto), IsolationMode::kIntercept);
+  EXPECT_THAT(isolation_->fallback(), AllOf(StartsWith("--isolation=auto is intercept, because "),
+                                            HasSubstr("mgpu-set-limits")));
+  EXPECT_THAT(health(), Each(HasSubstr("its UUID is not"))) << "GPU-0";
+  EXPECT_EQ(isolation_->problem_of({.uuid = CardUuid(kUuid), .model = "V100", .memory = MiB(1)}),
+            "");
+  EXPECT_EQ(isolation_->mps(), nullptr);
+  EXPECT_EQ(isolation_->limit_hook(), nullptr);
+  EXPECT_NE(isolation_->library(), nullptr);
   isolation_->switch_to(IsolationMode::kNone);
+  EXPECT_EQ(isolation_->library(), nullptr);
   EXPECT_EQ(isolation_->fallback(), "");
 }
 
-TEST_F(IsolationTest, AutoIsMpsWhereTheDriverCannotLimitAnyCard) {
-  driver_.set_scenario(std::string(kTwoCards) + "fail nvmlDeviceSetMemoryLimits_v1 3\n");
-  install_mps();
-  EXPECT_EQ(choose(IsolationMode::kAuto), IsolationMode::kMps);
-  EXPECT_NE(isolation_->mps(), nullptr);
-  ASSERT_NE(isolation_->limit_hook(), nullptr);
-  EXPECT_EQ(isolation_->limit_hook()->socket, "") << "it asks the daemon";
-  EXPECT_THAT(health(), Each(kHealthy));
+TEST_F(IsolationTest, AutoIsTheLibraryWhereTheDriverCannotLimitAnyCard) {
+  install_library();
+  driver_.set_scenario("card " + std::string(kUuid) + "\nfail nvmlDeviceSetMemoryLimits_v1 3\n");
+  EXPECT_EQ(choose(IsolationMode::kAuto), IsolationMode::kIntercept);
+  for (const std::string name : {"libmgpu-cuda.so", "libmgpu-nvml.so"}) {
+    EXPECT_TRUE(std::filesystem::exists(folder_.path(name))) << "containers get it from there";
+  }
+}
+
+TEST_F(IsolationTest, TheLibraryMakesThePagesOfAContainerBeforeItStarts) {
+  install_library();
+  ASSERT_EQ(::unshare(CLONE_NEWNS), 0) << "this test needs root";
+  ASSERT_EQ(::mount("none", "/", nullptr, MS_REC | MS_PRIVATE, nullptr), 0);
+  std::filesystem::remove(folder_.path("proc/1/ns/mnt"));
+  std::filesystem::copy_symlink("/proc/self/ns/mnt", folder_.path("proc/1/ns/mnt"));
+  choose(IsolationMode::kIntercept);
+  Record record = test::started(test::allocated(test::device_ids(30), "a"), "a", 0);
+  record.cards.front().uuid = CardUuid(kUuid);
+  ASSERT_TRUE(isolation_->before_start(record));
+  const std::string pages = isolation_->library()->pages + "/" + record.id.str();
+  EXPECT_TRUE(std::filesystem::exists(pages + "/" + kUuid + "/limits"));
+  isolation_->on_removed(record.id);
+  EXPECT_FALSE(std::filesystem::exists(pages));
+}
+
+TEST_F(IsolationTest, NoCardIsOfferedWithoutTheLibrary) {
+  install_library();
+  std::filesystem::remove(settings_.library_folder + "/libmgpu-cuda.so");
+  choose(IsolationMode::kIntercept);
+  EXPECT_THAT(health(), Each(HasSubstr("libmgpu-cuda.so")));
+  EXPECT_EQ(choose(IsolationMode::kAuto), IsolationMode::kDriver);
+  old_driver();
+  EXPECT_EQ(choose(IsolationMode::kAuto), IsolationMode::kNone);
+  EXPECT_THAT(isolation_->fallback(), AllOf(HasSubstr(kOld), HasSubstr("libmgpu-cuda.so")));
 }
 
 // Some nodes run no programs from the folder of the plugin. PreStart asks the daemon, too.
@@ -336,17 +377,17 @@ TEST_F(IsolationTest, MpsWorksWithoutItsHook) {
 TEST_F(IsolationTest, AutoStaysTheDriverWhereNoCardWorksAnyMore) {
   EXPECT_EQ(choose(IsolationMode::kAuto), IsolationMode::kDriver);
   driver_.set_scenario(std::string(kTwoCards) + "fail nvmlDeviceSetMemoryLimits_v1 16\n");
-  install_mps();
+  install_library();
   EXPECT_EQ(choose(IsolationMode::kAuto), IsolationMode::kDriver);
   EXPECT_THAT(health(), Each(HasSubstr("failed: ")));
 }
 
 // --isolation=driver was tried on a node that cannot, and taken back.
-TEST_F(IsolationTest, AutoIsMpsWhereTheDriverNeverWorked) {
+TEST_F(IsolationTest, AutoIsTheLibraryWhereTheDriverNeverWorked) {
   driver_.set_scenario(std::string(kTwoCards) + "fail nvmlDeviceSetMemoryLimits_v1 3\n");
   EXPECT_EQ(choose(IsolationMode::kDriver), IsolationMode::kDriver);
-  install_mps();
-  EXPECT_EQ(choose(IsolationMode::kAuto), IsolationMode::kMps);
+  install_library();
+  EXPECT_EQ(choose(IsolationMode::kAuto), IsolationMode::kIntercept);
 }
 
 TEST_F(IsolationTest, AutoDoesNotTouchAnUnhealthyCardBesideAHealthyOne) {
@@ -357,7 +398,6 @@ TEST_F(IsolationTest, AutoDoesNotTouchAnUnhealthyCardBesideAHealthyOne) {
 
 TEST_F(IsolationTest, AutoIsTheDriverBeforeThereAreCards) {
   cards_.clear();
-  install_mps();
   EXPECT_EQ(choose(IsolationMode::kAuto), IsolationMode::kDriver);
 }
 
@@ -368,7 +408,7 @@ TEST_F(IsolationTest, TheDriverNeedsTheCgroupsOfTheNode) {
   EXPECT_THAT(health(), Each(HasSubstr("the limits of the driver: ")));
 }
 
-TEST_F(IsolationTest, AutoIsNoneWithoutTheProgramOfMps) {
+TEST_F(IsolationTest, AutoIsNoneWhereNothingCanLimit) {
   old_driver();
   EXPECT_EQ(choose(IsolationMode::kAuto), IsolationMode::kNone);
   EXPECT_THAT(health(), Each(kHealthy));

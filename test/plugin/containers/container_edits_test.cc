@@ -53,7 +53,7 @@ class ContainerEditsTest : public testing::Test {
 };
 
 TEST_F(ContainerEditsTest, AShareHasTheDeviceNodesOfItsCardOnly) {
-  const auto edits = edits_of(share(), inventory_, nullptr, nullptr);
+  const auto edits = edits_of(share(), inventory_, {});
   ASSERT_TRUE(edits) << edits.error().message;
   EXPECT_THAT(edits->devices, ElementsAre(DeviceNode{"/dev/nvidia1", "/dev/nvidia1"}));
   EXPECT_EQ(edits->environment.at("MGPU_CARDS"), "1");
@@ -64,7 +64,7 @@ TEST_F(ContainerEditsTest, AShareHasTheDeviceNodesOfItsCardOnly) {
 TEST_F(ContainerEditsTest, RefusesACardThatIsNotFoundAnyMore) {
   Record record = share();
   record.cards[0].uuid = CardUuid("GPU-7");
-  EXPECT_THAT(edits_of(record, inventory_, nullptr, nullptr).error().message,
+  EXPECT_THAT(edits_of(record, inventory_, {}).error().message,
               HasSubstr("card \"GPU-7\" is not found any more"));
 }
 
@@ -76,13 +76,13 @@ TEST(ContainerEditsOfACardWithoutDevicesTest, AreRefused) {
   inventory.start();
   ASSERT_TRUE(test::comes_true([&] { return inventory.state().read; }));
   EXPECT_EQ(
-      edits_of(share(), inventory, nullptr, nullptr).error().message,
+      edits_of(share(), inventory, {}).error().message,
       "card \"GPU-1\" has no device node, and a container needs at least one; its source must "
       "list one");
 }
 
 TEST_F(ContainerEditsTest, WholeCardsHaveAllTheirDeviceNodes) {
-  const auto edits = edits_of(whole_cards(), inventory_, nullptr, nullptr);
+  const auto edits = edits_of(whole_cards(), inventory_, {});
   ASSERT_TRUE(edits) << edits.error().message;
   EXPECT_THAT(edits->devices, ElementsAre(DeviceNode{"/dev/nvidia1", "/dev/nvidia1"},
                                           DeviceNode{"/dev/nvidia2", "/dev/nvidia2"}));
@@ -91,7 +91,7 @@ TEST_F(ContainerEditsTest, WholeCardsHaveAllTheirDeviceNodes) {
 
 TEST_F(ContainerEditsTest, AShareHasThePipeDirectoryOfItsDaemonBeforeTheDaemonRuns) {
   const Mps mps(no_control());
-  const auto edits = edits_of(share(), inventory_, &mps, nullptr);
+  const auto edits = edits_of(share(), inventory_, {.mps = &mps});
   ASSERT_TRUE(edits) << edits.error().message;
   EXPECT_THAT(edits->mounts,
               ElementsAre(Mount{folder_.path("mps/GPU-1/client"), "/run/mgpu/mps", true, true}));
@@ -100,7 +100,7 @@ TEST_F(ContainerEditsTest, AShareHasThePipeDirectoryOfItsDaemonBeforeTheDaemonRu
 
 TEST_F(ContainerEditsTest, AShareThatTheDriverLimitsHasAHook) {
   const LimitHook hook{"/opt/mgpu-set-limits", "/run/mgpu/limits.sock"};
-  const auto edits = edits_of(share(), inventory_, nullptr, &hook);
+  const auto edits = edits_of(share(), inventory_, {.hook = &hook});
   ASSERT_TRUE(edits) << edits.error().message;
   const Hook expected{
       .name = "createRuntime",
@@ -115,7 +115,7 @@ TEST_F(ContainerEditsTest, AShareThatTheDriverLimitsHasAHook) {
 TEST_F(ContainerEditsTest, AShareOfMpsHasAHookThatAsksItsDaemon) {
   const Mps mps(no_control());
   const LimitHook hook{"/opt/mgpu-set-limits"};
-  const auto edits = edits_of(share(), inventory_, &mps, &hook);
+  const auto edits = edits_of(share(), inventory_, {.mps = &mps, .hook = &hook});
   ASSERT_TRUE(edits) << edits.error().message;
   const Hook expected{
       .name = "createRuntime",
@@ -124,22 +124,22 @@ TEST_F(ContainerEditsTest, AShareOfMpsHasAHookThatAsksItsDaemon) {
       .environment = {},
       .timeout_seconds = 15};
   EXPECT_THAT(edits->hooks, ElementsAre(expected));
-  EXPECT_THAT(edits_of(whole_cards(), inventory_, &mps, &hook)->hooks, IsEmpty());
+  EXPECT_THAT(edits_of(whole_cards(), inventory_, {.mps = &mps, .hook = &hook})->hooks, IsEmpty());
 }
 
 TEST_F(ContainerEditsTest, AShareWithoutAHookCannotBeLimited) {
   const LimitHook hook{"", "", "the disk is full"};
-  EXPECT_EQ(edits_of(share(), inventory_, nullptr, &hook).error().message, "the disk is full");
+  EXPECT_EQ(edits_of(share(), inventory_, {.hook = &hook}).error().message, "the disk is full");
 }
 
 TEST_F(ContainerEditsTest, WholeCardsHaveNoHook) {
   const LimitHook hook{"/opt/mgpu-set-limits", "/run/mgpu/limits.sock"};
-  EXPECT_THAT(edits_of(whole_cards(), inventory_, nullptr, &hook)->hooks, IsEmpty());
+  EXPECT_THAT(edits_of(whole_cards(), inventory_, {.hook = &hook})->hooks, IsEmpty());
 }
 
 TEST_F(ContainerEditsTest, WholeCardsNeedNoEnforcement) {
   const Mps mps(no_control());
-  const auto edits = edits_of(whole_cards(), inventory_, &mps, nullptr);
+  const auto edits = edits_of(whole_cards(), inventory_, {.mps = &mps});
   ASSERT_TRUE(edits) << edits.error().message;
   EXPECT_EQ(edits->devices.size(), 2U);
 }
@@ -148,7 +148,7 @@ TEST_F(ContainerEditsTest, OneWholeCardNeedsNoEnforcement) {
   const Mps mps(no_control());
   Record record = whole_cards();
   record.cards.resize(1);
-  const auto edits = edits_of(record, inventory_, &mps, nullptr);
+  const auto edits = edits_of(record, inventory_, {.mps = &mps});
   ASSERT_TRUE(edits) << edits.error().message;
   EXPECT_EQ(edits->devices.size(), 1U);
 }

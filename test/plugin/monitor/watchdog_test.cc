@@ -127,5 +127,46 @@ TEST(Watchdog, ForgetsRemovedContainers) {
   EXPECT_THAT(watchdog.step({use("a", 1'000, 2'000)}), IsEmpty());
 }
 
+// A container with the library in it.
+ContainerUse with_library(std::int64_t used, std::int64_t reserved) {
+  ContainerUse container = use("a", 1'000, used);
+  container.reserved = MiB(reserved);
+  return container;
+}
+
+TEST(Watchdog, AllowsNoContextsWhereTheLibraryCountsThem) {
+  Watchdog watchdog(MiB(500));
+  watchdog.step({with_library(1'065, 1'000)});
+  EXPECT_THAT(watchdog.step({with_library(1'065, 1'000)}), SizeIs(1));
+}
+
+TEST(UncountedWatch, ReportsTheLeastOfThreeReadingsOnce) {
+  UncountedWatch watch;
+  const std::int64_t used[] = {900, 700, 800, 600, 600};
+  const std::int64_t uncounted[] = {0, 0, 200, 100, 100};
+  const std::size_t reported[] = {0, 0, 1, 0, 0};
+  for (int i = 0; i < 5; ++i) {
+    std::vector<ContainerUse> containers = {with_library(used[i], 500)};
+    EXPECT_THAT(watch.step(containers, true), SizeIs(reported[i])) << i;
+    EXPECT_EQ(containers[0].uncounted, MiB(uncounted[i])) << i;
+  }
+}
+
+// Otherwise one reading that was made while a program allocated would become three.
+TEST(UncountedWatch, KeepsItsResultUntilTheDriverIsReadAgain) {
+  UncountedWatch watch;
+  std::vector<ContainerUse> containers = {with_library(900, 500)};
+  for (int i = 0; i < 5; ++i) EXPECT_THAT(watch.step(containers, i == 0), IsEmpty());
+  EXPECT_EQ(containers[0].uncounted, MiB());
+}
+
+TEST(UncountedWatch, LeavesOutSmallAmountsAndContainersWithoutTheLibrary) {
+  UncountedWatch watch;
+  std::vector<ContainerUse> containers = {with_library(564, 500), use("b", 1'000, 900)};
+  for (int i = 0; i < 5; ++i) EXPECT_THAT(watch.step(containers, true), IsEmpty());
+  EXPECT_EQ(containers[0].uncounted, MiB(64)) << "it is counted all the same";
+  EXPECT_EQ(containers[1].uncounted, MiB());
+}
+
 }  // namespace
 }  // namespace mgpu::plugin

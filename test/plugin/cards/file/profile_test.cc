@@ -86,7 +86,7 @@ TEST(Profiles, WithABadFieldAreRefusedInOneSentence) {
   EXPECT_EQ(profile_error("name: a, computeFactor: [2]"),
             "profiles[0].computeFactor must be a number from 1 to 10, found a list");
   EXPECT_EQ(profile_error("name: a, isolation: cgroup"),
-            "profiles[0].isolation must be none, mps, driver, auto, found \"cgroup\"");
+            "profiles[0].isolation must be none, intercept, mps, driver, auto, found \"cgroup\"");
   EXPECT_EQ(profile_error("name: a, minimumCore: 101"),
             "profiles[0].minimumCore must be a whole number from 0 to 100, found \"101\"");
   EXPECT_EQ(profile_error("name: a, reservedCards: 1"),

@@ -1,0 +1,180 @@
+#include "plugin/containers/share_pages.h"
+
+#include <fmt/format.h>
+#include <sys/mount.h>
+#include <sys/stat.h>
+
+#include <algorithm>
+#include <cerrno>
+#include <cstring>
+#include <filesystem>
+#include <fstream>
+#include <sstream>
+#include <system_error>
+#include <utility>
+
+#include "common/base/log.h"
+#include "plugin/share/look.h"
+
+namespace mgpu::plugin {
+namespace {
+
+constexpr std::int64_t kMiBytes = std::int64_t{1} << 20;
+constexpr std::size_t kMemoryPage = 4'096;
+
+using Uuid = std::uint8_t[16];
+
+std::string path_of(const std::string& folder, const CardUuid& card) {
+  return folder + "/" + card.str();
+}
+
+// A card of which the container has all the compute is nobody else's, and needs no limit. The
+// library needs its pages all the same.
+std::uint64_t limit_of(const CardGrant& grant) {
+  constexpr std::uint64_t kMost = share::kUnitsMax * share::kUnit;
+  if (grant.share.core >= kWholeCard) return kMost;
+  return std::min(static_cast<std::uint64_t>(grant.share.memory.value() * kMiBytes), kMost);
+}
+
+// As large as its files, which are whole pages of memory.
+std::string size_of(const Record& record) {
+  const auto rounded = [](std::size_t size) {
+    return (size + kMemoryPage - 1) / kMemoryPage * kMemoryPage;
+  };
+  const std::size_t of_card =
+      rounded(sizeof(share::LimitsPage)) + rounded(sizeof(share::UsagePage));
+  // The root, and a folder with two files for each card.
+  return fmt::format("size={},nr_inodes={},mode=0755", of_card * record.cards.size(),
+                     1 + 3 * record.cards.size());
+}
+
+// Whether all pages are there, whole and of this version.
+bool has_pages(const std::string& folder, const Record& record) {
+  return std::ranges::all_of(record.cards, [&](const CardGrant& grant) {
+    Uuid uuid;
+    share::Look look;
+    return share::read_uuid(grant.uuid.str().c_str(), uuid) &&
+           share::look_at(path_of(folder, grant.uuid).c_str(), uuid, &look) == nullptr &&
+           look.limit_bytes == limit_of(grant);
+  });
+}
+
+// A container that still has a mount of it keeps that until it ends.
+void unmount(const std::string& folder) {
+  while (::umount2(folder.c_str(), MNT_DETACH | UMOUNT_NOFOLLOW) == 0) continue;
+}
+
+// Whether the mount that has the folder passes mounts on (Documentation/filesystems/proc.rst of
+// Linux, /proc/<pid>/mountinfo: the fifth field is the mount point, "shared:" an optional one).
+bool is_shared(const std::string& folder) {
+  std::ifstream mounts("/proc/self/mountinfo");
+  std::size_t longest = 0;
+  bool shared = false;
+  for (std::string line; std::getline(mounts, line);) {
+    std::istringstream fields(line);
+    std::string field;
+    for (int i = 0; i < 5; ++i) fields >> field;
+    const bool has_folder = folder == field || field == "/" || folder.starts_with(field + "/");
+    if (!has_folder || field.size() < longest) continue;
+    longest = field.size();
+    shared = line.substr(0, line.find(" - ")).find(" shared:") != line.npos;
+  }
+  return shared;
+}
+
+}  // namespace
+
+bool can_have_pages(const CardUuid& card) {
+  Uuid uuid;
+  char name[41];
+  if (!share::read_uuid(card.str().c_str(), uuid)) return false;
+  share::write_uuid(uuid, name);
+  return card.str() == name;
+}
+
+Result<void> check_mounts_of_node(const std::string& folder, const std::string& proc_folder) {
+  std::error_code unreadable;
+  const auto own = std::filesystem::read_symlink("/proc/self/ns/mnt", unreadable);
+  const auto of_node = std::filesystem::read_symlink(proc_folder + "/1/ns/mnt", unreadable);
+  if (!unreadable && own == of_node) return {};
+  if (is_shared(folder)) return {};
+  return error(fmt::format(
+      "what is mounted below {} in this container is not there on the node; mount that folder with "
+      "mountPropagation: Bidirectional",
+      folder));
+}
+
+SharePages::SharePages(std::string folder, MiB context)
+    : folder_(std::move(folder)), context_(context) {}
+
+Result<void> SharePages::prepare(const Record& record) const {
+  const std::string folder = folder_of(record.id);
+  if (!has_pages(folder, record)) {
+    unmount(folder);
+    if (auto made = make(record); !made) {
+      remove(record.id);
+      return made;
+    }
+  }
+  for (const CardGrant& grant : record.cards) set_overhead(record.id, grant.uuid, MiB());
+  return {};
+}
+
+Result<void> SharePages::make(const Record& record) const {
+  const std::string folder = folder_of(record.id);
+  std::error_code failed;
+  std::filesystem::create_directories(folder, failed);
+  if (failed) return error(fmt::format("cannot make {}: {}", folder, failed.message()));
+  constexpr unsigned long kFlags = MS_NOSUID | MS_NODEV | MS_NOEXEC;
+  if (::mount("mgpu-share", folder.c_str(), "tmpfs", kFlags, size_of(record).c_str()) != 0) {
+    return error(fmt::format("cannot mount a file system in memory at {}: {}", folder,
+                             std::strerror(errno)));
+  }
+  for (const CardGrant& grant : record.cards) {
+    share::PageValues values;
+    const std::string path = path_of(folder, grant.uuid);
+    if (!share::read_uuid(grant.uuid.str().c_str(), values.uuid)) {
+      return error("the UUID of card " + grant.uuid.str() + " is not one of NVML");
+    }
+    values.limit_bytes = limit_of(grant);
+    values.context_bytes = static_cast<std::uint64_t>(context_.value() * kMiBytes);
+    std::filesystem::create_directory(path, failed);
+    if (const auto failure = share::make_pages(path.c_str(), values)) {
+      return error(fmt::format("the page of the share in {} {}", path, failure));
+    }
+  }
+  return {};
+}
+
+void SharePages::remove(const AllocationId& id) const {
+  const std::string folder = folder_of(id);
+  unmount(folder);
+  std::error_code failed;
+  std::filesystem::remove(folder, failed);
+  if (!failed) return;
+  log_warn("the pages of an ended container are not removed",
+           {{"folder", folder}, {"problem", failed.message()}});
+}
+
+std::map<CardUuid, MiB> SharePages::reserved(const Record& record) const {
+  std::map<CardUuid, MiB> all;
+  for (const CardGrant& grant : record.cards) {
+    Uuid uuid;
+    share::Look look;
+    const std::string path = path_of(folder_of(record.id), grant.uuid);
+    if (!share::read_uuid(grant.uuid.str().c_str(), uuid)) continue;
+    if (share::look_at(path.c_str(), uuid, &look) != nullptr) continue;
+    all[grant.uuid] = MiB(static_cast<std::int64_t>(look.used_bytes) / kMiBytes);
+  }
+  return all;
+}
+
+void SharePages::set_overhead(const AllocationId& id, const CardUuid& card, MiB overhead) const {
+  const std::string path = path_of(folder_of(id), card);
+  const auto bytes = static_cast<std::uint64_t>(overhead.value() * kMiBytes);
+  if (const auto failure = share::set_overhead(path.c_str(), bytes)) {
+    log_warn("the overhead of a share is not counted", {{"folder", path}, {"problem", failure}});
+  }
+}
+
+}  // namespace mgpu::plugin

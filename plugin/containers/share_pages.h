@@ -1,0 +1,58 @@
+// The pages by which libmgpu-cuda.so limits the memory of containers (plugin/share/page.h), as the
+// node has them:
+//
+//   <folder>/<allocation>/<card>/{limits,usage}
+//
+// Each container has a file system in memory of its own that is full: it may write `usage`, and a
+// longer file would take the memory of the node. They stay when this process ends, since containers
+// go on without it.
+#pragma once
+
+#include <map>
+#include <string>
+#include <vector>
+
+#include "common/base/ids.h"
+#include "common/base/result.h"
+#include "common/base/units.h"
+#include "plugin/allocation/record.h"
+
+namespace mgpu::plugin {
+
+// Whether the pages of a card can be made: its UUID is as NVML writes it, "GPU-" and 32 digits.
+bool can_have_pages(const CardUuid& card);
+
+// Whether a file system that this process mounts below `folder` is there for the container runtime:
+// it is in the mount namespace of the node, of which `proc_folder` is /proc, or the folder is
+// mounted with propagation in both directions. Errors: it is not; one sentence.
+Result<void> check_mounts_of_node(const std::string& folder, const std::string& proc_folder);
+
+// Any thread; one call for an allocation at a time.
+class SharePages {
+ public:
+  // `context` is what a context of the driver takes of a card before it allocates anything.
+  SharePages(std::string folder, MiB context);
+
+  // The folder of all pages of a container.
+  std::string folder_of(const AllocationId& id) const { return folder_ + "/" + id.str(); }
+
+  // Makes the pages of a container that is about to start. Those of its last start stay, and what
+  // was found as overhead then is forgotten. Errors: one sentence; it must not start.
+  Result<void> prepare(const Record& record) const;
+  // Removes the pages of a container that has ended.
+  void remove(const AllocationId& id) const;
+
+  // What processes of the container have reserved, by card. Cards without readable pages are left
+  // out. The values are what the container writes.
+  std::map<CardUuid, MiB> reserved(const Record& record) const;
+  // Counts this memory of a card, which no process has reserved, against the limit.
+  void set_overhead(const AllocationId& id, const CardUuid& card, MiB overhead) const;
+
+ private:
+  Result<void> make(const Record& record) const;
+
+  const std::string folder_;
+  const MiB context_;
+};
+
+}  // namespace mgpu::plugin

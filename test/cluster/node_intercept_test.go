@@ -1,0 +1,195 @@
+package cluster
+
+import (
+	"fmt"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"regexp"
+	"strconv"
+	"strings"
+	"testing"
+	"time"
+
+	corev1 "k8s.io/api/core/v1"
+)
+
+const (
+	sharedCard   = "GPU-6d677075-0000-4000-8000-000000000001"
+	fakeLibcuda  = "/usr/lib64/libcuda.so.1"
+	fakeContext  = 528 // MiB, what --context-mib reserves
+	clientOfCUDA = "/usr/bin/cuda-client"
+	outOfMemory  = 2 // CUDA_ERROR_OUT_OF_MEMORY
+)
+
+// newInterceptWorld returns a node whose card is one of test/gpu, which containers see as a driver, and on which the
+// library limits memory.
+func newInterceptWorld(t *testing.T, flags ...string) *NodeWorld {
+	t.Helper()
+	programs := os.Getenv("MGPU_FAKE_GPU_FOLDER")
+	if programs == "" {
+		t.Skip("MGPU_FAKE_GPU_FOLDER is not set; test/run.sh node sets it")
+	}
+	card := cardOf(0, "H200", 143155)
+	card.UUID = sharedCard
+	world := nodeWorldOn(t, nil, append([]string{"--isolation", "intercept"}, flags...)...)
+	machine := world.plugin.path("machine")
+	scenario := world.plugin.path("scenario.yaml")
+	if err := os.WriteFile(scenario, []byte("cards:\n  - uuid: "+sharedCard+"\n"), 0o644); err != nil {
+		t.Fatal(err)
+	}
+	if out, err := exec.Command(filepath.Join(programs, "fake_gpu_machine"), scenario, machine).CombinedOutput(); err != nil {
+		t.Fatalf("%v: %s", err, out)
+	}
+	if err := os.Chmod(machine, 0o666); err != nil {
+		t.Fatal(err)
+	}
+	no := false
+	world.plugin.mounts = []TestMount{{HostPath: machine, ContainerPath: "/machine", ReadOnly: &no}}
+	for path, file := range map[string]string{fakeLibcuda: filepath.Join(programs, "libcuda.so.1"),
+		clientOfCUDA:                  filepath.Join(programs, "fake_gpu_client"),
+		"/lib64/ld-linux-x86-64.so.2": "/lib64/ld-linux-x86-64.so.2",
+		"/usr/lib64/libc.so.6":        "/lib/x86_64-linux-gnu/libc.so.6",
+		"/usr/lib64/libm.so.6":        "/lib/x86_64-linux-gnu/libm.so.6",
+		"/usr/lib64/libdl.so.2":       "/lib/x86_64-linux-gnu/libdl.so.2"} {
+		world.plugin.mounts = append(world.plugin.mounts, TestMount{HostPath: file, ContainerPath: path})
+	}
+	world.plugin.environment = map[string]string{"MGPU_FAKE_GPU": "/machine", "LD_LIBRARY_PATH": "/usr/lib64"}
+	world.plugin.writeCards(t, []TestCard{card})
+	world.plugin.startAgain(t)
+	return world
+}
+
+// cudaView is what a CUDA program has printed.
+type cudaView struct{ total, free, allocated, result int }
+
+var clientLine = regexp.MustCompile(`CLIENT total (\d+) free (\d+) allocated (\d+) error (\d+)`)
+
+// cudaViews waits until the container has printed its view, after what its programs have printed.
+func (n *Node) cudaViews(t *testing.T, pod *corev1.Pod, container string) []cudaView {
+	t.Helper()
+	n.viewOf(t, pod, container)
+	var views []cudaView
+	for _, line := range clientLine.FindAllStringSubmatch(n.logOf(pod, container), -1) {
+		var numbers [4]int
+		for i := range numbers {
+			numbers[i], _ = strconv.Atoi(line[i+1])
+		}
+		views = append(views, cudaView{numbers[0], numbers[1], numbers[2], numbers[3]})
+	}
+	if len(views) == 0 {
+		t.Fatalf("no program of container %s of %s used CUDA:\n%s", container, pod.Name, n.logOf(pod, container))
+	}
+	return views
+}
+
+// The first program stays with 640 MiB, beside which the second one takes all that it gets.
+const (
+	firstTakes = 640
+	twoClients = clientOfCUDA + " 10 & sleep 1\n" + clientOfCUDA + "\n"
+)
+
+// The programs of a container have its limit together, and each container has its own.
+func TestNodeLibraryLimitsTheMemoryOfContainers(t *testing.T) {
+	world := newInterceptWorld(t)
+	pod := world.pod("shares").share(30, 2048).share(20, 4096).running(twoClients)
+	one, nobody := int64(65534), true
+	pod.pod.Spec.Containers[1].SecurityContext = &corev1.SecurityContext{RunAsUser: &one, ReadOnlyRootFilesystem: &nobody}
+	world.createBound(t, pod, "0", "0")
+	running := world.waitRunning(t, "shares")
+	for container, limit := range map[string]int{"c0": 2048, "c1": 4096} {
+		views := world.node.cudaViews(t, running, container)
+		if len(views) != 2 {
+			t.Fatalf("%s: %d programs saw the card, want 2:\n%s", container, len(views), world.node.logOf(running, container))
+		}
+		first, second := views[0], views[1]
+		if first.total != limit || second.total != limit {
+			t.Errorf("%s: programs saw %d and %d MiB, want %d", container, first.total, second.total, limit)
+		}
+		if first.allocated != firstTakes || second.result != outOfMemory {
+			t.Errorf("%s: the first program has %d MiB and the second one ended with error %d", container, first.allocated, second.result)
+		}
+		sum := first.allocated + second.allocated + 2*fakeContext
+		if sum > limit || sum < limit-64 {
+			t.Errorf("%s: its programs have %d MiB of %d", container, sum, limit)
+		}
+	}
+	world.node.checkPages(t, running, "c0")
+	world.waitMetric(t, 2048<<20, "mgpu_container_memory_limit_bytes", `container="c0"`)
+}
+
+// checkPages tries what a tenant could do with the files of its share.
+func (n *Node) checkPages(t *testing.T, pod *corev1.Pod, container string) {
+	t.Helper()
+	pid := strconv.Itoa(n.pidOf(t, pod, container))
+	pages := "/run/mgpu/share/" + sharedCard
+	for command, refused := range map[string]string{
+		"echo x > " + pages + "/limits":                                        "Read-only file system",
+		"touch /run/mgpu/share/more":                                           "Read-only file system",
+		"mv " + pages + "/usage " + pages + "/other":                           "Read-only file system",
+		"dd if=/dev/zero of=" + pages + "/usage bs=4096 seek=8 count=1":        "No space left on device",
+		"echo x > " + fakeLibcuda:                                              "Read-only file system",
+		"ls /usr/local/cuda/compat/* 2>&1":                                     "No such file or directory",
+		"echo x > /usr/lib/mgpu/libmgpu-cuda-driver.so":                        "Read-only file system",
+		"cp /bin/busybox " + pages + "/usage && chmod 777 " + pages + "/usage": "No space left on device"} {
+		out, err := exec.Command("nsenter", "-t", pid, "-m", "-p", "-r", "-w", "/bin/sh", "-c", command).CombinedOutput()
+		if err == nil || !strings.Contains(string(out), refused) {
+			t.Errorf("%q in a container printed %q (%v), want %q", command, out, err, refused)
+		}
+	}
+}
+
+// A page that a tenant overwrites, and a volume in its place, harm only that container.
+func TestNodeLibraryRefusesDamagedPages(t *testing.T) {
+	world := newInterceptWorld(t)
+	damage := "dd if=/dev/zero of=/run/mgpu/share/" + sharedCard + "/usage conv=notrunc bs=64 count=1 2>/dev/null\n" +
+		clientOfCUDA + "\n"
+	world.createBound(t, world.pod("damaged").share(30, 2048).running(damage), "0")
+	world.createBound(t, world.pod("whole").share(30, 2048).running(clientOfCUDA+"\n"), "0")
+	damaged := world.waitRunning(t, "damaged")
+	world.node.viewOf(t, damaged, "c0")
+	log := world.node.logOf(damaged, "c0")
+	for _, want := range []string{"CLIENT cuInit failed: 802", "is not a page of mgpu", "Restart the container"} {
+		if !strings.Contains(log, want) {
+			t.Errorf("a program with a damaged page printed %q, want %q", log, want)
+		}
+	}
+	whole := world.waitRunning(t, "whole")
+	if views := world.node.cudaViews(t, whole, "c0"); views[0].total != 2048 {
+		t.Errorf("the container beside it saw %d MiB", views[0].total)
+	}
+}
+
+// A restart of the plugin, of the container and of both keeps the limit, and what has ended is free again.
+func TestNodeLibraryKeepsLimitsOverRestarts(t *testing.T) {
+	world := newInterceptWorld(t)
+	world.createBound(t, world.pod("again").share(30, 2048).running(twoClients), "0")
+	pod := world.waitRunning(t, "again")
+	first := world.node.cudaViews(t, pod, "c0")
+	world.plugin.kill()
+	world.plugin.startAgain(t)
+	for starts := int32(1); starts <= 2; starts++ {
+		world.node.killContainer(t, pod, "c0")
+		pod = world.waitRestarted(t, "again", starts)
+		again := world.node.cudaViews(t, pod, "c0")
+		if fmt.Sprint(again) != fmt.Sprint(first) {
+			t.Errorf("after restart %d of the container its programs saw %v, before %v", starts, again, first)
+		}
+	}
+	folder := filepath.Join(world.plugin.path("run"), "share")
+	world.remove(t, "again")
+	waitFor(t, 60*time.Second, "the removal of the pages", func() (bool, string) {
+		left, _ := os.ReadDir(folder)
+		return len(left) == 0, fmt.Sprint(left)
+	})
+}
+
+// A container with all of a card's compute is alone on it and needs no limit.
+func TestNodeLibraryIsForPartsOfCards(t *testing.T) {
+	world := newInterceptWorld(t)
+	world.createBound(t, world.pod("whole").wholeCards(1).running(clientOfCUDA+"\n"), "0")
+	pod := world.waitRunning(t, "whole")
+	if views := world.node.cudaViews(t, pod, "c0"); views[0].total != 143155 {
+		t.Errorf("a container with the whole card saw %d MiB", views[0].total)
+	}
+}
