@@ -21,11 +21,9 @@ extern "C" int nvmlDeviceGetMemoryInfo_v2(Device device, MemoryV2* info);
 #define NVML(name) (&(name))
 #else
 void* library = nullptr;
-bool by_version = false;
 
 void* find(const char* name) {
-  void* const found =
-      by_version ? dlvsym(library, name, "libnvidia-ml.so.1") : dlsym(library, name);
+  void* const found = dlsym(library, name);
   if (found == nullptr) std::printf("%s is not found\n", name);
   return found;
 }
@@ -66,7 +64,6 @@ int main(int count, char** words) {
   const char* const way = count > 1 ? words[1] : "name";
   library = open_library(way);
   if (library == nullptr) return std::puts(dlerror()), 1;
-  by_version = std::strcmp(way, "version") == 0;
   // Two libraries have this name now, and the first one is ours.
   if (std::strcmp(way, "namespace") != 0 && dlopen("libnvidia-ml.so.1", RTLD_NOW) != library) {
     return std::puts("dlopen() finds another library afterwards"), 1;

@@ -55,8 +55,7 @@ TEST_P(NvmlTest, TellsOfTheShare) {
 INSTANTIATE_TEST_SUITE_P(Ways, NvmlTest,
                          testing::Values("share_nvml_client name", "share_nvml_client path",
                                          "share_nvml_client deepbind", "share_nvml_client global",
-                                         "share_nvml_client namespace", "share_nvml_client version",
-                                         "share_nvml_linked"));
+                                         "share_nvml_client namespace", "share_nvml_linked"));
 
 TEST_F(NvmlTest, TellsOfTheCardWhereItIsSmallerThanTheShare) {
   std::ofstream(folder.path() + "/nvml")
