@@ -48,7 +48,7 @@ TEST_F(DriverTest, NeedsAMachineAndCuInit) {
     const Driver driver(false);
     Pointer pointer = 0;
     EXPECT_EQ(driver.call("cuMemAlloc_v2", &pointer, std::size_t{1}), kNotInitialized);
-    EXPECT_EQ(driver.call("cuStreamBeginCapture"), kNotInitialized);
+    EXPECT_EQ(driver.call("cuTexObjectCreate"), kNotInitialized);
     EXPECT_EQ(driver.call("cuInit", 1U), kInvalidValue);
     ::unsetenv("MGPU_FAKE_GPU");
     EXPECT_EQ(driver.call("cuInit", 0U), kNoDevice);
@@ -60,7 +60,7 @@ TEST_F(DriverTest, NeedsAMachineAndCuInit) {
     EXPECT_EQ(driver.call("cuCtxSetCurrent", Handle{}), kSuccess);
     Pointer pointer = 0;
     EXPECT_EQ(driver.call("cuMemAlloc_v2", &pointer, std::size_t{1}), kInvalidContext);
-    EXPECT_EQ(driver.call("cuStreamBeginCapture"), kNotSupported);
+    EXPECT_EQ(driver.call("cuTexObjectCreate"), kNotSupported);
   });
 }
 
@@ -130,7 +130,7 @@ TEST_F(DriverTest, AForkedChildHasNoDriver) {
           driver.call("cuMemAlloc_v2", &pointer, std::size_t{1}) == kNotInitialized &&
           driver.call("cuInit", 0U) == kNotInitialized &&
           driver.call("cuCtxGetCurrent", &context) == kNotInitialized &&
-          driver.call("cuStreamBeginCapture") == kNotInitialized;
+          driver.call("cuTexObjectCreate") == kNotInitialized;
       ::_exit(refused ? 0 : 1);
     }
     int status = -1;

@@ -56,6 +56,7 @@ FAKE_CUDA int cuMemGetInfo_v2(std::size_t* free, std::size_t* total) {
 FAKE_CUDA int cuMemAlloc_v2(Pointer* pointer, std::size_t bytes) {
   return in_context([&](Context& context) {
     if (pointer == nullptr || bytes == 0) return kInvalidValue;
+    if (const int code = check_uncaptured(); code != kSuccess) return code;
     *pointer = allocate(context, context.small, bytes);
     return *pointer != 0 ? kSuccess : kOutOfMemory;
   });

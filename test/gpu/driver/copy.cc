@@ -137,24 +137,26 @@ FAKE_CUDA_ALIAS(cuMemcpy2D_v2_ptds, cuMemcpy2D_v2);
 FAKE_CUDA_ALIAS(cuMemcpy2DUnaligned_v2, cuMemcpy2D_v2);
 FAKE_CUDA_ALIAS(cuMemcpy2DUnaligned_v2_ptds, cuMemcpy2D_v2);
 
-FAKE_CUDA int cuMemcpyHtoDAsync_v2(Pointer to, const void* from, std::size_t bytes, void*) {
-  return cuMemcpyHtoD_v2(to, from, bytes);
+FAKE_CUDA int cuMemcpyHtoDAsync_v2(Pointer to, const void* from, std::size_t bytes,
+                                   Stream* stream) {
+  return queue(stream, NodeKind::copy, [=] { return cuMemcpyHtoD_v2(to, from, bytes); });
 }
-FAKE_CUDA int cuMemcpyDtoHAsync_v2(void* to, Pointer from, std::size_t bytes, void*) {
-  return cuMemcpyDtoH_v2(to, from, bytes);
+FAKE_CUDA int cuMemcpyDtoHAsync_v2(void* to, Pointer from, std::size_t bytes, Stream* stream) {
+  return queue(stream, NodeKind::copy, [=] { return cuMemcpyDtoH_v2(to, from, bytes); });
 }
-FAKE_CUDA int cuMemcpyDtoDAsync_v2(Pointer to, Pointer from, std::size_t bytes, void*) {
-  return cuMemcpyDtoD_v2(to, from, bytes);
+FAKE_CUDA int cuMemcpyDtoDAsync_v2(Pointer to, Pointer from, std::size_t bytes, Stream* stream) {
+  return queue(stream, NodeKind::copy, [=] { return cuMemcpyDtoD_v2(to, from, bytes); });
 }
-FAKE_CUDA int cuMemcpyAsync(Pointer to, Pointer from, std::size_t bytes, void*) {
-  return cuMemcpy(to, from, bytes);
+FAKE_CUDA int cuMemcpyAsync(Pointer to, Pointer from, std::size_t bytes, Stream* stream) {
+  return queue(stream, NodeKind::copy, [=] { return cuMemcpy(to, from, bytes); });
 }
 FAKE_CUDA int cuMemcpyPeerAsync(Pointer to, Context*, Pointer from, Context*, std::size_t bytes,
-                                void*) {
-  return cuMemcpyDtoD_v2(to, from, bytes);
+                                Stream* stream) {
+  return queue(stream, NodeKind::copy, [=] { return cuMemcpyDtoD_v2(to, from, bytes); });
 }
-FAKE_CUDA int cuMemcpy2DAsync_v2(const Copy2D* wanted, void*) {
-  return cuMemcpy2D_v2(wanted);
+FAKE_CUDA int cuMemcpy2DAsync_v2(const Copy2D* wanted, Stream* stream) {
+  if (wanted == nullptr) return kInvalidValue;
+  return queue(stream, NodeKind::copy, [copied = *wanted] { return cuMemcpy2D_v2(&copied); });
 }
 FAKE_CUDA_ALIAS(cuMemcpyHtoDAsync_v2_ptsz, cuMemcpyHtoDAsync_v2);
 FAKE_CUDA_ALIAS(cuMemcpyDtoHAsync_v2_ptsz, cuMemcpyDtoHAsync_v2);
@@ -174,14 +176,15 @@ FAKE_CUDA int cuMemsetD16_v2(Pointer at, unsigned short value, std::size_t count
 FAKE_CUDA int cuMemsetD32_v2(Pointer at, unsigned value, std::size_t count) {
   return fill(at, 0, value, count, 1);
 }
-FAKE_CUDA int cuMemsetD8Async(Pointer at, unsigned char value, std::size_t count, void*) {
-  return fill(at, 0, value, count, 1);
+FAKE_CUDA int cuMemsetD8Async(Pointer at, unsigned char value, std::size_t count, Stream* stream) {
+  return queue(stream, NodeKind::fill, [=] { return fill(at, 0, value, count, 1); });
 }
-FAKE_CUDA int cuMemsetD16Async(Pointer at, unsigned short value, std::size_t count, void*) {
-  return fill(at, 0, value, count, 1);
+FAKE_CUDA int cuMemsetD16Async(Pointer at, unsigned short value, std::size_t count,
+                               Stream* stream) {
+  return queue(stream, NodeKind::fill, [=] { return fill(at, 0, value, count, 1); });
 }
-FAKE_CUDA int cuMemsetD32Async(Pointer at, unsigned value, std::size_t count, void*) {
-  return fill(at, 0, value, count, 1);
+FAKE_CUDA int cuMemsetD32Async(Pointer at, unsigned value, std::size_t count, Stream* stream) {
+  return queue(stream, NodeKind::fill, [=] { return fill(at, 0, value, count, 1); });
 }
 FAKE_CUDA int cuMemsetD2D8_v2(Pointer at, std::size_t pitch, unsigned char value, std::size_t width,
                               std::size_t height) {
@@ -196,16 +199,16 @@ FAKE_CUDA int cuMemsetD2D32_v2(Pointer at, std::size_t pitch, unsigned value, st
   return fill(at, pitch, value, width, height);
 }
 FAKE_CUDA int cuMemsetD2D8Async(Pointer at, std::size_t pitch, unsigned char value,
-                                std::size_t width, std::size_t height, void*) {
-  return fill(at, pitch, value, width, height);
+                                std::size_t width, std::size_t height, Stream* stream) {
+  return queue(stream, NodeKind::fill, [=] { return fill(at, pitch, value, width, height); });
 }
 FAKE_CUDA int cuMemsetD2D16Async(Pointer at, std::size_t pitch, unsigned short value,
-                                 std::size_t width, std::size_t height, void*) {
-  return fill(at, pitch, value, width, height);
+                                 std::size_t width, std::size_t height, Stream* stream) {
+  return queue(stream, NodeKind::fill, [=] { return fill(at, pitch, value, width, height); });
 }
 FAKE_CUDA int cuMemsetD2D32Async(Pointer at, std::size_t pitch, unsigned value, std::size_t width,
-                                 std::size_t height, void*) {
-  return fill(at, pitch, value, width, height);
+                                 std::size_t height, Stream* stream) {
+  return queue(stream, NodeKind::fill, [=] { return fill(at, pitch, value, width, height); });
 }
 FAKE_CUDA_ALIAS(cuMemsetD8_v2_ptds, cuMemsetD8_v2);
 FAKE_CUDA_ALIAS(cuMemsetD16_v2_ptds, cuMemsetD16_v2);

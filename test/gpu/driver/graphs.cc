@@ -13,30 +13,27 @@ namespace {
 // Measured: what a launch that fails keeps is a multiple of this.
 constexpr std::uint64_t kGraphUnit = 32 * kMiB;
 
-enum class NodeKind : int {
-  kernel = 0,
-  copy = 1,
-  fill = 2,
-  host = 3,
-  empty = 5,
-  take = 10,
-  give = 11
-};
-
 struct Node {
   NodeKind kind = NodeKind::empty;
   Pointer pointer = 0;  // that it allocates or frees
   std::uint64_t bytes = 0;
   std::shared_ptr<Addresses> addresses{};
+  int card = 0;
+  Work work{};
 };
+
+}  // namespace
 
 struct Graph {
   std::vector<std::unique_ptr<Node>> nodes{};
   int instances = 0;
 };
 
+namespace {
+
 struct GraphExec {
-  Graph* graph = nullptr;     // null once it is destroyed
+  Graph* graph = nullptr;  // null once it is destroyed
+  std::vector<Work> works{};
   std::vector<Node> takes{};  // whose memory outlives a launch
   std::uint64_t most = 0;     // that a launch needs at one time
   bool frees_before_launch = false;
@@ -88,6 +85,7 @@ int reserve(int card, std::uint64_t bytes) {
 void measure(const Graph& graph, GraphExec& exec) {
   std::uint64_t now = 0;
   for (const auto& node : graph.nodes) {
+    if (node->work) exec.works.push_back(node->work);
     if (node->kind == NodeKind::take) {
       exec.allocates = true;
       exec.takes.push_back(*node);
@@ -144,11 +142,20 @@ int on_exec(GraphExec* exec, Run run) {
   });
 }
 
-int add_node(Node** result, Graph* graph, Node node) {
+// The result of add(graph), which adds its last node.
+template <class Add>
+int add_node(Node** result, Graph* graph, Add add) {
   return initialized([&] {
     if (result == nullptr || !graph_state().graphs.contains(graph)) return kInvalidValue;
-    graph->nodes.push_back(std::make_unique<Node>(std::move(node)));
-    *result = graph->nodes.back().get();
+    const int code = add(*graph);
+    if (code == kSuccess) *result = graph->nodes.back().get();
+    return code;
+  });
+}
+
+int add_empty_node(Node** result, Graph* graph, NodeKind kind) {
+  return add_node(result, graph, [&](Graph& to) {
+    add_work(to, kind, nullptr);
     return kSuccess;
   });
 }
@@ -168,6 +175,37 @@ struct TakeParameters {
 
 }  // namespace
 
+Graph* create_graph() {
+  return *graph_state().graphs.insert(new Graph).first;
+}
+
+void destroy_graph(Graph* graph) {
+  graph_state().graphs.erase(graph);
+  for (GraphExec* const exec : graph_state().execs) {
+    if (exec->graph == graph) exec->graph = nullptr;
+  }
+  delete graph;
+}
+
+void add_work(Graph& graph, NodeKind kind, Work work) {
+  graph.nodes.push_back(std::make_unique<Node>(Node{.kind = kind, .work = std::move(work)}));
+}
+
+Pointer add_take(Graph& graph, int card, std::uint64_t bytes) {
+  const auto addresses = std::make_shared<Addresses>(bytes, false);
+  if (addresses->begin() == 0) return 0;
+  graph.nodes.push_back(std::make_unique<Node>(Node{.kind = NodeKind::take,
+                                                    .pointer = addresses->begin(),
+                                                    .bytes = bytes,
+                                                    .addresses = addresses,
+                                                    .card = card}));
+  return addresses->begin();
+}
+
+void add_give(Graph& graph, Pointer pointer) {
+  graph.nodes.push_back(std::make_unique<Node>(Node{.kind = NodeKind::give, .pointer = pointer}));
+}
+
 void return_to_graphs(int card, std::uint64_t bytes) {
   graph_state().memory[card].kept -= bytes;
 }
@@ -177,19 +215,15 @@ void return_to_graphs(int card, std::uint64_t bytes) {
 FAKE_CUDA int cuGraphCreate(Graph** graph, unsigned flags) {
   return initialized([&] {
     if (graph == nullptr || flags != 0) return kInvalidValue;
-    *graph = new Graph;
-    graph_state().graphs.insert(*graph);
+    *graph = create_graph();
     return kSuccess;
   });
 }
 
 FAKE_CUDA int cuGraphDestroy(Graph* graph) {
   return initialized([&] {
-    if (graph_state().graphs.erase(graph) == 0) return kInvalidValue;
-    for (GraphExec* const exec : graph_state().execs) {
-      if (exec->graph == graph) exec->graph = nullptr;
-    }
-    delete graph;
+    if (!graph_state().graphs.contains(graph)) return kInvalidValue;
+    destroy_graph(graph);
     return kSuccess;
   });
 }
@@ -198,26 +232,49 @@ FAKE_CUDA int cuGraphDestroy(Graph* graph) {
 
 FAKE_CUDA int cuGraphAddMemAllocNode(Node** node, Graph* graph, Node* const*, std::size_t,
                                      TakeParameters* wanted) {
-  if (wanted == nullptr || wanted->bytes == 0) return kInvalidValue;
-  if (wanted->bytes > kMemoryMax) return kOutOfMemory;
-  const auto addresses = std::make_shared<Addresses>(wanted->bytes, false);
-  wanted->pointer = addresses->begin();
-  if (wanted->pointer == 0) return kOutOfMemory;
-  return add_node(node, graph, {NodeKind::take, wanted->pointer, wanted->bytes, addresses});
+  return add_node(node, graph, [&](Graph& to) {
+    if (wanted == nullptr || wanted->bytes == 0 || !is_device(wanted->location)) {
+      return kInvalidValue;
+    }
+    if (wanted->bytes > kMemoryMax) return kOutOfMemory;
+    wanted->pointer = add_take(to, wanted->location, wanted->bytes);
+    return wanted->pointer != 0 ? kSuccess : kOutOfMemory;
+  });
+}
+
+FAKE_CUDA int cuGraphMemAllocNodeGetParams(const Node* node, TakeParameters* parameters) {
+  return initialized([&] {
+    if (node == nullptr || parameters == nullptr || node->kind != NodeKind::take) {
+      return kInvalidValue;
+    }
+    *parameters = {.allocation_type = 1,
+                   .handle_types = 0,
+                   .location_type = 1,
+                   .location = node->card,
+                   .other = {},
+                   .access = nullptr,
+                   .access_count = 0,
+                   .bytes = node->bytes,
+                   .pointer = node->pointer};
+    return kSuccess;
+  });
 }
 
 FAKE_CUDA int cuGraphAddMemFreeNode(Node** node, Graph* graph, Node* const*, std::size_t,
                                     Pointer pointer) {
-  return add_node(node, graph, {NodeKind::give, pointer});
+  return add_node(node, graph, [&](Graph& to) {
+    add_give(to, pointer);
+    return kSuccess;
+  });
 }
 
 FAKE_CUDA int cuGraphAddEmptyNode(Node** node, Graph* graph, Node* const*, std::size_t) {
-  return add_node(node, graph, {NodeKind::empty});
+  return add_empty_node(node, graph, NodeKind::empty);
 }
 
 FAKE_CUDA int cuGraphAddKernelNode_v2(Node** node, Graph* graph, Node* const*, std::size_t,
                                       const void*) {
-  return add_node(node, graph, {NodeKind::kernel});
+  return add_empty_node(node, graph, NodeKind::kernel);
 }
 FAKE_CUDA_ALIAS(cuGraphAddKernelNode, cuGraphAddKernelNode_v2);
 
@@ -258,9 +315,19 @@ FAKE_CUDA int cuGraphUpload(GraphExec* exec, void*) {
 }
 FAKE_CUDA_ALIAS(cuGraphUpload_ptsz, cuGraphUpload);
 
-FAKE_CUDA int cuGraphLaunch(GraphExec* exec, void*) {
-  return on_exec(
-      exec, [](Context& context, GraphExec& launched) { return launch_graph(context, launched); });
+// What is copied is read and written when the graph is launched.
+FAKE_CUDA int cuGraphLaunch(GraphExec* exec, Stream* stream) {
+  std::vector<Work> works;
+  const int code = on_exec(exec, [&](Context& context, GraphExec& launched) {
+    if (Capture* const capture = capture_of(stream)) {
+      return refuse_captured(*capture, kCaptureUnsupported);  // as a child graph: not done
+    }
+    works = launched.works;
+    return launch_graph(context, launched);
+  });
+  if (code != kSuccess) return code;
+  for (const Work& work : works) work();
+  return kSuccess;
 }
 FAKE_CUDA_ALIAS(cuGraphLaunch_ptsz, cuGraphLaunch);
 

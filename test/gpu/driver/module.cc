@@ -50,11 +50,12 @@ bool is_function(const Function* wanted) {
   return false;
 }
 
-int launch(const Function* function, unsigned blocks, unsigned threads) {
-  return in_context([&](Context&) {
+int launch(Stream* stream, const Function* function, unsigned blocks, unsigned threads) {
+  const int code = in_context([&](Context&) {
     if (!is_function(function)) return kInvalidHandle;
     return blocks != 0 && threads != 0 ? kSuccess : kInvalidValue;
   });
+  return code != kSuccess ? code : queue(stream, NodeKind::kernel, [] { return kSuccess; });
 }
 
 // CUlaunchConfig
@@ -62,7 +63,7 @@ struct LaunchConfig {
   unsigned grid[3];
   unsigned block[3];
   unsigned shared_bytes;
-  void* stream;
+  Stream* stream;
 };
 
 }  // namespace
@@ -166,24 +167,25 @@ FAKE_CUDA int cuOccupancyMaxActiveBlocksPerMultiprocessor(int* blocks, Function*
 }
 
 FAKE_CUDA int cuLaunchKernel(Function* function, unsigned grid_x, unsigned grid_y, unsigned grid_z,
-                             unsigned block_x, unsigned block_y, unsigned block_z, unsigned, void*,
-                             void**, void**) {
-  return launch(function, std::min({grid_x, grid_y, grid_z}),
+                             unsigned block_x, unsigned block_y, unsigned block_z, unsigned,
+                             Stream* stream, void**, void**) {
+  return launch(stream, function, std::min({grid_x, grid_y, grid_z}),
                 std::min({block_x, block_y, block_z}));
 }
 FAKE_CUDA_ALIAS(cuLaunchKernel_ptsz, cuLaunchKernel);
 
 FAKE_CUDA int cuLaunchCooperativeKernel(Function* function, unsigned grid_x, unsigned grid_y,
                                         unsigned grid_z, unsigned block_x, unsigned block_y,
-                                        unsigned block_z, unsigned, void*, void**) {
-  return launch(function, std::min({grid_x, grid_y, grid_z}),
+                                        unsigned block_z, unsigned, Stream* stream, void**) {
+  return launch(stream, function, std::min({grid_x, grid_y, grid_z}),
                 std::min({block_x, block_y, block_z}));
 }
 FAKE_CUDA_ALIAS(cuLaunchCooperativeKernel_ptsz, cuLaunchCooperativeKernel);
 
 FAKE_CUDA int cuLaunchKernelEx(const LaunchConfig* config, Function* function, void**, void**) {
   if (config == nullptr) return kInvalidValue;
-  return launch(function, std::min({config->grid[0], config->grid[1], config->grid[2]}),
+  return launch(config->stream, function,
+                std::min({config->grid[0], config->grid[1], config->grid[2]}),
                 std::min({config->block[0], config->block[1], config->block[2]}));
 }
 FAKE_CUDA_ALIAS(cuLaunchKernelEx_ptsz, cuLaunchKernelEx);

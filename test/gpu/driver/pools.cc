@@ -74,6 +74,15 @@ int allocate_from(Context& context, Pool& pool, Pointer* pointer, std::size_t by
   return kSuccess;
 }
 
+// What a captured stream allocates is taken by the launch of its graph.
+int capture_take(Capture& capture, int card, Pointer* pointer, std::size_t bytes) {
+  if (capture.invalid) return kCaptureInvalidated;
+  if (pointer == nullptr || bytes == 0) return kInvalidValue;
+  if (bytes > kMemoryMax) return kOutOfMemory;
+  *pointer = add_take(*capture.graph, card, bytes);
+  return *pointer != 0 ? kSuccess : kOutOfMemory;
+}
+
 // CUmemPoolProps; version 11.8 has zeros in the place of the largest size.
 struct PoolProperties {
   int allocation_type;
@@ -216,23 +225,36 @@ FAKE_CUDA int cuMemPoolSetAccess(Pool* pool, const void*, std::size_t) {
 
 // --- allocations ---------------------------------------------------------------------------------
 
-FAKE_CUDA int cuMemAllocAsync(Pointer* pointer, std::size_t bytes, void*) {
+FAKE_CUDA int cuMemAllocAsync(Pointer* pointer, std::size_t bytes, Stream* stream) {
   return in_context([&](Context& context) {
+    if (Capture* const capture = capture_of(stream)) {
+      return capture_take(*capture, context.card, pointer, bytes);
+    }
     return allocate_from(context, default_pool(context.card), pointer, bytes);
   });
 }
 FAKE_CUDA_ALIAS(cuMemAllocAsync_ptsz, cuMemAllocAsync);
 
-FAKE_CUDA int cuMemAllocFromPoolAsync(Pointer* pointer, std::size_t bytes, Pool* pool, void*) {
+FAKE_CUDA int cuMemAllocFromPoolAsync(Pointer* pointer, std::size_t bytes, Pool* pool,
+                                      Stream* stream) {
   return in_context([&](Context& context) {
-    return is_pool(pool) ? allocate_from(context, *pool, pointer, bytes) : kInvalidValue;
+    if (!is_pool(pool)) return kInvalidValue;
+    if (Capture* const capture = capture_of(stream)) {
+      return capture_take(*capture, pool->card, pointer, bytes);
+    }
+    return allocate_from(context, *pool, pointer, bytes);
   });
 }
 FAKE_CUDA_ALIAS(cuMemAllocFromPoolAsync_ptsz, cuMemAllocFromPoolAsync);
 
-FAKE_CUDA int cuMemFreeAsync(Pointer pointer, void*) {
+FAKE_CUDA int cuMemFreeAsync(Pointer pointer, Stream* stream) {
   return in_context([&](Context&) {
     if (pointer == 0) return kSuccess;
+    if (Capture* const capture = capture_of(stream)) {
+      if (capture->invalid) return kCaptureInvalidated;
+      add_give(*capture->graph, pointer);
+      return kSuccess;
+    }
     Pointer begin = 0;
     const Range* const range = find_range(pointer, 1, &begin);
     const bool freeable =

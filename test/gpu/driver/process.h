@@ -9,6 +9,7 @@
 #include <string>
 #include <vector>
 
+#include "test/gpu/driver/capture.h"
 #include "test/gpu/driver/errors.h"
 #include "test/gpu/driver/memory.h"
 #include "test/gpu/machine.h"
@@ -27,12 +28,20 @@ struct Stream {
   Context* context = nullptr;
   unsigned flags = 0;
   int priority = 0;
+  std::shared_ptr<Capture> capture{};
 };
+
+// The legacy default stream is null or 1, that of a thread is 2.
+inline bool is_default(const Stream* stream) {
+  return reinterpret_cast<std::uintptr_t>(stream) <= 2;
+}
 
 struct Event {
   Context* context = nullptr;
   bool recorded = false;
   std::int64_t nanoseconds = 0;
+  std::shared_ptr<Capture> capture{};  // in which it was recorded last
+  const Stream* stream = nullptr;      // of it
 };
 
 struct Module {

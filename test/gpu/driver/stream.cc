@@ -14,11 +14,6 @@ namespace {
 constexpr std::size_t kPagesOfStreams = 17;
 constexpr std::size_t kStreamsOfPages = 64;
 
-// The legacy default stream is null or 1, that of a thread is 2.
-bool is_default(const Stream* stream) {
-  return reinterpret_cast<std::uintptr_t>(stream) <= 2;
-}
-
 // The result of run(context), with the context of the stream.
 template <class Run>
 int on_stream(Stream* stream, Run run) {
@@ -37,11 +32,31 @@ int create_stream(Stream** result, unsigned flags, int priority) {
       if (block == nullptr) return kOutOfMemory;
       context.stream_blocks.push_back(block);
     }
-    *result = new Stream{&context, flags, priority};
+    *result = new Stream{.context = &context, .flags = flags, .priority = priority};
     context.streams.insert(*result);
     process().streams.insert(*result);
     return kSuccess;
   });
+}
+
+// A stream that waits for a captured event is captured with it.
+int wait_for(Stream* stream, const Event& event) {
+  Capture* const own = capture_of(stream);
+  if (own == nullptr && event.capture == nullptr) return kSuccess;
+  if (own == nullptr && is_default(stream)) {
+    return refuse_captured(*event.capture, kCaptureUnsupported);
+  }
+  if (own == nullptr) {
+    stream->capture = event.capture;
+    event.capture->unjoined.insert(stream);
+    return kSuccess;
+  }
+  if (event.capture == nullptr) {
+    return event.recorded ? refuse_captured(*own, kCaptureIsolation) : kSuccess;
+  }
+  if (event.capture.get() != own) return refuse_captured(*own, kCaptureMerge);
+  own->unjoined.erase(event.stream);
+  return kSuccess;
 }
 
 template <class Run>
@@ -70,6 +85,7 @@ FAKE_CUDA int cuStreamDestroy_v2(Stream* stream) {
   return initialized([&] {
     if (process().streams.erase(stream) == 0) return kInvalidHandle;
     Context& context = *stream->context;
+    if (stream->capture != nullptr) stream->capture->invalid = true;
     context.streams.erase(stream);
     const std::size_t pages = context.streams.size() * kPagesOfStreams / kStreamsOfPages;
     if (context.stream_blocks.size() > pages) context.stream_blocks.resize(pages);
@@ -79,7 +95,10 @@ FAKE_CUDA int cuStreamDestroy_v2(Stream* stream) {
 }
 
 FAKE_CUDA int cuStreamSynchronize(Stream* stream) {
-  return on_stream(stream, [](Context& context) {
+  return on_stream(stream, [&](Context& context) {
+    if (Capture* const capture = capture_of(stream)) {
+      return refuse_captured(*capture, kCaptureUnsupported);
+    }
     settle_pools(context.card);
     return kSuccess;
   });
@@ -87,13 +106,16 @@ FAKE_CUDA int cuStreamSynchronize(Stream* stream) {
 FAKE_CUDA_ALIAS(cuStreamSynchronize_ptsz, cuStreamSynchronize);
 
 FAKE_CUDA int cuStreamQuery(Stream* stream) {
-  return on_stream(stream, [](Context&) { return kSuccess; });
+  return on_stream(stream, [&](Context&) {
+    Capture* const capture = capture_of(stream);
+    return capture != nullptr ? refuse_captured(*capture, kCaptureUnsupported) : kSuccess;
+  });
 }
 FAKE_CUDA_ALIAS(cuStreamQuery_ptsz, cuStreamQuery);
 
 FAKE_CUDA int cuStreamWaitEvent(Stream* stream, Event* event, unsigned) {
   return on_stream(stream, [&](Context&) {
-    return process().events.contains(event) ? kSuccess : kInvalidHandle;
+    return process().events.contains(event) ? wait_for(stream, *event) : kInvalidHandle;
   });
 }
 FAKE_CUDA_ALIAS(cuStreamWaitEvent_ptsz, cuStreamWaitEvent);
@@ -145,30 +167,23 @@ FAKE_CUDA int cuStreamAttachMemAsync(Stream* stream, Pointer pointer, std::size_
 }
 FAKE_CUDA_ALIAS(cuStreamAttachMemAsync_ptsz, cuStreamAttachMemAsync);
 
-// No stream is ever captured.
-FAKE_CUDA int cuStreamIsCapturing(Stream* stream, int* status) {
-  return on_stream(stream, [&](Context&) {
-    *status = 0;
-    return kSuccess;
-  });
-}
-FAKE_CUDA_ALIAS(cuStreamIsCapturing_ptsz, cuStreamIsCapturing);
-
-FAKE_CUDA int cuThreadExchangeStreamCaptureMode(int* mode) {
-  return initialized([&] { return mode != nullptr ? kSuccess : kInvalidValue; });
-}
-
 // The function of the program is called without the lock.
 FAKE_CUDA int cuLaunchHostFunc(Stream* stream, void (*function)(void*), void* data) {
   const int code = on_stream(stream, [](Context&) { return kSuccess; });
-  if (code == kSuccess) function(data);
-  return code;
+  if (code != kSuccess) return code;
+  return queue(stream, NodeKind::host, [=] {
+    function(data);
+    return kSuccess;
+  });
 }
 FAKE_CUDA_ALIAS(cuLaunchHostFunc_ptsz, cuLaunchHostFunc);
 
 FAKE_CUDA int cuStreamAddCallback(Stream* stream, void (*function)(Stream*, int, void*), void* data,
                                   unsigned) {
-  const int code = on_stream(stream, [](Context&) { return kSuccess; });
+  const int code = on_stream(stream, [&](Context&) {
+    Capture* const capture = capture_of(stream);
+    return capture != nullptr ? refuse_captured(*capture, kCaptureUnsupported) : kSuccess;
+  });
   if (code == kSuccess) function(stream, kSuccess, data);
   return code;
 }
@@ -179,7 +194,7 @@ FAKE_CUDA_ALIAS(cuStreamAddCallback_ptsz, cuStreamAddCallback);
 FAKE_CUDA int cuEventCreate(Event** event, unsigned) {
   return in_context([&](Context& context) {
     if (event == nullptr) return kInvalidValue;
-    *event = new Event{&context};
+    *event = new Event{.context = &context};
     process().events.insert(*event);
     return kSuccess;
   });
@@ -188,7 +203,9 @@ FAKE_CUDA int cuEventCreate(Event** event, unsigned) {
 FAKE_CUDA int cuEventRecord(Event* event, Stream* stream) {
   return on_stream(stream, [&](Context&) {
     if (!process().events.contains(event)) return kInvalidHandle;
-    event->recorded = true;
+    event->capture = is_default(stream) ? nullptr : stream->capture;
+    event->stream = stream;
+    event->recorded = event->capture == nullptr;
     event->nanoseconds = now();
     return kSuccess;
   });
@@ -201,11 +218,14 @@ FAKE_CUDA int cuEventRecordWithFlags(Event* event, Stream* stream, unsigned) {
 FAKE_CUDA_ALIAS(cuEventRecordWithFlags_ptsz, cuEventRecordWithFlags);
 
 FAKE_CUDA int cuEventQuery(Event* event) {
-  return on_event(event, [](Event&) { return kSuccess; });
+  return on_event(event, [](Event& asked) {
+    return asked.capture != nullptr ? refuse_captured(*asked.capture, kCapturedEvent) : kSuccess;
+  });
 }
 
 FAKE_CUDA int cuEventSynchronize(Event* event) {
   return on_event(event, [](Event& waited) {
+    if (waited.capture != nullptr) return refuse_captured(*waited.capture, kCapturedEvent);
     if (waited.recorded) settle_pools(waited.context->card);
     return kSuccess;
   });
