@@ -16,7 +16,6 @@
 #include "bench/trace/seeds.h"
 #include "bench/trace/trace_files.h"
 #include "bench/trace/turnover.h"
-#include "bench/trace/turnover_report.h"
 #include "common/base/text.h"
 #include "extender/placement/policies/policies.h"
 
@@ -115,14 +114,17 @@ Heading heading_of(const CommandFlags& flags, const extender::PolicyChoice& poli
           .cards = trace.cards()};
 }
 
+std::string text_of(const CommandFlags& flags, const Report& report) {
+  return flags.output == "json" ? report_json(report) : report_table(report);
+}
+
 // Runs the protocol of FGD, in which no pod terminates.
 Result<std::string> growth(const CommandFlags& flags, const Trace& trace, const Objects& objects,
                            const RunSettings& settings, const std::vector<std::uint64_t>& seeds) {
-  const Report report{.heading = heading_of(flags, settings.policy, trace),
-                      .seeds = run_seeds(objects, settings, seeds, jobs_of(flags))};
-  if (const auto written = write_placements(flags, objects, report.seeds); !written)
+  const auto results = run_seeds(objects, settings, seeds, jobs_of(flags));
+  if (const auto written = write_placements(flags, objects, results); !written)
     return written.error();
-  return flags.output == "json" ? report_json(report) : report_table(report);
+  return text_of(flags, report_of(heading_of(flags, settings.policy, trace), results));
 }
 
 Result<std::string> turnover(const CommandFlags& flags, const Trace& trace, const Objects& objects,
@@ -136,11 +138,8 @@ Result<std::string> turnover(const CommandFlags& flags, const Trace& trace, cons
   if (arrivals > static_cast<double>(limits::kArrivalsMax))
     return error(fmt::format("--departures {} needs {:.0f} arrivals; expected at most {}",
                              flags.departures, arrivals, limits::kArrivalsMax));
-  const TurnoverReport report{
-      .heading = heading_of(flags, settings.policy, trace),
-      .load = load,
-      .seeds = run_turnovers(objects, settings, load, seeds, jobs_of(flags))};
-  return flags.output == "json" ? turnover_json(report) : turnover_table(report);
+  const auto results = run_turnovers(objects, settings, load, seeds, jobs_of(flags));
+  return text_of(flags, report_of(heading_of(flags, settings.policy, trace), load, results));
 }
 
 // Checks what can be checked without reading a file.

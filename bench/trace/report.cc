@@ -2,10 +2,9 @@
 
 #include <fmt/format.h>
 
+#include <cmath>
 #include <nlohmann/json.hpp>
-#include <optional>
-
-#include "bench/trace/spread.h"
+#include <utility>
 
 namespace mgpu::trace {
 namespace {
@@ -15,92 +14,153 @@ using Json = nlohmann::ordered_json;
 
 constexpr std::int64_t kReported[] = {95, 100, 130};
 
-// Not set if a run ends before it.
-std::optional<Spread> spread_at(const std::vector<SeedResult>& seeds, std::int64_t arrived) {
-  std::vector<double> values;
-  for (const SeedResult& seed : seeds) {
-    if (!seed.at(arrived)) return std::nullopt;
-    values.push_back(*seed.at(arrived));
-  }
-  if (values.empty()) return std::nullopt;
-  return spread_of(values);
-}
+struct Spread {
+  std::optional<double> mean{};
+  std::optional<double> deviation{};
+};
 
-std::string key_at(std::int64_t arrived) {
-  return "at" + std::to_string(arrived);
+// Nothing if a run ends before the value.
+Spread spread_of(const Report& report, std::size_t column) {
+  double sum = 0;
+  for (const Report::Row& row : report.rows) {
+    if (!row.values[column]) return {};
+    sum += *row.values[column];
+  }
+  if (report.rows.empty()) return {};
+  const auto count = static_cast<double>(report.rows.size());
+  const double mean = sum / count;
+  double squares = 0;
+  for (const Report::Row& row : report.rows) {
+    squares += (*row.values[column] - mean) * (*row.values[column] - mean);
+  }
+  return {mean, count > 1 ? std::sqrt(squares / (count - 1)) : 0};
 }
 
 Json number_or_null(const std::optional<double>& number) {
   return number ? Json(*number) : Json();
 }
 
-Json json_of(const SeedResult& seed) {
-  Json json{{"seed", seed.seed}};
-  for (const auto arrived : kReported) json[key_at(arrived)] = number_or_null(seed.at(arrived));
-  json["overcommitted"] = seed.overcommitted;
-  json["us_per_decision"] = seed.us_per_decision;
-  json["decisions"] = seed.decisions;
-  json["failures"] = json_of(seed.failures);
-  json["curve"] = Json::array();
-  for (const CurvePoint& point : seed.curve)
+Json json_of(const Heading& heading) {
+  return {{"trace", heading.trace}, {"policy", heading.policy},   {"workload", heading.workload},
+          {"ties", heading.ties},   {"non_gpu", heading.non_gpu}, {"sampling", heading.sampling},
+          {"order", heading.order}, {"memory", heading.memory},   {"nodes", heading.nodes},
+          {"cards", heading.cards}};
+}
+
+Json json_of(const Report& report, const Report::Row& row) {
+  Json json{{"seed", row.seed}};
+  for (std::size_t i = 0; i < row.values.size(); ++i) {
+    json[report.columns[i].key] = number_or_null(row.values[i]);
+  }
+  json["overcommitted"] = row.overcommitted;
+  json["us_per_decision"] = row.us_per_decision;
+  json["decisions"] = row.decisions;
+  json["failures"] = Json::array();
+  for (const Failures& failures : row.failures) {
+    json["failures"].push_back(
+        {{"size", failures.size}, {"pods", failures.pods}, {"gpus", failures.gpus}});
+  }
+  for (const CurvePoint& point : row.curve) {
     json["curve"].push_back({{"arrived", point.arrived},
                              {"allocation", point.allocation},
                              {"fragmentation_amount", point.fragmentation_amount},
                              {"fragmentation_rate", point.fragmentation_rate}});
+  }
   return json;
 }
 
 std::string cell(const std::optional<double>& number) {
-  return number ? fmt::format("{:>9.2f}", *number) : fmt::format("{:>9}", "-");
+  return number ? fmt::format("{:>16.2f}", *number) : fmt::format("{:>16}", "-");
 }
 
-std::string row_of(const SeedResult& seed) {
-  std::string row = fmt::format("{:>6}", seed.seed);
-  for (const auto arrived : kReported) row += cell(seed.at(arrived));
+std::string row_of(const Report::Row& row) {
+  std::string text = fmt::format("{:>6}", row.seed);
+  for (const auto& value : row.values) text += cell(value);
   std::int64_t failed = 0;
-  for (const Failures& failures : seed.failures) failed += failures.pods;
-  return row +
-         fmt::format("{:>15}{:>10}{:>13.1f}\n", seed.overcommitted, failed, seed.us_per_decision);
+  for (const Failures& failures : row.failures) failed += failures.pods;
+  return text +
+         fmt::format("{:>15}{:>10}{:>13.1f}\n", row.overcommitted, failed, row.us_per_decision);
 }
 
-std::string row_of_all(const Report& report, std::string_view title, double Spread::*value) {
+std::string row_of_all(const Report& report, const char* title,
+                       std::optional<double> Spread::*value) {
   std::string row = fmt::format("{:>6}", title);
-  for (const auto arrived : kReported) {
-    const auto spread = spread_at(report.seeds, arrived);
-    row += cell(spread ? std::optional((*spread).*value) : std::nullopt);
+  for (std::size_t i = 0; i < report.columns.size(); ++i) {
+    row += cell(spread_of(report, i).*value);
   }
   return row + "\n";
 }
 
 }  // namespace
 
-Json json_of(const std::vector<Failures>& all) {
-  Json json = Json::array();
-  for (const Failures& failures : all)
-    json.push_back({{"size", failures.size}, {"pods", failures.pods}, {"gpus", failures.gpus}});
-  return json;
+Report report_of(Heading heading, const std::vector<SeedResult>& seeds) {
+  Report report{.heading = std::move(heading), .load = {}, .columns = {}, .rows = {}};
+  for (const auto arrived : kReported) {
+    report.columns.push_back({fmt::format("at{}", arrived), fmt::format("at {}", arrived)});
+  }
+  for (const SeedResult& seed : seeds) {
+    Report::Row row{.seed = seed.seed,
+                    .values = {},
+                    .overcommitted = seed.overcommitted,
+                    .us_per_decision = seed.us_per_decision,
+                    .decisions = seed.decisions,
+                    .failures = seed.failures,
+                    .curve = seed.curve};
+    for (const auto arrived : kReported) row.values.push_back(seed.at(arrived));
+    report.rows.push_back(std::move(row));
+  }
+  return report;
+}
+
+Report report_of(Heading heading, double load, const std::vector<TurnoverResult>& seeds) {
+  Report report{.heading = std::move(heading),
+                .load = load,
+                .columns = {{"allocation", "held %"},
+                            {"rejected_gpus", "rejected GPU %"},
+                            {"rejected_pods", "rejected %"}},
+                .rows = {}};
+  for (const TurnoverResult& seed : seeds) {
+    report.rows.push_back({.seed = seed.seed,
+                           .values = {seed.allocation, seed.rejected_gpus, seed.rejected_pods},
+                           .overcommitted = seed.overcommitted,
+                           .us_per_decision = seed.us_per_decision,
+                           .decisions = seed.decisions,
+                           .failures = seed.failures,
+                           .curve = {}});
+  }
+  return report;
 }
 
 std::string report_json(const Report& report) {
   Json json = json_of(report.heading);
+  if (report.load) json["load"] = *report.load;
   json["seeds"] = Json::array();
   json["mean"] = json["deviation"] = Json::object();
-  for (const SeedResult& seed : report.seeds) json["seeds"].push_back(json_of(seed));
-  for (const auto arrived : kReported) {
-    const auto spread = spread_at(report.seeds, arrived);
-    json["mean"][key_at(arrived)] = spread ? Json(spread->mean) : Json();
-    json["deviation"][key_at(arrived)] = spread ? Json(spread->deviation) : Json();
+  for (const Report::Row& row : report.rows) json["seeds"].push_back(json_of(report, row));
+  for (std::size_t i = 0; i < report.columns.size(); ++i) {
+    const Spread spread = spread_of(report, i);
+    json["mean"][report.columns[i].key] = number_or_null(spread.mean);
+    json["deviation"][report.columns[i].key] = number_or_null(spread.deviation);
   }
   return json.dump() + "\n";
 }
 
 std::string report_table(const Report& report) {
-  std::string text = text_of(report.heading);
-  text += fmt::format(
-      "allocated percentage of all cards' compute when the arrived pods request 95, 100 and 130 "
-      "percent of it\n\n{:>6}{:>9}{:>9}{:>9}{:>15}{:>10}{:>13}\n",
-      "seed", "at 95", "at 100", "at 130", "overcommitted", "unplaced", "us/decision");
-  for (const SeedResult& seed : report.seeds) text += row_of(seed);
+  const Heading& heading = report.heading;
+  std::string text = fmt::format(
+      "trace {}, policy {}, workload {}, ties {}, non-GPU pods ranked by {}, sampling {}, "
+      "order {}, memory {}: {} nodes, {} cards\n",
+      heading.trace, heading.policy, heading.workload, heading.ties, heading.non_gpu,
+      heading.sampling, heading.order, heading.memory, heading.nodes, heading.cards);
+  text += report.load
+              ? fmt::format("pods terminate; the offered load is {} percent of all cards' compute",
+                            *report.load)
+              : "allocated percentage of all cards' compute when the arrived pods request 95, 100 "
+                "and 130 percent of it";
+  text += fmt::format("\n\n{:>6}", "seed");
+  for (const Report::Column& column : report.columns) text += fmt::format("{:>16}", column.title);
+  text += fmt::format("{:>15}{:>10}{:>13}\n", "overcommitted", "unplaced", "us/decision");
+  for (const Report::Row& row : report.rows) text += row_of(row);
   text += row_of_all(report, "mean", &Spread::mean);
   return text + row_of_all(report, "s.d.", &Spread::deviation);
 }
