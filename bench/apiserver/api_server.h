@@ -16,8 +16,8 @@
 //   - quantities are stored in canonical form ("8000" -> "8k"); extended resources must be whole
 //
 // It differs where nothing here depends on it: every namespace exists, a strategic merge patch
-// replaces every list but status.conditions, unknown members are kept, there are no label
-// selectors, managed fields, finalizers or admission.
+// replaces every list but status.conditions, unknown members are kept, there are no JSON patches,
+// label selectors, managed fields, finalizers or admission.
 //
 // Faults can be injected, for what a real server does only under load.
 #pragma once

@@ -137,14 +137,14 @@ TEST_P(PodsConformance, SpecOfAPodCannotBeChanged) {
   const std::string pod = name("pod");
   create_pod(pod, {{kMemory, "1"}});
   EXPECT_EQ(merge(pod_path(pod), {{"spec", {{"nodeName", "n1"}}}}).code, 422);
-  const Answer more = json_patch(
-      pod_path(pod),
-      Json::parse(R"([{"op":"replace","value":"2",)"
-                  R"("path":"/spec/containers/0/resources/limits/example.com~1memory"}])"));
+  const auto change = [&](const char* member, const Json& value) {
+    Json changed = get(pod_path(pod)).body;
+    changed["spec"]["containers"][0][Json::json_pointer(member)] = value;
+    return call(Method::kPut, pod_path(pod), changed.dump());
+  };
+  const Answer more = change("/resources/limits/example.com~1memory", "2");
   EXPECT_EQ(more.code, 422) << more.text;
-  const Answer image = json_patch(
-      pod_path(pod),
-      Json::parse(R"([{"op":"replace","path":"/spec/containers/0/image","value":"another"}])"));
+  const Answer image = change("/image", "another");
   EXPECT_EQ(image.code, 200) << image.text;
 }
 
@@ -152,9 +152,8 @@ TEST_P(PodsConformance, NodeCapacityIsWrittenThroughStatus) {
   const std::string node = name("node");
   const Json created = create_node(node, {{kMemory, "8000"}});
   EXPECT_EQ(created["status"]["allocatable"], Json({{kMemory, "8k"}}));
-  const Answer patched = json_patch(
-      node_path(node) + "/status",
-      Json::parse(R"([{"op":"add","path":"/status/capacity/example.com~1core","value":"800"}])"));
+  const Answer patched = merge(node_path(node) + "/status",
+                               {{"status", {{"capacity", {{"example.com/core", "800"}}}}}});
   EXPECT_EQ(patched.code, 200) << patched.text;
   EXPECT_EQ(patched.body["status"]["capacity"],
             Json({{kMemory, "8k"}, {"example.com/core", "800"}}));

@@ -142,10 +142,6 @@ Conformance::Answer Conformance::merge(const std::string& target, const Json& pa
   return call(Method::kPatch, target, patch.dump(), "application/merge-patch+json");
 }
 
-Conformance::Answer Conformance::json_patch(const std::string& target, const Json& patch) {
-  return call(Method::kPatch, target, patch.dump(), "application/json-patch+json");
-}
-
 Conformance::Answer Conformance::remove(const std::string& target) {
   return call(Method::kDelete, target, R"({"gracePeriodSeconds":0})");
 }

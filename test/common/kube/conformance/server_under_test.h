@@ -51,7 +51,6 @@ class Conformance : public testing::TestWithParam<std::string> {
     return call(Method::kPut, target, body.dump());
   }
   Answer merge(const std::string& target, const Json& patch);
-  Answer json_patch(const std::string& target, const Json& patch);
   // With gracePeriodSeconds 0, since no kubelet will delete the pod.
   Answer remove(const std::string& target);
   std::unique_ptr<WatchLog> watch(const std::string& target);
