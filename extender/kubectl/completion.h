@@ -1,4 +1,4 @@
-// What shells propose for the word that is being typed. Pure.
+// What shells propose for the word that is being typed. Pure, but for read_names().
 #pragma once
 
 #include <functional>
@@ -23,6 +23,12 @@ struct NamesWanted {
 };
 // Returns no names if they cannot be read.
 using NameSource = std::function<std::vector<std::string>(const NamesWanted& wanted)>;
+
+// Nodes with cards, the indices of the cards of the node in `wanted.words`, pods that request
+// cards, or namespaces, from the API server. Follows --kubeconfig, --context, --namespace,
+// --selector and --resource-domain of the line. None if there is no answer within kProposalTimeout,
+// or a flag is not valid: an error would be written into the line that somebody types.
+std::vector<std::string> read_names(const NamesWanted& wanted);
 
 // One line for each proposal, "<text>\t<description>", then ":4", or ":0" if the shell should
 // propose files: the protocol of cobra, in which kubectl runs the program kubectl_complete-mgpu.

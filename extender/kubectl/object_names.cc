@@ -1,10 +1,10 @@
-#include "extender/kubectl/object_names.h"
-
 #include <algorithm>
 
 #include "common/contract/contract.h"
 #include "common/kube/objects/object_json.h"
 #include "extender/kubectl/cluster.h"
+#include "extender/kubectl/completion.h"
+#include "extender/kubectl/extender_access.h"
 #include "extender/kubectl/gpu_pods.h"
 #include "extender/kubectl/limits.h"
 

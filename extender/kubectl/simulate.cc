@@ -8,8 +8,11 @@
 #include "common/base/text.h"
 #include "common/kube/objects/manifest.h"
 #include "common/yaml/json.h"
+#include "extender/kubectl/extender_access.h"
+#include "extender/kubectl/gpu_pods.h"
+#include "extender/kubectl/inspected.h"
 #include "extender/kubectl/limits.h"
-#include "extender/kubectl/simulate_view.h"
+#include "extender/kubectl/output.h"
 #include "extender/kubectl/verb.h"
 
 namespace mgpu::kubectl {
@@ -72,6 +75,49 @@ std::string outcome_text(const Json& json) {
     text += "No more would fit.\n";
   }
   return text;
+}
+
+struct SimulationView {
+  std::string outcome{};  // how many fit
+  bool all_fit = false;
+  View placements;
+  Table reasons;  // why no more fit
+};
+
+// Errors: a member is missing or has a wrong type.
+Result<SimulationView> simulate_view(const Json& answer) {
+  return read_answer<SimulationView>("/inspect/simulate of the extender", [&] {
+    std::map<std::string, OnNode> nodes;
+    for (const Json& placement : answer.at("placements")) {
+      OnNode& on = nodes[placement.at("node").get<std::string>()];
+      on.cards += (on.pods++ == 0 ? "" : " ") + cards_of_pod(placement);
+    }
+    SimulationView view{
+        .placements = {.table = Table({{"NODE"}, {"PODS", false, true}, {"CARDS OF EACH POD"}}),
+                       .json = answer},
+        .reasons = Table({{"NODES", false, true}, {"WHY NO MORE FIT"}})};
+    for (const auto& [name, on] : nodes) {
+      view.placements.table.add({{name}, {grouped(on.pods)}, {on.cards}});
+      view.placements.names.push_back("node/" + name);
+    }
+    for (const Json& reason : answer.at("reasons")) {
+      view.reasons.add({{grouped(reason.at("nodes").get<std::int64_t>())},
+                        {reason.at("reason").get<std::string>()}});
+    }
+    view.outcome = outcome_text(answer);
+    view.all_fit = answer.at("placed") == answer.at("replicas");
+    return view;
+  });
+}
+
+void show_simulation(const SimulationView& view, const std::string& format, Console& console) {
+  if (format != "table" && format != "wide") return show(view.placements, format, console);
+  console.print(view.outcome);
+  const auto print = [&](const Table& table) {
+    if (!table.empty()) console.print("\n" + table.text(format == "wide", console.colors));
+  };
+  print(view.placements.table);
+  if (format == "wide" || !view.all_fit) print(view.reasons);
 }
 
 class SimulateVerb {
@@ -140,41 +186,6 @@ class SimulateVerb {
 };
 
 }  // namespace
-
-Result<SimulationView> simulate_view(const Json& answer) {
-  return read_answer<SimulationView>("/inspect/simulate of the extender", [&] {
-    std::map<std::string, OnNode> nodes;
-    for (const Json& placement : answer.at("placements")) {
-      OnNode& on = nodes[placement.at("node").get<std::string>()];
-      on.cards += (on.pods++ == 0 ? "" : " ") + cards_of_pod(placement);
-    }
-    SimulationView view{
-        .placements = {.table = Table({{"NODE"}, {"PODS", false, true}, {"CARDS OF EACH POD"}}),
-                       .json = answer},
-        .reasons = Table({{"NODES", false, true}, {"WHY NO MORE FIT"}})};
-    for (const auto& [name, on] : nodes) {
-      view.placements.table.add({{name}, {grouped(on.pods)}, {on.cards}});
-      view.placements.names.push_back("node/" + name);
-    }
-    for (const Json& reason : answer.at("reasons")) {
-      view.reasons.add({{grouped(reason.at("nodes").get<std::int64_t>())},
-                        {reason.at("reason").get<std::string>()}});
-    }
-    view.outcome = outcome_text(answer);
-    view.all_fit = answer.at("placed") == answer.at("replicas");
-    return view;
-  });
-}
-
-void show_simulation(const SimulationView& view, const std::string& format, Console& console) {
-  if (format != "table" && format != "wide") return show(view.placements, format, console);
-  console.print(view.outcome);
-  const auto print = [&](const Table& table) {
-    if (!table.empty()) console.print("\n" + table.text(format == "wide", console.colors));
-  };
-  print(view.placements.table);
-  if (format == "wide" || !view.all_fit) print(view.reasons);
-}
 
 Run add_simulate(Options& options) {
   return add_command<SimulateVerb>(options);

@@ -3,7 +3,6 @@
 #include <string_view>
 
 #include "extender/kubectl/completion.h"
-#include "extender/kubectl/object_names.h"
 #include "extender/kubectl/output.h"
 #include "extender/kubectl/verb.h"
 

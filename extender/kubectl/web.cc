@@ -1,17 +1,13 @@
 // kubectl mgpu web
-#include <fcntl.h>
 #include <fmt/format.h>
 #include <poll.h>
 #include <spawn.h>
 #include <sys/wait.h>
 #include <unistd.h>
 
-#include <array>
 #include <csignal>
 #include <string>
-#include <utility>
 
-#include "common/base/files.h"
 #include "common/base/text.h"
 #include "extender/kubectl/cluster.h"
 #include "extender/kubectl/extender_access.h"
@@ -21,48 +17,25 @@
 namespace mgpu::kubectl {
 namespace {
 
-// The writing end of the pipe of EndSignals; a handler can reach nothing else.
-volatile int end_signal_pipe = -1;
+constexpr int kChildPollMs = 200;
 
-// Notes the signals that end the command. A program that is started meanwhile has their defaults.
-class EndSignals {
- public:
-  EndSignals() {
-    int ends[2] = {-1, -1};
-    if (::pipe2(ends, O_CLOEXEC | O_NONBLOCK) == 0) {
-      read_ = UniqueFd(ends[0]);
-      write_ = UniqueFd(ends[1]);
-    }
-    end_signal_pipe = write_.number();
-    for (const int signal : kSignals) {
-      std::signal(signal, [](int) {
-        [[maybe_unused]] const auto written = ::write(end_signal_pipe, "", 1);
-      });
-    }
+volatile std::sig_atomic_t end_asked = 0;
+
+// A program that is started afterwards has the defaults of these signals.
+void note_end_signals() {
+  for (const int signal : {SIGINT, SIGTERM, SIGHUP})
+    std::signal(signal, [](int) { end_asked = 1; });
+}
+
+// Waits until a signal ends this command. False if a child of this process, which is kubectl, has
+// ended before.
+bool wait_for_end() {
+  while (end_asked == 0) {
+    if (::waitpid(-1, nullptr, WNOHANG) > 0) return false;
+    ::poll(nullptr, 0, kChildPollMs);
   }
-  ~EndSignals() {
-    for (const int signal : kSignals) std::signal(signal, SIG_DFL);
-    end_signal_pipe = -1;
-  }
-  EndSignals(const EndSignals&) = delete;
-  EndSignals& operator=(const EndSignals&) = delete;
-
-  // False if a child of this process, which is kubectl, has ended before.
-  bool wait() const {
-    while (true) {
-      pollfd ready{read_.number(), POLLIN, 0};
-      if (::poll(&ready, 1, kChildPollMs) > 0) return true;
-      if (::waitpid(-1, nullptr, WNOHANG) > 0) return false;
-    }
-  }
-
- private:
-  static constexpr std::array<int, 3> kSignals = {SIGINT, SIGTERM, SIGHUP};
-  static constexpr int kChildPollMs = 200;
-
-  UniqueFd read_;
-  UniqueFd write_;
-};
+  return true;
+}
 
 // Opens the URL with the program that the desktop has for it. There may be none.
 void open_url(const std::string& url) {
@@ -99,7 +72,7 @@ class WebVerb {
           in_quotes(extender_.name_space)));
     }
     const PodRef& pod = **found;
-    const EndSignals signals;
+    note_end_signals();
     const auto forward = (*cluster)->forward(pod, extender_.port);
     if (!forward) return forward.error();
     const std::string url = "http://127.0.0.1:" + std::to_string((*forward)->port()) + "/web/";
@@ -107,7 +80,7 @@ class WebVerb {
     console.print_error(
         fmt::format("The page is served through pod {} until Ctrl+C.\n", to_string(pod)));
     if (open_) open_url(url);
-    if (signals.wait()) return kFine;
+    if (wait_for_end()) return kFine;
     return error(fmt::format("kubectl port-forward to pod {} has ended", to_string(pod)));
   }
 
