@@ -40,6 +40,14 @@ TEST_F(DriverTest, ArraysTakeWholeTiles) {
       EXPECT_EQ(driver.call("cuArrayGetMemoryRequirements", Handle{}, array, 0), kInvalidValue);
       EXPECT_EQ(taken(driver, [&] { driver.call("cuArrayDestroy", array); }), -mib);
     }
+    const auto create = [&](int count, const Shape& shape) {
+      return taken(driver, [&] {
+        Handle array = nullptr;
+        for (int i = 0; i < count; ++i) driver.call("cuArray3DCreate_v2", &array, &shape);
+      });
+    };
+    EXPECT_EQ(create(200, {100, 0, 0, kFloat, 1, 0}), 2) << "small ones share pages";
+    EXPECT_EQ(create(100, {100'000, 0, 0, kFloat, 1, 0}), 400);
     Handle array = nullptr;
     Handle level = nullptr;
     const Shape shape{1024, 1024, 0, kFloat, 1, 0};

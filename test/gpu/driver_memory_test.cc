@@ -182,7 +182,40 @@ TEST_F(DriverTest, GlobalsOfModulesTakeMemory) {
 }
 
 // Measured.
-TEST_F(DriverTest, SixtyFourStreamsTake34MiB) {
+TEST_F(DriverTest, KernelsWithLocalMemoryRaiseTheStackLimit) {
+  in_process([] {
+    const Driver driver;
+    const std::string text =
+        ".version 6.3\n.target sm_70\n.address_size 64\n.visible .entry small() { ret; }\n"
+        ".visible .entry large() { .local .align 4 .b8 a[60000]; .local .align 8 .f64 b[692]; ret; "
+        "}";
+    Handle module = nullptr;
+    Handle functions[2] = {};
+    EXPECT_EQ(driver.call("cuModuleLoadData", &module, text.c_str()), kSuccess);
+    EXPECT_EQ(driver.call("cuModuleGetFunction", &functions[0], module, "small"), kSuccess);
+    EXPECT_EQ(driver.call("cuModuleGetFunction", &functions[1], module, "large"), kSuccess);
+    int bytes = 0;
+    EXPECT_EQ(driver.call("cuFuncGetAttribute", &bytes, 3, functions[1]), kSuccess);
+    EXPECT_EQ(bytes, 65'536);
+    const auto launch = [&](Handle function) {
+      return taken(driver, [&] {
+        EXPECT_EQ(driver.call("cuLaunchKernel", function, 1U, 1U, 1U, 1U, 1U, 1U, 0U, Handle{},
+                              Handle{}, Handle{}),
+                  kSuccess);
+      });
+    };
+    EXPECT_EQ(launch(functions[0]), 0);
+    EXPECT_EQ(launch(functions[1]), 16'632);
+    EXPECT_EQ(launch(functions[1]), 0);
+    std::size_t limit = 0;
+    EXPECT_EQ(driver.call("cuCtxGetLimit", &limit, 0), kSuccess);
+    EXPECT_EQ(limit, 65'536U);
+    EXPECT_EQ(taken(driver, [&] { driver.call("cuCtxSetLimit", 0, std::size_t{1024}); }), -16'632);
+  });
+}
+
+// Measured.
+TEST_F(DriverTest, StreamsTakeMemoryInProportion) {
   in_process([] {
     const Driver driver;
     const auto create = [&](int count) {
@@ -194,7 +227,9 @@ TEST_F(DriverTest, SixtyFourStreamsTake34MiB) {
       });
     };
     EXPECT_EQ(create(1), 0);
-    EXPECT_EQ(create(64), 34);
+    EXPECT_EQ(create(63), 34);
+    EXPECT_EQ(create(64), 36);
+    EXPECT_EQ(create(1000), 546);
   });
 }
 

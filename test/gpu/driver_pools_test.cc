@@ -134,5 +134,22 @@ TEST_F(DriverTest, APoolHasALargestSize) {
   });
 }
 
+// Measured.
+TEST_F(DriverTest, WhatCuMemAllocTookIsFreedInTheOrderOfAStream) {
+  in_process([] {
+    const Driver driver;
+    const Pointer pointer = driver.allocate(300 * kMiB);
+    EXPECT_EQ(taken(driver,
+                    [&] {
+                      EXPECT_EQ(driver.call("cuMemFreeAsync", pointer, Handle{}), kSuccess);
+                      EXPECT_EQ(driver.free_memory(pointer), kInvalidValue);
+                    }),
+              0);
+    EXPECT_EQ(taken(driver, [&] { driver.synchronize(); }), -300);
+    EXPECT_EQ(driver.call("cuMemFreeAsync", driver.allocate(kMiB), Handle{}), kSuccess);
+    EXPECT_EQ(driver.call("cuDevicePrimaryCtxReset_v2", 0), kSuccess);
+  });
+}
+
 }  // namespace
 }  // namespace mgpu::fake_gpu

@@ -30,6 +30,7 @@ struct Descriptor3D {
 struct Array {
   Descriptor3D shape{};
   BlockPointer block{};
+  std::uint64_t offset = 0;                      // in the block, of a small array
   std::vector<std::shared_ptr<Array>> levels{};  // of a mipmapped array
 };
 
@@ -95,7 +96,13 @@ int create_array(Array** result, const Descriptor3D& shape, unsigned levels) {
       bytes += tiled_bytes(array->levels.back()->shape);
     }
     if (bytes > kMemoryMax) return kOutOfMemory;
-    array->block = take_block(context.card, round_up(bytes, kPage));
+    if (bytes <= kSmallMax) {
+      const SmallPieces::Piece piece = context.small_arrays.allocate(context.card, bytes);
+      array->block = piece.block;
+      array->offset = piece.offset;
+    } else {
+      array->block = take_block(context.card, round_up(bytes, kPage));
+    }
     if (array->block == nullptr) return kOutOfMemory;
     *result = array.get();
     context.arrays[*result] = std::move(array);
@@ -119,7 +126,11 @@ int on_array(const Array* wanted, Run run) {
 
 int destroy_array(const Array* array) {
   return in_context([&](Context& context) {
-    return context.arrays.erase(array) > 0 ? kSuccess : kInvalidHandle;
+    const auto found = context.arrays.find(array);
+    if (found == context.arrays.end()) return kInvalidHandle;
+    context.small_arrays.free(found->second->block.get(), found->second->offset);
+    context.arrays.erase(found);
+    return kSuccess;
   });
 }
 

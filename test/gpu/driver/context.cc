@@ -57,6 +57,15 @@ int set_stack(Context& context, std::uint64_t bytes) {
 }
 
 }  // namespace
+
+int grow_stack(Context& context, std::uint64_t bytes) {
+  const auto set = context.limits.find(kStackSize);
+  if (bytes <= (set != context.limits.end() ? set->second : kStackDefault)) return kSuccess;
+  const int code = set_stack(context, bytes);
+  if (code == kSuccess) context.limits[kStackSize] = bytes;
+  return code;
+}
+
 }  // namespace mgpu::fake_gpu
 
 // --- primary contexts ----------------------------------------------------------------------------

@@ -12,8 +12,6 @@
 namespace mgpu::fake_gpu {
 namespace {
 
-// Of cuMemAlloc: smaller allocations share a page.
-constexpr std::uint64_t kSmallMax = kMiB;
 constexpr std::uint64_t kSmallUnit = 512;
 
 }  // namespace

@@ -15,6 +15,8 @@ using Pointer = std::uint64_t;  // CUdeviceptr
 
 // Physical memory comes in pages of this size.
 inline constexpr std::uint64_t kPage = 2 * kMiB;
+// Allocations and arrays of up to this share pages.
+inline constexpr std::uint64_t kSmallMax = kMiB;
 // Data of a larger block is not kept: what is written is lost, and zeros are read.
 inline constexpr std::uint64_t kKeptMax = 64 * kMiB;
 
@@ -98,7 +100,7 @@ void add_range(Pointer at, Range range);
 // Ends whatever begins at this address. Returns false if nothing does.
 bool free_range(Pointer at);
 
-// Allocations of up to 1 MiB, several in a chunk of 2 MiB.
+// Allocations of up to kSmallMax, several in a page.
 class SmallPieces {
  public:
   struct Piece {

@@ -33,7 +33,7 @@ int load(Context& context, const void* image, Module** result) {
   module->is_text = true;
   module->image = static_cast<const char*>(image);
   int code = module->image.find(".version") != std::string::npos ? kSuccess : kInvalidImage;
-  for (const PtxGlobal& global : ptx_globals(module->image)) {
+  for (const PtxVariable& global : ptx_variables(module->image, ".global")) {
     if (code != kSuccess || global.bytes == 0) break;
     const Pointer at = allocate(context, context.globals, global.bytes);
     if (at == 0) code = kOutOfMemory;
@@ -55,7 +55,10 @@ int launch(Stream* stream, const Function* function, unsigned blocks, unsigned t
     if (!is_function(function)) return kInvalidHandle;
     return blocks != 0 && threads != 0 ? kSuccess : kInvalidValue;
   });
-  return code != kSuccess ? code : queue(stream, NodeKind::kernel, [] { return kSuccess; });
+  if (code != kSuccess) return code;
+  return queue(stream, NodeKind::kernel, [bytes = function->local_bytes] {
+    return in_context([&](Context& context) { return grow_stack(context, bytes); });
+  });
 }
 
 // CUlaunchConfig
@@ -104,7 +107,10 @@ FAKE_CUDA int cuModuleGetFunction(Function** result, Module* module, const char*
     if (!process().modules.contains(module)) return kInvalidHandle;
     if (module->is_text && !has_entry(module->image, name)) return kNotFound;
     auto& function = process().functions[{module, name}];
-    if (function == nullptr) function = std::make_unique<Function>(Function{module, name});
+    if (function == nullptr) {
+      function =
+          std::make_unique<Function>(Function{module, name, ptx_local_bytes(module->image, name)});
+    }
     *result = function.get();
     return kSuccess;
   });
@@ -143,7 +149,9 @@ FAKE_CUDA int cuFuncGetModule(Module** module, Function* function) {
 FAKE_CUDA int cuFuncGetAttribute(int* value, int attribute, Function* function) {
   return initialized([&] {
     if (!is_function(function)) return kInvalidHandle;
-    *value = attribute == 0 ? 1024 : 0;  // threads of a block
+    *value = attribute == 0   ? 1024  // threads of a block
+             : attribute == 3 ? static_cast<int>(function->local_bytes)
+                              : 0;
     return kSuccess;
   });
 }

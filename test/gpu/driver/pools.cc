@@ -4,6 +4,7 @@
 #include <cstring>
 #include <iterator>
 #include <list>
+#include <utility>
 
 #include "test/gpu/driver/process.h"
 
@@ -155,6 +156,15 @@ int on_pool(Pool* pool, Run run) {
 }  // namespace
 
 void settle_pools(int card) {
+  for (auto& node : std::exchange(process().freed, {})) {
+    const Pointer at = node.key();
+    if (node.mapped().context->card != card) {
+      process().freed.push_back(std::move(node));
+      continue;
+    }
+    process().ranges.insert(std::move(node));
+    free_range(at);
+  }
   for (Pool& pool : pools()) {
     if (pool.card == card) shrink(pool, pool.threshold);
   }
@@ -260,7 +270,13 @@ FAKE_CUDA int cuMemFreeAsync(Pointer pointer, Stream* stream) {
     const bool freeable =
         range != nullptr && begin == pointer &&
         (range->kind == Kind::pooled || range->kind == Kind::device || range->kind == Kind::graph);
-    return freeable && free_range(pointer) ? kSuccess : kInvalidValue;
+    if (!freeable) return kInvalidValue;
+    if (range->kind == Kind::device) {
+      process().freed.push_back(process().ranges.extract(pointer));
+    } else {
+      free_range(pointer);
+    }
+    return kSuccess;
   });
 }
 FAKE_CUDA_ALIAS(cuMemFreeAsync_ptsz, cuMemFreeAsync);

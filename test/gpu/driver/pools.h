@@ -25,8 +25,8 @@ struct Pool {
   std::uint64_t reserved() const { return blocks.size() * kPoolUnit; }
 };
 
-// After the allocations of a stream or context are synchronized: the pools give unused memory back,
-// down to their thresholds.
+// After the allocations of a stream or context are synchronized: what cuMemFreeAsync has freed of
+// cuMemAlloc ends, and the pools give unused memory back, down to their thresholds.
 void settle_pools(int card);
 // All unused memory of this process's pools on a card.
 void give_unused_back(int card);

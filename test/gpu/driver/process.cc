@@ -35,6 +35,7 @@ int begin_context(Context& context) {
 
 void end_context(Context& context) {
   Process& p = process();
+  settle_pools(context.card);
   std::vector<Pointer> mine;
   for (const auto& [at, range] : p.ranges) {
     if (range.context == &context) mine.push_back(at);

@@ -54,6 +54,7 @@ struct Module {
 struct Function {
   Module* module = nullptr;
   std::string name{};
+  std::uint64_t local_bytes = 0;  // of each thread
 };
 
 struct Array;
@@ -66,6 +67,7 @@ struct Context {
   std::vector<BlockPointer> own{};
   SmallPieces small{};
   SmallPieces globals{};
+  SmallPieces small_arrays{};
   std::map<int, std::uint64_t> limits{};
   BlockPointer stack{};
   std::vector<BlockPointer> stream_blocks{};
@@ -80,6 +82,8 @@ struct Process {
   bool initialized = false;
   bool forked = false;
   std::map<Pointer, Range> ranges;
+  // Freed in the order of a stream, until something is synchronized.
+  std::vector<std::map<Pointer, Range>::node_type> freed;
   std::uint64_t last_id = 0;
   std::set<Context*> contexts;
   std::vector<std::unique_ptr<Context>> primary;  // of each card
@@ -98,6 +102,8 @@ std::vector<Context*>& context_stack();
 
 // Takes the memory of a context. Returns a result.
 int begin_context(Context& context);
+// A kernel whose threads need a larger stack takes it, and the limit with it. Returns a result.
+int grow_stack(Context& context, std::uint64_t bytes);
 // Gives back all that the context has.
 void end_context(Context& context);
 

@@ -17,47 +17,63 @@ std::uint64_t bytes_of_type(const std::string& word) {
 }
 
 // "g[100]" or "g[2][3]": the name and the product.
-PtxGlobal read_variable(const std::string& word, std::uint64_t bytes) {
+PtxVariable read_variable(const std::string& word, std::uint64_t bytes) {
   const std::size_t bracket = word.find('[');
-  PtxGlobal global{word.substr(0, bracket), bytes};
+  PtxVariable variable{word.substr(0, bracket), bytes};
   for (std::size_t at = bracket; at != std::string::npos; at = word.find('[', at + 1)) {
-    global.bytes *= std::strtoull(word.c_str() + at + 1, nullptr, 10);
+    variable.bytes *= std::strtoull(word.c_str() + at + 1, nullptr, 10);
   }
-  return global;
+  return variable;
+}
+
+// Where a kernel of this name begins; npos if there is none.
+std::size_t find_entry(const std::string& text, const std::string& name) {
+  const std::string entry = ".entry " + name;
+  for (std::size_t at = 0; (at = text.find(entry, at)) != std::string::npos; ++at) {
+    const char next = text.c_str()[at + entry.size()];
+    if (std::isalnum(static_cast<unsigned char>(next)) == 0 && next != '_') return at;
+  }
+  return std::string::npos;
 }
 
 }  // namespace
 
-std::vector<PtxGlobal> ptx_globals(const std::string& text) {
-  std::vector<PtxGlobal> globals;
+std::vector<PtxVariable> ptx_variables(const std::string& text, const std::string& space) {
+  std::vector<PtxVariable> variables;
   std::istringstream statements(text);
   for (std::string statement; std::getline(statements, statement, ';');) {
     // A statement of a kernel is after its brace; an instruction such as ld.global is one word.
     std::istringstream words(statement);
-    bool is_global = false;
+    bool is_there = false;
     bool is_extern = false;
     std::uint64_t bytes = 0;
     for (std::string word; words >> word;) {
       is_extern = is_extern || word == ".extern";
-      if (word == ".global") is_global = true;
-      if (!is_global || is_extern) continue;
+      if (word == space) is_there = true;
+      if (!is_there || is_extern) continue;
       if (bytes != 0) {
-        globals.push_back(read_variable(word, bytes));
+        variables.push_back(read_variable(word, bytes));
         break;
       }
       bytes = bytes_of_type(word);
     }
   }
-  return globals;
+  return variables;
 }
 
 bool has_entry(const std::string& text, const std::string& name) {
-  const std::string entry = ".entry " + name;
-  for (std::size_t at = 0; (at = text.find(entry, at)) != std::string::npos; ++at) {
-    const char next = text.c_str()[at + entry.size()];
-    if (std::isalnum(static_cast<unsigned char>(next)) == 0 && next != '_') return true;
+  return find_entry(text, name) != std::string::npos;
+}
+
+std::uint64_t ptx_local_bytes(const std::string& text, const std::string& name) {
+  const std::size_t at = find_entry(text, name);
+  if (at == std::string::npos) return 0;
+  const std::size_t end = text.find(".entry", at + 1);
+  std::uint64_t bytes = 0;
+  for (const PtxVariable& local : ptx_variables(text.substr(at, end - at), ".local")) {
+    bytes += local.bytes;
   }
-  return false;
+  return bytes;
 }
 
 }  // namespace mgpu::fake_gpu

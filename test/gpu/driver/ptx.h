@@ -7,14 +7,16 @@
 
 namespace mgpu::fake_gpu {
 
-struct PtxGlobal {
+struct PtxVariable {
   std::string name;
   std::uint64_t bytes = 0;
 };
 
-// Variables of the module in the memory of the card, with their sizes.
-std::vector<PtxGlobal> ptx_globals(const std::string& text);
+// Variables in ".global" or ".local", with their sizes.
+std::vector<PtxVariable> ptx_variables(const std::string& text, const std::string& space);
 // Whether it has a kernel of this name.
 bool has_entry(const std::string& text, const std::string& name);
+// What each thread of a kernel has of its own in the memory of the card.
+std::uint64_t ptx_local_bytes(const std::string& text, const std::string& name);
 
 }  // namespace mgpu::fake_gpu
