@@ -1,23 +1,16 @@
 #include "bench/gpu/container.h"
 
 #include <fmt/format.h>
-#include <grp.h>
-#include <sched.h>
-#include <signal.h>
-#include <sys/mount.h>
-#include <sys/prctl.h>
 #include <sys/stat.h>
 #include <sys/sysmacros.h>
-#include <sys/wait.h>
 #include <unistd.h>
 
 #include <cerrno>
-#include <cstdio>
 #include <cstring>
 #include <filesystem>
 #include <fstream>
 #include <nlohmann/json.hpp>
-#include <stdexcept>
+#include <optional>
 #include <utility>
 
 namespace mgpu::gpu_trial {
@@ -26,18 +19,130 @@ namespace {
 namespace fs = std::filesystem;
 using Json = nlohmann::ordered_json;
 
-constexpr int kCannotEnter = 125;  // docker and chroot use the same code
+// The default capabilities of containerd (pkg/oci/spec.go, defaultUnixCaps).
+const Json kCapabilities = {
+    "CAP_CHOWN",   "CAP_DAC_OVERRIDE", "CAP_FSETID",           "CAP_FOWNER",
+    "CAP_MKNOD",   "CAP_NET_RAW",      "CAP_SETGID",           "CAP_SETUID",
+    "CAP_SETFCAP", "CAP_SETPCAP",      "CAP_NET_BIND_SERVICE", "CAP_SYS_CHROOT",
+    "CAP_KILL",    "CAP_AUDIT_WRITE"};
 
-[[noreturn]] void fail(const std::string& what) {
-  throw std::runtime_error(fmt::format("cannot {}: {}", what, std::strerror(errno)));
+// The cgroup of a container. `runner` is the process that starts the checks.
+std::string container_id(pid_t runner) {
+  return fmt::format("mgpu-gpu-trial-{}", runner);
 }
 
-void mount_on(const char* type, const std::string& at, unsigned long flags, const char* options) {
-  fs::create_directories(at);
-  if (::mount(type, at.c_str(), type, flags, options) != 0) fail("mount " + at);
+// The default mounts of containerd and Kubernetes.
+Json default_mounts() {
+  return {{{"destination", "/proc"}, {"type", "proc"}, {"source", "proc"}},
+          {{"destination", "/sys"},
+           {"type", "none"},
+           {"source", "/sys"},
+           {"options", {"rbind", "nosuid", "noexec", "nodev", "ro"}}},
+          {{"destination", "/dev"},
+           {"type", "tmpfs"},
+           {"source", "tmpfs"},
+           {"options", {"nosuid", "strictatime", "mode=755"}}},
+          {{"destination", "/dev/shm"},
+           {"type", "tmpfs"},
+           {"source", "shm"},
+           {"options", {"nosuid", "noexec", "nodev", "mode=1777", "size=65536k"}}},
+          {{"destination", "/tmp"}, {"type", "tmpfs"}, {"source", "tmpfs"}}};
 }
 
-// Makes an empty file or folder on which `host_path` can be mounted.
+Json bind_mount(const plugin::Mount& mount) {
+  Json options = {mount.read_only ? "ro" : "rw", "nosuid", "nodev", "rbind"};
+  if (mount.no_exec) options.push_back("noexec");
+  return {{"destination", mount.container_path},
+          {"type", "bind"},
+          {"source", mount.host_path},
+          {"options", std::move(options)}};
+}
+
+std::optional<Json> device(const plugin::DeviceNode& node) {
+  struct stat found {};
+  if (::stat(node.host_path.c_str(), &found) != 0 || !S_ISCHR(found.st_mode)) return std::nullopt;
+  return Json{{"path", node.path},
+              {"type", "c"},
+              {"major", ::major(found.st_rdev)},
+              {"minor", ::minor(found.st_rdev)},
+              {"fileMode", found.st_mode & 07777},
+              {"uid", 0},
+              {"gid", 0}};
+}
+
+Json process(const Container& container) {
+  Json environment = {"PATH=/usr/bin:/bin"};
+  for (const auto& [name, value] : container.edits.environment) {
+    environment.push_back(name + "=" + value);
+  }
+  return {
+      {"terminal", false},
+      {"user", {{"uid", container.user}, {"gid", container.user}}},
+      {"args", container.command},
+      {"env", environment},
+      {"cwd", "/"},
+      {"noNewPrivileges", true},
+      {"capabilities",
+       {{"bounding", kCapabilities}, {"effective", kCapabilities}, {"permitted", kCapabilities}}}};
+}
+
+// The hooks by their kind, as in the runtime specification of OCI.
+Json hooks(const plugin::Edits& edits) {
+  Json all = Json::object();
+  for (const plugin::Hook& hook : edits.hooks) {
+    Json one = {{"path", hook.path}, {"args", hook.arguments}, {"env", hook.environment}};
+    if (hook.timeout_seconds > 0) one["timeout"] = hook.timeout_seconds;
+    all[hook.name].push_back(std::move(one));
+  }
+  return all;
+}
+
+Json config(const Container& container) {
+  Json mounts = default_mounts();
+  for (const auto* const list : {&container.edits.mounts, &container.more_mounts}) {
+    for (const auto& mount : *list) mounts.push_back(bind_mount(mount));
+  }
+  Json devices = Json::array();
+  Json rules = {{{"allow", false}, {"access", "rwm"}}};
+  for (const auto& node : container.edits.devices) {
+    // Files that are no devices, as in tests, are skipped.
+    if (auto found = device(node)) {
+      rules.push_back({{"allow", true},
+                       {"type", "c"},
+                       {"major", (*found)["major"]},
+                       {"minor", (*found)["minor"]},
+                       {"access", "rw"}});
+      devices.push_back(*std::move(found));
+    }
+  }
+  Json namespaces = Json::array();
+  for (const char* const type : {"pid", "ipc", "uts", "mount", "network"}) {
+    namespaces.push_back({{"type", type}});
+  }
+  return {{"ociVersion", "1.0.2"},
+          {"process", process(container)},
+          {"root", {{"path", "root"}, {"readonly", false}}},
+          {"hostname", "trial"},
+          {"mounts", mounts},
+          {"hooks", hooks(container.edits)},
+          {"linux",
+           {{"devices", devices},
+            {"resources", {{"devices", rules}}},
+            {"namespaces", namespaces},
+            {"cgroupsPath", "/" + container_id(::getppid())}}}};
+}
+
+Command runc(const Trial& trial, std::vector<std::string> arguments) {
+  arguments.insert(arguments.begin(), {"--root", trial.scratch + "/runc"});
+  Command command{.path = trial.runc, .arguments = std::move(arguments), .environment = {}};
+  // The library of the folder's runc is in the folder too.
+  if (trial.runc.starts_with(trial.folder + "/")) {
+    command.environment = {{"LD_LIBRARY_PATH", trial.folder + "/lib"}};
+  }
+  return command;
+}
+
+// An empty file or folder on which `host_path` can be mounted.
 void make_mount_point(const std::string& at, const std::string& host_path) {
   if (fs::is_directory(host_path)) {
     fs::create_directories(at);
@@ -47,169 +152,13 @@ void make_mount_point(const std::string& at, const std::string& host_path) {
   if (!fs::exists(at)) std::ofstream(at, std::ios::app);
 }
 
-void mount_bind(const std::string& host_path, const std::string& at, bool read_only,
-                bool no_exec = false) {
-  make_mount_point(at, host_path);
-  if (::mount(host_path.c_str(), at.c_str(), nullptr, MS_BIND | MS_REC, nullptr) != 0) {
-    fail("mount " + host_path + " on " + at);
-  }
-  const unsigned long flags = MS_REMOUNT | MS_BIND | MS_NOSUID | MS_NODEV |
-                              (read_only ? MS_RDONLY : 0) | (no_exec ? MS_NOEXEC : 0);
-  if (::mount(nullptr, at.c_str(), nullptr, flags, nullptr) != 0) fail("mount again " + at);
-}
-
-// Makes a device node with the number and mode of the node's device, as runtimes do. If the file on
-// the node is no device, as in tests, it is mounted.
-void make_device(const std::string& host_path, const std::string& at) {
-  struct stat device {};
-  if (::stat(host_path.c_str(), &device) != 0) fail("find device " + host_path);
-  if (!S_ISCHR(device.st_mode)) return mount_bind(host_path, at, false);
-  fs::create_directories(fs::path(at).parent_path());
-  if (::mknod(at.c_str(), device.st_mode, device.st_rdev) != 0) fail("make device " + at);
-  if (::chmod(at.c_str(), device.st_mode & 07777) != 0) fail("make device " + at);
-}
-
-void copy_image(const std::string& image, const std::string& root) {
-  fs::copy(image, root, fs::copy_options::recursive | fs::copy_options::copy_symlinks);
-}
-
-// Adds the files that every runtime adds to a container.
-void add_usual_files(const std::string& root) {
-  for (const char* const device : {"/dev/null", "/dev/zero", "/dev/full", "/dev/urandom"}) {
-    make_device(device, root + device);
-  }
-  fs::create_directories(root + "/tmp");
-  ::chmod((root + "/tmp").c_str(), 01777);
-  // Kubernetes uses the same size.
-  mount_on("tmpfs", root + "/dev/shm", MS_NOSUID | MS_NODEV, "mode=1777,size=65536k");
-  fs::create_directories(root + "/proc");
-  // gVisor and nested containers may reject a new mount of proc. It is writable, because drivers
-  // write to it.
-  if (::mount("proc", (root + "/proc").c_str(), "proc", 0, nullptr) != 0) {
-    mount_bind("/proc", root + "/proc", false);
-  }
-  mount_bind("/sys", root + "/sys", true);
-}
-
-void fill_root(const Json& plan, const std::string& root) {
-  mount_on("tmpfs", root, MS_NOSUID, "mode=755");
-  copy_image(plan.at("image"), root);
-  add_usual_files(root);
-  for (const Json& device : plan.at("devices")) {
-    make_device(device.at("host"), root + device.at("path").get<std::string>());
-  }
-  for (const Json& mount : plan.at("mounts")) {
-    mount_bind(mount.at("host").get<std::string>(), root + mount.at("path").get<std::string>(),
-               mount.at("readOnly").get<bool>(), mount.at("noExec").get<bool>());
-  }
-}
-
-void become_user(int user) {
-  const auto id = static_cast<uid_t>(user);
-  if (user == 0) return;
-  if (::setgroups(0, nullptr) != 0 || ::setgid(id) != 0 || ::setuid(id) != 0) {
-    fail(fmt::format("become user {}", user));
-  }
-}
-
-[[noreturn]] void exec_program(const Json& plan) {
-  std::vector<std::string> command = plan.at("command");
-  std::vector<std::string> variables = plan.at("environment");
-  const auto pointers = [](std::vector<std::string>& texts) {
-    std::vector<char*> all;
-    for (std::string& text : texts) all.push_back(text.data());
-    all.push_back(nullptr);
-    return all;
-  };
-  ::execve(command.front().c_str(), pointers(command).data(), pointers(variables).data());
-  fail("start " + command.front());
-}
-
-[[noreturn]] void enter_root(const Json& plan) {
-  const std::string root = plan.at("root");
-  ::prctl(PR_SET_PDEATHSIG, SIGKILL);
-  fs::create_directories(root);
-  // From here on, mounts are not visible outside of this namespace.
-  if (::mount(nullptr, "/", nullptr, MS_REC | MS_PRIVATE, nullptr) != 0) fail("make / private");
-  fill_root(plan, root);
-  if (::chroot(root.c_str()) != 0 || ::chdir("/") != 0) fail("enter " + root);
-  become_user(plan.at("user"));
-  // The change of the user has reset the parent-death signal.
-  ::prctl(PR_SET_PDEATHSIG, SIGKILL);
-  exec_program(plan);
-}
-
-int cannot_enter(const std::exception& problem) {
-  std::fprintf(stderr, "mgpu-gpu-trial enter: %s\n", problem.what());
-  return kCannotEnter;
-}
-
-// Runs in the first process of the new namespaces. It does not destroy objects of its parent.
-[[noreturn]] void run_in_root(const Json& plan) {
-  try {
-    enter_root(plan);
-  } catch (const std::exception& problem) {
-    ::_exit(cannot_enter(problem));
-  }
-}
-
-int run_in_namespaces(const Json& plan) {
-  const int own = plan.at("ownNamespaces").get<bool>() ? CLONE_NEWPID | CLONE_NEWIPC : 0;
-  if (::unshare(CLONE_NEWNS | own) != 0) fail("make namespaces");
-  const pid_t child = ::fork();
-  if (child < 0) fail("start a process");
-  if (child == 0) run_in_root(plan);
-  int status = 0;
-  while (::waitpid(child, &status, 0) < 0 && errno == EINTR) {
-  }
-  return WIFEXITED(status) ? WEXITSTATUS(status) : 128 + WTERMSIG(status);
-}
-
-Json plan_of(const Trial& trial, const Container& container) {
-  Json plan = {{"root", trial.scratch + "/root"}, {"image", trial.image()},
-               {"user", container.user},          {"ownNamespaces", container.own_namespaces},
-               {"command", container.command},    {"environment", {"PATH=/usr/bin:/bin"}},
-               {"devices", Json::array()},        {"mounts", Json::array()}};
-  for (const auto& [name, value] : container.edits.environment) {
-    plan["environment"].push_back(name + "=" + value);
-  }
-  for (const auto& device : container.edits.devices) {
-    plan["devices"].push_back({{"host", device.host_path}, {"path", device.path}});
-  }
-  for (const auto* const mounts : {&container.edits.mounts, &container.more_mounts}) {
-    for (const auto& mount : *mounts) {
-      plan["mounts"].push_back({{"host", mount.host_path},
-                                {"path", mount.container_path},
-                                {"readOnly", mount.read_only},
-                                {"noExec", mount.no_exec}});
-    }
-  }
-  return plan;
-}
-
-}  // namespace
-
-Command enter_command(const Trial& trial, const Container& container) {
-  return {.path = "/proc/self/exe",
-          .arguments = {"enter", plan_of(trial, container).dump()},
-          .environment = {}};
-}
-
-int enter(const std::vector<std::string>& arguments) {
-  try {
-    if (arguments.size() != 1) throw std::runtime_error("expected one argument, the plan as JSON");
-    return run_in_namespaces(Json::parse(arguments.front()));
-  } catch (const std::exception& problem) {
-    return cannot_enter(problem);
-  }
-}
-
+// The image, and a place for each mount of the edits.
 Result<void> make_root_folder(const std::string& root, const std::string& image,
                               const std::vector<plugin::Mount>& mounts) {
   try {
     fs::remove_all(root);
     fs::create_directories(root);
-    copy_image(image, root);
+    fs::copy(image, root, fs::copy_options::recursive | fs::copy_options::copy_symlinks);
     // Every image has this folder, to which hooks of NVIDIA's toolkit write.
     fs::create_directories(root + "/etc");
     for (const auto& mount : mounts) make_mount_point(root + mount.container_path, mount.host_path);
@@ -217,6 +166,86 @@ Result<void> make_root_folder(const std::string& root, const std::string& image,
   } catch (const std::exception& thrown) {
     return error(fmt::format("cannot make the root folder of a container: {}", thrown.what()));
   }
+}
+
+// The container of a program that was killed runs on.
+void remove_container(const Trial& trial) {
+  static_cast<void>(run_to_end(runc(trial, {"delete", "-f", container_id(::getppid())}),
+                               std::chrono::seconds(10)));
+}
+
+std::string pid_file(const Trial& trial) {
+  return trial.scratch + "/container.pid";
+}
+
+// Error: the root of the container cannot be made.
+Result<Command> run_command(const Trial& trial, const Container& container) {
+  remove_container(trial);
+  const std::string bundle = trial.scratch + "/bundle";
+  auto made = make_root_folder(bundle + "/root", trial.image(), container.edits.mounts);
+  if (!made) return made.error();
+  std::ofstream file(bundle + "/config.json");
+  file << config(container).dump(1) << "\n";
+  file.close();
+  if (!file)
+    return error(fmt::format("cannot write {}/config.json: {}", bundle, std::strerror(errno)));
+  return runc(
+      trial, {"run", "--pid-file", pid_file(trial), "--bundle", bundle, container_id(::getppid())});
+}
+
+}  // namespace
+
+// Without arguments the test program prints its usage and ends with 2.
+std::string problem_of_runc(const Trial& trial) {
+  constexpr int kUsage = 2;
+  const auto command = run_command(
+      trial, {.edits = {}, .user = 0, .more_mounts = {}, .command = {kProgramInContainer}});
+  if (!command) return command.error().message;
+  auto program = RunningProgram::start(*command);
+  if (!program) return program.error().message;
+  const auto code = program->finish(kProgramTimeout);
+  if (!code) return code.error().message;
+  return *code == kUsage ? "" : program->failure();
+}
+
+Result<RunningProgram> run_container(const Trial& trial, const Container& container) {
+  const auto command = run_command(trial, container);
+  return command ? run_to_end(*command, kProgramTimeout) : command.error();
+}
+
+Result<RunningProgram> start_container(const Trial& trial, const Container& container) {
+  const auto command = run_command(trial, container);
+  return command ? start_and_wait(*command) : command.error();
+}
+
+Command in_container(const Trial& trial, const Container& container) {
+  const std::string path = trial.scratch + "/process.json";
+  // Without the file runc says so.
+  std::ofstream(path) << process(container).dump(1) << "\n";
+  return runc(trial, {"exec", "--process", path, container_id(::getppid())});
+}
+
+pid_t pid_of_container(const Trial& trial) {
+  std::ifstream file(pid_file(trial));
+  pid_t pid = 0;
+  file >> pid;
+  return pid;
+}
+
+void remove_runc_cgroups() {
+  const std::string id = container_id(::getpid());
+  ::rmdir(("/sys/fs/cgroup/" + id).c_str());
+  std::error_code failed;
+  fs::directory_iterator at("/sys/fs/cgroup", failed);
+  for (; !failed && at != fs::directory_iterator(); at.increment(failed)) {
+    ::rmdir((at->path() / id).c_str());
+  }
+}
+
+Result<std::string> runc_version(const Trial& trial) {
+  const auto program = run_to_end(runc(trial, {"--version"}), std::chrono::seconds(10));
+  if (!program) return program.error();
+  return program->text();
 }
 
 }  // namespace mgpu::gpu_trial

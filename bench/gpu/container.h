@@ -1,8 +1,7 @@
-// Runs a program in its own root with exactly the files and devices of a container with these
-// edits: the image of build.sh (a C library and the test program), the edits, and what every
-// runtime adds
-// (/proc, /dev/null, /tmp). In contrast to runc (runc.h), it uses the network and the cgroup of
-// this process.
+// Containers of runc, the runtime that containerd uses. A container has exactly the files and
+// devices of its edits, the image of build.sh (a C library and the test program), and what every
+// runtime adds; a cgroup that lets it open its devices and no others; and the capabilities of an
+// ordinary container. One exists at a time.
 #pragma once
 
 #include <string>
@@ -10,6 +9,7 @@
 
 #include "bench/gpu/program.h"
 #include "bench/gpu/trial.h"
+#include "common/base/result.h"
 #include "plugin/allocation/edits.h"
 
 namespace mgpu::gpu_trial {
@@ -17,27 +17,33 @@ namespace mgpu::gpu_trial {
 struct Container {
   plugin::Edits edits;
   int user = 0;  // user ID and group ID
-  // Additional read-only mounts: host path and path in the container.
   std::vector<plugin::Mount> more_mounts;
   std::vector<std::string> command;  // the program in the container and its arguments
-  // Whether it has its own PID and IPC namespaces, as a container has.
-  bool own_namespaces = true;
 };
-
-// The command that starts the container: this program itself, as "mgpu-gpu-trial enter ...".
-Command enter_command(const Trial& trial, const Container& container);
-
-// Implements that command: makes the root, enters it in new mount, PID and IPC namespaces, changes
-// to the user and starts the program. Returns the exit code of the program, or 125 after one
-// sentence on standard error if the program cannot be started.
-int enter(const std::vector<std::string>& arguments);
 
 // The test program of the image.
 inline constexpr char kProgramInContainer[] = "/usr/bin/mgpu-cuda-program";
+// A command that does nothing, in a container in which further programs run.
+inline const std::vector<std::string> kIdleInContainer = {kProgramInContainer, "connect", "/tmp"};
 
-// Makes such a root folder for another runtime: the image, and an empty file or folder for each
-// mount of the edits. Error: it cannot be made.
-Result<void> make_root_folder(const std::string& root, const std::string& image,
-                              const std::vector<plugin::Mount>& mounts);
+// The reason why runc cannot run containers on this machine; empty if it can.
+std::string problem_of_runc(const Trial& trial);
+// The output of runc --version, such as "runc version 1.1.5 ...". Error: runc does not run on this
+// machine.
+Result<std::string> runc_version(const Trial& trial);
+
+// Runs a container to its end. Errors: runc cannot start it, or its program fails.
+Result<RunningProgram> run_container(const Trial& trial, const Container& container);
+// Starts one and waits until its program has printed ready=1. It ends the one before it.
+Result<RunningProgram> start_container(const Trial& trial, const Container& container);
+// The command that starts a further program in the container that runs, with the user, the
+// variables and the command of `container`.
+Command in_container(const Trial& trial, const Container& container);
+// The process ID on the node of the program of the last container. Zero: none has started.
+pid_t pid_of_container(const Trial& trial);
+
+// Removes the cgroups of the containers of an ended check. It runs in the process that has started
+// the check.
+void remove_runc_cgroups();
 
 }  // namespace mgpu::gpu_trial

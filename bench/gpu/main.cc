@@ -13,7 +13,6 @@
 #include <vector>
 
 #include "bench/gpu/check.h"
-#include "bench/gpu/container.h"
 #include "bench/gpu/trial.h"
 #include "bench/gpu/trial_run.h"
 #include "common/base/options.h"
@@ -127,10 +126,6 @@ void open_standard_descriptors() {
 
 int main(int count, char** arguments) {
   open_standard_descriptors();
-  // The trial starts itself in this way to run a program in another root.
-  if (count > 1 && std::string(arguments[1]) == "enter") {
-    std::_Exit(enter(std::vector<std::string>(arguments + 2, arguments + count)));
-  }
   Flags flags;
   mgpu::Options options("mgpu-gpu-trial", "Tries the device plugin's code on a real GPU.", "");
   add_flags(options, flags);

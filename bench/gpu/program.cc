@@ -206,4 +206,12 @@ Result<RunningProgram> run_to_end(const Command& command, milliseconds timeout) 
   return program;
 }
 
+Result<RunningProgram> start_and_wait(const Command& command) {
+  auto program = RunningProgram::start(command);
+  if (!program) return program.error();
+  const auto ready = program->next("ready", kProgramTimeout);
+  if (!ready) return ready.error();
+  return program;
+}
+
 }  // namespace mgpu::gpu_trial

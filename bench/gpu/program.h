@@ -80,4 +80,9 @@ class RunningProgram {
 // exit code is not 0; the message is then its failure().
 Result<RunningProgram> run_to_end(const Command& command, std::chrono::milliseconds timeout);
 
+// A CUDA context takes a second if the card must be initialized.
+inline constexpr std::chrono::milliseconds kProgramTimeout{45'000};
+// Starts a program and waits until it has printed ready=1. Error: the failure of the program.
+Result<RunningProgram> start_and_wait(const Command& command);
+
 }  // namespace mgpu::gpu_trial

@@ -22,10 +22,10 @@
 #include <utility>
 
 #include "bench/gpu/check.h"
+#include "bench/gpu/container.h"
 #include "bench/gpu/machine.h"
 #include "bench/gpu/node.h"
 #include "bench/gpu/report.h"
-#include "bench/gpu/runc.h"
 #include "bench/gpu/runner.h"
 #include "common/base/files.h"
 #include "common/base/result.h"

@@ -3,7 +3,6 @@
 #include <algorithm>
 #include <array>
 #include <cmath>
-#include <fstream>
 #include <utility>
 
 #include "bench/gpu/checks/checks.h"
@@ -29,6 +28,13 @@ Result<void> with_mps(const Trial& trial, Findings& findings) {
   return kCheck(trial, **card, findings);
 }
 
+// A check of containers that are clients.
+template <CheckOfMps* kCheck>
+Result<void> in_containers(const Trial& trial, Findings& findings) {
+  if (!has_containers(trial, findings)) return {};
+  return with_mps<kCheck>(trial, findings);
+}
+
 // device-files is the first check, because the other checks run CUDA programs, which load a kernel
 // module. mps-kill-clients is the last one, because it may leave the card unusable.
 constexpr std::array kChecks = {
@@ -40,25 +46,16 @@ constexpr std::array kChecks = {
           seconds(60), on_node<check_process_lists>},
     Check{"utilization", "Does NVML report how busy a program keeps the card?", seconds(45),
           on_node<check_utilization>},
-    Check{"slices", "How fast are two and three programs that share a card without MPS?",
-          seconds(60), on_node<check_slices>},
     Check{"memory", "How much of a card is reserved, and how much does one context take?",
           seconds(90), on_node<check_memory>},
     Check{"driver-libraries",
           "Does the device plugin find the libraries that the driver consists of?", seconds(30),
           on_node<check_driver_libraries>},
-    Check{"symbols", "Does cuGetProcAddress answer with the addresses of dlsym?", seconds(30),
-          on_node<check_symbols>},
     Check{"release",
           "Which device files are open before and after the device plugin releases the driver?",
           seconds(90), on_node<check_release>, false},
-    Check{"container-root",
-          "Does CUDA run in an empty root with the device plugin's devices and libraries?",
-          seconds(60), on_node<check_container_root>},
-    Check{"container-user", "Does CUDA run in such a root as user 65534?", seconds(60),
-          on_node<check_container_user>},
-    Check{"container-runc", "Does CUDA run in a runc container with each kind of edits?",
-          seconds(150), check_container_runc},
+    Check{"container", "Does CUDA run in a container with each kind of edits?", seconds(150),
+          check_container},
     Check{"driver-limits", "Does the driver's memory limit of a cgroup hold for its programs?",
           seconds(120), on_node<check_driver_limits>},
     Check{"driver-limits-hook",
@@ -69,32 +66,25 @@ constexpr std::array kChecks = {
     Check{"mps-context",
           "How much memory do the MPS server and a client take, and which lists have them?",
           seconds(60), with_mps<check_mps_context>},
-    Check{"mps-utilization", "Whose process has the utilization of MPS clients?", seconds(45),
-          with_mps<check_mps_utilization>},
     Check{"mps-memory", "Does a memory limit hold, and how much of it can a program allocate?",
           seconds(90), with_mps<check_mps_memory>},
     Check{"mps-shares-alone", "How fast is a program with a share of the multiprocessors, alone?",
           seconds(90), with_mps<check_mps_shares_alone>},
-    Check{"mps-shares-together",
-          "How fast is a program with a share beside a program that has the rest?", seconds(120),
-          with_mps<check_mps_shares_together>},
     Check{"mps-two-processes", "Does a memory limit count for each process of a container?",
-          seconds(60), with_mps<check_mps_two_processes>},
+          seconds(60), in_containers<check_mps_two_processes>},
     Check{"mps-bypass", "Is a program limited that unsets the variables of MPS?", seconds(60),
-          with_mps<check_mps_bypass>},
+          in_containers<check_mps_bypass>},
     Check{"mps-exclusive", "Does EXCLUSIVE_PROCESS keep programs outside of MPS from the card?",
           seconds(90), check_mps_exclusive},
     Check{"mps-container",
           "Does a limit hold in a container, with its pipe directory read-write and read-only?",
-          seconds(90), with_mps<check_mps_container>},
-    Check{"mps-control", "Can a container command the daemon through its pipe directory?",
-          seconds(90), with_mps<check_mps_control>},
+          seconds(90), in_containers<check_mps_container>},
     Check{"mps-pipe", "Can a container replace or remove the sockets of its pipe directory?",
-          seconds(90), with_mps<check_mps_pipe>},
+          seconds(90), in_containers<check_mps_pipe>},
     Check{
         "mps-client-folder",
         "Does a container reach more than the socket for clients, and what does a silent one stop?",
-        seconds(60), with_mps<check_mps_client_folder>},
+        seconds(60), in_containers<check_mps_client_folder>},
     Check{"mps-restart", "What happens when the daemon is killed, and started again?", seconds(90),
           check_mps_restart},
     Check{"mps-many-clients", "How many clients does a card take?", seconds(120),
@@ -111,25 +101,17 @@ std::span<const Check> all_checks() {
   return kChecks;
 }
 
+bool has_containers(const Trial& trial, Findings& findings) {
+  const std::string problem = problem_of_runc(trial);
+  if (problem.empty()) return true;
+  findings.skip("runc cannot run a container on this machine: " + problem);
+  return false;
+}
+
 bool has_mps(const Trial& trial, Findings& findings) {
   if (!find_program(trial.mps_control).empty()) return true;
   findings.skip(trial.mps_control + " is not on this machine");
   return false;
-}
-
-Result<RunningProgram> start_and_wait(const Command& command) {
-  auto program = RunningProgram::start(command);
-  if (!program) return program.error();
-  const auto ready = program->next("ready", kProgramTimeout);
-  if (!ready) return ready.error();
-  return program;
-}
-
-std::optional<pid_t> pid_on_node(const RunningProgram& container) {
-  const std::string pid = std::to_string(container.pid());
-  std::ifstream children("/proc/" + pid + "/task/" + pid + "/children");
-  pid_t child = 0;
-  return children >> child ? std::optional(child) : std::nullopt;
 }
 
 void end_all(std::vector<RunningProgram>& programs) {
@@ -142,12 +124,6 @@ void expect_client(Findings& findings, std::string_view what,
   if (!program) return findings.expect(what, false, program.error().message);
   // Drivers before CUDA 12.2 do not report it.
   findings.expect(what, program->value("mps") != "0", "it ran outside of MPS, without a limit");
-}
-
-void expect_client(Findings& findings, std::string_view what, const RunningProgram& session,
-                   const std::string& name, const Result<void>& started) {
-  findings.expect(what, started && session.value(name + "_mps") != "0",
-                  started ? "it ran outside of MPS, without a limit" : started.error().message);
 }
 
 bool lists_client(const CardWithMps& card, pid_t pid) {
@@ -181,16 +157,6 @@ void expect_limit(Findings& findings, std::string_view what, std::int64_t mib,
   const double most = most_allocated(*program);
   findings.expect(what, most > 0 && most <= static_cast<double>(mib),
                   fmt::format("{} MiB were allocated", most));
-}
-
-Result<void> start_in_session(RunningProgram& session, const std::string& name,
-                              const std::string& words) {
-  session.send_line(name + " " + words);
-  const auto state = session.next(name, kProgramTimeout);
-  if (!state) return state.error();
-  if (*state == "ready" || *state == "exit code 0") return {};
-  const std::string call = session.value(name + "_failed");
-  return error(call.empty() ? *state : call + ": " + session.value(name + "_error"));
 }
 
 Share whole_card(const NodeUnderTest& node) {

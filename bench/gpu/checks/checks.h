@@ -23,42 +23,30 @@ using CheckOfTrial = Result<void>(const Trial& trial, Findings& findings);
 using CheckOfNode = Result<void>(const Trial& trial, const NodeUnderTest& node, Findings& findings);
 using CheckOfMps = Result<void>(const Trial& trial, CardWithMps& card, Findings& findings);
 
-CheckOfTrial check_device_files, check_container_runc, check_mps_exclusive, check_mps_restart,
+CheckOfTrial check_device_files, check_container, check_mps_exclusive, check_mps_restart,
     check_mps_end_client;
-CheckOfNode check_nvml_fields, check_process_lists, check_utilization, check_slices, check_memory,
-    check_driver_libraries, check_symbols, check_release, check_container_root,
-    check_container_user, check_driver_limits, check_driver_limits_hook;
-CheckOfMps check_mps_shares_alone, check_mps_shares_together, check_mps_start, check_mps_context,
-    check_mps_utilization, check_mps_memory, check_mps_two_processes, check_mps_bypass,
-    check_mps_container, check_mps_control, check_mps_pipe, check_mps_client_folder,
-    check_mps_many_clients, check_mps_kill_clients;
+CheckOfNode check_nvml_fields, check_process_lists, check_utilization, check_memory,
+    check_driver_libraries, check_release, check_driver_limits, check_driver_limits_hook;
+CheckOfMps check_mps_shares_alone, check_mps_start, check_mps_context, check_mps_memory,
+    check_mps_two_processes, check_mps_bypass, check_mps_container, check_mps_pipe,
+    check_mps_client_folder, check_mps_many_clients, check_mps_kill_clients;
 
 // --- common functions ----------------------------------------------------------------------------
 
-// A CUDA context takes a second if the card must be initialized.
-inline constexpr std::chrono::milliseconds kProgramTimeout{45'000};
 inline constexpr std::uint64_t kBytesPerMiB = std::uint64_t{1} << 20;
 // An unprivileged user, which images often call "nobody".
 inline constexpr int kOtherUser = 65'534;
 
-// Returns false, and skips the check, if this machine has no MPS.
+// Return false, and skip the check, if this machine has no MPS, or cannot run containers.
 bool has_mps(const Trial& trial, Findings& findings);
+bool has_containers(const Trial& trial, Findings& findings);
 
-// Starts a program and waits until it has printed ready=1. Error: the failure of the program.
-Result<RunningProgram> start_and_wait(const Command& command);
-// The process ID on the node of the program of a container, which is a child process of the one
-// that enters the container. None: the container has ended.
-std::optional<pid_t> pid_on_node(const RunningProgram& container);
 // Ends the input of all programs, and waits until they have ended.
 void end_all(std::vector<RunningProgram>& programs);
 // Expects that a program ran as a client of MPS. Without a daemon CUDA would run outside of MPS and
 // without limits.
 void expect_client(Findings& findings, std::string_view what,
                    const Result<RunningProgram>& program);
-
-// The same for a program of start_in_session().
-void expect_client(Findings& findings, std::string_view what, const RunningProgram& session,
-                   const std::string& name, const Result<void>& started);
 template <class Value>
 void expect_success(Findings& findings, std::string_view what, const Result<Value>& result) {
   findings.expect(what, result.has_value(), result.has_value() ? "" : result.error().message);
@@ -79,16 +67,6 @@ void expect_limit(Findings& findings, std::string_view what, std::int64_t mib,
 // Returns false if the driver cannot limit cgroups on this machine, and skips the check. A driver
 // that has the functions and does not set a limit fails an expectation.
 bool has_driver_limits(plugin::MemoryLimits& limits, const CardUuid& card, Findings& findings);
-// The reason why runc cannot run containers on this machine; empty if it can.
-std::string problem_of_runc(const Trial& trial);
-// Runs a container of runc to its end. Errors: runc cannot start it, or its program fails.
-Result<RunningProgram> run_in_runc(const Trial& trial, const Container& container);
-// A container with this share of MPS, in which several programs run. Error: it does not start.
-Result<RunningProgram> start_session(const Trial& trial, const CardWithMps& card, Share share);
-// Starts a program in such a container, and waits until it is ready or has ended.
-// Its values have the prefix "<name>_". Error: the failure of the program.
-Result<void> start_in_session(RunningProgram& session, const std::string& name,
-                              const std::string& words);
 
 // The share of a container that has the whole card.
 Share whole_card(const NodeUnderTest& node);

@@ -1,4 +1,4 @@
-// Device files, the driver's libraries, and libcuda's symbols.
+// Device files and the driver's libraries.
 #include <dlfcn.h>
 #include <sys/stat.h>
 #include <sys/sysmacros.h>
@@ -133,17 +133,6 @@ Result<void> check_driver_libraries(const Trial& trial, const NodeUnderTest& nod
   }
   findings.fact("files of this driver that containers do not get",
                 files_left_out(trial, node, libcuda));
-  return {};
-}
-
-Result<void> check_symbols(const Trial& trial, const NodeUnderTest& node, Findings& findings) {
-  const auto program = run_to_end(program_on_node(trial, node, {"symbols"}), kProgramTimeout);
-  if (!program) return program.error();
-  findings.fact("CUDA version", number_of(*program, "cuda_version"));
-  findings.fact("same address as dlsym", number_of(*program, "same"));
-  findings.fact("another address", number_of(*program, "other"));
-  findings.fact("not in this driver", number_of(*program, "absent"));
-  findings.fact("symbols with another address", program->value("other_names"));
   return {};
 }
 

@@ -64,7 +64,7 @@ Result<void> expect_no_start(const Trial& trial, const Container& container,
   };
   const auto server = plugin::LimitServer::start(socket, refuse);
   if (!server) return server.error();
-  const auto program = run_in_runc(trial, container);
+  const auto program = run_container(trial, container);
   findings.expect("a container whose limit cannot be set does not start", !program && asked > 0,
                   program ? "its program ran"
                           : "the hook did not reach the device plugin: " + program.error().message);
@@ -81,7 +81,7 @@ Result<void> expect_limited(const Trial& trial, const Container& container,
   };
   const auto server = plugin::LimitServer::start(socket, set);
   if (!server) return server.error();
-  const auto program = run_in_runc(trial, container);
+  const auto program = run_container(trial, container);
   expect_limit(findings, "the limit that the hook sets holds", kHookLimitMiB, program);
   if (!program) return {};
   report_allocations(findings, *program, "");
@@ -94,10 +94,7 @@ Result<void> check_driver_limits_hook(const Trial& trial, const NodeUnderTest& n
                                       Findings& findings) {
   plugin::MemoryLimits limits(nvml_call_options(trial));
   if (!has_driver_limits(limits, node.card.uuid, findings)) return {};
-  if (const std::string problem = problem_of_runc(trial); !problem.empty()) {
-    findings.skip("runc cannot run a container on this machine: " + problem);
-    return {};
-  }
+  if (!has_containers(trial, findings)) return {};
   const std::string socket = trial.scratch + "/limits.sock";
   const Container container = container_with_hook(trial, node, socket);
   if (auto tried = expect_no_start(trial, container, socket, findings); !tried) return tried;

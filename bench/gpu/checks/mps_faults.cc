@@ -170,9 +170,9 @@ Result<void> kill_daemon(const CardWithMps& card) {
   return {};
 }
 
-std::string try_without_daemon(const CardWithMps& card, RunningProgram& session) {
-  const auto program =
-      start_in_session(session, "meanwhile", "hold " + std::to_string(kClientMiB * 2));
+std::string try_without_daemon(const Trial& trial, const CardWithMps& card, Container container) {
+  container.command = {kProgramInContainer, "hold", std::to_string(kClientMiB * 2)};
+  const auto program = start_and_wait(in_container(trial, container));
   if (plugin::known_mps_daemon(card.mps->folders())) return "(a new daemon was already running)";
   return program ? "runs, without its limit" : program.error().message;
 }
@@ -213,19 +213,18 @@ Result<void> check_mps_kill_clients(const Trial& trial, CardWithMps& card, Findi
 }
 
 Result<void> check_mps_end_client(const Trial& trial, Findings& findings) {
-  if (!has_mps(trial, findings)) return {};
+  if (!has_mps(trial, findings) || !has_containers(trial, findings)) return {};
   OneClientTerminator terminator;
   const auto card = start_card_with_mps(trial, {}, &terminator);
   if (!card) return card.error();
   auto neighbour = start_and_wait(client(**card, 40, {"busy"}));
   expect_client(findings, "the neighbour runs", neighbour);
   // Containers have process IDs of their own.
-  auto ended =
-      start_and_wait(enter_command(trial, (*card)->mps->container(share_of(40, kClientMiB), true,
-                                                                  {kProgramInContainer, "busy"})));
+  auto ended = start_container(trial, (*card)->mps->container(share_of(40, kClientMiB), true,
+                                                              {kProgramInContainer, "busy"}));
   expect_client(findings, "the client that is to be ended runs", ended);
   if (!neighbour || !ended) return {};
-  const pid_t pid = pid_on_node(*ended).value_or(0);
+  const pid_t pid = pid_of_container(trial);
   findings.expect("the daemon lists the client", lists_client(**card, pid), "it does not");
   terminator.end((*card)->node.card.uuid, pid);
   const auto failure = wait_for_failure(*ended);
@@ -243,31 +242,34 @@ Result<void> check_mps_end_client(const Trial& trial, Findings& findings) {
 }
 
 Result<void> check_mps_restart(const Trial& trial, Findings& findings) {
-  if (!has_mps(trial, findings)) return {};
+  if (!has_mps(trial, findings) || !has_containers(trial, findings)) return {};
   // Time in which a program starts while there is no daemon.
   plugin::MpsTimes times;
   times.restart_min = milliseconds(5'000);
   const auto card = start_card_with_mps(trial, times);
   if (!card) return card.error();
   // All programs are in one container, which has the pipe directory of the first daemon.
-  auto session = start_session(trial, **card, share_of(50, kClientMiB));
-  if (!session) return session.error();
-  const auto running = start_in_session(*session, "running", "busy");
-  expect_client(findings, "a client runs", *session, "running", running);
+  Container container = (*card)->mps->container(share_of(50, kClientMiB), true, kIdleInContainer);
+  const auto idle = start_container(trial, container);
+  if (!idle) return idle.error();
+  container.command = {kProgramInContainer, "busy"};
+  auto running = start_and_wait(in_container(trial, container));
+  expect_client(findings, "a client runs", running);
   if (!running) return {};
   if (auto killed = kill_daemon(**card); !killed) return killed;
   findings.fact("a client that starts while there is no daemon",
-                try_without_daemon(**card, *session));
-  session->read_available();
-  const auto progress = session->next("running_progress", kProgressTimeout);
-  const std::string end = session->value("running_error");
+                try_without_daemon(trial, **card, container));
+  running->read_available();
+  const auto progress = running->next("progress", kProgressTimeout);
+  const std::string end = running->value("error");
   findings.fact("the client that was running", progress      ? "goes on"
                                                : end.empty() ? progress.error().message
                                                              : end);
   if (!wait_for_new_daemon(**card, findings)) return {};
-  const auto again = start_in_session(*session, "again", "vector-add");
+  container.command = {kProgramInContainer, "vector-add"};
+  const auto again = run_to_end(in_container(trial, container), kProgramTimeout);
   expect_client(findings, "a new program of the same container is a client of the new daemon",
-                *session, "again", again);
+                again);
   const auto after = run_to_end(client(**card, 50, {"vector-add"}), kProgramTimeout);
   expect_client(findings, "a new client computes", after);
   report_supervision(**card, findings);

@@ -22,7 +22,8 @@ std::string loader_error() {
 Driver::Driver() : library(::dlopen(kLibrary, RTLD_NOW | RTLD_LOCAL)) {
   if (library == nullptr) throw Failure("dlopen", loader_error());
   const auto bind = [this](auto*& function, const char* name) {
-    function = reinterpret_cast<std::remove_reference_t<decltype(function)>>(symbol(name));
+    function =
+        reinterpret_cast<std::remove_reference_t<decltype(function)>>(::dlsym(library, name));
     if (function == nullptr) throw Failure("dlsym", loader_error());
   };
   bind(init, "cuInit");
@@ -45,10 +46,6 @@ Driver::Driver() : library(::dlopen(kLibrary, RTLD_NOW | RTLD_LOCAL)) {
   bind(memory_info, "cuMemGetInfo_v2");
   Dl_info where{};
   if (::dladdr(reinterpret_cast<void*>(init), &where) != 0) path = where.dli_fname;
-}
-
-void* Driver::symbol(const char* name) const {
-  return ::dlsym(library, name);
 }
 
 std::string Driver::name_of(int code) const {

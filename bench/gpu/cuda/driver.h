@@ -35,8 +35,6 @@ struct Driver {
   std::string name_of(int code) const;
   // Throws a Failure if `code` is not kSuccess.
   void check(const char* function, int code) const;
-  // The address of a symbol of the library, or null.
-  void* symbol(const char* name) const;
 
   void* library = nullptr;
   std::string path;  // path of the file that the loader chose

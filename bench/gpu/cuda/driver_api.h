@@ -52,9 +52,4 @@ using MemoryFree = int(DevicePointer pointer);
 using MemoryCopyToDevice = int(DevicePointer to, const void* from, std::size_t bytes);
 using MemoryCopyToHost = int(void* to, DevicePointer from, std::size_t bytes);
 using MemoryGetInfo = int(std::size_t* free, std::size_t* total);
-// `status` is 0 if the symbol was found. `flags` is 1 for the legacy stream, 2 for per-thread
-// streams.
-using GetProcAddress = int(const char* symbol, void** function, int cuda_version,
-                           std::uint64_t flags, int* status);
-
 }  // namespace mgpu::gpu_trial::cuda

@@ -7,7 +7,6 @@ namespace mgpu::gpu_trial::cuda {
 // vector_add(a, b, c, n): c[i] = a[i] + b[i] for n floats.
 // spin(out, iterations): every thread executes `iterations` multiply-add instructions. It compares
 // the result with an impossible value and could store it, so that the compiler keeps the loop.
-// copy(destination, source, pieces): copies pieces of 16 bytes.
 inline constexpr char kKernels[] = R"(
 .version 6.3
 .target sm_70
@@ -66,36 +65,6 @@ done:
   ret;
 }
 
-.visible .entry copy(.param .u64 destination, .param .u64 source, .param .u64 pieces)
-{
-  .reg .pred %outside;
-  .reg .f32 %f<5>;
-  .reg .b32 %r<5>;
-  .reg .b64 %rd<10>;
-  mov.u32 %r1, %ctaid.x;
-  mov.u32 %r2, %ntid.x;
-  mov.u32 %r3, %tid.x;
-  mov.u32 %r4, %nctaid.x;
-  mul.wide.u32 %rd1, %r1, %r2;
-  cvt.u64.u32 %rd2, %r3;
-  add.u64 %rd1, %rd1, %rd2;
-  mul.wide.u32 %rd3, %r4, %r2;
-  ld.param.u64 %rd4, [destination];
-  ld.param.u64 %rd5, [source];
-  ld.param.u64 %rd6, [pieces];
-loop:
-  setp.ge.u64 %outside, %rd1, %rd6;
-  @%outside bra done;
-  shl.b64 %rd7, %rd1, 4;
-  add.u64 %rd8, %rd5, %rd7;
-  add.u64 %rd9, %rd4, %rd7;
-  ld.global.v4.f32 {%f1, %f2, %f3, %f4}, [%rd8];
-  st.global.v4.f32 [%rd9], {%f1, %f2, %f3, %f4};
-  add.u64 %rd1, %rd1, %rd3;
-  bra loop;
-done:
-  ret;
-}
 )";
 
 }  // namespace mgpu::gpu_trial::cuda

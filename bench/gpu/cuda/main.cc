@@ -5,10 +5,7 @@
 //   largest MIB         the largest allocation that succeeds, up to MIB
 //   hold MIB            allocates, and keeps the memory until its input ends
 //   measure MILLIS      measures throughput once for each line of its input
-//   copy MILLIS         measures the bandwidth of the memory once for each line of its input
-//   busy                keeps the card busy until its input ends; its input is a socket
-//   symbols             compares the addresses of dlsym and cuGetProcAddress
-//   session             starts these programs in the same container, one for each line of its input
+//   busy                keeps the card busy until its input ends
 //   connect FOLDER      connects to the sockets of a folder, sends nothing, and writes to its FIFOs
 //   replace PATH        tries to replace and to remove a socket
 //
@@ -29,9 +26,8 @@ using namespace mgpu::gpu_trial::cuda;
 
 int usage() {
   std::fputs(
-      "mgpu-cuda-program: expected vector-add, largest MIB, hold MIB, measure MILLIS, copy "
-      "MILLIS, busy, symbols, session, connect FOLDER or "
-      "replace PATH\n",
+      "mgpu-cuda-program: expected vector-add, largest MIB, hold MIB, measure MILLIS, busy, "
+      "connect FOLDER or replace PATH\n",
       stderr);
   return 2;
 }
@@ -43,22 +39,17 @@ int run(const std::string& command, unsigned long amount) {
   if (command == "largest") return largest(driver, amount);
   if (command == "hold") return hold(driver, amount);
   if (command == "measure") return measure(driver, std::chrono::milliseconds(amount));
-  if (command == "copy") return copy(driver, std::chrono::milliseconds(amount));
-  if (command == "busy") return busy(driver);
-  return symbols(driver);
+  return busy(driver);
 }
 
 }  // namespace
 
 int main(int count, char** arguments) {
   const std::string command = count > 1 ? arguments[1] : "";
-  if (command == "session" && count == 2) return session();
   if (command == "connect" && count == 3) return connect_silently(arguments[2]);
   if (command == "replace" && count == 3) return replace(arguments[2]);
-  const bool has_amount =
-      command == "largest" || command == "hold" || command == "measure" || command == "copy";
-  const bool known =
-      has_amount || command == "vector-add" || command == "busy" || command == "symbols";
+  const bool has_amount = command == "largest" || command == "hold" || command == "measure";
+  const bool known = has_amount || command == "vector-add" || command == "busy";
   if (!known || count != (has_amount ? 3 : 2)) return usage();
   char* end = nullptr;
   const unsigned long amount = has_amount ? std::strtoul(arguments[2], &end, 10) : 0;

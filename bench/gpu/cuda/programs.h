@@ -27,27 +27,12 @@ int hold(const Driver& driver, unsigned long mib);
 // Prints multiprocessors and ready=1; then, for each line of the input, `rate` in 10^9 thread
 // iterations per second. Ends at the end of its input.
 int measure(const Driver& driver, std::chrono::milliseconds duration);
-// Prints ready=1; then, for each line of the input, `rate`: how many 10^9 bytes a second a kernel
-// copies from memory to memory of the card. Ends at the end of its input.
-int copy(const Driver& driver, std::chrono::milliseconds duration);
 // Prints ready=1 while kernels run; then, about ten times a second, progress=<completed kernels>
 // and gap_ms, the longest time between the ends of two batches of kernels since it was ready. There
 // is always work in flight. Ends at the end of its input.
 int busy(const Driver& driver);
-// Prints cuda_version; `init`, the error of cuInit; and numbers of symbols, where each symbol is
-// requested for three CUDA versions and two kinds of streams. `same`: cuGetProcAddress returns an
-// address that dlsym returns for some version of the name. `other`: it returns another address;
-// other_names has the names. `absent`: it does not find the symbol.
-int symbols(const Driver& driver);
-
 // These programs do not use CUDA.
 
-// Prints ready=1. Each line "<name> [-u VARIABLE]... PROGRAM [AMOUNT]" of its input starts this
-// program again, without these variables, while the earlier ones run. A line "<key>=<value>" of
-// that program is printed as "<name>_<key>=<value>"; "<name>=ready" once it is ready, and
-// "<name>=exit code 1" or "<name>=signal 9" at its end. At the end of its input it ends the input
-// of all, and ends when they have ended.
-int session();
 // Tries to make a file in the folder of `path`, to put another socket in the place of `path`, and
 // to remove it. Prints create, rename and unlink, each "done" or the error.
 int replace(const std::string& path);

@@ -1,6 +1,5 @@
 // Programs that keep the card busy.
 #include <poll.h>
-#include <sys/socket.h>
 #include <unistd.h>
 
 #include <algorithm>
@@ -78,21 +77,10 @@ double rate_over(Work& work, unsigned iterations, milliseconds duration) {
   return launches * (kThreadsOfAKernel * iterations) / taken.count() / kUnit;
 }
 
-// Answers each line of the input with a rate until the input ends.
-template <class Rate>
-void print_rates(const Rate& rate) {
-  print("ready", 1);
-  for (int c = std::getchar(); c != EOF; c = std::getchar()) {
-    if (c == '\n') print("rate", std::to_string(rate()));
-  }
-}
-
-// Whether nothing more can come. Input that is there is left unread.
+// Whether nothing more can come, through a socket or a pipe.
 bool has_input_ended() {
-  pollfd input{STDIN_FILENO, POLLIN, 0};
-  char next = 0;
-  if (::poll(&input, 1, 0) <= 0) return false;
-  return ::recv(STDIN_FILENO, &next, 1, MSG_PEEK | MSG_DONTWAIT) == 0;
+  pollfd input{STDIN_FILENO, POLLRDHUP, 0};
+  return ::poll(&input, 1, 0) > 0;
 }
 
 }  // namespace
@@ -103,36 +91,10 @@ int measure(const Driver& driver, milliseconds duration) {
   const unsigned iterations = work.iterations_for(milliseconds(5), milliseconds(300));
   print("mps", device.mps());
   print("multiprocessors", static_cast<unsigned>(device.attribute(kMultiprocessorCount)));
-  print_rates([&] { return rate_over(work, iterations, duration); });
-  return 0;
-}
-
-int copy(const Driver& driver, milliseconds duration) {
-  constexpr std::uint64_t kBytes = std::uint64_t{256} << 20;  // beyond the cache of any card
-  constexpr std::uint64_t kBytesOfAPiece = 16;
-  constexpr unsigned kAtOnce = 8;
-  constexpr double kUnit = 1e9;
-  const OpenDevice device(driver);
-  const Function kernel = device.kernel("copy");
-  DevicePointer buffers[2] = {};
-  for (DevicePointer& buffer : buffers)
-    driver.check("cuMemAlloc_v2", driver.allocate(&buffer, kBytes));
-  std::uint64_t pieces = kBytes / kBytesOfAPiece;
-  void* parameters[] = {&buffers[0], &buffers[1], &pieces};
-  print("mps", device.mps());
-  print_rates([&] {
-    const auto start = steady_clock::now();
-    std::uint64_t bytes = 0;
-    while (steady_clock::now() - start < duration) {
-      for (unsigned i = 0; i < kAtOnce; ++i, bytes += kBytes) {
-        driver.check("cuLaunchKernel", driver.launch(kernel, kBlocks, 1, 1, kThreads, 1, 1, 0,
-                                                     nullptr, parameters, nullptr));
-      }
-      driver.check("cuCtxSynchronize", driver.synchronize());
-    }
-    const Seconds taken = steady_clock::now() - start;
-    return static_cast<double>(bytes) / taken.count() / kUnit;
-  });
+  print("ready", 1);
+  for (int c = std::getchar(); c != EOF; c = std::getchar()) {
+    if (c == '\n') print("rate", std::to_string(rate_over(work, iterations, duration)));
+  }
   return 0;
 }
 

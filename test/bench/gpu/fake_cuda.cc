@@ -32,11 +32,10 @@
 // "fault", and keeps the connection open. Without a connection it runs without MPS and its limits,
 // as CUDA does. Only the entry of device 0 in CUDA_MPS_PINNED_DEVICE_MEM_LIMIT is read.
 //
-// Three kernels are implemented: "vector_add" (a, b, c, n), "copy" (to, from, pieces of 16 bytes),
-// which copies nothing, and "spin" (out, iterations), which computes nothing and takes longer for a
-// smaller thread percentage. A launch of "spin" or "copy" only adds its duration, and
-// cuCtxSynchronize waits for it. Allocations of more than 16 MiB have no memory: data that is
-// copied there is lost, and zeros are read.
+// Two kernels are implemented: "vector_add" (a, b, c, n), and "spin" (out, iterations), which
+// computes nothing and takes longer for a smaller thread percentage. A launch of "spin" only adds
+// its duration, and cuCtxSynchronize waits for it. Allocations of more than 16 MiB have no memory:
+// data that is copied there is lost, and zeros are read.
 //
 // The library is linked with -static-libstdc++ -static-libgcc, so that it needs only a C library.
 #include <fcntl.h>
@@ -466,12 +465,6 @@ void spin(Process& p, unsigned blocks, void** arguments) {
   p.pending_ns += kSpinNanoseconds * blocks * iterations * 100 / percent_of_device(p);
 }
 
-// The thread percentage does not limit the bandwidth.
-void copy_pieces(Process& p, void** arguments) {
-  constexpr double kNanosecondsOfAPiece = 16 / 2'000.0;  // 2 TB a second
-  p.pending_ns += kNanosecondsOfAPiece * static_cast<double>(argument<std::uint64_t>(arguments, 2));
-}
-
 // Whether the image has an entry with exactly this name.
 bool has_entry(const std::string& image, const std::string& name) {
   const std::string entry = ".entry " + name;
@@ -673,11 +666,9 @@ FAKE_CUDA int cuLaunchKernel(Function function, unsigned grid_x, unsigned grid_y
   const std::lock_guard lock(p.mutex);
   const bool adds = function->name == "vector_add";
   const bool spins = function->name == "spin";
-  const bool copies = function->name == "copy";
-  if ((adds || spins || copies) && arguments == nullptr) return kInvalidValue;
+  if ((adds || spins) && arguments == nullptr) return kInvalidValue;
   if (adds) add_vectors(p, threads, arguments);
   if (spins) spin(p, grid_x, arguments);
-  if (copies) copy_pieces(p, arguments);
   return kSuccess;
 }
 
@@ -744,55 +735,4 @@ FAKE_CUDA int cuMemGetInfo_v2(std::size_t* free, std::size_t* total) {
   return kSuccess;
 }
 
-// --- symbols -------------------------------------------------------------------------------------
-
-namespace {
-
-struct Exported {
-  const char* name;
-  void* address;
-};
-
-// This compiles only if the function has the type with which programs call it.
-template <class Type>
-Exported exported(const char* name, Type* function) {
-  return {name, reinterpret_cast<void*>(function)};
-}
-
-}  // namespace
-
-FAKE_CUDA int cuGetProcAddress_v2(const char* symbol, void** function, int, std::uint64_t,
-                                  int* status) {
-  static const Exported functions[] = {
-      exported<Init>("cuInit", cuInit),
-      exported<DriverGetVersion>("cuDriverGetVersion", cuDriverGetVersion),
-      exported<GetErrorText>("cuGetErrorName", cuGetErrorName),
-      exported<GetErrorText>("cuGetErrorString", cuGetErrorString),
-      exported<DeviceGet>("cuDeviceGet", cuDeviceGet),
-      exported<DeviceGetName>("cuDeviceGetName", cuDeviceGetName),
-      exported<DeviceGetUuid>("cuDeviceGetUuid", cuDeviceGetUuid_v2),
-      exported<DeviceGetAttribute>("cuDeviceGetAttribute", cuDeviceGetAttribute),
-      exported<DevicePrimaryContextRetain>("cuDevicePrimaryCtxRetain", cuDevicePrimaryCtxRetain),
-      exported<ContextSetCurrent>("cuCtxSetCurrent", cuCtxSetCurrent),
-      exported<ContextSynchronize>("cuCtxSynchronize", cuCtxSynchronize),
-      exported<ModuleLoadData>("cuModuleLoadData", cuModuleLoadData),
-      exported<ModuleGetFunction>("cuModuleGetFunction", cuModuleGetFunction),
-      exported<LaunchKernel>("cuLaunchKernel", cuLaunchKernel),
-      exported<MemoryAllocate>("cuMemAlloc", cuMemAlloc_v2),
-      exported<MemoryFree>("cuMemFree", cuMemFree_v2),
-      exported<MemoryCopyToDevice>("cuMemcpyHtoD", cuMemcpyHtoD_v2),
-      exported<MemoryCopyToHost>("cuMemcpyDtoH", cuMemcpyDtoH_v2),
-      exported<MemoryGetInfo>("cuMemGetInfo", cuMemGetInfo_v2),
-      exported<GetProcAddress>("cuGetProcAddress", cuGetProcAddress_v2),
-  };
-  if (const int code = trouble("cuGetProcAddress_v2"); code != kSuccess) return code;
-  *function = nullptr;
-  for (const Exported& known : functions) {
-    if (std::strcmp(known.name, symbol) == 0) *function = known.address;
-  }
-  const bool found = *function != nullptr;
-  // CU_GET_PROC_ADDRESS_SUCCESS or CU_GET_PROC_ADDRESS_SYMBOL_NOT_FOUND
-  if (status != nullptr) *status = found ? 0 : 1;
-  return found ? kSuccess : kNotFound;
-}
 // NOLINTEND

@@ -79,7 +79,7 @@ class WholeTrialTest(TrialTest):
 
     def test_makes_every_check_that_it_lists_once(self):
         self.assertEqual(list(self.whole.statuses()), [*listed_checks(), "settings"])
-        self.assertGreaterEqual(len(listed_checks()), 31)
+        self.assertGreaterEqual(len(listed_checks()), 24)
 
     def test_names_the_card_and_the_driver(self):
         machine = self.whole.json["machine"]
@@ -104,26 +104,10 @@ class WholeTrialTest(TrialTest):
     def test_finds_the_context_of_a_program_without_mps(self):
         self.assertEqual(self.whole.fact("memory", "used by one context"), 500)
 
-    def test_measures_each_share_alone_and_beside_another(self):
+    def test_measures_each_share(self):
         for percent in (10, 25, 30, 50, 75, 80):
             alone = self.whole.fact("mps-shares-alone", f"throughput of {percent} % alone")
             self.assertGreater(alone, 0)
-            name = f"throughput of {percent} % beside {100 - percent} %"
-            self.assertEqual(len(self.whole.fact("mps-shares-together", name)), 2)
-
-    def test_measures_programs_that_share_a_card_without_mps(self):
-        # With the stand-in each program has the whole card.
-        for count in (2, 3):
-            parts = self.whole.fact("slices", f"throughput of each of {count} programs")
-            self.assertEqual(len(parts), count)
-        pauses = "longest pause of each of 3 programs between its kernels"
-        self.assertEqual(len(self.whole.fact("slices", pauses)), 3)
-
-    def test_measures_the_bandwidth_of_each_share(self):
-        self.assertGreater(self.whole.fact("mps-shares-alone", "bandwidth of a copy at 100 %"), 0)
-        for percent in (10, 30, 50):
-            part = self.whole.fact("mps-shares-alone", f"bandwidth of a copy at {percent} %")
-            self.assertGreater(part, 0)
 
     def test_finds_the_processes_of_containers_on_the_node(self):
         name = "the program of a container has its process ID of the node"
@@ -155,9 +139,9 @@ class WholeTrialTest(TrialTest):
             self.whole.fact("mps-two-processes", "the limit counts for"), "each process"
         )
 
-    def test_tries_each_kind_of_edits_in_runc(self):
-        self.assertEqual(len(self.whole.expectations("container-runc")), 5)
-        listed = self.whole.fact("container-runc", "nvidia-smi -L in a container")
+    def test_tries_each_kind_of_edits(self):
+        self.assertEqual(len(self.whole.expectations("container")), 5)
+        listed = self.whole.fact("container", "nvidia-smi -L in a container")
         self.assertIn(f"UUID: {CARD}", listed)
 
     def test_tries_a_pipe_directory_that_is_read_write(self):
@@ -188,10 +172,6 @@ class WholeTrialTest(TrialTest):
         fact = self.whole.fact("mps-bypass", "without CUDA_MPS_PIPE_DIRECTORY")
         self.assertEqual(fact, "allocates beyond its limit, outside of MPS")
         self.assertIn("OUT_OF_MEMORY", self.whole.fact("mps-bypass", "all variables set"))
-
-    def test_finds_that_a_container_cannot_end_the_daemon(self):
-        name = "user 0 of a container: the daemon after quit"
-        self.assertEqual(self.whole.fact("mps-control", name), "runs")
 
     def test_finds_that_a_silent_connection_blocks_the_daemon(self):
         for user in (0, 65534):
@@ -264,16 +244,6 @@ class FaultTest(TrialTest):
         self.node.set_nvml("gpu=97", more="smi gpu_util 12 %")
         run = self.node.run_only("utilization")
         self.expect(run, utilization="FAILED")
-
-    def test_the_samples_of_each_process_beside_mps(self):
-        self.node.set_nvml("gpu=97", more=f"sample {CARD} 4711 1 55\nsample {CARD} 4712 2 0")
-        run = self.node.run_only("mps-utilization")
-        self.expect(run, mps_utilization="passed")
-        self.assertEqual(run.fact("mps-utilization", "utilization of the card"), 97)
-        self.assertEqual(
-            run.fact("mps-utilization", "samples by process"), {"4711": 55, "4712": 0}
-        )
-        self.assertEqual(len(run.fact("mps-utilization", "clients and their shares")), 2)
 
     def test_the_reason_for_a_server_that_does_not_start(self):
         self.node.behaves("no-mps")
@@ -351,22 +321,22 @@ class FaultTest(TrialTest):
 
     def test_the_files_and_hooks_of_a_toolkit(self):
         self.node.add_toolkit_spec(self.LINK)
-        run = self.node.run_only("container-runc")
-        self.expect(run, container_runc="passed")
-        self.assertEqual(run.fact("container-runc", "files and hooks of NVIDIA's CDI spec"), [3, 1])
-        self.assertEqual(len(run.expectations("container-runc")), 9)
+        run = self.node.run_only("container")
+        self.expect(run, container="passed")
+        self.assertEqual(run.fact("container", "files and hooks of NVIDIA's CDI spec"), [3, 1])
+        self.assertEqual(len(run.expectations("container")), 9)
 
     def test_a_hook_of_a_toolkit_that_does_nothing(self):
         self.node.add_toolkit_spec("exit 0")
-        run = self.node.run_only("container-runc")
-        self.assertEqual(len(run.broken_names("container-runc")), 4)
-        self.assertIn("libcuda.so.1: cannot open shared object", run.broken("container-runc")[0])
+        run = self.node.run_only("container")
+        self.assertEqual(len(run.broken_names("container")), 4)
+        self.assertIn("libcuda.so.1: cannot open shared object", run.broken("container")[0])
 
     def test_an_nvidia_smi_that_containers_do_not_get(self):
         (self.node.root / "usr/bin/nvidia-smi").unlink()
-        run = self.node.run_only("container-runc")
+        run = self.node.run_only("container")
         self.assertEqual(
-            run.broken_names("container-runc"), ["nvidia-smi lists the card in a container"]
+            run.broken_names("container"), ["nvidia-smi lists the card in a container"]
         )
 
     def folder_with_hook(self, script):
@@ -443,11 +413,9 @@ class FaultTest(TrialTest):
 
     def test_a_driver_whose_libraries_we_do_not_find(self):
         self.node.remove_library("libcuda")
-        run = self.node.run_only("driver-libraries", "container-root", "container-user")
-        self.expect(
-            run, driver_libraries="FAILED", container_root="FAILED", container_user="FAILED"
-        )
-        self.assertIn("libcuda.so.1: cannot open shared object", run.broken("container-root")[0])
+        run = self.node.run_only("driver-libraries", "container")
+        self.expect(run, driver_libraries="FAILED", container="FAILED")
+        self.assertIn("libcuda.so.1: cannot open shared object", run.broken("container")[0])
 
     def test_a_card_that_computes_wrongly(self):
         self.node.behaves("wrong-sum")
@@ -580,8 +548,8 @@ class HowATrialEnds(TrialTest):
 
     def test_a_check_that_hangs_stops_no_other(self):
         self.node.behaves("hang cuDriverGetVersion")
-        run = self.node.run_only("nvml-fields", "mps-start", "symbols", flags=["--check-limit", "10s"])
-        self.expect(run, nvml_fields="passed", mps_start="TIMED OUT", symbols="TIMED OUT")
+        run = self.node.run_only("nvml-fields", "mps-start", "device-files", flags=["--check-limit", "10s"])
+        self.expect(run, nvml_fields="passed", mps_start="TIMED OUT", device_files="TIMED OUT")
         self.assertEqual(run.code, 1)
         self.assertEqual(self.node.processes(), [])
         # The findings before it hung are kept.
@@ -589,8 +557,8 @@ class HowATrialEnds(TrialTest):
 
     def test_a_driver_that_hangs_in_nvml_stops_no_other(self):
         self.node.set_nvml(more="hang nvmlDeviceGetComputeRunningProcesses_v3")
-        run = self.node.run_only("process-lists", "symbols", flags=["--check-limit", "10s"])
-        self.expect(run, process_lists="TIMED OUT", symbols="passed")
+        run = self.node.run_only("process-lists", "driver-libraries", flags=["--check-limit", "10s"])
+        self.expect(run, process_lists="TIMED OUT", driver_libraries="passed")
 
     def test_a_call_that_the_driver_refuses_is_named(self):
         self.node.behaves("fail cuDevicePrimaryCtxRetain 999")
@@ -599,9 +567,9 @@ class HowATrialEnds(TrialTest):
         self.assertIn("cuDevicePrimaryCtxRetain: CUDA_ERROR_UNKNOWN", run.output)
 
     def test_checks_that_no_time_is_left_for_are_named(self):
-        run = self.node.run_only("symbols", flags=["--time-limit", "1s"])
-        self.expect(run, symbols="TIMED OUT")
-        self.assertEqual(run.check("symbols")["reason"], "no time was left for it")
+        run = self.node.run_only("memory", flags=["--time-limit", "1s"])
+        self.expect(run, memory="TIMED OUT")
+        self.assertEqual(run.check("memory")["reason"], "no time was left for it")
         self.assertEqual(run.code, 1)
 
     def test_an_interrupted_trial_leaves_nothing_behind(self):
@@ -670,7 +638,7 @@ class HowATrialEnds(TrialTest):
 
     def shell(self, script):
         """Runs a shell script in which "$@" is a trial of one check."""
-        command = self.node.command("--only", "symbols")
+        command = self.node.command("--only", "driver-libraries")
         return subprocess.run(
             ["bash", "-c", script, "bash", *command],
             env=self.node.environment(),
