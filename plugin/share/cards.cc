@@ -53,7 +53,10 @@ Result attach_card(int ordinal) {
   write_uuid(uuid.bytes, name);
   std::memcpy(folder + std::strlen(folder), name, sizeof(name));
   const Failure failure = card.account.attach(folder, uuid.bytes);
-  if (failure == nullptr) return kSuccess;
+  if (failure == nullptr) {
+    find_in_nvml(static_cast<unsigned>(ordinal), name);
+    return kSuccess;
+  }
   say_why(folder, failure);
   return kSystemNotReady;
 }
@@ -115,8 +118,12 @@ unsigned card_count() {
 }
 
 bool reserve(Card& card, std::uint64_t bytes) {
+  count_unseen_now_and_then(card);
   if (card.account.reserve(bytes)) return true;
-  if (!uses_pools() || bytes > card.account.limit_bytes()) return false;
+  if (bytes > card.account.limit_bytes()) return false;
+  count_unseen();
+  if (card.account.reserve(bytes)) return true;
+  if (!uses_pools()) return false;
   count_unused_pools(card);
   if (card.account.reserve(bytes)) return true;
   trim_unused_pools(card);

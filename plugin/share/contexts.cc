@@ -1,6 +1,5 @@
 // Contexts, and the stacks of their threads. A context takes an amount that is known for a card and
-// a driver, which the page has. Modules and streams take more that no call shows: it is a
-// difference between the driver and the page, which the plugin is to count in a slot of its own.
+// a driver, which the page has.
 #include "plugin/share/memory.h"
 #include "plugin/share/table.h"
 
@@ -14,6 +13,11 @@ struct Context {
 };
 pthread_mutex_t mutex = PTHREAD_RECURSIVE_MUTEX_INITIALIZER_NP;
 Table<Context> contexts;
+constexpr std::uint64_t kDefaultStack = 1024;
+// The card has this much more for a context than NVML shows for its process (seen: 5.56 MiB).
+constexpr std::int64_t kHiddenOfContext = 6 << 20;
+// Of all kernels that were looked up, or the default size of stacks.
+std::uint64_t largest_local = kDefaultStack;
 Handle primaries[kCardsMax];  // null: not active
 std::uintptr_t last_ending = 0;
 
@@ -21,10 +25,29 @@ std::uint64_t key_of(Handle handle) {
   return reinterpret_cast<std::uint64_t>(handle);
 }
 
-void remember(const Card& card, Handle handle) {
-  Context* const context = contexts.insert(key_of(handle));
-  if (context == nullptr) return;
-  *context = {.card = index_of(card), .bytes = card.account.context_bytes(), .stack = 0};
+// All threads that the card can have have a stack of this size at once.
+std::uint64_t stacks_of(const Card& card, std::uint64_t size) {
+  int multiprocessors = 0;
+  int threads = 0;
+  REAL(cuDeviceGetAttribute)(&multiprocessors, kMultiprocessors, card.device);
+  REAL(cuDeviceGetAttribute)(&threads, kThreadsPerMultiprocessor, card.device);
+  const auto all =
+      static_cast<std::uint64_t>(multiprocessors) * static_cast<std::uint64_t>(threads);
+  return all != 0 && size > kUnitsMax * kUnit / all ? ~std::uint64_t{0} : size * all;
+}
+
+// A context with stacks for all kernels that were looked up.
+Context new_context(const Card& card) {
+  const Lock lock(mutex);
+  return {.card = index_of(card),
+          .bytes = card.account.context_bytes() + stacks_of(card, largest_local - kDefaultStack),
+          .stack = largest_local};
+}
+
+void remember(const Context& context, Handle handle) {
+  add_hidden(context.card, kHiddenOfContext);
+  Context* const known = contexts.insert(key_of(handle));
+  if (known != nullptr) *known = context;
 }
 
 // The driver has ended the context with all its memory.
@@ -33,6 +56,7 @@ void forget(Handle handle) {
   const Context* const context = contexts.find(key_of(handle));
   if (context == nullptr) return;
   card_at(context->card).account.give_back(context->bytes);
+  add_hidden(context->card, -kHiddenOfContext);
   contexts.erase(key_of(handle));
 }
 
@@ -53,14 +77,14 @@ Result create(Handle* handle, Device device, Call call) {
     const Result result = attach_cards();
     return result != kSuccess ? result : call();  // there is no such card
   }
-  const std::uint64_t bytes = card->account.context_bytes();
-  if (!reserve(*card, bytes)) return kOutOfMemory;
+  const Context context = new_context(*card);
+  if (!reserve(*card, context.bytes)) return kOutOfMemory;
   const Result result = call();
   const Lock lock(mutex);
   if (result == kSuccess) {
-    remember(*card, *handle);
+    remember(context, *handle);
   } else {
-    card->account.give_back(bytes);
+    card->account.give_back(context.bytes);
   }
   return result;
 }
@@ -104,19 +128,7 @@ Result release(Device device, Call call) {
   return result;
 }
 
-// All threads that the card can have have a stack of this size at once.
-std::uint64_t stacks_of(const Card& card, std::uint64_t size) {
-  int multiprocessors = 0;
-  int threads = 0;
-  REAL(cuDeviceGetAttribute)(&multiprocessors, kMultiprocessors, card.device);
-  REAL(cuDeviceGetAttribute)(&threads, kThreadsPerMultiprocessor, card.device);
-  const auto all =
-      static_cast<std::uint64_t>(multiprocessors) * static_cast<std::uint64_t>(threads);
-  return all != 0 && size > kUnitsMax * kUnit / all ? ~std::uint64_t{0} : size * all;
-}
-
-// Without the lock while the driver waits for kernels. Of two calls at once, the larger size
-// counts.
+// The driver may wait for kernels, so that no lock is held.
 Result set_stack_size(std::size_t size) {
   Card* const card = current_card();
   if (card == nullptr) return no_card();
@@ -175,8 +187,33 @@ Result set_heap_size(int limit, std::size_t size) {
 
 void forget_contexts() {
   const Lock lock(mutex);
+  largest_local = kDefaultStack;
   contexts.clear();
   for (Handle& primary : primaries) primary = nullptr;
+}
+
+// A launch may be in any context.
+bool reserve_local_memory(std::uint64_t bytes) {
+  const Lock lock(mutex);
+  if (bytes <= largest_local) return true;
+  for (unsigned i = 0; i < card_count(); ++i) {
+    const std::uint64_t threads = stacks_of(card_at(i), 1);
+    std::uint64_t more = 0;
+    const auto each = [&](auto change) {
+      contexts.for_each([&](std::uint64_t, Context& context) {
+        if (context.card != i || context.stack >= bytes) return;
+        change(context, threads * (bytes - context.stack));
+      });
+    };
+    each([&](const Context&, std::uint64_t growth) { more += growth; });
+    if (more > 0 && !reserve(card_at(i), more)) return false;
+    each([&](Context& context, std::uint64_t growth) {
+      context.bytes += growth;
+      context.stack = bytes;
+    });
+  }
+  largest_local = bytes;
+  return true;
 }
 
 // --- the driver's functions ------------------------------------------------------------
@@ -215,14 +252,15 @@ Result cuDevicePrimaryCtxRetain(Handle* context, Device device) {
   }
   const Lock lock(mutex);
   Handle& primary = primaries[index_of(*card)];
-  const std::uint64_t bytes = primary == nullptr ? card->account.context_bytes() : 0;
-  if (!reserve(*card, bytes)) return kOutOfMemory;
+  if (primary != nullptr) return REAL(cuDevicePrimaryCtxRetain)(context, device);
+  const Context made = new_context(*card);
+  if (!reserve(*card, made.bytes)) return kOutOfMemory;
   const Result result = REAL(cuDevicePrimaryCtxRetain)(context, device);
-  if (result != kSuccess) {
-    card->account.give_back(bytes);
-  } else if (primary == nullptr) {
+  if (result == kSuccess) {
     primary = *context;
-    remember(*card, *context);
+    remember(made, *context);
+  } else {
+    card->account.give_back(made.bytes);
   }
   return result;
 }

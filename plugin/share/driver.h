@@ -135,6 +135,10 @@ constexpr int kAllocationNode = 10;            // CU_GRAPH_NODE_TYPE_MEM_ALLOC
                       std::uint64_t flags))                                                        \
   REPLACED(cuMemUnmap, (Address address, std::size_t bytes))                                       \
   REPLACED(cuMemRetainAllocationHandle, (Address * handle, void* address))                         \
+  REPLACED(cuMemExportToShareableHandle,                                                           \
+           (void* exported, Address handle, int type, std::uint64_t flags))                        \
+  REPLACED(cuMemGetHandleForAddressRange,                                                          \
+           (void* exported, Address address, std::size_t bytes, int type, std::uint64_t flags))    \
   REPLACED(cuMemMapArrayAsync, (ArrayMapping * list, unsigned count, Handle stream))               \
   REPLACED(cuMemMapArrayAsync_ptsz, (ArrayMapping * list, unsigned count, Handle stream))          \
   REPLACED(cuMulticastBindMem, (Address object, std::size_t at, Address handle,                    \
@@ -151,6 +155,8 @@ constexpr int kAllocationNode = 10;            // CU_GRAPH_NODE_TYPE_MEM_ALLOC
            (Address * address, std::size_t bytes, Handle pool, Handle stream))                     \
   REPLACED(cuMemAllocFromPoolAsync_ptsz,                                                           \
            (Address * address, std::size_t bytes, Handle pool, Handle stream))                     \
+  REPLACED(cuMemFreeAsync, (Address address, Handle stream))                                       \
+  REPLACED(cuMemFreeAsync_ptsz, (Address address, Handle stream))                                  \
   REPLACED(cuMemPoolCreate, (Handle * pool, const PoolProperties* properties))                     \
   REPLACED(cuMemPoolDestroy, (Handle pool))                                                        \
   REPLACED(cuMemPoolTrimTo, (Handle pool, std::size_t keep))                                       \
@@ -184,9 +190,40 @@ constexpr int kAllocationNode = 10;            // CU_GRAPH_NODE_TYPE_MEM_ALLOC
   REPLACED(cuDevicePrimaryCtxRelease_v2, (Device device))                                          \
   REPLACED(cuDevicePrimaryCtxReset, (Device device))                                               \
   REPLACED(cuDevicePrimaryCtxReset_v2, (Device device))                                            \
-  REPLACED(cuCtxSetLimit, (int limit, std::size_t value))
+  REPLACED(cuCtxSetLimit, (int limit, std::size_t value))                                          \
+  REPLACED(cuModuleUnload, (Handle module))                                                        \
+  REPLACED(cuLibraryUnload, (Handle library))                                                      \
+  REPLACED(cuModuleLoad, (Handle * module, const char* file))                                      \
+  REPLACED(cuModuleLoadData, (Handle * module, const void* image))                                 \
+  REPLACED(cuModuleLoadDataEx,                                                                     \
+           (Handle * module, const void* image, unsigned count, int* options, void** values))      \
+  REPLACED(cuModuleLoadFatBinary, (Handle * module, const void* image))                            \
+  REPLACED(cuModuleGetFunction, (Handle * function, Handle module, const char* name))              \
+  REPLACED(cuModuleEnumerateFunctions, (Handle * functions, unsigned count, Handle module))        \
+  REPLACED(cuLibraryLoadData,                                                                      \
+           (Handle * library, const void* code, int* compiler, void** compiler_values,             \
+            unsigned compiler_count, int* options, void** values, unsigned count))                 \
+  REPLACED(cuLibraryLoadFromFile,                                                                  \
+           (Handle * library, const char* file, int* compiler, void** compiler_values,             \
+            unsigned compiler_count, int* options, void** values, unsigned count))                 \
+  REPLACED(cuLibraryGetGlobal,                                                                     \
+           (Address * address, std::size_t * bytes, Handle library, const char* name))             \
+  REPLACED(cuLibraryGetModule, (Handle * module, Handle library))                                  \
+  REPLACED(cuLibraryGetKernel, (Handle * kernel, Handle library, const char* name))                \
+  REPLACED(cuLibraryEnumerateKernels, (Handle * kernels, unsigned count, Handle library))          \
+  REPLACED(cuKernelGetFunction, (Handle * function, Handle kernel))                                \
+  REPLACED(cuStreamCreate, (Handle * stream, unsigned flags))                                      \
+  REPLACED(cuStreamCreateWithPriority, (Handle * stream, unsigned flags, int priority))            \
+  REPLACED(cuGreenCtxStreamCreate,                                                                 \
+           (Handle * stream, Handle context, unsigned flags, int priority))                        \
+  REPLACED(cuGreenCtxCreate, (Handle * context, Handle resources, Device device, unsigned flags))
 
 #define MGPU_CALLED_FUNCTIONS(CALLED)                                                     \
+  CALLED(cuThreadExchangeStreamCaptureMode, (int* mode))                                  \
+  CALLED(cuFuncGetAttribute, (int* value, int attribute, Handle function))                \
+  CALLED(cuKernelGetAttribute, (int* value, int attribute, Handle kernel, Device device)) \
+  CALLED(cuStreamDestroy_v2, (Handle stream))                                             \
+  CALLED(cuGreenCtxDestroy, (Handle context))                                             \
   CALLED(cuDeviceGet, (Device * device, int ordinal))                                     \
   CALLED(cuDeviceGetCount, (int* count))                                                  \
   CALLED(cuDeviceGetUuid, (Uuid * uuid, Device device))                                   \
@@ -205,8 +242,6 @@ constexpr int kAllocationNode = 10;            // CU_GRAPH_NODE_TYPE_MEM_ALLOC
   CALLED(cuCtxGetDevice, (Device * device))                                               \
   CALLED(cuCtxGetLimit, (std::size_t * value, int limit))                                 \
   CALLED(cuStreamGetCtx, (Handle stream, Handle * context))                               \
-  CALLED(cuMemFreeAsync, (Address address, Handle stream))                                \
-  CALLED(cuMemFreeAsync_ptsz, (Address address, Handle stream))                           \
   CALLED(cuStreamGetDevice, (Handle stream, Device * device))                             \
   CALLED(cuStreamIsCapturing, (Handle stream, int* status))                               \
   CALLED(cuStreamIsCapturing_ptsz, (Handle stream, int* status))                          \

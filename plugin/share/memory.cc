@@ -57,20 +57,42 @@ void remove_piece(std::uint64_t address) {
   chunks.erase(chunk_of(address));
 }
 
-void give_back(const Block& block) {
-  const unsigned first = block.card == kAllCards ? 0 : block.card;
-  const unsigned end = block.card == kAllCards ? card_count() : block.card + 1;
-  for (unsigned i = first; i < end; ++i) card_at(i).account.give_back(block.bytes);
-}
+// The driver keeps up to this much of what managed memory gave back (seen: 126 MiB).
+constexpr std::uint64_t kManagedKept = std::uint64_t{128} << 20U;
+struct Managed {
+  std::uint64_t allocated;
+  std::uint64_t counted;  // on each card
+} managed;
 
-// On all cards, or on none.
-bool reserve(const Block& block) {
-  if (block.card != kAllCards) return reserve(card_at(block.card), block.bytes);
-  for (unsigned i = 0; i < card_count(); ++i) {
-    if (reserve(card_at(i), block.bytes)) continue;
-    while (i-- > 0) card_at(i).account.give_back(block.bytes);
+// Counts this much managed memory on all cards, or nothing. NVML shows it for no process.
+bool count_managed(std::uint64_t bytes) {
+  for (unsigned i = 0; i < card_count() && bytes > managed.counted; ++i) {
+    if (reserve(card_at(i), bytes - managed.counted)) continue;
+    while (i-- > 0) card_at(i).account.give_back(bytes - managed.counted);
     return false;
   }
+  for (unsigned i = 0; i < card_count(); ++i) {
+    add_hidden(i, static_cast<std::int64_t>(bytes - managed.counted));
+    if (bytes < managed.counted) card_at(i).account.give_back(managed.counted - bytes);
+  }
+  managed.counted = bytes;
+  return true;
+}
+
+void give_back(const Block& block) {
+  if (block.card != kAllCards) return card_at(block.card).account.give_back(block.bytes);
+  const Lock lock(mutex);
+  managed.allocated -= block.bytes;
+  const std::uint64_t kept = managed.counted < kManagedKept ? managed.counted : kManagedKept;
+  count_managed(managed.allocated > kept ? managed.allocated : kept);
+}
+
+bool reserve(const Block& block) {
+  if (block.card != kAllCards) return reserve(card_at(block.card), block.bytes);
+  const Lock lock(mutex);
+  const std::uint64_t all = managed.allocated + block.bytes;
+  if (all < block.bytes || (all > managed.counted && !count_managed(all))) return false;
+  managed.allocated = all;
   return true;
 }
 
@@ -181,8 +203,8 @@ std::uint64_t element_bytes(int format, unsigned channels) {
   return (one ? 1U : two ? 2U : 4U) * std::uint64_t{channels};
 }
 
-// Blocks of 64 bytes and 128 rows, in 8 layers of a volume. No call tells the size of an ordinary
-// array, and this is not less than what was seen for all shapes that were tried.
+// Blocks of 64 bytes and 8 to 128 rows, in 8 layers of a volume. No call tells the size of an
+// ordinary array, and this is not less than what was seen for all shapes that were tried.
 template <class Size>
 std::uint64_t level_bytes(const Array3dDescriptor<Size>& array, unsigned level) {
   const auto side = [&](std::uint64_t full) { return full >> level == 0 ? 1 : full >> level; };
@@ -192,7 +214,9 @@ std::uint64_t level_bytes(const Array3dDescriptor<Size>& array, unsigned level) 
   const std::uint64_t depth = array.depth <= 1 ? 1
                               : layered        ? std::uint64_t{array.depth}
                                                : rounded_up(side(array.depth), 8);
-  return product(product(row, rounded_up(side(array.height), 128)), depth);
+  std::uint64_t rows = 8;
+  while (rows < 128 && rows < side(array.height)) rows *= 2;
+  return product(product(row, rounded_up(side(array.height), rows)), depth);
 }
 
 template <class Size>
@@ -223,6 +247,7 @@ std::uint64_t array_bytes(const ArrayDescriptor<Size>* array) {
 
 void forget_linear_memory() {
   const Lock lock(mutex);
+  managed = {};
   blocks.clear();
   chunks.clear();
 }
@@ -286,6 +311,28 @@ Result cuMemFree(OldAddress address) {
 
 Result cuMemFree_v2(Address address) {
   return free_block(address, [&] { return REAL(cuMemFree_v2)(address); });
+}
+
+// Memory that is not of a pool may be freed so, and comes back when the stream is there. It is
+// freed at once instead, which waits for the stream.
+namespace {
+Result free_async(Address address, Handle stream, Result (*call)(Address, Handle)) {
+  if (!cards_attached()) return call(address, stream);
+  bool linear = false;
+  {
+    const Lock lock(mutex);
+    linear = blocks.find(address) != nullptr;
+  }
+  return linear ? cuMemFree_v2(address) : call(address, stream);
+}
+}  // namespace
+
+Result cuMemFreeAsync(Address address, Handle stream) {
+  return free_async(address, stream, REAL(cuMemFreeAsync));
+}
+
+Result cuMemFreeAsync_ptsz(Address address, Handle stream) {
+  return free_async(address, stream, REAL(cuMemFreeAsync_ptsz));
 }
 
 // Memory of another process counts for both, because it stays on the card until the last of them is

@@ -36,6 +36,18 @@ void forget_graphs();
 
 // --- contexts.cc ---
 void forget_contexts();
+// Launches of a kernel with this much local memory let the stacks of any context grow to it. False:
+// it does not fit.
+bool reserve_local_memory(std::uint64_t bytes);
+
+// --- unseen.cc: what NVML lists for this process and no call has shown ---
+void find_in_nvml(unsigned card, const char* uuid);
+// What counts and is not in NVML's list of processes.
+void add_hidden(unsigned card, std::int64_t bytes);
+// Counts it on all cards. False: it does not fit, and what does not is not counted yet.
+bool count_unseen();
+// Counts it in any case, now and then.
+void count_unseen_now_and_then(const Card& card);
 
 inline void forget_memory() {
   forget_linear_memory();

@@ -92,7 +92,7 @@ bool same_base(const char* name, const char* other) {
 // The answer of the driver with the address of the function that replaces it. A version of such a
 // function that this library does not know does not exist for programs, since it would take memory
 // that is not counted.
-Result replace(const char* name, void** function, Result result, int* status) {
+Result replace(const char* name, void** function, Result result, int* status, Result not_found) {
   constexpr int kSymbolNotFound = 1;
   if (result != kSuccess || name == nullptr || function == nullptr || *function == nullptr) {
     return result;
@@ -107,9 +107,8 @@ Result replace(const char* name, void** function, Result result, int* status) {
   }
   if (!replaced_base) return result;
   *function = nullptr;
-  if (status == nullptr) return kNotFound;
-  *status = kSymbolNotFound;
-  return kNotFound;
+  if (status != nullptr) *status = kSymbolNotFound;
+  return not_found;
 }
 
 }  // namespace
@@ -117,13 +116,13 @@ Result replace(const char* name, void** function, Result result, int* status) {
 
 Result cuGetProcAddress(const char* name, void** function, int version, std::uint64_t flags) {
   const Result result = REAL(cuGetProcAddress)(name, function, version, flags);
-  return replace(name, function, result, nullptr);
+  return replace(name, function, result, nullptr, kNotFound);
 }
 
 Result cuGetProcAddress_v2(const char* name, void** function, int version, std::uint64_t flags,
                            int* status) {
   const Result result = REAL(cuGetProcAddress_v2)(name, function, version, flags, status);
-  return replace(name, function, result, status);
+  return replace(name, function, result, status, kSuccess);  // as the driver does (seen)
 }
 
 }  // namespace mgpu::share

@@ -106,7 +106,8 @@ SlotLocks::~SlotLocks() {
 
 bool SlotLocks::open_file() {
   if (file_ >= 0) return true;
-  file_ = open(path_, O_RDONLY | O_CLOEXEC);  // enough to ask, also where the page is read-only
+  // Enough to ask, also where the page is read-only; what is in its place is not waited for.
+  file_ = open(path_, O_RDONLY | O_NONBLOCK | O_NOFOLLOW | O_CLOEXEC);
   FileIdentity found;
   if (file_ < 0) return false;
   if (identify(file_, &found) && found.device == identity_.device &&

@@ -1,6 +1,7 @@
 // Physical memory of the functions for virtual memory. It comes back when the last of its
-// references is gone: handles and mappings. Arrays and multicast objects refer to it until an end
-// that no call shows, so that what they got counts until the process ends.
+// references is gone: handles and mappings. Arrays, multicast objects and files that it was
+// exported to refer to it until an end that no call shows, so that what they got counts until the
+// process ends.
 #include "plugin/share/memory.h"
 #include "plugin/share/table.h"
 
@@ -11,6 +12,7 @@ struct Physical {
   unsigned card;
   std::uint64_t bytes;
   std::uint64_t references;
+  bool kept;  // it counts until the process ends
 };
 struct HandleUse {
   std::uint64_t physical;
@@ -30,7 +32,11 @@ std::uint64_t last_number = 0;
 void drop_reference(std::uint64_t number) {
   Physical* const physical = physicals.find(number);
   if (physical == nullptr || --physical->references > 0) return;
-  card_at(physical->card).account.give_back(physical->bytes);
+  if (physical->kept) {
+    add_hidden(physical->card, static_cast<std::int64_t>(physical->bytes));
+  } else {
+    card_at(physical->card).account.give_back(physical->bytes);
+  }
   physicals.erase(number);
 }
 
@@ -54,7 +60,7 @@ std::uint64_t import(std::uint64_t bytes, Address handle) {
   if (card == nullptr || !reserve(*card, bytes)) return 0;
   Physical* const physical = physicals.insert(++last_number);
   if (physical == nullptr) return 0;
-  *physical = {.card = index_of(*card), .bytes = bytes, .references = 0};
+  *physical = {.card = index_of(*card), .bytes = bytes, .references = 0, .kept = false};
   return last_number;
 }
 
@@ -62,7 +68,7 @@ void remember(const Card& card, std::uint64_t bytes, Address handle) {
   const Lock lock(mutex);
   Physical* const physical = physicals.insert(++last_number);
   if (physical == nullptr) return;
-  *physical = {.card = index_of(card), .bytes = bytes, .references = 0};
+  *physical = {.card = index_of(card), .bytes = bytes, .references = 0, .kept = false};
   handles.erase(handle);
   add_handle(handle, last_number);
 }
@@ -82,14 +88,16 @@ void unmap(Address address, std::uint64_t bytes) {
   });
 }
 
-// Adds a reference for good, unless the driver refuses the call.
+// The driver keeps the memory for something that no call ends, unless it refuses the call.
 template <class Call>
 Result keep(std::uint64_t number, Call call) {
-  Physical* const physical = physicals.find(number);
+  Physical* physical = physicals.find(number);
   if (physical == nullptr) return kNotSupported;
-  ++physical->references;
+  const bool before = physical->kept;
+  physical->kept = true;
   const Result result = call();
-  if (result != kSuccess) drop_reference(number);
+  physical = physicals.find(number);
+  if (result != kSuccess && physical != nullptr) physical->kept = before;
   return result;
 }
 
@@ -111,6 +119,15 @@ Result bind(Address handle, Call call) {
   return on_host(handle) ? call() : keep(physical_of(handle), call);
 }
 
+// What others have exported counts there, and here when it is mapped.
+template <class Call>
+Result export_memory(Address handle, Call call) {
+  if (!cards_attached()) return call();
+  const Lock lock(mutex);
+  const std::uint64_t number = physical_of(handle);
+  return number == 0 ? call() : keep(number, call);
+}
+
 // The memory behind an address, or 0.
 std::uint64_t physical_at(std::uint64_t address) {
   std::uint64_t number = 0;
@@ -126,8 +143,9 @@ Result bind_address(Address address, Call call) {
   const Lock lock(mutex);
   const std::uint64_t number = physical_at(address);
   if (number != 0) return keep(number, call);
-  keep_block_at(address);
-  return call();
+  const Result result = call();
+  if (result == kSuccess) keep_block_at(address);
+  return result;
 }
 
 Result map_array(ArrayMapping* list, unsigned count, Handle stream,
@@ -220,6 +238,18 @@ Result cuMemRetainAllocationHandle(Address* handle, void* address) {
   const std::uint64_t number = physical_at(reinterpret_cast<std::uint64_t>(address));
   if (number != 0) add_handle(*handle, number);
   return result;
+}
+
+Result cuMemExportToShareableHandle(void* exported, Address handle, int type, std::uint64_t flags) {
+  return export_memory(
+      handle, [&] { return REAL(cuMemExportToShareableHandle)(exported, handle, type, flags); });
+}
+
+Result cuMemGetHandleForAddressRange(void* exported, Address address, std::size_t bytes, int type,
+                                     std::uint64_t flags) {
+  return bind_address(address, [&] {
+    return REAL(cuMemGetHandleForAddressRange)(exported, address, bytes, type, flags);
+  });
 }
 
 Result cuMemMapArrayAsync(ArrayMapping* list, unsigned count, Handle stream) {

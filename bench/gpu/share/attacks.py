@@ -389,15 +389,134 @@ def deep():
     return linear()
 
 
+def kernel(local, variable):
+    """PTX of a kernel k with local memory for each thread and a variable x of this many bytes."""
+    lines = [".version 7.0\n.target sm_52\n.address_size 64"]
+    if variable:
+        lines.append(f".visible .global .align 4 .b8 x[{variable}];")
+    lines.append(".visible .entry k(.param .u64 p, .param .u32 n) {\n.reg .b32 %r<6>;\n.reg .b64 %d<8>;")
+    if local:
+        lines.append(f".local .align 4 .b8 stack[{local}];")
+    lines.append("ld.param.u64 %d1, [p];\nld.param.u32 %r1, [n];\nmov.u32 %r3, %r1;")
+    if local:
+        lines.append("mov.u64 %d2, stack;\ncvt.u64.u32 %d3, %r1;\nadd.s64 %d4, %d2, %d3;\nst.local.u32 [%d4], %r1;\n"
+                     "st.local.u32 [%d4+64], %r1;\nld.local.u32 %r3, [%d4+64];")
+    if variable:
+        lines.append("mov.u64 %d7, x;\ncvta.global.u64 %d7, %d7;\nst.u32 [%d7], %r3;")
+    lines.append("cvta.to.global.u64 %d1, %d1;\nst.global.u32 [%d1], %r3;\nret;\n}")
+    return "\n".join(lines).encode() + b"\0"
+
+
+def launch(function):
+    out, number = pointer(), ctypes.c_uint(0)
+    check(cu.cuMemAlloc_v2(ctypes.byref(out), size(4)), "out")
+    arguments = (ctypes.c_void_p * 2)(ctypes.addressof(out), ctypes.addressof(number))
+    result = cu.cuLaunchKernel(function, 1, 1, 1, 1, 1, 1, 0, None, arguments, None)
+    return result or cu.cuCtxSynchronize()
+
+
+def library(image):
+    handle = ctypes.c_void_p()
+    check(cu.cuLibraryLoadData(ctypes.byref(handle), image, None, None, 0, None, None, 0), "library")
+    return handle
+
+
 def globals_of_a_module():
-    """Known gap: no call shows it. The plugin is to count it."""
-    ptx = b".version 7.0\n.target sm_52\n.address_size 64\n.visible .global .align 4 .b8 a[1073741824];\n\0"
     module = ctypes.c_void_p()
-    return f"a module of 1 GiB: {cu.cuModuleLoadData(ctypes.byref(module), ptx)}; " + linear()
+    image = kernel(0, 1024 * MIB)
+    said = until_refused(lambda: cu.cuModuleLoadData(ctypes.byref(module), image))
+    return f"modules of 1 GiB: {said}; " + linear()
+
+
+def globals_of_libraries():
+    """Their variables are taken when they are used first, by a question or by a launch."""
+    image = kernel(0, 1024 * MIB)
+
+    def ask():
+        return cu.cuLibraryGetGlobal(ctypes.byref(pointer()), ctypes.byref(size(0)), library(image), b"x")
+
+    def look_up_and_launch():
+        function = ctypes.c_void_p()
+        return cu.cuLibraryGetKernel(ctypes.byref(function), library(image), b"k") or launch(function)
+    check(ask(), "ask")
+    return "libraries of 1 GiB: " + until_refused(look_up_and_launch) + "; " + linear()
+
+
+def globals_in_a_namespace():
+    """The same in a PID namespace, where the process has another ID."""
+    command = ["unshare", "-pf", "--mount-proc", sys.executable, __file__, "globals_of_a_module", sys.argv[2]]
+    return "inside: " + subprocess.run(command, stdout=subprocess.PIPE, text=True, check=False).stdout.strip()
+
+
+def local_memory():
+    """A launch takes local memory for all threads that the card can have."""
+    results = []
+    for local in (512, 4096, 65536):
+        module, function = ctypes.c_void_p(), ctypes.c_void_p()
+        check(cu.cuModuleLoadData(ctypes.byref(module), kernel(local, 0)), "module")
+        result = cu.cuModuleGetFunction(ctypes.byref(function), module, b"k")
+        results.append((local, result, launch(function) if result == 0 else "not launched", info()[0]))
+    return f"{results}; " + linear()
+
+
+def many_streams():
+    return until_refused(lambda: cu.cuStreamCreate(ctypes.byref(ctypes.c_void_p()), 1), 20_000)
+
+
+def exported():
+    """A file keeps memory after its handle was released."""
+    properties, files = Properties(1, 1, Location(1, 0), None), []
+
+    def one():
+        handle, file = pointer(), ctypes.c_int()
+        result = cu.cuMemCreate(ctypes.byref(handle), size(256 * MIB), ctypes.byref(properties), ctypes.c_uint64(0))
+        if result != 0:
+            return result
+        check(cu.cuMemExportToShareableHandle(ctypes.byref(file), handle, 1, ctypes.c_uint64(0)), "export")
+        files.append(file)
+        return cu.cuMemRelease(handle)
+    return until_refused(one, 100)
+
+
+class Tiles(ctypes.Structure):
+    _fields_ = [("resource", ctypes.c_int), ("array", ctypes.c_void_p), ("part", ctypes.c_int), ("pad", ctypes.c_int),
+                ("place", ctypes.c_uint * 8), ("operation", ctypes.c_int), ("handle_type", ctypes.c_int),
+                ("handle", ctypes.c_uint64), ("offset", ctypes.c_ulonglong), ("mask", ctypes.c_uint),
+                ("flags", ctypes.c_uint), ("reserved", ctypes.c_uint * 2)]
+
+
+def tiles():
+    """A sparse array keeps memory after its handle was released."""
+    properties = Properties(1, 0, Location(1, 0), None)
+    properties.flags[2] = 1  # CU_MEM_CREATE_USAGE_TILE_POOL
+    shape = Array(4096, 4096, 0, 0x20, 4, 0x40)
+
+    def one():
+        handle, array = pointer(), ctypes.c_void_p()
+        check(cu.cuArray3DCreate_v2(ctypes.byref(array), ctypes.byref(shape)), "array")
+        result = cu.cuMemCreate(ctypes.byref(handle), size(256 * MIB), ctypes.byref(properties), ctypes.c_uint64(0))
+        if result != 0:
+            return result
+        entry = Tiles(array=array.value, operation=1, handle=handle.value, mask=1)
+        entry.place[5] = entry.place[6] = 4096
+        entry.place[7] = 1
+        check(cu.cuMemMapArrayAsync(ctypes.byref(entry), 1, None), "map")
+        check(cu.cuCtxSynchronize(), "synchronize")
+        return cu.cuMemRelease(handle)
+    return until_refused(one, 100)
+
+
+def freed_in_order():
+    """Memory that is not of a pool, freed as if it were: all of it must come back."""
+    for _ in range(20):
+        address = pointer()
+        check(cu.cuMemAlloc_v2(ctypes.byref(address), size(2048 * MIB)), "allocate")
+        check(cu.cuMemFreeAsync(address, None), "free")
+    return linear()
 
 
 def import_by_descriptor():
-    """Known gap: the exporter has freed what the importer keeps."""
+    """The exporter has freed what the importer keeps."""
     ours, theirs = socket.socketpair()
     child = subprocess.Popen([sys.executable, __file__, f"import-{theirs.fileno()}", "0"], pass_fds=[theirs.fileno()])
     handle, descriptor = pointer(), ctypes.c_int()
@@ -422,6 +541,7 @@ def import_(number):
 
 
 CASES = [rain_freed, handles, streams, threads, mixed, executed, empty_environment, deep, globals_of_a_module,
+         globals_of_libraries, globals_in_a_namespace, local_memory, many_streams, exported, tiles, freed_in_order,
          import_by_descriptor, linear, rain, pieces, odd_pieces, holes, managed, pitch, arrays, mipmaps, mapped, pool, default_pool,
          pool_reuse, graph, stack, contexts, forked, killed, processes]
 

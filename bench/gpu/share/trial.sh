@@ -34,6 +34,8 @@ uuid=$(nvidia-smi -L | sed -n 's/.*UUID: \(GPU-[^)]*\)).*/\1/p' | head -1)
 mount -t tmpfs tmpfs /usr/lib/mgpu
 scratch=/usr/lib/mgpu
 cp "$driver" /usr/lib/mgpu/libmgpu-cuda-driver.so
+nvml=$(readlink -f "$(dirname "$driver")/libnvidia-ml.so.1")
+cp "$nvml" $scratch/libmgpu-nvml-driver.so || exit 1
 new_page() {
   mountpoint -q /run/mgpu && umount /run/mgpu
   mount -t tmpfs tmpfs /run/mgpu && mkdir -p "/run/mgpu/share/$uuid"
@@ -53,8 +55,7 @@ done
 
 [ -n "${CASES:-}" ] && exit 0
 echo "=== NVML"
-nvml=$(readlink -f "$(dirname "$driver")/libnvidia-ml.so.1")
-cp "$nvml" $scratch/libmgpu-nvml-driver.so && cp "$1/libmgpu-nvml.so" $scratch/ || exit 1
+cp "$1/libmgpu-nvml.so" $scratch/ || exit 1
 mount --bind $scratch/libmgpu-nvml.so "$nvml" || exit 1
 python3 "$here/attacks.py" hold-1000 0 >$scratch/held &
 holder=$!

@@ -25,6 +25,9 @@ constexpr std::uint64_t kChunk = std::uint64_t{2} << 20U;
 constexpr std::uint64_t kPoolChunk = std::uint64_t{32} << 20U;
 constexpr std::uint64_t kTotal = std::uint64_t{16} << 30U;
 constexpr std::uint64_t kContext = std::uint64_t{100} << 20U;
+constexpr std::uint64_t kHiddenOfContext = std::uint64_t{6} << 20U;
+constexpr std::uint64_t kManagedRest = std::uint64_t{126} << 20U;
+constexpr std::uint64_t kStream = std::uint64_t{2} << 20U;
 constexpr Result kInvalid = 1;
 
 struct FakePool {
@@ -37,10 +40,19 @@ struct FakePhysical {
   int card;
   std::uint64_t bytes;
   int references;
+  bool kept = false;  // by an array, a multicast object or a file
 };
 struct FakeContext {
   int card;
   std::uint64_t stack = 1024;
+};
+struct FakeImage {  // what a program loads as a module
+  std::uint64_t variables;
+  int local;
+};
+struct FakeModule {
+  FakeImage image;
+  bool loaded[2];
 };
 struct FakeNode {
   int type;
@@ -58,11 +70,14 @@ struct FakeBlock {
   FakePool* pool;
   std::uint64_t piece = 0;
   FakeContext* context = nullptr;
+  bool managed = false;
 };
 
 std::recursive_mutex mutex;
 pid_t started = 0;
 std::uint64_t used[2];
+std::uint64_t managed_rest[2];
+std::uint64_t hidden[2];  // and not in NVML's list of processes
 std::uint64_t peak[2];
 std::map<Address, FakeBlock> blocks;
 std::map<Address, FakePhysical*> handles;
@@ -134,6 +149,24 @@ Result allocate(Address* address, std::uint64_t bytes, std::uint64_t on_card) {
   return kSuccess;
 }
 
+// Some of it stays with the driver for other managed memory.
+void drop_managed(const FakeBlock& block) {
+  std::uint64_t& rest = managed_rest[block.card];
+  const std::uint64_t kept = std::min(block.bytes, kManagedRest - rest);
+  rest += kept;
+  used[block.card] += kept;
+  hidden[block.card] -= block.bytes - kept;
+}
+
+void drop_piece(Address address, const FakeBlock& block) {
+  auto& free = places[{block.card, block.piece}];
+  free.insert(address);
+  if (--pieces[address / kChunk] > 0) return;
+  used[block.card] -= kChunk;
+  const Address chunk = address / kChunk * kChunk;
+  free.erase(free.lower_bound(chunk), free.lower_bound(chunk + kChunk));
+}
+
 Result release(Address address) {
   const std::lock_guard lock(mutex);
   if (with_context() != kSuccess) return with_context();
@@ -144,16 +177,11 @@ Result release(Address address) {
     found->second.pool->in_use -= found->second.bytes;
   } else {
     used[found->second.card] -= found->second.bytes;
+    if (found->second.managed) drop_managed(found->second);
   }
   const FakeBlock block = found->second;
   blocks.erase(found);
-  if (block.piece == 0) return kSuccess;
-  auto& free = places[{block.card, block.piece}];
-  free.insert(address);
-  if (--pieces[address / kChunk] > 0) return kSuccess;
-  used[block.card] -= kChunk;
-  const Address chunk = address / kChunk * kChunk;
-  free.erase(free.lower_bound(chunk), free.lower_bound(chunk + kChunk));
+  if (block.piece != 0) drop_piece(address, block);
   return kSuccess;
 }
 
@@ -179,6 +207,10 @@ Result allocate_from(FakePool* pool, Address* address, std::uint64_t bytes) {
 
 void drop(FakePhysical* physical) {
   if (--physical->references > 0) return;
+  if (physical->kept) {
+    hidden[physical->card] += physical->bytes;
+    return;
+  }
   used[physical->card] -= physical->bytes;
   delete physical;
 }
@@ -188,6 +220,7 @@ Result new_context(Handle* context, int card) {
   if (ready() != kSuccess) return ready();
   if (card < 0 || card > 1) return 101;
   if (!take(card, kContext)) return kOutOfMemory;
+  hidden[card] += kHiddenOfContext;
   *context = current = new FakeContext{.card = card};
   return kSuccess;
 }
@@ -219,7 +252,7 @@ Result address_of(const char* name, void** function, int version, int* status) {
   }
   *function = found;
   if (status != nullptr) *status = found == nullptr ? 1 : 0;
-  return found == nullptr ? kNotFound : kSuccess;
+  return found == nullptr && status == nullptr ? kNotFound : kSuccess;
 }
 
 }  // namespace
@@ -291,9 +324,11 @@ EXPORT Result cuCtxDestroy_v2(Handle handle) {
   call_back();
   const std::lock_guard lock(mutex);
   used[static_cast<FakeContext*>(handle)->card] -= kContext;
+  hidden[static_cast<FakeContext*>(handle)->card] -= kHiddenOfContext;
   std::erase_if(blocks, [&](const auto& block) {
     if (block.second.context != handle) return false;
     used[block.second.card] -= block.second.bytes;
+    if (block.second.piece != 0) drop_piece(block.first, block.second);
     return true;
   });
   if (current == handle) current = nullptr;
@@ -303,13 +338,16 @@ EXPORT Result cuDevicePrimaryCtxRetain(Handle* context, Device device) {
   const std::lock_guard lock(mutex);
   if (ready() != kSuccess) return ready();
   if (retained[device] == 0 && !take(device, kContext)) return kOutOfMemory;
+  if (retained[device] == 0) hidden[device] += kHiddenOfContext;
   ++retained[device];
   *context = &primary[device];
   return kSuccess;
 }
 EXPORT Result cuDevicePrimaryCtxRelease_v2(Device device) {
   const std::lock_guard lock(mutex);
-  if (--retained[device] == 0) used[device] -= kContext;
+  if (--retained[device] > 0) return kSuccess;
+  used[device] -= kContext;
+  hidden[device] -= kHiddenOfContext;
   return kSuccess;
 }
 EXPORT Result cuDevicePrimaryCtxGetState(Device device, unsigned*, int* active) {
@@ -368,7 +406,7 @@ EXPORT Result cuMemAlloc_v2(Address* address, std::size_t bytes) {
   *address = *free.begin();
   free.erase(free.begin());
   ++pieces[*address / kChunk];
-  blocks[*address] = {current->card, 0, nullptr, piece};
+  blocks[*address] = {current->card, 0, nullptr, piece, current};
   return kSuccess;
 }
 EXPORT Result cuMemAllocPitch_v2(Address* address, std::size_t* pitch, std::size_t width,
@@ -377,7 +415,18 @@ EXPORT Result cuMemAllocPitch_v2(Address* address, std::size_t* pitch, std::size
   return allocate(address, *pitch * height, up(*pitch * height, kChunk));
 }
 EXPORT Result cuMemAllocManaged(Address* address, std::size_t bytes, unsigned) {
-  return allocate(address, bytes, up(bytes, kChunk));
+  const std::lock_guard lock(mutex);
+  if (with_context() != kSuccess) return with_context();
+  const int card = current->card;
+  const std::uint64_t again = std::min(managed_rest[card], up(bytes, kChunk));
+  const Result result = allocate(address, bytes, up(bytes, kChunk) - again);
+  if (result != kSuccess) return result;
+  FakeBlock& block = blocks[*address];
+  hidden[card] += block.bytes;
+  managed_rest[card] -= again;
+  block.managed = true;
+  block.bytes += again;
+  return kSuccess;
 }
 EXPORT Result cuMemFree_v2(Address address) {
   return release(address);
@@ -454,14 +503,20 @@ EXPORT Result cuMemRetainAllocationHandle(Address* handle, void* address) {
 EXPORT Result cuMemMapArrayAsync(ArrayMapping* list, unsigned count, Handle) {
   const std::lock_guard lock(mutex);
   for (unsigned i = 0; i < count; ++i)
-    if (list[i].handle != 0) ++handles[list[i].handle]->references;
+    if (list[i].handle != 0) handles[list[i].handle]->kept = true;
   return kSuccess;
 }
 EXPORT Result cuMulticastBindMem(Address object, std::size_t, Address handle, std::size_t,
                                  std::size_t, std::uint64_t) {
   const std::lock_guard lock(mutex);
   if (object == 0 || !handles.contains(handle)) return kInvalid;
-  ++handles[handle]->references;
+  handles[handle]->kept = true;
+  return kSuccess;
+}
+EXPORT Result cuMemExportToShareableHandle(void*, Address handle, int, std::uint64_t) {
+  const std::lock_guard lock(mutex);
+  if (!handles.contains(handle)) return kInvalid;
+  handles[handle]->kept = true;
   return kSuccess;
 }
 // The object holds the memory after it was freed.
@@ -470,7 +525,7 @@ EXPORT Result cuMulticastBindAddr(Address, std::size_t, Address address, std::si
   const std::lock_guard lock(mutex);
   const auto mapping = mappings.find(address);
   if (mapping != mappings.end()) {
-    ++mapping->second.second->references;
+    mapping->second.second->kept = true;
   } else {
     FakeBlock& block = std::prev(blocks.upper_bound(address))->second;
     block.bytes = 0;
@@ -554,6 +609,105 @@ EXPORT Result cuEventSynchronize(Handle) {
 EXPORT Result cuStreamSynchronize(Handle) {
   const std::lock_guard lock(mutex);
   shrink(current->card);
+  return kSuccess;
+}
+
+Result load_module(FakeModule* module) {
+  const std::lock_guard lock(mutex);
+  if (with_context() != kSuccess) return with_context();
+  if (module->loaded[current->card]) return kSuccess;
+  if (!take(current->card, up(module->image.variables, kChunk))) return kOutOfMemory;
+  module->loaded[current->card] = true;
+  return kSuccess;
+}
+Result unload_module(Handle module) {
+  const std::lock_guard lock(mutex);
+  auto* const known = static_cast<FakeModule*>(module);
+  for (int card : {0, 1})
+    if (known->loaded[card]) used[card] -= up(known->image.variables, kChunk);
+  delete known;
+  return kSuccess;
+}
+// Modules are loaded at once, libraries when they are used.
+EXPORT Result cuModuleLoadData(Handle* module, const void* image) {
+  *module = new FakeModule{*static_cast<const FakeImage*>(image), {}};
+  return load_module(static_cast<FakeModule*>(*module));
+}
+EXPORT Result cuModuleUnload(Handle module) {
+  return unload_module(module);
+}
+EXPORT Result cuModuleGetFunction(Handle* function, Handle module, const char*) {
+  *function = module;
+  return kSuccess;
+}
+EXPORT Result cuFuncGetAttribute(int* value, int, Handle function) {
+  *value = static_cast<FakeModule*>(function)->image.local;
+  return kSuccess;
+}
+EXPORT Result cuLibraryLoadData(Handle* library, const void* image, int*, void**, unsigned, int*,
+                                void**, unsigned) {
+  *library = new FakeModule{*static_cast<const FakeImage*>(image), {}};
+  return kSuccess;
+}
+EXPORT Result cuLibraryUnload(Handle library) {
+  return unload_module(library);
+}
+EXPORT Result cuLibraryGetGlobal(Address* address, std::size_t* bytes, Handle library,
+                                 const char*) {
+  *address = 1;
+  *bytes = static_cast<FakeModule*>(library)->image.variables;
+  return load_module(static_cast<FakeModule*>(library));
+}
+EXPORT Result cuLibraryGetKernel(Handle* kernel, Handle library, const char*) {
+  *kernel = library;
+  return kSuccess;
+}
+EXPORT Result cuKernelGetAttribute(int* value, int, Handle kernel, Device) {
+  *value = static_cast<FakeModule*>(kernel)->image.local;
+  return kSuccess;
+}
+EXPORT Result cuKernelGetFunction(Handle* function, Handle kernel) {
+  *function = kernel;
+  return load_module(static_cast<FakeModule*>(kernel));
+}
+// A launch lets the stacks of its context grow.
+EXPORT Result cuLaunchKernel(Handle function, unsigned, unsigned, unsigned, unsigned, unsigned,
+                             unsigned, unsigned, Handle, void**, void**) {
+  const std::lock_guard lock(mutex);
+  auto* const module = static_cast<FakeModule*>(function);
+  if (load_module(module) != kSuccess) return kOutOfMemory;
+  return cuCtxSetLimit(kStackSize, static_cast<std::size_t>(module->image.local));
+}
+EXPORT Result cuStreamCreate(Handle* stream, unsigned) {
+  *stream = new int{current->card};
+  return take(current->card, kStream) ? kSuccess : kOutOfMemory;
+}
+EXPORT Result cuStreamDestroy_v2(Handle stream) {
+  used[*static_cast<int*>(stream)] -= kStream;
+  return kSuccess;
+}
+
+// --- NVML ---
+EXPORT Result nvmlInit_v2() {
+  return kSuccess;
+}
+EXPORT Result nvmlDeviceGetHandleByUUID(const char* uuid, Handle* device) {
+  static int cards[2] = {0, 1};
+  *device = &cards[uuid[5] - '1'];
+  return kSuccess;
+}
+struct ListedProcess {
+  unsigned pid;
+  std::uint64_t bytes;
+  unsigned unused[2];
+};
+EXPORT Result nvmlDeviceGetComputeRunningProcesses_v3(Handle device, unsigned* count,
+                                                      ListedProcess* processes) {
+  const std::lock_guard lock(mutex);
+  const int card = *static_cast<int*>(device);
+  processes[0] = {1, kTotal, {}};
+  processes[1] = {static_cast<unsigned>(getpid()), used[card] - hidden[card], {}};
+  *count = used[card] > 0 ? 2 : 1;
   return kSuccess;
 }
 

@@ -1,0 +1,128 @@
+// What no call of the driver shows: modules with their variables, streams, what a launch takes.
+// NVML lists the memory of each process, in a container by the IDs of its PID namespace (seen with
+// driver 580.159.04); what it lists and is not counted is counted here. Where it does not list this
+// process, nothing is.
+//
+// Other containers do not matter for this, unlike for the free memory of the card.
+#include <time.h>
+#include <unistd.h>
+
+#include "plugin/share/memory.h"
+#include "plugin/share/old_libdl.h"
+#include "plugin/share/table.h"
+
+// The driver's own NVML, where the plugin mounts it in containers.
+#ifndef MGPU_SHARE_NVML
+#define MGPU_SHARE_NVML "/usr/lib/mgpu/libmgpu-nvml-driver.so"
+#endif
+
+namespace mgpu::share {
+namespace {
+
+struct ListedProcess {
+  unsigned pid;
+  std::uint64_t bytes;
+  unsigned instance;
+  unsigned compute_instance;
+};
+constexpr unsigned kListedMax = 512;
+constexpr std::int64_t kInterval = 10'000'000;  // ns: NVML takes 16 us
+
+pthread_mutex_t mutex = PTHREAD_RECURSIVE_MUTEX_INITIALIZER_NP;
+Handle devices[kCardsMax];  // of NVML; null: it is not asked
+std::uint64_t unseen[kCardsMax];
+std::atomic<std::int64_t> hidden[kCardsMax];
+std::atomic<std::int64_t> last_time = 0;
+Result (*list)(Handle device, unsigned* count, ListedProcess* processes) = nullptr;
+
+// What NVML lists for this process. 0: it is not there.
+std::uint64_t listed(unsigned card) {
+  static ListedProcess processes[kListedMax];
+  unsigned count = kListedMax;
+  if (devices[card] == nullptr || list(devices[card], &count, processes) != kSuccess) return 0;
+  const auto own = static_cast<unsigned>(getpid());
+  for (unsigned i = 0; i < count && i < kListedMax; ++i) {
+    const std::uint64_t bytes = processes[i].bytes;
+    if (processes[i].pid == own) return bytes < kUnitsMax * kUnit ? bytes : 0;  // not available
+  }
+  return 0;
+}
+
+template <class Function>
+Function function(void* library, const char* name) {
+  return reinterpret_cast<Function>(dlsym(library, name));
+}
+
+std::int64_t now() {
+  timespec time{};
+  clock_gettime(CLOCK_MONOTONIC_COARSE, &time);
+  return std::int64_t{time.tv_sec} * 1'000'000'000 + time.tv_nsec;
+}
+
+// Counts it if it fits, or in any case.
+bool count(unsigned card, bool in_any_case) {
+  Account& account = card_at(card).account;
+  const Lock lock(mutex);
+  const std::uint64_t before = account.own_bytes();
+  std::uint64_t shown = listed(card);
+  if (shown == 0) return true;
+  shown += static_cast<std::uint64_t>(hidden[card]);
+  // Of what others of its threads allocate and free meanwhile, the larger.
+  const std::uint64_t after = account.own_bytes();
+  const std::uint64_t counted = (before > after ? before : after) - unseen[card];
+  const std::uint64_t wanted = shown > counted ? shown - counted : 0;
+  if (wanted <= unseen[card]) {
+    account.give_back(unseen[card] - wanted);
+  } else if (!account.reserve(wanted - unseen[card])) {
+    if (!in_any_case) return false;
+    account.charge(wanted - unseen[card]);
+  }
+  unseen[card] = wanted;
+  return true;
+}
+
+}  // namespace
+
+// A process that is listed before it uses the card is another one, of an older driver that lists
+// the IDs of the node.
+void find_in_nvml(unsigned card, const char* uuid) {
+  static Result (*find)(const char*, Handle*) = nullptr;
+  const Lock lock(mutex);
+  if (list == nullptr) {
+    void* const library = dlopen(MGPU_SHARE_NVML, RTLD_NOW | RTLD_LOCAL);
+    if (library == nullptr) return;
+    const auto initialize = function<Result (*)()>(library, "nvmlInit_v2");
+    find = function<decltype(find)>(library, "nvmlDeviceGetHandleByUUID");
+    if (initialize == nullptr || find == nullptr || initialize() != kSuccess) return;
+    list = function<decltype(list)>(library, "nvmlDeviceGetComputeRunningProcesses_v3");
+  }
+  unseen[card] = 0;
+  hidden[card] = 0;
+  if (list == nullptr || find(uuid, &devices[card]) != kSuccess || listed(card) != 0) {
+    devices[card] = nullptr;
+  }
+}
+
+void add_hidden(unsigned card, std::int64_t bytes) {
+  hidden[card] += bytes;
+}
+
+bool count_unseen() {
+  if (!cards_attached()) return true;
+  bool fits = true;
+  for (unsigned i = 0; i < card_count(); ++i) {
+    if (count(i, false)) continue;
+    trim_unused_pools(card_at(i));
+    fits = count(i, false) && fits;
+  }
+  return fits;
+}
+
+void count_unseen_now_and_then(const Card& card) {
+  const std::int64_t time = now();
+  if (time - last_time.load(std::memory_order_relaxed) < kInterval) return;
+  last_time = time;
+  count(index_of(card), true);
+}
+
+}  // namespace mgpu::share
