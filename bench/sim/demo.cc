@@ -24,6 +24,7 @@
 #include "common/kube/request.h"
 #include "extender/kubectl/age.h"
 #include "extender/kubectl/doctor/read_facts.h"
+#include "extender/kubectl/explain_text.h"
 #include "extender/kubectl/views.h"
 #include "extender/placement/policy.h"
 
@@ -32,14 +33,11 @@ namespace {
 
 using Json = nlohmann::json;
 
-// Lines about single cards that are shown for one pending pod.
-constexpr std::size_t kDetailLinesMax = 12;
-
 struct PodState {
   PodRef ref;
   std::string json;    // as the API server has it
   std::string reason;  // why it is pending
-  std::vector<std::string> details;
+  std::string explained;
 };
 
 // kube-scheduler leaves a pod that is being deleted.
@@ -60,7 +58,8 @@ class Demo {
         settings_(settings),
         contract_(contract),
         scheduler_(cluster.api_server(), cluster.extender_client(), contract, kUrlPrefix),
-        live_(!settings.json && isatty(STDOUT_FILENO) == 1) {}
+        colors_(isatty(STDOUT_FILENO) == 1),
+        live_(!settings.json && colors_) {}
 
   Result<void> create_objects() {
     for (const std::string& node : settings_.manifests.nodes)
@@ -75,7 +74,7 @@ class Demo {
       }
       auto read = kube::read_pod(*made);
       if (!read) return read.error();
-      pods_.push_back({read->ref(), *made, "", {}});
+      pods_.push_back({read->ref(), *made, "", ""});
       if (auto set = set_status(pods_.back(), manifest); !set) return set;
       if (read->node_name.empty() && manifest["metadata"].contains("deletionTimestamp"))
         pods_.back().reason = kBeingDeleted;
@@ -93,7 +92,7 @@ class Demo {
       if (live_) show_live();
     }
     for (PodState& pod : pods_)
-      if (!pod.reason.empty() || names_cards(pod)) explain(pod);
+      if (!pod.reason.empty()) explain(pod);
     return {};
   }
 
@@ -145,31 +144,16 @@ class Demo {
     return {};
   }
 
-  bool names_cards(const PodState& pod) const {
-    const auto has = [&](const std::string& key) {
-      return pod.json.find('"' + key + '"') != pod.json.npos;
-    };
-    return has(contract_.gpu_model) || has(contract_.gpu_model_exclude) ||
-           has(contract_.gpu_uuid) || has(contract_.gpu_uuid_exclude);
-  }
-
-  // Adds the extender's note, and its explanation for each card of a pending pod.
+  // Adds what kubectl mgpu explain says of the pod, or the message of an answer without it.
   void explain(PodState& pod) {
-    auto answer =
+    const auto answer =
         call(cluster_.inspection_client(),
              get("/inspect/explain?namespace=" + pod.ref.name_space + "&name=" + pod.ref.name));
-    const Json explained = Json::parse(answer.body, nullptr, false);
-    if (!explained.is_object() || !explained.contains("nodes")) return;
-    if (explained.contains("message") && (!explained["nodes"].empty() || !pod.reason.empty()))
-      pod.details.push_back(explained.value("message", ""));
-    if (pod.reason.empty()) return;
-    for (const Json& node : explained["nodes"])
-      for (const Json& card : node.value("cards", Json::array())) {
-        if (card.value("fits", true) || pod.details.size() == kDetailLinesMax) continue;
-        pod.details.push_back(node.value("name", "") + " card " +
-                              std::to_string(card.value("index", 0)) + ": " +
-                              card.value("why", ""));
-      }
+    const auto explained = kubectl::Json::parse(answer.body, nullptr, false);
+    if (const auto text = kubectl::explain_text(explained, false, colors_))
+      pod.explained = *text;
+    else if (explained.is_object())
+      pod.explained = explained.value("message", "") + "\n";
   }
 
   // The nodes of the extender, page by page.
@@ -190,21 +174,19 @@ class Demo {
 
   // What kubectl mgpu shows of cards and pods, and why pods wait.
   std::string screen() {
-    const bool colors = isatty(STDOUT_FILENO) == 1;
     std::vector<kubectl::PodRow> rows;
     std::string waiting;
     for (const PodState& pod : pods_) {
       const auto read = kubectl::read_gpu_pod(pod.json);
       auto row = read ? kubectl::pod_row(*read, contract_) : std::nullopt;
       if (row) rows.push_back(*std::move(row));
-      if (pod.reason.empty() && pod.details.empty()) continue;
-      waiting += "\n" + to_string(pod.ref) + ": " + pod.reason + "\n";
-      for (const std::string& detail : pod.details) waiting += "  " + detail + "\n";
+      if (pod.reason.empty()) continue;
+      waiting += "\n" + to_string(pod.ref) + ": " + pod.reason + "\n" + pod.explained;
     }
     return fmt::format(
         "mgpu-extender on 127.0.0.1:{}, annotations under {}/\n\n{}\n{}{}", cluster_.port(),
-        contract_.domain, kubectl::cards_view(nodes()).table.text(false, colors),
-        kubectl::pods_view(rows, true, kubectl::clock_now()).table.text(false, colors), waiting);
+        contract_.domain, kubectl::cards_view(nodes()).table.text(false, colors_),
+        kubectl::pods_view(rows, true, kubectl::clock_now()).table.text(false, colors_), waiting);
   }
 
   // Cuts the text to the height of the terminal, so that it does not scroll.
@@ -243,6 +225,7 @@ class Demo {
   const DemoSettings& settings_;
   const Contract& contract_;
   Scheduler scheduler_;
+  bool colors_;
   bool live_;
   std::vector<PodState> pods_;
 };
