@@ -7,7 +7,6 @@
 #include <cstdlib>
 #include <filesystem>
 #include <fstream>
-#include <memory>
 #include <set>
 #include <string>
 #include <utility>
@@ -83,19 +82,6 @@ Json programs_of_driver(const Trial& trial) {
   return paths;
 }
 
-// Opens NVML twice. The first time initializes a card that nothing has open, unless it is
-// persistent.
-void report_times_to_open(const Trial& trial, const CardUuid& uuid, Findings& findings) {
-  std::vector<std::unique_ptr<NvmlCard>> open;
-  for (const char* const when : {"", ", while it is open"}) {
-    const auto begin = std::chrono::steady_clock::now();
-    if (auto card = NvmlCard::open(trial, uuid)) open.push_back(*std::move(card));
-    const auto time = std::chrono::duration_cast<std::chrono::milliseconds>(
-        std::chrono::steady_clock::now() - begin);
-    findings.fact(std::string("time to open NVML") + when, time.count(), "ms");
-  }
-}
-
 // Facts that can explain why a check cannot be made.
 void describe_system(const Trial& trial, Findings& findings) {
   utsname system{};
@@ -118,7 +104,6 @@ Result<void> describe(const Trial& trial, Findings& findings) {
   describe_system(trial, findings);
   const auto node = inspect_node(trial);
   if (!node) return node.error();
-  report_times_to_open(trial, node->card.uuid, findings);
   const auto card = NvmlCard::open(trial, node->card.uuid);
   if (!card) return card.error();
   if (!node->card.nodes.empty()) findings.fact(kDeviceFile, node->card.nodes.front().host_path);

@@ -55,25 +55,12 @@ Result<std::unique_ptr<NvmlCard>> NvmlCard::open(const Trial& trial, const CardU
   return error("NVML has no card " + in_quotes(uuid.str()));
 }
 
-bool NvmlCard::has(const std::string& function) const {
-  return ::dlsym(more_, function.c_str()) != nullptr;
-}
-
 std::optional<unsigned> NvmlCard::number(const std::string& function) const {
   using Get = int(Device, unsigned*);
   auto* const get = reinterpret_cast<Get*>(::dlsym(more_, function.c_str()));
   unsigned value = 0;
   if (get == nullptr || get(device_, &value) != kOk) return std::nullopt;
   return value;
-}
-
-std::optional<unsigned> NvmlCard::multiprocessor_clock() const {
-  using Get = int(Device, int type, unsigned*);
-  constexpr int kMultiprocessors = 1;  // NVML_CLOCK_SM
-  auto* const get = reinterpret_cast<Get*>(::dlsym(more_, "nvmlDeviceGetClockInfo"));
-  unsigned mhz = 0;
-  if (get == nullptr || get(device_, kMultiprocessors, &mhz) != kOk) return std::nullopt;
-  return mhz;
 }
 
 std::optional<std::string> NvmlCard::compute_capability() const {

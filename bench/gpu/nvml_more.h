@@ -40,12 +40,9 @@ class NvmlCard {
   const plugin::nvml::Library& library() const { return *library_; }
   plugin::nvml::Device device() const { return device_; }
 
-  // Whether this driver has the function.
-  bool has(const std::string& function) const;
   // A number that a function writes, such as "nvmlDeviceGetComputeMode". Not set if the function is
   // missing or fails.
   std::optional<unsigned> number(const std::string& function) const;
-  std::optional<unsigned> multiprocessor_clock() const;   // MHz
   std::optional<std::string> compute_capability() const;  // "9.0"
   // The result of a function such as "nvmlDeviceGetComputeRunningProcesses_v2". The buffer is large
   // enough for any size of entries.

@@ -214,11 +214,4 @@ Result<double> rate_of(RunningProgram& program) {
   return rate && *rate > 0 ? Result<double>(*rate) : error("it printed no rate: " + *printed);
 }
 
-void report_clocks(const NvmlCard& nvml, const std::string& when, Findings& findings) {
-  const auto power = nvml.number("nvmlDeviceGetPowerUsage");
-  const auto clock = nvml.multiprocessor_clock();
-  findings.fact("clock of the multiprocessors " + when, clock ? Json(*clock) : Json(), "MHz");
-  findings.fact("power " + when, power ? Json(*power / 1'000) : Json(), "W");
-}
-
 }  // namespace mgpu::gpu_trial

@@ -83,8 +83,4 @@ Json number_of(const RunningProgram& program, const std::string& name);
 double rounded(double value);  // to a thousandth
 // The rate that the program prints next. Error: it prints none.
 Result<double> rate_of(RunningProgram& program);
-// Facts about the clock and the power of the card, which change what programs can compute. `when`
-// is a part of their names.
-void report_clocks(const NvmlCard& nvml, const std::string& when, Findings& findings);
-
 }  // namespace mgpu::gpu_trial

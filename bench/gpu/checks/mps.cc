@@ -41,27 +41,6 @@ void explain_server(const MpsOfCard& mps, Findings& findings) {
 
 // --- process lists -------------------------------------------------------------------------------
 
-// The entries of each of NVML's lists by the suffix of its function, as the driver writes them.
-void report_raw_lists(const NvmlCard& nvml, Findings& findings) {
-  for (const std::string list : {"Compute", "MPSCompute", "Graphics"}) {
-    for (const std::string suffix : {"", "_v2", "_v3"}) {
-      const std::string function = "nvmlDeviceGet" + list + "RunningProcesses" + suffix;
-      const RawProcesses raw = nvml.processes(function);
-      if (raw.code != plugin::nvml::kOk) {
-        findings.fact(function, nvml.library().describe(raw.code));
-        continue;
-      }
-      Json processes = Json::object();
-      const std::size_t bytes =
-          suffix.empty() ? sizeof(plugin::nvml::ProcessInfoV1) : sizeof(plugin::nvml::ProcessInfo);
-      for (const RawProcess& entry : entries_of(raw, entry_bytes_of(raw).value_or(bytes))) {
-        processes[std::to_string(entry.pid)] = entry.used_bytes / kBytesPerMiB;
-      }
-      findings.fact(function, processes, "MiB");
-    }
-  }
-}
-
 // Whether the device plugin counts a process as one without MPS. None: it does not list it.
 std::optional<bool> runs_without_mps(const std::vector<plugin::CardUse>& use, pid_t pid) {
   for (const plugin::CardUse& card : use) {
@@ -182,7 +161,6 @@ Result<void> check_mps_context(const Trial& trial, CardWithMps& card, Findings& 
   }
   const auto report = query_nvidia_smi(trial);
   if (report) findings.fact("processes, by nvidia-smi", processes_json(*report, uuid));
-  report_raw_lists(**nvml, findings);
   expect_bypass_is_seen(trial, card.node, clients, findings);
   end_all(clients);
   return {};

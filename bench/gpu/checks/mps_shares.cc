@@ -37,9 +37,6 @@ Result<double> rate_alone(const Trial& trial, const CardWithMps& card, int perce
 Result<void> check_mps_shares_alone(const Trial& trial, CardWithMps& card, Findings& findings) {
   const auto whole = rate_alone(trial, card, 100, findings);
   if (!whole) return whole.error();
-  const auto nvml = NvmlCard::open(trial, card.node.card.uuid);
-  if (!nvml) return nvml.error();
-  report_clocks(**nvml, "at the start", findings);
   for (const int percent : kPercentages) {
     const auto rate = rate_alone(trial, card, percent, findings);
     if (!rate) return rate.error();
@@ -48,7 +45,6 @@ Result<void> check_mps_shares_alone(const Trial& trial, CardWithMps& card, Findi
     findings.expect(fmt::format("{} % is a limit", percent), is_within_share(part, percent),
                     fmt::format("the program had {:.1f} % of the card", part * 100));
   }
-  report_clocks(**nvml, "at the end", findings);
   return {};
 }
 

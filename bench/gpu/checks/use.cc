@@ -195,7 +195,6 @@ Result<void> check_utilization(const Trial& trial, const NodeUnderTest& node, Fi
   const Busy busy = watch_busy(**nvml, node.card.uuid, *program, 2 * trial.measure);
   findings.fact("utilization of the card", percent_json(busy.card), "percent");
   findings.fact("utilization of the process", percent_json(busy.process), "percent");
-  report_clocks(**nvml, "of the busy card", findings);
   const auto report = query_nvidia_smi(trial);
   if (!report) return report.error();
   const auto card = report->cards.find(node.card.uuid.str());

@@ -117,16 +117,6 @@ class WholeTrialTest(TrialTest):
             process, self.whole.fact("mps-context", "processes as the device plugin lists them")
         )
 
-    def test_has_the_clock_and_the_power_of_the_card(self):
-        for when in ("at the start", "at the end"):
-            clock = self.whole.fact("mps-shares-alone", f"clock of the multiprocessors {when}")
-            self.assertEqual(clock, 1980)
-            self.assertEqual(self.whole.fact("mps-shares-alone", f"power {when}"), 650)
-
-    def test_measures_the_time_to_open_nvml(self):
-        for name in ("time to open NVML", "time to open NVML, while it is open"):
-            self.assertGreaterEqual(self.whole.json["machine"][name], 0)
-
     def test_finds_that_a_limit_of_the_driver_counts_for_a_cgroup(self):
         # The stand-in takes 500 MiB for a context.
         name = "largest allocation with the limit"
@@ -156,12 +146,6 @@ class WholeTrialTest(TrialTest):
             self.assertEqual(fact, "Read-only file system")
             fact = self.whole.fact("mps-pipe", f"user 0, pipe read-write: {attempt}")
             self.assertEqual(fact, "done")
-
-    def test_has_the_raw_process_lists_beside_mps(self):
-        for suffix in ("", "_v2", "_v3"):
-            for list_name in ("Compute", "MPSCompute"):
-                function = f"nvmlDeviceGet{list_name}RunningProcesses{suffix}"
-                self.assertEqual(len(self.whole.fact("mps-context", function)), 4)
 
     def test_finds_the_device_files_that_nvml_keeps_open(self):
         fact = self.whole.fact("release", "device files that are open while NVML is")
