@@ -322,7 +322,7 @@ gpu_trial() { # log
 
 stage_fake-gpu() {
   local log=$scratch/fake-gpu.log status=0 before=$failed
-  build asan fake_gpu_machine fake_gpu_cuda share_test mgpu-share-page || return 1
+  build asan fake_gpu_test fake_gpu_machine share_test mgpu-share-page || return 1
   run fake_gpu_clients "$log" || status=$?
   count_last_line "$log"
   count_unexplained "$status" "$before"

@@ -1,10 +1,10 @@
 """Runs clients of PyPI on the fake driver, and compares its functions with NVIDIA's headers.
 
-    bindings_test.py BUILD     with the targets fake_gpu_machine, fake_gpu_cuda, share_test and mgpu-share-page
+    bindings_test.py BUILD     with the targets fake_gpu_test, fake_gpu_machine, share_test and mgpu-share-page
 
-bindings_client.py runs with NVIDIA's cuda-bindings of three majors, and nvidia-ml-py (pynvml) shows a share on the
-stand-in of NVML in plugin/share. The headers cuda.h and cudaTypedefs.h are in wheels
-of PyPI; the test program of plugin/share gets them, and driver_versions.def is compared with them here. What is
+bindings_client.py runs with NVIDIA's cuda-bindings of three majors, and share_client.py with nvidia-ml-py (pynvml) also,
+where the libraries of plugin/share are in the places of the machine's own. The headers cuda.h and cudaTypedefs.h are in
+wheels of PyPI; the test program of plugin/share gets them, and driver_versions.def is compared with them here. What is
 downloaded is kept in ~/.cache/mgpu. Without network, what is not there yet is skipped. The last line is "N passed, N
 failed, N skipped"."""
 
@@ -21,15 +21,8 @@ CACHE = pathlib.Path(os.environ.get("XDG_CACHE_HOME") or pathlib.Path.home() / "
 BINDINGS = (["cuda-bindings==11.8.7"], ["cuda-bindings==12.9.2"], ["cuda-bindings==13.5.0", "cuda-pathfinder==1.9.1"])
 HEADERS = ("nvidia-cuda-runtime-cu11==11.8.89", "nvidia-cuda-runtime-cu12==12.9.79", "nvidia-cuda-runtime==13.5.37")
 NVML_BINDINGS = ("nvidia-ml-py==11.525.150", "nvidia-ml-py==13.615.71")
-NVML_CLIENT = """import pynvml
-pynvml.nvmlInit()
-card = pynvml.nvmlDeviceGetHandleByIndex(0)
-first, second = pynvml.nvmlDeviceGetMemoryInfo(card), pynvml.nvmlDeviceGetMemoryInfo(card, pynvml.nvmlMemory_v2)
-seen = [x >> 20 for x in (first.total, first.used, first.free, second.total, second.reserved, second.used, second.free)]
-assert seen == [1024, 0, 1024, 1024, 0, 0, 1024], seen
-assert pynvml.nvmlDeviceGetPowerUsage(card) == 650000, "a function of the driver that is not replaced"
-"""
-SCENARIO = "cards: [{uuid: GPU-6d677075-0000-4000-8000-000000000001}]\n"
+CARD = "GPU-6d677075-0000-4000-8000-000000000001"
+SCENARIO = f"cards: [{{uuid: {CARD}}}]\n"
 counts = {"passed": 0, "failed": 0, "skipped": 0}
 
 
@@ -56,36 +49,32 @@ def installed(packages):
     return folder
 
 
-def run_client(build, packages):
-    folder = installed(packages)
-    if folder is None:
-        return count("skipped", packages[0], "it cannot be downloaded")
-    with tempfile.TemporaryDirectory() as scratch:
-        scenario, machine = pathlib.Path(scratch, "scenario.yaml"), pathlib.Path(scratch, "machine")
-        scenario.write_text(SCENARIO, encoding="utf-8")
-        subprocess.run([build / "test/fake-gpu/fake_gpu_machine", scenario, machine], check=True)
-        environment = dict(os.environ, MGPU_FAKE_GPU=str(machine), LD_LIBRARY_PATH=str(build / "test/fake-gpu"),
-                           PYTHONPATH=str(folder))
-        done = subprocess.run([sys.executable, "-B", HERE / "bindings_client.py"], env=environment, text=True,
-                              stdout=subprocess.PIPE, stderr=subprocess.STDOUT, timeout=120, check=False)
-    return count("failed" if done.returncode else "passed", packages[0], done.stdout)
-
-
-def run_nvml(build, package):
-    folder = installed([package])
-    if folder is None:
-        return count("skipped", package, "it cannot be downloaded")
+def run_on_machine(build, name, packages, command, libraries):
+    """Runs a client with the packages on a machine of its own, in a folder that has the pages of a share."""
+    folders = [installed(one) for one in packages]
+    if None in folders:
+        return count("skipped", name, "it cannot be downloaded")
     with tempfile.TemporaryDirectory(dir="/dev/shm") as scratch:
-        card = "GPU-6d677075-0000-4000-8000-000000000001"
-        pages = pathlib.Path(scratch, "share", card)
+        scenario, pages = pathlib.Path(scratch, "scenario.yaml"), pathlib.Path(scratch, "share", CARD)
+        scenario.write_text(SCENARIO, encoding="utf-8")
         pages.mkdir(parents=True)
-        subprocess.run([build / "plugin/mgpu-share-page", "make", pages, card, "1024", "0"], check=True)
-        pathlib.Path(scratch, "nvml").write_text(f"card {card} used=5000\n", encoding="utf-8")
-        environment = dict(os.environ, MGPU_FAKE_NVML=scratch + "/nvml", PYTHONPATH=str(folder),
-                           LD_LIBRARY_PATH=str(build / "test/share-libraries"))
-        done = subprocess.run([sys.executable, "-B", "-c", NVML_CLIENT], env=environment, cwd=scratch, text=True,
+        subprocess.run([build / "test/fake-gpu/fake_gpu_machine", scenario, scratch + "/machine"], check=True)
+        subprocess.run([build / "plugin/mgpu-share-page", "make", pages, CARD, "4096", "528"], check=True)
+        environment = dict(os.environ, MGPU_FAKE_GPU=scratch + "/machine", LD_LIBRARY_PATH=str(libraries),
+                           PYTHONPATH=":".join(map(str, folders)))
+        done = subprocess.run([sys.executable, "-B", *command], env=environment, cwd=scratch, text=True,
                               stdout=subprocess.PIPE, stderr=subprocess.STDOUT, timeout=120, check=False)
-    return count("failed" if done.returncode else "passed", package, done.stdout)
+    return count("failed" if done.returncode else "passed", name, done.stdout)
+
+
+def run_client(build, packages):
+    run_on_machine(build, packages[0], [packages], [HERE / "bindings_client.py"], build / "test/fake-gpu")
+
+
+def run_share(build, packages, nvml):
+    name = f"a share with {packages[0]} and {nvml}"
+    command = [HERE / "share_client.py", build / "test/fake-gpu/libnvidia-ml.so.1"]
+    run_on_machine(build, name, [packages, [nvml]], command, build / "test/fake-gpu/share")
 
 
 def headers(name):
@@ -129,8 +118,9 @@ def main():
     build = pathlib.Path(sys.argv[1]).resolve()
     for packages in BINDINGS:
         run_client(build, packages)
-    for package in NVML_BINDINGS:
-        run_nvml(build, package)
+    for packages in BINDINGS:
+        for nvml in NVML_BINDINGS:
+            run_share(build, packages, nvml)
     classify(build)
     versions()
     print(f"{counts['passed']} passed, {counts['failed']} failed, {counts['skipped']} skipped")

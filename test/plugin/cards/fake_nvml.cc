@@ -285,11 +285,6 @@ FAKE_NVML int nvmlInit_v2() {
   return code;
 }
 
-// What nvidia-ml-py calls.
-FAKE_NVML int nvmlInitWithFlags(unsigned) {
-  return nvmlInit_v2();
-}
-
 FAKE_NVML int nvmlShutdown() {
   log("shutdown");
   close_file();
