@@ -1,5 +1,7 @@
 // Contexts, and the stacks of their threads. A context takes an amount that is known for a card and
 // a driver, which the page has.
+#include <bit>
+
 #include "plugin/share/memory.h"
 #include "plugin/share/table.h"
 
@@ -97,7 +99,7 @@ Result destroy(Handle context, Call call) {
   Handle ending = nullptr;
   {
     const Lock lock(mutex);
-    ending = reinterpret_cast<Handle>(++last_ending);
+    ending = std::bit_cast<Handle>(++last_ending);
     rename(context, ending);
   }
   const Result result = call();
@@ -279,6 +281,12 @@ Result cuDevicePrimaryCtxReset(Device device) {
 
 Result cuDevicePrimaryCtxReset_v2(Device device) {
   return release(device, [&] { return REAL(cuDevicePrimaryCtxReset_v2)(device); });
+}
+
+// Another card than before would have the memory, and nothing counted.
+Result cuCheckpointProcessRestore(int pid, void** arguments) {
+  const bool moves = arguments != nullptr && arguments[0] != nullptr;  // the pairs of cards
+  return moves ? kNotSupported : REAL(cuCheckpointProcessRestore)(pid, arguments);
 }
 
 Result cuCtxSetLimit(int limit, std::size_t value) {

@@ -190,6 +190,7 @@ constexpr int kAllocationNode = 10;            // CU_GRAPH_NODE_TYPE_MEM_ALLOC
   REPLACED(cuDevicePrimaryCtxRelease_v2, (Device device))                                          \
   REPLACED(cuDevicePrimaryCtxReset, (Device device))                                               \
   REPLACED(cuDevicePrimaryCtxReset_v2, (Device device))                                            \
+  REPLACED(cuCheckpointProcessRestore, (int pid, void** arguments))                                \
   REPLACED(cuCtxSetLimit, (int limit, std::size_t value))                                          \
   REPLACED(cuModuleUnload, (Handle module))                                                        \
   REPLACED(cuLibraryUnload, (Handle library))                                                      \

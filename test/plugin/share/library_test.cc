@@ -59,8 +59,8 @@ INSTANTIATE_TEST_SUITE_P(Cases, LibraryTest,
                                          "other_allocations", "virtual_memory", "held_elsewhere",
                                          "exported", "modules", "streams", "local_memory",
                                          "managed_on_two_cards", "pools", "pool_of_a_stream",
-                                         "capture_that_ends", "callbacks_and_waits", "graphs",
-                                         "contexts", "processes", "names"));
+                                         "capture_that_ends", "callbacks_and_waits", "threads",
+                                         "graphs", "contexts", "processes", "names"));
 
 TEST_F(LibraryTest, ServesProgramsThatAreLinkedWithIt) {
   make_pages_of(0);

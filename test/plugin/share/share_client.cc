@@ -328,6 +328,9 @@ void managed_on_two_cards() {
   EXPECT(!fits(300 * kMiB));
   EXPECT(CU(cuMemFree_v2)(address) == kSuccess);
   EXPECT(free_now() == kRoom - 128 * kMiB);
+  // Neither may a checkpoint move all memory to another card.
+  void* pairs[8] = {&context};
+  EXPECT(CU(cuCheckpointProcessRestore)(getpid(), pairs) == kNotSupported);
   allocated(500 * kMiB);
   Handle of_first = nullptr;
   EXPECT(CU(cuCtxCreate_v2)(&of_first, 0, 0) == kSuccess);
@@ -460,6 +463,54 @@ void graphs() {
 
 Handle current_context = nullptr;
 int callbacks = 0;
+
+// Allocates and frees at random in several ways, and frees all in the end.
+void* churn(void* seed) {
+  EXPECT(EXTRA(cuCtxSetCurrent, Result(*)(Handle))(current_context) == kSuccess);
+  auto random = static_cast<unsigned>(reinterpret_cast<std::uintptr_t>(seed));
+  const AllocationProperties first{1, 0, {kDeviceLocation, 0}, nullptr, {}};
+  std::vector<std::pair<Address, Result (*)(Address)>> held;
+  const auto free_one = [&](std::size_t at) {
+    EXPECT(held[at].second(held[at].first) == kSuccess);
+    held[at] = held.back();
+    held.pop_back();
+  };
+  for (int turn = 0; turn < 5000; ++turn) {
+    random = random * 1103515245 + 12345;
+    const unsigned choice = random >> 16U;
+    if (!held.empty() && choice % 2 == 0) {
+      free_one(choice / 2 % held.size());
+      continue;
+    }
+    Address address = 0;
+    const std::uint64_t bytes = std::uint64_t{2} << (11 + choice / 8 % 17);
+    const bool created = choice / 2 % 4 == 3;
+    const Result result =
+        created ? CU(cuMemCreate)(&address, (bytes + 2 * kMiB) & ~(2 * kMiB - 1), &first, 0)
+        : choice / 2 % 4 == 2 ? CU(cuMemAllocAsync)(&address, bytes, nullptr)
+                              : CU(cuMemAlloc_v2)(&address, bytes);
+    EXPECT(result == kSuccess || result == kOutOfMemory);
+    if (result == kSuccess)
+      held.emplace_back(address, created ? CU(cuMemRelease) : CU(cuMemFree_v2));
+    if (choice % 32 == 1) EXPECT(CU(cuStreamSynchronize)(nullptr) == kSuccess);
+    if (choice % 64 == 3) free_now();
+  }
+  while (!held.empty()) free_one(0);
+  EXPECT(CU(cuStreamSynchronize)(nullptr) == kSuccess);
+  return nullptr;
+}
+
+void threads() {
+  start();
+  EXPECT(CU(cuCtxGetCurrent)(&current_context) == kSuccess);
+  pthread_t running[6];
+  for (std::uintptr_t i = 0; i < 6; ++i) {
+    EXPECT(pthread_create(&running[i], nullptr, &churn, reinterpret_cast<void*>(i + 1)) == 0);
+  }
+  for (const pthread_t thread : running) EXPECT(pthread_join(thread, nullptr) == 0);
+  EXPECT(free_now() == kRoom && used(0) == kLimit - kRoom);
+  EXPECT(peak(0) <= kLimit);
+}
 
 // What a tool may call from within the driver, or a thread for which the driver waits.
 void ask_and_allocate() {
@@ -651,6 +702,7 @@ const Case kCases[] = {{"see_the_share", see_the_share},
                        {"pool_of_a_stream", pool_of_a_stream},
                        {"capture_that_ends", capture_that_ends},
                        {"callbacks_and_waits", callbacks_and_waits},
+                       {"threads", threads},
                        {"graphs", graphs},
                        {"contexts", contexts},
                        {"processes", processes},
