@@ -137,14 +137,11 @@ Result<std::optional<PodRef>> find_extender_pod(Api& api, const std::string& nam
 
 Result<std::unique_ptr<Extender>> Extender::connect(Cluster& cluster, const ExtenderFlags& flags) {
   std::unique_ptr<Extender> extender(new Extender());
-  const auto open = [&](const ServiceAddress& address) -> Result<void> {
-    auto client = ServiceClient::create(address, cluster.config(), cluster.timeout());
+  if (!flags.url.empty()) {
+    auto client =
+        ServiceClient::create({flags.url, flags.ca_file}, cluster.config(), cluster.timeout());
     if (!client) return error("--url: " + client.error().message);
     extender->client_ = std::move(*client);
-    return {};
-  };
-  if (!flags.url.empty()) {
-    if (auto opened = open({flags.url, flags.ca_file}); !opened) return opened.error();
     return extender;
   }
   const auto pods = extender_pods(cluster.api(), flags.name_space, flags.lease_name);
@@ -155,18 +152,11 @@ Result<std::unique_ptr<Extender>> Extender::connect(Cluster& cluster, const Exte
         "and --url an extender outside of pods",
         flags.name_space));
   }
-  auto forward = cluster.forward(pods->front().pod.ref, flags.port);
-  if (!forward) return forward.error();
-  extender->forward_ = std::move(*forward);
-  // The listener of a pod may have a certificate, and does not report it.
-  for (const char* scheme : {"http", "https"}) {
-    const std::string url = fmt::format("{}://127.0.0.1:{}", scheme, extender->forward_->port());
-    if (auto opened = open({url, "", true, takes_token(pods->front())}); !opened)
-      return opened.error();
-    if (extender->client_->get("/readyz", "GET /readyz", true).known()) return extender;
-  }
-  return error(fmt::format("the extender {} does not answer on port {} of its pod",
-                           to_string(pods->front().pod.ref), flags.port));
+  auto client =
+      ServiceClient::to_pod(cluster, pods->front().pod.ref, flags.port, takes_token(pods->front()));
+  if (!client) return client.error();
+  extender->client_ = std::move(*client);
+  return extender;
 }
 
 Result<Json> Extender::read(const kube::Response& response, const std::string& path,

@@ -8,7 +8,6 @@
 
 #include "extender/kubectl/cluster.h"
 #include "extender/kubectl/output.h"
-#include "extender/kubectl/port_forward.h"
 #include "extender/kubectl/service_client.h"
 
 namespace mgpu::kubectl {
@@ -59,7 +58,6 @@ class Extender {
   Result<Json> read(const kube::Response& response, const std::string& path,
                     const std::string& what) const;
 
-  std::unique_ptr<PortForward> forward_;  // outlives the client
   std::unique_ptr<ServiceClient> client_;
 };
 

@@ -21,16 +21,13 @@ struct PluginPod {
   std::string node;
 };
 
-// What one address answers. `answered`: there was an HTTP answer with any content.
-Fact<std::string> answer_at(const ServiceAddress& address, const Cluster& cluster,
-                            const PluginQuery& query, const std::string& name, bool& answered) {
+Fact<std::string> answer_of(const Result<std::unique_ptr<ServiceClient>>& client,
+                            const PluginQuery& query, const std::string& name) {
   const std::string what = fmt::format("{} of {}", query.what, name);
-  const auto client = ServiceClient::create(address, cluster.config(), cluster.timeout());
   if (!client) return {Missing::kFailed, fmt::format("{}: {}", what, client.error().message)};
   kube::Request request;
   request.target = query.path;
   const kube::Response response = (*client)->call(request);
-  answered = response.status != 0;
   if (response.status != kNoSuchPath) return body_of(response, what);
   return {Missing::kAbsent,
           fmt::format("{}: the device plugin has no {}, so that it is older than this program "
@@ -41,20 +38,7 @@ Fact<std::string> answer_at(const ServiceAddress& address, const Cluster& cluste
 Fact<std::string> answer_of_pod(const PluginPod& pod, const Cluster& cluster, std::int64_t port,
                                 const PluginQuery& query) {
   const std::string name = fmt::format("{} on node {}", to_string(pod.ref), pod.node);
-  const auto forward = cluster.forward(pod.ref, port);
-  if (!forward) {
-    return {Missing::kFailed,
-            fmt::format("{} of {}: {}", query.what, name, forward.error().message)};
-  }
-  Fact<std::string> read;
-  // The listener of a pod may have a certificate, and does not report it.
-  for (const char* scheme : {"http", "https"}) {
-    const std::string url = fmt::format("{}://127.0.0.1:{}", scheme, (*forward)->port());
-    bool answered = false;
-    read = answer_at({url, "", true, false}, cluster, query, name, answered);
-    if (answered) break;
-  }
-  return read;
+  return answer_of(ServiceClient::to_pod(cluster, pod.ref, port, false), query, name);
 }
 
 bool runs_plugin(const ProgramPod& pod) {
@@ -99,8 +83,9 @@ PluginAnswers ask_plugins(Cluster& cluster, const PluginFlags& flags,
                           const std::string& mgpu_namespace, const PluginQuery& query) {
   PluginAnswers read;
   for (const std::string& url : flags.urls) {
-    bool answered = false;
-    read.answers.push_back({"", answer_at({url, "", false, false}, cluster, query, url, answered)});
+    const auto client =
+        ServiceClient::create({url, "", false, false}, cluster.config(), cluster.timeout());
+    read.answers.push_back({"", answer_of(client, query, url)});
   }
   if (!flags.urls.empty()) return read;
   const auto found = plugin_pods(cluster, mgpu_namespace);

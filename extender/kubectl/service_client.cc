@@ -1,5 +1,7 @@
 #include "extender/kubectl/service_client.h"
 
+#include <fmt/format.h>
+
 #include <string_view>
 #include <utility>
 
@@ -54,6 +56,23 @@ Result<std::unique_ptr<ServiceClient>> ServiceClient::create(const ServiceAddres
   if (!transport) return transport.error();
   client->plain_ = std::move(*transport);
   return client;
+}
+
+Result<std::unique_ptr<ServiceClient>> ServiceClient::to_pod(const Cluster& cluster,
+                                                             const PodRef& pod, std::int64_t port,
+                                                             bool takes_token) {
+  auto forward = cluster.forward(pod, port);
+  if (!forward) return forward.error();
+  // The listener of a pod may have a certificate, and does not report it.
+  for (const char* scheme : {"http", "https"}) {
+    const std::string url = fmt::format("{}://127.0.0.1:{}", scheme, (*forward)->port());
+    auto client = create({url, "", true, takes_token}, cluster.config(), cluster.timeout());
+    if (!client) return client.error();
+    if (!(*client)->get("/readyz", "GET /readyz", true).known()) continue;
+    (*client)->forward_ = std::move(*forward);
+    return client;
+  }
+  return error(fmt::format("pod {} does not answer on its port {}", to_string(pod), port));
 }
 
 // Null: the token may not be sent, or there is none.

@@ -1,11 +1,13 @@
 // Requests to the inspection listener of an extender, through a forwarded port or at a URL.
 #pragma once
 
+#include <cstdint>
 #include <memory>
 #include <string>
 #include <utility>
 
 #include "extender/kubectl/cluster.h"
+#include "extender/kubectl/port_forward.h"
 
 namespace mgpu::kubectl {
 
@@ -31,6 +33,9 @@ class ServiceClient {
   static Result<std::unique_ptr<ServiceClient>> create(const ServiceAddress& address,
                                                        const kube::Config& config,
                                                        Duration timeout);
+  // Through kubectl port-forward. Errors: it does not start, or nothing answers on that port.
+  static Result<std::unique_ptr<ServiceClient>> to_pod(const Cluster& cluster, const PodRef& pod,
+                                                       std::int64_t port, bool takes_token);
   ~ServiceClient();
 
   // Without credentials; if the listener requires them and they may be sent, again with them.
@@ -47,6 +52,7 @@ class ServiceClient {
 
   const kube::Config credentials_;  // with the address of the listener
   const Duration timeout_;
+  std::unique_ptr<PortForward> forward_;
   AsioExecutor executor_;
   bool may_send_token_ = false;
   std::unique_ptr<kube::Transport> plain_;

@@ -38,35 +38,23 @@ ReplicaFacts collect_replica(ServiceClient& client, const std::string& name) {
   return replica;
 }
 
-ReplicaFacts collect_at(Cluster& cluster, const ServiceAddress& address, const std::string& name) {
-  const auto client = ServiceClient::create(address, cluster.config(), cluster.timeout());
-  if (!client) return unreachable(name, "--url: " + client.error().message);
-  return collect_replica(**client, name);
-}
-
 ReplicaFacts collect_pod(Cluster& cluster, std::int64_t port, const ProgramPod& pod,
                          bool may_trust) {
   const std::string name = to_string(pod.ref);
-  const auto forward = cluster.forward(pod.ref, port);
-  if (!forward) return unreachable(name, forward.error().message);
-  // The listener of a pod may have a certificate, and does not report it.
-  const auto collect = [&](const char* scheme) {
-    const std::string url = fmt::format("{}://127.0.0.1:{}", scheme, (*forward)->port());
-    // A kubelet can create pods of its own node with any labels, but without a service account.
-    const bool takes_token = may_trust && !pod.service_account.empty();
-    return collect_at(cluster, {url, "", true, takes_token}, name);
-  };
-  const ReplicaFacts plain = collect("http");
-  if (plain.readiness.known()) return plain;
-  const ReplicaFacts with_tls = collect("https");
-  return with_tls.readiness.known() ? with_tls : plain;
+  // A kubelet can create pods of its own node with any labels, but without a service account.
+  const bool takes_token = may_trust && !pod.service_account.empty();
+  const auto client = ServiceClient::to_pod(cluster, pod.ref, port, takes_token);
+  return client ? collect_replica(**client, name) : unreachable(name, client.error().message);
 }
 
 }  // namespace
 
 void collect_replicas(Cluster& cluster, const ExtenderFlags& flags, Facts& facts) {
   if (!flags.url.empty()) {
-    facts.replicas.push_back(collect_at(cluster, {flags.url, flags.ca_file, false}, flags.url));
+    const auto client =
+        ServiceClient::create({flags.url, flags.ca_file}, cluster.config(), cluster.timeout());
+    facts.replicas.push_back(client ? collect_replica(**client, flags.url)
+                                    : unreachable(flags.url, "--url: " + client.error().message));
     return;
   }
   if (!facts.extender_pods.known()) return;
