@@ -44,6 +44,8 @@ bool reserve_local_memory(std::uint64_t bytes);
 void find_in_nvml(unsigned card, const char* uuid);
 // What counts and is not in NVML's list of processes.
 void add_hidden(unsigned card, std::int64_t bytes);
+// This much is counted and nobody knows when it ends: NVML does, where it is asked.
+void leave_to_nvml(const Card& card, std::uint64_t bytes);
 // Counts it on all cards. False: it does not fit, and what does not is not counted yet.
 bool count_unseen();
 // Counts it in any case, now and then.

@@ -323,8 +323,7 @@ Result cuMemPoolCreate(Handle* pool, const PoolProperties* properties) {
   return result;
 }
 
-// A pool with memory in use lives on without a handle to ask about. That memory counts until the
-// process ends.
+// A pool with memory in use lives on without a handle to ask about.
 Result cuMemPoolDestroy(Handle pool) {
   if (!cards_attached()) return REAL(cuMemPoolDestroy)(pool);
   const Lock lock(mutex);
@@ -333,7 +332,11 @@ Result cuMemPoolDestroy(Handle pool) {
   const Result result = REAL(cuMemPoolDestroy)(pool);
   Pool* const found = pools.find(key_of(pool));
   if (result != kSuccess || found == nullptr) return result;
-  if (asked && in_use == 0 && found->in_flight == 0) follow(*found, 0);
+  if (asked && in_use == 0 && found->in_flight == 0) {
+    follow(*found, 0);
+  } else {
+    leave_to_nvml(card_at(found->card), found->counted);
+  }
   pools.erase(key_of(pool));
   return result;
 }

@@ -107,6 +107,12 @@ void add_hidden(unsigned card, std::int64_t bytes) {
   hidden[card] += bytes;
 }
 
+void leave_to_nvml(const Card& card, std::uint64_t bytes) {
+  const Lock lock(mutex);
+  unseen[index_of(card)] += bytes;
+  count(index_of(card), true);
+}
+
 bool count_unseen() {
   if (!cards_attached()) return true;
   bool fits = true;

@@ -33,6 +33,7 @@ constexpr Result kInvalid = 1;
 struct FakePool {
   int card = 0;
   bool on_host = false;
+  bool destroyed = false;
   std::uint64_t reserved = 0;
   std::uint64_t in_use = 0;
 };
@@ -149,6 +150,13 @@ Result allocate(Address* address, std::uint64_t bytes, std::uint64_t on_card) {
   return kSuccess;
 }
 
+void end_pool(FakePool* pool) {
+  if (!pool->destroyed || pool->in_use > 0) return;
+  used[pool->card] -= pool->reserved;
+  all_pools.erase(pool);
+  delete pool;
+}
+
 // Some of it stays with the driver for other managed memory.
 void drop_managed(const FakeBlock& block) {
   std::uint64_t& rest = managed_rest[block.card];
@@ -175,6 +183,7 @@ Result release(Address address) {
   if (found == blocks.end()) return kInvalid;
   if (found->second.pool != nullptr) {
     found->second.pool->in_use -= found->second.bytes;
+    end_pool(found->second.pool);
   } else {
     used[found->second.card] -= found->second.bytes;
     if (found->second.managed) drop_managed(found->second);
@@ -549,12 +558,12 @@ EXPORT Result cuMemPoolCreate(Handle* pool, const PoolProperties* properties) {
   *pool = made;
   return kSuccess;
 }
+// It ends with the last of its memory.
 EXPORT Result cuMemPoolDestroy(Handle pool) {
   const std::lock_guard lock(mutex);
   auto* const found = static_cast<FakePool*>(pool);
-  used[found->card] -= found->reserved;
-  all_pools.erase(found);
-  delete found;
+  found->destroyed = true;
+  end_pool(found);
   return kSuccess;
 }
 EXPORT Result cuMemPoolGetAttribute(Handle pool, int attribute, void* value) {

@@ -371,6 +371,13 @@ void pools() {
   EXPECT(CU(cuMemFree_v2)(address) == kSuccess);
   EXPECT(CU(cuMemPoolDestroy)(pool) == kSuccess);
   EXPECT(free_now() == kRoom);
+  // A pool lives on as long as its memory.
+  EXPECT(CU(cuMemPoolCreate)(&pool, &properties) == kSuccess);
+  EXPECT(CU(cuMemAllocFromPoolAsync)(&address, 640 * kMiB, pool, nullptr) == kSuccess);
+  EXPECT(CU(cuMemPoolDestroy)(pool) == kSuccess);
+  EXPECT(free_now() == kRoom - 640 * kMiB && !fits(300 * kMiB));
+  EXPECT(CU(cuMemFree_v2)(address) == kSuccess);
+  EXPECT(fits(kRoom) && free_now() == kRoom);
   EXPECT(CU(cuMemAllocAsync)(&address, 640 * kMiB, nullptr) == kSuccess);
   EXPECT(CU(cuMemFree_v2)(address) == kSuccess);
   EXPECT(CU(cuEventSynchronize)(nullptr) == kSuccess);
