@@ -569,7 +569,8 @@ prepare_install() {
   kueue=$(download_kueue) || { say "failed: download_kueue" && failed=$((failed + 1)) && return 1; }
   build_once etcd "etcdctl and etcdutl" test/cluster/etcd/{go.mod,go.sum} || return 1
   etcd=$built
-  build release mgpu-extender mgpu-device-plugin mgpu-mps mgpu-set-limits kubectl-mgpu fake_mps_control || return 1
+  build release mgpu-extender mgpu-device-plugin mgpu-mps mgpu-set-limits kubectl-mgpu fake_mps_control fake_gpu_machine \
+    fake_gpu_cuda fake_gpu_client || return 1
   # Another stage may read them already.
   [[ ! -f $scratch/images/images.json ]] || return 0
   step "build the images" bash deploy/images/build.sh --repository mgpu.test --tag test "$scratch/images" \
@@ -582,6 +583,7 @@ stage_install() {
   export MGPU_KUBECTL_MGPU_BINARY=$PWD/build/release/extender/kubectl-mgpu
   export MGPU_EXTENDER_BINARY=$PWD/build/release/extender/mgpu-extender
   export MGPU_MPS_CONTROL_BINARY=$PWD/build/release/test/fake_mps_control
+  export MGPU_FAKE_GPU_FOLDER=$PWD/build/release/test/fake-gpu
   run_cluster_test install -test.run "${MGPU_TEST:-$install_tests}"
 }
 

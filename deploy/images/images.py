@@ -35,7 +35,7 @@ def chosen(names):
 
 def print_targets(arguments):
     for image in chosen(arguments.names):
-        print(image["name"], *image["programs"].values())
+        print(image["name"], *image["programs"].values(), *image.get("for_containers", {}).values())
 
 
 def write_stage(arguments):

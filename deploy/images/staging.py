@@ -77,24 +77,27 @@ def read(path):
 def stage(image, source, build):
     """The tree of an image of images.json, from the programs in the folder `build`."""
     programs = {f"usr/bin/{name}": f"{build}/{path}" for name, path in image["programs"].items()}
-    for file in programs.values():
+    # Libraries that containers load. What they need is there, and not in the image.
+    libraries = {f"usr/bin/{name}": f"{build}/{path}" for name, path in image.get("for_containers", {}).items()}
+    for file in (programs | libraries).values():
         if not os.path.isfile(file):
             raise Problem(f"{file} does not exist; build it first")
     architecture = elf.architecture_of(next(iter(programs.values())))
     tree = Tree(architecture)
     add_users(tree)
-    for path, file in programs.items():
-        tree.file(path, elf.stripped(file, architecture), mode=0o755)
-    libraries = elf.closure(programs.values(), architecture, DRIVER_NEEDS if image.get("driver") else ())
-    add_libraries(tree, libraries, elf.interpreters(programs.values()))
+    for path, file in (programs | libraries).items():
+        tree.file(path, elf.stripped(file, architecture), mode=0o755 if path in programs else 0o644)
+    needed = elf.closure(programs.values(), architecture, DRIVER_NEEDS if image.get("driver") else ())
+    add_libraries(tree, needed, elf.interpreters(programs.values()))
     for path, file in programs.items():
         tree.needed[path] = elf.read(file).needed
         if not tree.needed[path]:
             tree.static.add(path)
     add_certificates(tree)
     add_release(tree)
-    in_targets = compiled.packages_in(build, image["programs"].values())
-    for path, target in zip(programs, image["programs"].values()):
+    targets = image["programs"] | image.get("for_containers", {})
+    in_targets = compiled.packages_in(build, targets.values())
+    for path, target in zip(programs | libraries, targets.values()):
         tree.compiled[path] = in_targets[target]
     tree.packages |= debian.packages({name for names in tree.compiled.values() for name in names})
     add_documents(tree, source)

@@ -22,19 +22,14 @@ const (
 	outOfMemory  = 2 // CUDA_ERROR_OUT_OF_MEMORY
 )
 
-// newInterceptWorld returns a node whose card is one of test/gpu, which containers see as a driver, and on which the
-// library limits memory.
-func newInterceptWorld(t *testing.T, flags ...string) *NodeWorld {
+// useFakeGPU gives the node one card of test/gpu, which containers see as a driver.
+func (p *DevicePlugin) useFakeGPU(t testing.TB) {
 	t.Helper()
 	programs := os.Getenv("MGPU_FAKE_GPU_FOLDER")
 	if programs == "" {
 		t.Skip("MGPU_FAKE_GPU_FOLDER is not set; test/run.sh node sets it")
 	}
-	card := cardOf(0, "H200", 143155)
-	card.UUID = sharedCard
-	world := nodeWorldOn(t, nil, append([]string{"--isolation", "intercept"}, flags...)...)
-	machine := world.plugin.path("machine")
-	scenario := world.plugin.path("scenario.yaml")
+	machine, scenario := p.path("machine"), p.path("scenario.yaml")
 	if err := os.WriteFile(scenario, []byte("cards:\n  - uuid: "+sharedCard+"\n"), 0o644); err != nil {
 		t.Fatal(err)
 	}
@@ -45,17 +40,26 @@ func newInterceptWorld(t *testing.T, flags ...string) *NodeWorld {
 		t.Fatal(err)
 	}
 	no := false
-	world.plugin.mounts = []TestMount{{HostPath: machine, ContainerPath: "/machine", ReadOnly: &no}}
+	p.mounts = []TestMount{{HostPath: machine, ContainerPath: "/machine", ReadOnly: &no}}
 	for path, file := range map[string]string{fakeLibcuda: filepath.Join(programs, "libcuda.so.1"),
 		clientOfCUDA:                  filepath.Join(programs, "fake_gpu_client"),
 		"/lib64/ld-linux-x86-64.so.2": "/lib64/ld-linux-x86-64.so.2",
 		"/usr/lib64/libc.so.6":        "/lib/x86_64-linux-gnu/libc.so.6",
 		"/usr/lib64/libm.so.6":        "/lib/x86_64-linux-gnu/libm.so.6",
 		"/usr/lib64/libdl.so.2":       "/lib/x86_64-linux-gnu/libdl.so.2"} {
-		world.plugin.mounts = append(world.plugin.mounts, TestMount{HostPath: file, ContainerPath: path})
+		p.mounts = append(p.mounts, TestMount{HostPath: file, ContainerPath: path})
 	}
-	world.plugin.environment = map[string]string{"MGPU_FAKE_GPU": "/machine", "LD_LIBRARY_PATH": "/usr/lib64"}
-	world.plugin.writeCards(t, []TestCard{card})
+	p.environment = map[string]string{"MGPU_FAKE_GPU": "/machine", "LD_LIBRARY_PATH": "/usr/lib64"}
+	card := cardOf(0, "H200", 143155)
+	card.UUID = sharedCard
+	p.writeCards(t, []TestCard{card})
+}
+
+// newInterceptWorld returns a node with such a card, on which the library limits memory.
+func newInterceptWorld(t *testing.T) *NodeWorld {
+	t.Helper()
+	world := nodeWorldOn(t, nil, "--isolation", "intercept")
+	world.plugin.useFakeGPU(t)
 	world.plugin.startAgain(t)
 	return world
 }
