@@ -117,6 +117,7 @@ Inventory::Hooks Agent::inventory_hooks() {
             return problem.empty() ? isolation_.problem_of(card) : problem;
           },
       .released = [this] { return release_.reason(); },
+      .around_use = [this] { reserved_.read(); },
       .on_restart_needed = [this](const std::string& why) { fail(why); }};
 }
 

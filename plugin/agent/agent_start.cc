@@ -208,6 +208,7 @@ void Agent::restore_injections() {
   std::error_code ignored;
   std::filesystem::remove_all(settings_.run_folder + "/allocations", ignored);
   injector_->set_shared(shared_edits(inventory_.state().found));
+  isolation_.pages().keep_only(records_.all());
   for (const Record& record : records_.bound()) {
     auto edits = edits_of(record, inventory_, isolation_.limits());
     if (edits) injector_->restore(record.id, *edits);
@@ -241,7 +242,7 @@ bool Agent::register_with_kubelet() {
 
 void Agent::maintain() {
   Monitoring monitoring(
-      {metrics_, inventory_, pods_, records_},
+      {metrics_, inventory_, pods_, records_, isolation_.pages(), reserved_},
       {settings_.node, settings_.proc_folder, settings_.context, isolation_.mps() != nullptr});
   auto collected = std::chrono::steady_clock::now();
   auto next_access_check = collected;
@@ -273,7 +274,6 @@ void Agent::maintain() {
 void Agent::watch_containers(Monitoring& monitoring) {
   const auto start = std::chrono::steady_clock::now();
   monitoring.set_mps(isolation_.mps() != nullptr);
-  monitoring.set_pages(isolation_.library() != nullptr ? &isolation_.pages() : nullptr);
   Monitoring::Found found = monitoring.sample(std::chrono::floor<Duration>(start));
   for (const Overuse& overuse : found.over) findings_.report_overuse(overuse);
   for (const ContainerUse& use : found.without_mps) findings_.report_bypass(use);

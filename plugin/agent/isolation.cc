@@ -33,7 +33,9 @@ Result<void> can_run(const std::string& path) {
   struct statvfs system {};
   const bool noexec = ::statvfs(path.c_str(), &system) == 0 && (system.f_flag & ST_NOEXEC) != 0;
   if (!noexec) return {};
-  return error(path + " is on a file system that runs no programs (noexec); set --hook-path");
+  return error(path +
+               " is on a file system that runs no programs (noexec); set --hook-path for "
+               "limits of the driver and MPS, and another --state-dir for the library");
 }
 
 // Copies the program to where the container runtime finds it.
@@ -246,8 +248,10 @@ Result<void> Isolation::set_up_hook() {
 }
 
 Result<void> Isolation::can_use_library() {
-  const auto has_pages = [](const CardFacts& card) { return can_have_pages(card.uuid); };
-  if (const auto cards = cards_of_node_(); !std::ranges::any_of(cards, has_pages)) {
+  const auto cards = cards_of_node_();
+  const auto lacks_pages = [](const CardFacts& card) { return !can_have_pages(card.uuid); };
+  // Cards may appear later, and each of them is judged then.
+  if (!cards.empty() && std::ranges::all_of(cards, lacks_pages)) {
     return error("no card has a UUID of NVML");
   }
   return set_up_library();
@@ -270,7 +274,11 @@ Result<void> Isolation::set_up_library() {
   if (failed) return error(fmt::format("cannot make {}: {}", library.empty, failed.message()));
   for (const std::string& file : {library.cuda, library.nvml}) {
     const auto name = std::filesystem::path(file).filename();
-    if (auto installed = install_program(from / name, file); !installed) return installed;
+    auto installed = install_program(from / name, file);
+    if (installed) continue;
+    // That of an earlier version refuses pages that it does not know.
+    if (!is_executable(file) || !can_run(file)) return installed;
+    log_warn("a library for containers was not replaced", {{"problem", installed.error().message}});
   }
   library_ = std::move(library);
   return {};

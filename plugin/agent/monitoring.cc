@@ -81,21 +81,10 @@ std::vector<CardReading> Monitoring::readings(const std::vector<CardUse>& use) c
   return readings;
 }
 
-Monitoring::Reserved Monitoring::reserved(const std::vector<Record>& records) const {
-  Reserved all;
-  if (pages_ == nullptr) return all;
-  for (const Record& record : records) {
-    if (has_share(record)) all[record.id] = pages_->reserved(record);
-  }
-  return all;
-}
-
-// A fresh reading of the driver was made between the last sample and this one.
 std::vector<ContainerUse> Monitoring::count_uncounted(const std::vector<Record>& records,
                                                       bool fresh,
                                                       std::vector<ContainerUse>& containers) {
   std::map<std::pair<PodUid, std::string>, AllocationId> ids;
-  const Reserved before = std::exchange(reserved_, reserved(records));
   for (const Record& record : records) {
     ids.emplace(std::pair(record.owner->uid, record.owner->container), record.id);
   }
@@ -103,17 +92,22 @@ std::vector<ContainerUse> Monitoring::count_uncounted(const std::vector<Record>&
     return ids.at({use.owner.uid, use.owner.container});
   };
   for (ContainerUse& use : containers) {
-    for (const Reserved* const at : {&before, &std::as_const(reserved_)}) {
-      const auto pages = at->find(id_of(use));
-      if (pages == at->end() || !pages->second.contains(use.grant.uuid)) continue;
-      const MiB reserved = pages->second.at(use.grant.uuid);
-      use.reserved = std::max(use.reserved.value_or(MiB()), reserved);
-    }
+    const auto reserved = parts_.reserved.most(id_of(use));
+    const auto of_card = reserved.find(use.grant.uuid);
+    if (of_card != reserved.end()) use.reserved = of_card->second;
   }
   auto found = uncounted_watch_.step(containers, fresh);
+  std::map<std::pair<AllocationId, CardUuid>, MiB> overhead;
   for (const ContainerUse& use : containers) {
-    if (use.reserved) pages_->set_overhead(id_of(use), use.grant.uuid, use.uncounted);
+    if (!use.reserved) continue;
+    const std::pair key(id_of(use), use.grant.uuid);
+    const auto before = overhead_.find(key);
+    if (before == overhead_.end() || before->second != use.uncounted) {
+      parts_.pages.set_overhead(key.first, key.second, use.uncounted);
+    }
+    overhead.emplace(key, use.uncounted);
   }
+  overhead_ = std::move(overhead);
   return found;
 }
 

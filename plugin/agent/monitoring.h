@@ -27,6 +27,9 @@ class Monitoring {
     Inventory& inventory;
     const Pods& pods;
     const Records& records;
+    // Of the library in containers.
+    const SharePages& pages;
+    const ReservedMemory& reserved;
   };
 
   struct Settings {
@@ -49,8 +52,6 @@ class Monitoring {
 
   // Whether parts of cards are limited by MPS from now on.
   void set_mps(bool mps) { mps_ = mps; }
-  // The pages of the library in containers, which are read from now on. Null: there is none.
-  void set_pages(const SharePages* pages) { pages_ = pages; }
   // `now` never goes back.
   Found sample(Instant now);
   // Returns all containers that exceed their memory.
@@ -64,15 +65,12 @@ class Monitoring {
     std::map<PodUid, kube::PodOwner> owners{};  // of pods that have not finished
   };
 
-  using Reserved = std::map<AllocationId, std::map<CardUuid, MiB>>;
-
   KnownPods known_pods() const;
   static void complete(const KnownPods& pods, const std::vector<CardUse>& use,
                        std::vector<ContainerUse>& containers);
   std::vector<CardReading> readings(const std::vector<CardUse>& use) const;
 
   std::vector<CardProcess> processes_of(const std::vector<CardUse>& use) const;
-  Reserved reserved(const std::vector<Record>& records) const;
   // Sets what the library in containers has counted, and has it count the rest.
   std::vector<ContainerUse> count_uncounted(const std::vector<Record>& records, bool fresh,
                                             std::vector<ContainerUse>& containers);
@@ -82,8 +80,7 @@ class Monitoring {
   Watchdog watchdog_;
   BypassWatch bypass_watch_;
   UncountedWatch uncounted_watch_;
-  const SharePages* pages_ = nullptr;
-  Reserved reserved_{};  // at the last sample
+  std::map<std::pair<AllocationId, CardUuid>, MiB> overhead_{};  // as last written to the pages
   MonitorMetrics metrics_;
   std::optional<std::uint64_t> reads_{};  // of the inventory, at the last sample
 };

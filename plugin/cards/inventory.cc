@@ -128,7 +128,9 @@ void Inventory::read() {
   const std::string released = hooks_.released ? hooks_.released() : "";
   if (!released.empty()) source_->release();
   auto found = released.empty() ? source_->read() : released_cards(before.found, released);
+  if (hooks_.around_use) hooks_.around_use();
   auto use = released.empty() ? source_->use() : std::vector<CardUse>();
+  if (hooks_.around_use) hooks_.around_use();
   auto description = source_->description();
   if (found) {
     IndexedCards indexed = index_cards(known_, offered_cards(*found), hooks_.now());

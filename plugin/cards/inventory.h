@@ -54,6 +54,8 @@ class Inventory {
     // Why the driver must not be used now, one sentence; empty: it is used. The source is not read
     // then, and no card is offered. Not set: it is always used.
     std::function<std::string()> released{};
+    // Called directly before and after the use of the cards is read. Not set: nothing.
+    std::function<void()> around_use{};
     // Called after a read that failed, where only a new process can use the cards again; with the
     // reason, one sentence. Not set: it is not reported.
     std::function<void(const std::string& why)> on_restart_needed{};

@@ -3,12 +3,14 @@
 #include <fmt/format.h>
 #include <sys/mount.h>
 #include <sys/stat.h>
+#include <unistd.h>
 
 #include <algorithm>
 #include <cerrno>
 #include <cstring>
 #include <filesystem>
 #include <fstream>
+#include <set>
 #include <sstream>
 #include <system_error>
 #include <utility>
@@ -20,7 +22,6 @@ namespace mgpu::plugin {
 namespace {
 
 constexpr std::int64_t kMiBytes = std::int64_t{1} << 20;
-constexpr std::size_t kMemoryPage = 4'096;
 
 using Uuid = std::uint8_t[16];
 
@@ -38,9 +39,8 @@ std::uint64_t limit_of(const CardGrant& grant) {
 
 // As large as its files, which are whole pages of memory.
 std::string size_of(const Record& record) {
-  const auto rounded = [](std::size_t size) {
-    return (size + kMemoryPage - 1) / kMemoryPage * kMemoryPage;
-  };
+  const auto page = static_cast<std::size_t>(::sysconf(_SC_PAGESIZE));
+  const auto rounded = [page](std::size_t size) { return (size + page - 1) / page * page; };
   const std::size_t of_card =
       rounded(sizeof(share::LimitsPage)) + rounded(sizeof(share::UsagePage));
   // The root, and a folder with two files for each card.
@@ -138,7 +138,8 @@ Result<void> SharePages::make(const Record& record) const {
     }
     values.limit_bytes = limit_of(grant);
     values.context_bytes = static_cast<std::uint64_t>(context_.value() * kMiBytes);
-    std::filesystem::create_directory(path, failed);
+    // The umask of this process has no say.
+    if (::mkdir(path.c_str(), 0755) == 0) ::chmod(path.c_str(), 0755);
     if (const auto failure = share::make_pages(path.c_str(), values)) {
       return error(fmt::format("the page of the share in {} {}", path, failure));
     }
@@ -158,15 +159,32 @@ void SharePages::remove(const AllocationId& id) const {
 
 std::map<CardUuid, MiB> SharePages::reserved(const Record& record) const {
   std::map<CardUuid, MiB> all;
+  std::error_code unreadable;
+  if (!std::filesystem::exists(folder_of(record.id), unreadable)) return all;
   for (const CardGrant& grant : record.cards) {
     Uuid uuid;
     share::Look look;
     const std::string path = path_of(folder_of(record.id), grant.uuid);
     if (!share::read_uuid(grant.uuid.str().c_str(), uuid)) continue;
-    if (share::look_at(path.c_str(), uuid, &look) != nullptr) continue;
-    all[grant.uuid] = MiB(static_cast<std::int64_t>(look.used_bytes) / kMiBytes);
+    if (share::look_at(path.c_str(), uuid, &look) != nullptr) look = {};
+    const MiB reserved(static_cast<std::int64_t>(look.used_bytes) / kMiBytes);
+    all[grant.uuid] = std::min(reserved, grant.share.memory);
   }
   return all;
+}
+
+// A process that was killed, or a version before, may have left them.
+void SharePages::keep_only(const std::vector<Record>& records) const {
+  std::set<std::string> kept;
+  for (const Record& record : records) kept.insert(record.id.str());
+  std::vector<AllocationId> left;
+  std::error_code failed;
+  for (std::filesystem::directory_iterator at(folder_, failed), end; !failed && at != end;
+       at.increment(failed)) {
+    const AllocationId id(at->path().filename().string());
+    if (valid(id) && !kept.contains(id.str())) left.push_back(id);
+  }
+  for (const AllocationId& id : left) remove(id);
 }
 
 void SharePages::set_overhead(const AllocationId& id, const CardUuid& card, MiB overhead) const {
@@ -175,6 +193,30 @@ void SharePages::set_overhead(const AllocationId& id, const CardUuid& card, MiB 
   if (const auto failure = share::set_overhead(path.c_str(), bytes)) {
     log_warn("the overhead of a share is not counted", {{"folder", path}, {"problem", failure}});
   }
+}
+
+void ReservedMemory::read() {
+  Reading reading;
+  for (const Record& record : records_.bound()) {
+    auto of_cards = pages_.reserved(record);
+    if (!of_cards.empty()) reading.emplace(record.id, std::move(of_cards));
+  }
+  const MutexLock lock(mutex_);
+  readings_ = {std::move(reading), std::move(readings_[0])};
+}
+
+ReservedMemory::OfCards ReservedMemory::most(const AllocationId& id) const {
+  OfCards most;
+  const MutexLock lock(mutex_);
+  for (const Reading& reading : readings_) {
+    const auto at = reading.find(id);
+    if (at == reading.end()) continue;
+    for (const auto& [card, memory] : at->second) {
+      const auto [to, is_new] = most.emplace(card, memory);
+      to->second = std::max(to->second, memory);
+    }
+  }
+  return most;
 }
 
 }  // namespace mgpu::plugin

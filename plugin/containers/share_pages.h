@@ -8,14 +8,17 @@
 // go on without it.
 #pragma once
 
+#include <array>
 #include <map>
 #include <string>
 #include <vector>
 
 #include "common/base/ids.h"
+#include "common/base/mutex.h"
 #include "common/base/result.h"
 #include "common/base/units.h"
 #include "plugin/allocation/record.h"
+#include "plugin/state/records.h"
 
 namespace mgpu::plugin {
 
@@ -42,17 +45,43 @@ class SharePages {
   // Removes the pages of a container that has ended.
   void remove(const AllocationId& id) const;
 
-  // What processes of the container have reserved, by card. Cards without readable pages are left
-  // out. The values are what the container writes.
+  // What processes of the container have reserved, by card: at most what it holds, and nothing by a
+  // page that cannot be read, because the container writes it. Empty: it has no pages.
   std::map<CardUuid, MiB> reserved(const Record& record) const;
   // Counts this memory of a card, which no process has reserved, against the limit.
   void set_overhead(const AllocationId& id, const CardUuid& card, MiB overhead) const;
+  // Removes all pages but those of these containers.
+  void keep_only(const std::vector<Record>& records) const;
 
  private:
   Result<void> make(const Record& record) const;
 
   const std::string folder_;
   const MiB context_;
+};
+
+// What containers have reserved around the last reading of the driver, which it is compared with.
+// Any thread.
+class ReservedMemory {
+ public:
+  using OfCards = std::map<CardUuid, MiB>;
+
+  // Both outlive it.
+  ReservedMemory(const SharePages& pages, const Records& records)
+      : pages_(pages), records_(records) {}
+
+  // Directly before the driver is read, and directly after.
+  void read();
+  // The most of the last two readings. Empty: the container has no pages.
+  OfCards most(const AllocationId& id) const;
+
+ private:
+  using Reading = std::map<AllocationId, OfCards>;
+
+  const SharePages& pages_;
+  const Records& records_;
+  mutable Mutex mutex_;
+  std::array<Reading, 2> readings_ MGPU_GUARDED_BY(mutex_);
 };
 
 }  // namespace mgpu::plugin

@@ -13,6 +13,7 @@ constexpr MiB kSlack{64};                // for buffers of the driver
 constexpr std::int64_t kSlackPart = 50;  // 2 % of what is granted
 // A container must not get more by starting many processes.
 constexpr std::int32_t kContextsMax = 4;
+constexpr std::int32_t kProcessesMax = 8;
 
 MiB slack_of(const ContainerUse& use) {
   return std::max(kSlack, MiB(use.grant.share.memory.value() / kSlackPart));
@@ -21,8 +22,7 @@ MiB slack_of(const ContainerUse& use) {
 }  // namespace
 
 bool Watchdog::exceeds(const ContainerUse& use) const {
-  const std::int32_t uncounted = use.reserved ? 0 : std::min(use.processes, kContextsMax);
-  const MiB contexts(context_.value() * uncounted);
+  const MiB contexts(context_.value() * std::min(use.processes, kContextsMax));
   const MiB excess = use.memory_used.minus_saturating(use.grant.share.memory);
   return excess.minus_saturating(contexts) > slack_of(use);
 }
@@ -77,7 +77,8 @@ std::vector<ContainerUse> UncountedWatch::step(std::vector<ContainerUse>& use, b
     const MiB excess = container.memory_used.minus_saturating(*container.reserved);
     if (fresh) entry.excess = {excess, entry.excess[0], entry.excess[1]};
     container.uncounted = std::ranges::min(entry.excess);
-    const bool reported = container.uncounted > slack_of(container);
+    const MiB of_processes(kSlack.value() * std::clamp(container.processes, 1, kProcessesMax));
+    const bool reported = container.uncounted > std::max(slack_of(container), of_processes);
     if (reported && !std::exchange(entry.reported, reported)) found.push_back(container);
     entry.reported = reported;
     next.insert_or_assign(key, entry);

@@ -28,7 +28,7 @@ class Watchdog {
 
   // A container is over its limit if it exceeds it by more than 64 MiB, 2 % and the contexts of
   // its first four processes in two consecutive samples. Returns the containers that are over since
-  // this sample. Where the library counts the contexts of a container, they are in its memory.
+  // this sample.
   std::vector<Overuse> step(const std::vector<ContainerUse>& use);
   // Returns all containers that are over.
   std::vector<Overuse> over() const;
@@ -51,8 +51,8 @@ class UncountedWatch {
  public:
   // Sets ContainerUse::uncounted to the least excess of this and the last two samples, because
   // programs allocate and free between the readings of the driver and of the pages. Without a
-  // `fresh` reading of the driver it stays. Returns the containers for which it is above 64 MiB and
-  // 2 % of their memory now and was not in the last sample.
+  // `fresh` reading of the driver it stays. Returns the containers for which it is above 2 % of
+  // their memory and 64 MiB for each of up to eight processes now and was not in the last sample.
   std::vector<ContainerUse> step(std::vector<ContainerUse>& use, bool fresh);
 
  private:

@@ -98,7 +98,8 @@ Failure make_pages(const char* folder, const PageValues& values) {
 Failure set_overhead(const char* folder, std::uint64_t bytes) {
   const PagePaths paths(folder);
   const std::uint64_t units = units_of(bytes) < kUnitsMax ? units_of(bytes) : kUnitsMax;
-  const int file = open(paths.limits, O_WRONLY | O_CLOEXEC | O_NOFOLLOW);
+  // Whoever owns a file may hold a lease on it, for which this would wait.
+  const int file = open(paths.limits, O_WRONLY | O_CLOEXEC | O_NOFOLLOW | O_NONBLOCK);
   if (file < 0) return "is not there or cannot be written";
   const ssize_t written = pwrite(file, &units, sizeof(units), offsetof(LimitsPage, overhead));
   close(file);

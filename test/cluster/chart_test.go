@@ -118,7 +118,7 @@ func TestChartRefusesWrongValues(t *testing.T) {
 		"extender.loopback=true,metrics.serviceMonitor.enabled=true,metrics.devicePluginSecretName=a": "extender.loopback: is " +
 			"true, but Prometheus cannot reach the loopback addresses of nodes",
 		"mps.exclusive=true": `mps.exclusive: is true, but no card has MPS; expected devicePlugin.isolation, or that of a profile, to ` +
-			"be mps or auto",
+			"be mps",
 		"mps.exclusive=true,mps.partsWithoutLimits=true": "mps.partsWithoutLimits: is true; mps.exclusive=true expects false, " +
 			"since it keeps programs without MPS off the cards",
 		"profiles[0].computeFactor=2":                     "at '/profiles/0': missing property 'name'",
@@ -402,12 +402,12 @@ func TestChartRunsTheDaemonsOfMPSWhereTheyMayBeUsed(t *testing.T) {
 // A mount of the plugin must be there for the container runtime.
 func TestChartPassesMountsOnWhereTheLibraryMayBeUsed(t *testing.T) {
 	for flags, want := range map[string]bool{
-		"devicePlugin.isolation=none":                        false,
-		"devicePlugin.isolation=mps":                         false,
-		"devicePlugin.isolation=intercept":                   true,
-		"devicePlugin.isolation=auto":                        true,
-		"profiles[0].name=a,profiles[0].isolation=intercept": true,
-		"profiles[0].name=a,profiles[0].isolation=driver":    false,
+		"devicePlugin.isolation=none":      false,
+		"devicePlugin.isolation=mps":       false,
+		"devicePlugin.isolation=intercept": true,
+		"devicePlugin.isolation=auto":      true,
+		"devicePlugin.isolation=none,profiles[0].name=a,profiles[0].isolation=intercept": true,
+		"devicePlugin.isolation=none,profiles[0].name=a,profiles[0].isolation=driver":    false,
 	} {
 		text, err := renderChart(t, "--set", flags)
 		if err != nil {

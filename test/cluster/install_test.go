@@ -41,8 +41,8 @@ func TestInstallSpreadsTwoReplicasWithABudget(t *testing.T) {
 func TestInstallHelmTestShowsTheCard(t *testing.T) {
 	release := installed(t)
 	output := release.mustHelm(t, "test", releaseName, "--logs", "--timeout", helmTimeout)
-	if !strings.Contains(output, "The container has 1 % and 256 MiB of card 0, GPU-00000000.") &&
-		!strings.Contains(output, "The container has 1 % and 256 MiB of card 1, GPU-00000001.") {
+	if !strings.Contains(output, "The container has 1 % and 1024 MiB of card 0, GPU-00000000.") &&
+		!strings.Contains(output, "The container has 1 % and 1024 MiB of card 1, GPU-00000001.") {
 		t.Errorf("helm test says:\n%s", output)
 	}
 }

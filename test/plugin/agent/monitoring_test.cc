@@ -2,11 +2,14 @@
 
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
+#include <sched.h>
+#include <sys/mount.h>
 
 #include <filesystem>
 #include <fstream>
 
 #include "common/base/log.h"
+#include "plugin/share/look.h"
 #include "test/plugin/support/gpu_objects.h"
 #include "test/plugin/support/pod_api.h"
 #include "test/plugin/support/scripted_parts.h"
@@ -42,7 +45,7 @@ class MonitoringTest : public testing::Test {
     monitor({.node = NodeName("n1"), .proc_folder = folder_.path()});
   }
   void monitor(Monitoring::Settings settings) {
-    monitoring_.emplace(Monitoring::Parts{metrics_, inventory_, pods_, records_},
+    monitoring_.emplace(Monitoring::Parts{metrics_, inventory_, pods_, records_, pages_, reserved_},
                         std::move(settings));
   }
   ~MonitoringTest() override { inventory_.stop(); }
@@ -83,6 +86,8 @@ class MonitoringTest : public testing::Test {
                         .now = [] { return "2026-01-02T00:00:00Z"; }}};
   Pods pods_{NodeName("n1"), api_.transport()};
   Records records_{folder_.path("allocations")};
+  const SharePages pages_{folder_.path("share"), MiB(528)};
+  ReservedMemory reserved_{pages_, records_};
   Metrics metrics_;
   std::vector<Overuse> reported_;
   std::vector<ContainerUse> without_mps_;
@@ -104,6 +109,36 @@ TEST_F(MonitoringTest, AssignsAProcessToItsContainer) {
   EXPECT_THAT(text, HasSubstr("pod=\"a\""));
   EXPECT_THAT(text, HasSubstr(std::to_string(500 << 20)));
   EXPECT_THAT(text, HasSubstr("mgpu_card_healthy{index=\"0\",node=\"n1\",uuid=\"GPU-0\"} 1"));
+}
+
+// The driver tells of 700 MiB, and no process has reserved anything.
+TEST_F(MonitoringTest, CountsAgainstTheLimitWhatTheLibraryHasNotCounted) {
+  ASSERT_EQ(::unshare(CLONE_NEWNS), 0) << "this test needs root";
+  ASSERT_EQ(::mount("none", "/", nullptr, MS_REC | MS_PRIVATE, nullptr), 0);
+  const CardUuid card("GPU-6d677075-0000-4000-8000-000000000001");
+  Record record = records_.bound().front();
+  record.cards.front().uuid = card;
+  ASSERT_TRUE(records_.keep(record));
+  ASSERT_TRUE(pages_.prepare(record));
+  reserved_.read();
+  std::vector<ContainerUse> uncounted;
+  for (std::int64_t i = 0; i < 3; ++i) {
+    const std::int64_t memory = 700 + i;
+    cards_->say_use({CardUse{card, MiB(memory), 12.5, {{11, MiB(memory), 12.5, false}}}});
+    ASSERT_TRUE(test::comes_true([&] {
+      return inventory_.use().size() == 1 && inventory_.use()[0].memory_used == MiB(memory);
+    }));
+    uncounted = monitoring_->sample(now_).uncounted;
+    EXPECT_THAT(uncounted, SizeIs(i == 2 ? 1 : 0));
+  }
+  EXPECT_THAT(metrics_.text(), HasSubstr("mgpu_container_memory_uncounted_bytes{"));
+  std::uint8_t uuid[16];
+  share::Look look;
+  ASSERT_TRUE(share::read_uuid(card.str().c_str(), uuid));
+  ASSERT_EQ(share::look_at((pages_.folder_of(record.id) + "/" + card.str()).c_str(), uuid, &look),
+            nullptr);
+  EXPECT_EQ(look.overhead_bytes, std::uint64_t{700} << 20);
+  pages_.remove(record.id);
 }
 
 TEST_F(MonitoringTest, OmitsTheUseOfACardWithoutASample) {

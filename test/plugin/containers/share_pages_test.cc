@@ -1,6 +1,7 @@
 // The pages of shares on the node. Mounts are made in a mount namespace of this process alone.
 #include "plugin/containers/share_pages.h"
 
+#include <fcntl.h>
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 #include <sched.h>
@@ -96,12 +97,64 @@ TEST_F(SharePagesTest, StayWhenTheContainerStartsAgain) {
 TEST_F(SharePagesTest, AreMadeAnewWhereTheyAreDamagedOrHaveAnotherLimit) {
   ASSERT_TRUE(pages_.prepare(record_));
   ASSERT_EQ(::truncate(file(kFirst, "usage").c_str(), 10), 0);
-  EXPECT_EQ(pages_.reserved(record_).size(), 1U) << "what cannot be read is not known";
+  EXPECT_EQ(pages_.reserved(record_).at(CardUuid(kFirst)), MiB())
+      << "otherwise nothing would be reported of a container that damages its page";
   ASSERT_TRUE(pages_.prepare(record_));
   EXPECT_EQ(look(kFirst).used_bytes, 0U);
   record_.cards.front().share.memory = MiB(1'024);
   ASSERT_TRUE(pages_.prepare(record_));
   EXPECT_EQ(look(kFirst).limit_bytes, 1'024 * kMiBytes);
+}
+
+// Whoever writes a page could hide what it uses.
+TEST_F(SharePagesTest, ReserveNoMoreThanTheShare) {
+  ASSERT_TRUE(pages_.prepare(record_));
+  std::ofstream(file(kFirst, "usage"), std::ios::in | std::ios::out | std::ios::binary)
+      .seekp(64)
+      .write("\xff\xff\xff\xff", 4)
+      .flush();
+  EXPECT_EQ(pages_.reserved(record_).at(CardUuid(kFirst)), MiB(2'048));
+}
+
+// The owner of a file may hold a lease on it, for which others who open it wait for 45 seconds.
+TEST_F(SharePagesTest, WaitForNoLease) {
+  ASSERT_TRUE(pages_.prepare(record_));
+  const int limits = ::open(file(kFirst, "limits").c_str(), O_RDONLY | O_CLOEXEC);
+  ASSERT_EQ(::fcntl(limits, F_SETLEASE, F_RDLCK), 0);
+  pages_.set_overhead(record_.id, CardUuid(kFirst), MiB(100));
+  EXPECT_EQ(look(kFirst).overhead_bytes, 0U) << "it did not wait";
+  ::close(limits);
+  pages_.set_overhead(record_.id, CardUuid(kFirst), MiB(100));
+  EXPECT_EQ(look(kFirst).overhead_bytes, 100 * kMiBytes);
+}
+
+TEST_F(SharePagesTest, OfContainersThatAreNotKnownAreRemoved) {
+  ASSERT_TRUE(pages_.prepare(record_));
+  pages_.keep_only({record_});
+  EXPECT_TRUE(std::filesystem::exists(file(kFirst, "limits")));
+  pages_.keep_only({});
+  EXPECT_FALSE(std::filesystem::exists(pages_.folder_of(record_.id)));
+}
+
+TEST_F(SharePagesTest, AreReadAroundTheReadingOfTheDriver) {
+  ASSERT_TRUE(pages_.prepare(record_));
+  Records records(folder_.path("records"));
+  ASSERT_TRUE(records.keep(record_));
+  ReservedMemory reserved(pages_, records);
+  EXPECT_THAT(reserved.most(record_.id), IsEmpty());
+  const auto reserve = [&](char units_of_2_mib) {
+    const char bytes[] = {0, static_cast<char>(units_of_2_mib << 4), 0, 0};
+    std::ofstream(file(kFirst, "usage"), std::ios::in | std::ios::out | std::ios::binary)
+        .seekp(64)
+        .write(bytes, sizeof(bytes))
+        .flush();
+    reserved.read();
+  };
+  const std::pair<int, std::int64_t> steps[] = {{4, 8}, {2, 8}, {0, 4}, {0, 0}};
+  for (const auto& [now, most] : steps) {
+    reserve(static_cast<char>(now));
+    EXPECT_EQ(reserved.most(record_.id).at(CardUuid(kFirst)), MiB(most)) << now;
+  }
 }
 
 TEST_F(SharePagesTest, EndWithTheirContainer) {

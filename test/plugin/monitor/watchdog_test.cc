@@ -134,12 +134,6 @@ ContainerUse with_library(std::int64_t used, std::int64_t reserved) {
   return container;
 }
 
-TEST(Watchdog, AllowsNoContextsWhereTheLibraryCountsThem) {
-  Watchdog watchdog(MiB(500));
-  watchdog.step({with_library(1'065, 1'000)});
-  EXPECT_THAT(watchdog.step({with_library(1'065, 1'000)}), SizeIs(1));
-}
-
 TEST(UncountedWatch, ReportsTheLeastOfThreeReadingsOnce) {
   UncountedWatch watch;
   const std::int64_t used[] = {900, 700, 800, 600, 600};
@@ -158,6 +152,23 @@ TEST(UncountedWatch, KeepsItsResultUntilTheDriverIsReadAgain) {
   std::vector<ContainerUse> containers = {with_library(900, 500)};
   for (int i = 0; i < 5; ++i) EXPECT_THAT(watch.step(containers, i == 0), IsEmpty());
   EXPECT_EQ(containers[0].uncounted, MiB());
+}
+
+// Each process has modules and streams.
+TEST(UncountedWatch, AllowsMoreForMoreProcesses) {
+  for (const std::int32_t processes : {1, 3, 8, 100}) {
+    const std::int64_t allowed = std::int64_t{64} * std::min(processes, 8);
+    for (const std::int64_t uncounted : {allowed, allowed + 1}) {
+      UncountedWatch watch;
+      std::size_t reported = 0;
+      for (int i = 0; i < 3; ++i) {
+        std::vector<ContainerUse> containers = {with_library(uncounted, 0)};
+        containers[0].processes = processes;
+        reported += watch.step(containers, true).size();
+      }
+      EXPECT_EQ(reported, uncounted > allowed ? 1U : 0U) << processes << " processes";
+    }
+  }
 }
 
 TEST(UncountedWatch, LeavesOutSmallAmountsAndContainersWithoutTheLibrary) {
