@@ -9,6 +9,8 @@ namespace {
 // Where the libraries find NVIDIA's (plugin/share) and the pages.
 constexpr std::string_view kRealCuda = "/usr/lib/mgpu/libmgpu-cuda-driver.so";
 constexpr std::string_view kRealNvml = "/usr/lib/mgpu/libmgpu-nvml-driver.so";
+// Where the first library finds the second one.
+constexpr std::string_view kNvml = "/usr/lib/mgpu/libmgpu-nvml.so";
 constexpr std::string_view kPages = "/run/mgpu/share";
 // Images of CUDA have a libcuda for older drivers here, which NVIDIA's hook may choose.
 constexpr std::string_view kCompatibility = "/usr/local/cuda/compat";
@@ -52,7 +54,9 @@ Result<std::vector<Mount>> share_mounts(const ShareLibrary& library, const Recor
         "containers get no libcuda.so.1 from the driver of this node, so that nothing would limit "
         "this one");
   }
+  const std::size_t of_cuda = mounts.size();
   replace("libnvidia-ml.so", library.nvml, kRealNvml, shared, mounts);
+  if (mounts.size() > of_cuda) mounts.push_back({library.nvml, std::string(kNvml)});
   mounts.push_back({.host_path = library.empty, .container_path = std::string(kCompatibility)});
   const std::string pages = library.pages + "/" + record.id.str();
   mounts.push_back({.host_path = pages, .container_path = std::string(kPages), .no_exec = true});

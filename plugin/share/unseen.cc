@@ -11,9 +11,11 @@
 #include "plugin/share/old_libdl.h"
 #include "plugin/share/table.h"
 
-// The driver's own NVML, where the plugin mounts it in containers.
+// The library in the place of NVML, where the plugin mounts it in containers. It has the functions
+// of the driver's own. If that were loaded here, before this one, a program that asks for NVML by
+// its name would get it, and see the whole card.
 #ifndef MGPU_SHARE_NVML
-#define MGPU_SHARE_NVML "/usr/lib/mgpu/libmgpu-nvml-driver.so"
+#define MGPU_SHARE_NVML "/usr/lib/mgpu/libmgpu-nvml.so"
 #endif
 
 namespace mgpu::share {

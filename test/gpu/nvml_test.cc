@@ -8,6 +8,7 @@
 #include <vector>
 
 #include "plugin/cards/nvml/nvml_library.h"
+#include "plugin/share/page.h"
 #include "test/gpu/driver_under_test.h"
 
 namespace mgpu::fake_gpu {
@@ -162,6 +163,38 @@ TEST_F(DriverTest, NvmlListsProcessesUntilTheyEnd) {
   nvml::Memory memory{};
   EXPECT_EQ(nvml.f().memory(nvml.device, &memory), nvml::kOk);
   EXPECT_NEAR(static_cast<double>(memory.used) / kMiB, 618.3, 0.1) << "what the driver reserves";
+}
+
+// In a container with a part of a card. The loader takes the first library of a name that is
+// loaded.
+TEST_F(DriverTest, ProgramsThatHaveLoadedCudaFindTheNvmlOfTheirShare) {
+  const auto libraries =
+      std::filesystem::read_symlink("/proc/self/exe").parent_path() / "fake-gpu/share";
+  char folder[] = "/dev/shm/mgpu-nvml-XXXXXX";
+  ASSERT_NE(::mkdtemp(folder), nullptr);
+  for (const char digit : {'1', '2'}) {
+    const std::string uuid = std::string("GPU-6d677075-0000-4000-8000-00000000000") + digit;
+    const std::string pages = std::string(folder) + "/share/" + uuid;
+    std::filesystem::create_directories(pages);
+    share::PageValues values{.limit_bytes = 4096 * kMiB, .context_bytes = 528 * kMiB};
+    ASSERT_TRUE(share::read_uuid(uuid.c_str(), values.uuid));
+    ASSERT_EQ(share::make_pages(pages.c_str(), values), nullptr);
+  }
+  in_process([&] {
+    EXPECT_EQ(::chdir(folder), 0);
+    // As in a program of its own: other tests have loaded the machine's own NVML.
+    Lmid_t program = LM_ID_BASE;
+    void* const cuda = ::dlmopen(LM_ID_NEWLM, (libraries / "libcuda.so.1").c_str(), RTLD_NOW);
+    ASSERT_NE(cuda, nullptr) << ::dlerror();
+    EXPECT_EQ(reinterpret_cast<int (*)(unsigned)>(::dlsym(cuda, "cuInit"))(0), kSuccess);
+    EXPECT_EQ(::dlinfo(cuda, RTLD_DI_LMID, &program), 0);
+    void* const by_name = ::dlmopen(program, "libnvidia-ml.so.1", RTLD_NOW | RTLD_NOLOAD);
+    const std::string path = libraries / "libnvidia-ml.so.1";
+    void* const by_path = ::dlmopen(program, path.c_str(), RTLD_NOW | RTLD_NOLOAD);
+    EXPECT_NE(by_name, nullptr);
+    EXPECT_EQ(by_name, by_path);
+  });
+  std::filesystem::remove_all(folder);
 }
 
 }  // namespace

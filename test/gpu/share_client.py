@@ -107,12 +107,12 @@ def captured():
 
 def main():
     global card, outside, before
+    value(cuda.cuInit(0))
     pynvml.nvmlInit()
-    # After it: the loader takes the first library of a name that is loaded, also by a path.
+    # After both: the loader takes the first library of a name that is loaded, also by a path.
     outside = ctypes.CDLL(sys.argv[1])
     assert outside.nvmlInit_v2() == 0 and outside.nvmlDeviceGetHandleByIndex_v2(0, ctypes.byref(outside_card)) == 0
     before = on_card()
-    value(cuda.cuInit(0))
     card = pynvml.nvmlDeviceGetHandleByIndex(0)
     equal(pynvml.nvmlDeviceGetMemoryInfo(card).used, 0, "what is used before a context")
     equal(value(cuda.cuDeviceTotalMem(0)) / MIB, LIMIT, "the memory of the device")

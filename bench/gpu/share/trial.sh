@@ -35,7 +35,7 @@ mount -t tmpfs tmpfs /usr/lib/mgpu
 scratch=/usr/lib/mgpu
 cp "$driver" /usr/lib/mgpu/libmgpu-cuda-driver.so
 nvml=$(readlink -f "$(dirname "$driver")/libnvidia-ml.so.1")
-cp "$nvml" $scratch/libmgpu-nvml-driver.so || exit 1
+cp "$nvml" $scratch/libmgpu-nvml-driver.so && cp "$1/libmgpu-nvml.so" $scratch/ || exit 1
 new_page() {
   mountpoint -q /run/mgpu && umount /run/mgpu
   mount -t tmpfs tmpfs /run/mgpu && mkdir -p "/run/mgpu/share/$uuid"
@@ -55,7 +55,6 @@ done
 
 [ -n "${CASES:-}" ] && exit 0
 echo "=== NVML"
-cp "$1/libmgpu-nvml.so" $scratch/ || exit 1
 mount --bind $scratch/libmgpu-nvml.so "$nvml" || exit 1
 python3 "$here/attacks.py" hold-1000 0 >$scratch/held &
 holder=$!
@@ -70,12 +69,13 @@ says query "$(nvidia-smi --query-gpu=memory.used,memory.total,memory.free --form
 says table "$(nvidia-smi -i 0 | sed -n 's/.* \([0-9]*\)MiB \/ *\([0-9]*\)MiB.*/\1 \2/p' | head -1) $((limit - used))"
 says nvidia-smi-q "$(nvidia-smi -q -d MEMORY -i 0 | awk '/FB Memory/ {fb = 1} /BAR1/ {fb = 0}
   fb && /Used/ {used = $3} fb && /Total/ {total = $3} fb && /Free/ {free = $3} END {print used, total, free}')"
-says pynvml "$(python3 -c 'import pynvml as p
+for first in libnvidia-ml.so.1 libcuda.so.1; do says "pynvml after $first" "$(python3 -c 'import ctypes, pynvml as p, sys
+ctypes.CDLL(sys.argv[1]).cuInit(0) if "cuda" in sys.argv[1] else None
 p.nvmlInit(); card = p.nvmlDeviceGetHandleByIndex(0)
 for m in p.nvmlDeviceGetMemoryInfo(card), p.nvmlDeviceGetMemoryInfo(card, p.nvmlMemory_v2):
     last = m.used >> 20, m.total >> 20, m.free >> 20
     assert m.used + m.free == m.total
-print(*last)' 2>&1 | tail -1)"
+print(*last)' $first 2>&1 | tail -1)"; done
 nvidia-smi -i 0 && nvidia-smi -q -d MEMORY -i 0 && nvidia-smi --query-compute-apps=pid,used_memory --format=csv
 kill $holder
 wait $holder 2>/dev/null

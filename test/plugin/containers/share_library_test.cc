@@ -54,6 +54,7 @@ TEST_F(ShareLibraryTest, ReplacesEveryNameOfTheDriversLibraries) {
               Contains(Pair("/usr/lib/mgpu/libmgpu-cuda-driver.so", "/driver/libcuda.so.580.1")));
   EXPECT_THAT(all,
               Contains(Pair("/usr/lib/mgpu/libmgpu-nvml-driver.so", "/driver/libnvidia-ml.so.1")));
+  EXPECT_THAT(all, Contains(Pair("/usr/lib/mgpu/libmgpu-nvml.so", library_.nvml)));
 }
 
 // Programs of 32 bits find no library rather than one without a limit.
