@@ -535,7 +535,7 @@ stage_web() { run_cluster_test web -test.run "${MGPU_TEST:-$web_tests}"; }
 
 prepare_node() {
   build asan mgpu-extender mgpu-device-plugin mgpu-set-limits fake_mps_control fake_gpu_machine fake_gpu_cuda \
-    fake_gpu_client || return 1
+    fake_gpu_nvml fake_gpu_client || return 1
   prepare_runtime || return 1
   export MGPU_DEVICE_PLUGIN_BINARY=$PWD/build/asan/plugin/mgpu-device-plugin
   export MGPU_FAKE_GPU_FOLDER=$PWD/build/asan/test/fake-gpu
@@ -570,7 +570,7 @@ prepare_install() {
   build_once etcd "etcdctl and etcdutl" test/cluster/etcd/{go.mod,go.sum} || return 1
   etcd=$built
   build release mgpu-extender mgpu-device-plugin mgpu-mps mgpu-set-limits kubectl-mgpu fake_mps_control fake_gpu_machine \
-    fake_gpu_cuda fake_gpu_client || return 1
+    fake_gpu_cuda fake_gpu_nvml fake_gpu_client || return 1
   # Another stage may read them already.
   [[ ! -f $scratch/images/images.json ]] || return 0
   step "build the images" bash deploy/images/build.sh --repository mgpu.test --tag test "$scratch/images" \

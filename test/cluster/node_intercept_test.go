@@ -17,6 +17,7 @@ import (
 const (
 	sharedCard   = "GPU-6d677075-0000-4000-8000-000000000001"
 	fakeLibcuda  = "/usr/lib64/libcuda.so.1"
+	fakeNVML     = "/usr/lib64/libnvidia-ml.so.1"
 	fakeContext  = 528 // MiB, what --context-mib reserves
 	clientOfCUDA = "/usr/bin/cuda-client"
 	outOfMemory  = 2 // CUDA_ERROR_OUT_OF_MEMORY
@@ -42,6 +43,7 @@ func (p *DevicePlugin) useFakeGPU(t testing.TB) {
 	no := false
 	p.mounts = []TestMount{{HostPath: machine, ContainerPath: "/machine", ReadOnly: &no}}
 	for path, file := range map[string]string{fakeLibcuda: filepath.Join(programs, "libcuda.so.1"),
+		fakeNVML:                      filepath.Join(programs, "libnvidia-ml.so.1"),
 		clientOfCUDA:                  filepath.Join(programs, "fake_gpu_client"),
 		"/lib64/ld-linux-x86-64.so.2": "/lib64/ld-linux-x86-64.so.2",
 		"/usr/lib64/libc.so.6":        "/lib/x86_64-linux-gnu/libc.so.6",
@@ -65,9 +67,9 @@ func newInterceptWorld(t *testing.T) *NodeWorld {
 }
 
 // cudaView is what a CUDA program has printed.
-type cudaView struct{ total, free, allocated, result int }
+type cudaView struct{ total, free, allocated, result, nvmlTotal, nvmlUsed int }
 
-var clientLine = regexp.MustCompile(`CLIENT total (\d+) free (\d+) allocated (\d+) error (\d+)`)
+var clientLine = regexp.MustCompile(`CLIENT total (\d+) free (\d+) allocated (\d+) error (\d+) nvml (\d+) used (\d+)`)
 
 // cudaViews waits until the container has printed its view, after what its programs have printed.
 func (n *Node) cudaViews(t *testing.T, pod *corev1.Pod, container string) []cudaView {
@@ -75,11 +77,11 @@ func (n *Node) cudaViews(t *testing.T, pod *corev1.Pod, container string) []cuda
 	n.viewOf(t, pod, container)
 	var views []cudaView
 	for _, line := range clientLine.FindAllStringSubmatch(n.logOf(pod, container), -1) {
-		var numbers [4]int
+		var numbers [6]int
 		for i := range numbers {
 			numbers[i], _ = strconv.Atoi(line[i+1])
 		}
-		views = append(views, cudaView{numbers[0], numbers[1], numbers[2], numbers[3]})
+		views = append(views, cudaView{numbers[0], numbers[1], numbers[2], numbers[3], numbers[4], numbers[5]})
 	}
 	if len(views) == 0 {
 		t.Fatalf("no program of container %s of %s used CUDA:\n%s", container, pod.Name, n.logOf(pod, container))
@@ -113,9 +115,13 @@ func TestNodeLibraryLimitsTheMemoryOfContainers(t *testing.T) {
 		if first.allocated != firstTakes || second.result != outOfMemory {
 			t.Errorf("%s: the first program has %d MiB and the second one ended with error %d", container, first.allocated, second.result)
 		}
+		if first.nvmlTotal != limit || first.nvmlUsed != firstTakes+fakeContext || second.nvmlTotal != limit {
+			t.Errorf("%s: NVML told of %d of %d and then of %d of %d MiB, want %d of %d", container, first.nvmlUsed,
+				first.nvmlTotal, second.nvmlUsed, second.nvmlTotal, firstTakes+fakeContext, limit)
+		}
 		sum := first.allocated + second.allocated + 2*fakeContext
-		if sum > limit || sum < limit-64 {
-			t.Errorf("%s: its programs have %d MiB of %d", container, sum, limit)
+		if sum > limit || sum < limit-64 || second.nvmlUsed != sum {
+			t.Errorf("%s: its programs have %d MiB of %d, NVML says %d", container, sum, limit, second.nvmlUsed)
 		}
 	}
 	world.node.checkPages(t, running, "c0")

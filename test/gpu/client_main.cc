@@ -1,6 +1,6 @@
 // A CUDA program for containers that have only a C library: fake_gpu_client [PIECES]. It allocates
 // pieces of 64 MiB of card 0 until there is no memory, or so many and stays. It prints what it saw
-// in one line.
+// in one line, at the end what NVML says of card 0, if there is NVML.
 #include <dlfcn.h>
 #include <unistd.h>
 
@@ -24,6 +24,30 @@ Function* find(const char* name) {
     std::exit(1);
   }
   return reinterpret_cast<Function*>(found);
+}
+
+struct NvmlMemory {
+  unsigned long long total;
+  unsigned long long free;
+  unsigned long long used;
+};
+
+NvmlMemory ask_nvml() {
+  NvmlMemory memory{};
+  void* device = nullptr;
+  void* const nvml = dlopen("libnvidia-ml.so.1", RTLD_NOW);
+  if (nvml == nullptr) return memory;
+  const auto call = [&](const char* name, auto... arguments) {
+    void* const found = dlsym(nvml, name);
+    return found == nullptr
+               ? -1
+               : reinterpret_cast<int (*)(decltype(arguments)...)>(found)(arguments...);
+  };
+  if (call("nvmlInit_v2") != 0 || call("nvmlDeviceGetHandleByIndex_v2", 0U, &device) != 0 ||
+      call("nvmlDeviceGetMemoryInfo", device, &memory) != 0) {
+    std::printf("CLIENT NVML failed\n");
+  }
+  return memory;
 }
 
 void must(const char* what, int result) {
@@ -53,8 +77,10 @@ int main(int count, char** words) {
   unsigned long long address = 0;
   int result = 0;
   while (pieces < most && (result = allocate(&address, kPiece * kMiB)) == 0) ++pieces;
-  std::printf("CLIENT total %zu free %zu allocated %zu error %d\n", total / kMiB, free / kMiB,
-              pieces * kPiece, result);
+  const NvmlMemory nvml = ask_nvml();
+  std::printf("CLIENT total %zu free %zu allocated %zu error %d nvml %llu used %llu\n",
+              total / kMiB, free / kMiB, pieces * kPiece, result, nvml.total / kMiB,
+              nvml.used / kMiB);
   if (count > 1) pause();
   return 0;
 }
