@@ -93,6 +93,7 @@ thread_local FakeContext* current = nullptr;
 thread_local FakeContext* pushed = nullptr;
 std::uint64_t graph_reserved[2];
 Address next_address = 0x100000000;
+bool lists_others = false;
 bool capturing = false;
 bool capture_ends = false;  // after the next question
 void (*callback)() = nullptr;
@@ -275,6 +276,9 @@ EXPORT std::uint64_t fake_peak(int card) {
 EXPORT void fake_capture(bool on, bool ends) {
   capturing = on;
   capture_ends = ends;
+}
+EXPORT void fake_list_others() {
+  lists_others = true;
 }
 EXPORT void fake_callback(void (*call)()) {
   callback = call;
@@ -721,6 +725,9 @@ EXPORT Result nvmlDeviceGetComputeRunningProcesses_v3(Handle device, unsigned* c
   processes[0] = {1, kTotal, {}};
   processes[1] = {static_cast<unsigned>(getpid()), used[card] - hidden[card], {}};
   *count = used[card] > 0 ? 2 : 1;
+  // A process of the node with the same ID, where NVML lists those.
+  if (lists_others) processes[1].bytes = kTotal;
+  if (lists_others) *count = 2;
   return kSuccess;
 }
 

@@ -276,6 +276,17 @@ void modules() {
   EXPECT(free_now() == kRoom - 410 * kMiB);
 }
 
+// NVML is not asked where it lists process IDs of the node.
+void other_process_ids() {
+  EXTRA(fake_list_others, void (*)())();
+  start();
+  EXPECT(free_now() == kRoom && fits(kRoom));
+  const Image image{500 * kMiB, 0};
+  Handle module = nullptr;
+  EXPECT(CU(cuModuleLoadData)(&module, &image) == kSuccess);
+  EXPECT(free_now() == kRoom);
+}
+
 void streams() {
   start();
   Handle stream = nullptr;
@@ -703,6 +714,7 @@ const Case kCases[] = {{"see_the_share", see_the_share},
                        {"exported", exported},
                        {"modules", modules},
                        {"streams", streams},
+                       {"other_process_ids", other_process_ids},
                        {"local_memory", local_memory},
                        {"managed_on_two_cards", managed_on_two_cards},
                        {"pools", pools},
