@@ -82,19 +82,6 @@ class ScratchFolder {
   const bool is_there_;
 };
 
-// Replaces a file of the output folder without following links. Error: it cannot be written.
-Result<void> replace_file(const std::string& path, std::string_view text) {
-  const std::string written = path + ".new";
-  ::unlink(written.c_str());
-  const UniqueFd file(::open(written.c_str(), O_WRONLY | O_CREAT | O_EXCL | O_CLOEXEC, 0644));
-  const bool whole = file.is_open() && ::write(file.number(), text.data(), text.size()) ==
-                                           static_cast<ssize_t>(text.size());
-  if (!whole || std::rename(written.c_str(), path.c_str()) != 0) {
-    return cannot("write", path, errno);
-  }
-  return {};
-}
-
 // Returns the end of a file.
 std::string end_of_file(const fs::path& path) {
   std::ifstream file(path, std::ios::ate);
@@ -131,7 +118,8 @@ class OutputFiles {
   const std::string& problem() const { return problem_; }
 
   void write_results(const std::string& json) {
-    if (auto written = replace_file(results(), json); !written) problem_ = written.error().message;
+    const auto written = write_file(results(), json, Durability::kProcess);
+    if (!written) problem_ = written.error().message;
   }
 
   // Saves the ends of the logs of MPS daemons in `scratch`, which is removed afterwards.
