@@ -174,10 +174,6 @@ void remove_container(const Trial& trial) {
                                std::chrono::seconds(10)));
 }
 
-std::string pid_file(const Trial& trial) {
-  return trial.scratch + "/container.pid";
-}
-
 // Error: the root of the container cannot be made.
 Result<Command> run_command(const Trial& trial, const Container& container) {
   remove_container(trial);
@@ -189,8 +185,7 @@ Result<Command> run_command(const Trial& trial, const Container& container) {
   file.close();
   if (!file)
     return error(fmt::format("cannot write {}/config.json: {}", bundle, std::strerror(errno)));
-  return runc(
-      trial, {"run", "--pid-file", pid_file(trial), "--bundle", bundle, container_id(::getppid())});
+  return runc(trial, {"run", "--bundle", bundle, container_id(::getppid())});
 }
 
 }  // namespace
@@ -226,10 +221,10 @@ Command in_container(const Trial& trial, const Container& container) {
 }
 
 pid_t pid_of_container(const Trial& trial) {
-  std::ifstream file(pid_file(trial));
-  pid_t pid = 0;
-  file >> pid;
-  return pid;
+  const auto state =
+      run_to_end(runc(trial, {"state", container_id(::getppid())}), std::chrono::seconds(10));
+  const Json read = state ? Json::parse(state->text(), nullptr, false) : Json();
+  return read.is_object() ? read.value("pid", 0) : 0;
 }
 
 void remove_runc_cgroups() {

@@ -154,10 +154,9 @@ std::optional<double> RunningProgram::number(const std::string& name) const {
 std::string RunningProgram::failure() const {
   const std::string call = value("failed");
   if (!call.empty()) return call + ": " + value("error");
-  std::string text = other_ + unread_;
-  while (text.ends_with('\n')) text.pop_back();
-  const std::size_t line = text.rfind('\n');
-  if (!text.empty()) return in_quotes(text.substr(line == std::string::npos ? 0 : line + 1));
+  std::string lines = text();
+  while (lines.ends_with('\n')) lines.pop_back();
+  if (!lines.empty()) return in_quotes(lines.substr(lines.rfind('\n') + 1));
   if (exit_code_ >= kSignalExit) return fmt::format("signal {}", exit_code_ - kSignalExit);
   return fmt::format("exit code {}", exit_code_);
 }

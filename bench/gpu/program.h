@@ -56,7 +56,7 @@ class RunningProgram {
   // The last value of `name` as a number; not set if it is none.
   std::optional<double> number(const std::string& name) const;
   // The end of the output other than values.
-  const std::string& text() const { return other_; }
+  std::string text() const { return other_ + unread_; }
   // Why the program ended: its own explanation, such as "cuInit: CUDA_ERROR_NO_DEVICE", or else the
   // last line that is no value, or else its exit code or signal.
   std::string failure() const;
