@@ -121,7 +121,7 @@ bool reserve(Card& card, std::uint64_t bytes) {
   count_unseen_now_and_then(card);
   if (card.account.reserve(bytes)) return true;
   if (bytes > card.account.limit_bytes()) return false;
-  count_unseen();
+  count_unseen(false);
   if (card.account.reserve(bytes)) return true;
   if (!uses_pools()) return false;
   count_unused_pools(card);

@@ -46,8 +46,8 @@ void find_in_nvml(unsigned card, const char* uuid);
 void add_hidden(unsigned card, std::int64_t bytes);
 // This much is counted and nobody knows when it ends: NVML does, where it is asked.
 void leave_to_nvml(const Card& card, std::uint64_t bytes);
-// Counts it on all cards. False: it does not fit, and what does not is not counted yet.
-bool count_unseen();
+// Counts it on all cards, if it fits or in any case. False: some does not fit and is not counted.
+bool count_unseen(bool in_any_case);
 // Counts it in any case, now and then.
 void count_unseen_now_and_then(const Card& card);
 

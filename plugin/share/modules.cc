@@ -9,26 +9,31 @@
 namespace mgpu::share {
 namespace {
 
-template <class Call>
-Result make(Handle* made, Result (*undo)(Handle), Call call) {
-  const Result result = call();
-  if (result != kSuccess || made == nullptr || count_unseen()) return result;
-  undo(*made);
-  *made = nullptr;
+Result does_not_fit() {
+  count_unseen(true);  // what is there counts
   return kOutOfMemory;
 }
 
-// What cannot be undone stays, and counts with the next call that allocates.
+template <class Call>
+Result make(Handle* made, Result (*undo)(Handle), Call call) {
+  const Result result = call();
+  if (result != kSuccess || made == nullptr || count_unseen(false)) return result;
+  undo(*made);
+  *made = nullptr;
+  return does_not_fit();
+}
+
+// What cannot be undone stays.
 template <class Call>
 Result use(Call call) {
   const Result result = call();
-  return result != kSuccess || count_unseen() ? result : kOutOfMemory;
+  return result != kSuccess || count_unseen(false) ? result : does_not_fit();
 }
 
 template <class Call>
 Result end(Call call) {
   const Result result = call();
-  count_unseen();
+  count_unseen(true);
   return result;
 }
 
@@ -68,7 +73,7 @@ Result get(Handle* list, unsigned count, Result (*check)(Handle), Call call) {
   for (unsigned i = 0; i < count; ++i) {
     if (list[i] != nullptr && check(list[i]) != kSuccess) return kOutOfMemory;
   }
-  return count_unseen() ? kSuccess : kOutOfMemory;
+  return count_unseen(false) ? kSuccess : does_not_fit();
 }
 
 }  // namespace

@@ -115,13 +115,13 @@ void leave_to_nvml(const Card& card, std::uint64_t bytes) {
   count(index_of(card), true);
 }
 
-bool count_unseen() {
+bool count_unseen(bool in_any_case) {
   if (!cards_attached()) return true;
   bool fits = true;
   for (unsigned i = 0; i < card_count(); ++i) {
     if (count(i, false)) continue;
     trim_unused_pools(card_at(i));
-    fits = count(i, false) && fits;
+    fits = count(i, in_any_case) && fits;
   }
   return fits;
 }

@@ -57,11 +57,11 @@ TEST_P(LibraryTest, HoldsTheLimit) {
 INSTANTIATE_TEST_SUITE_P(Cases, LibraryTest,
                          testing::Values("see_the_share", "linear", "small_pieces",
                                          "other_allocations", "virtual_memory", "held_elsewhere",
-                                         "exported", "modules", "streams", "other_process_ids",
-                                         "local_memory", "managed_on_two_cards", "pools",
-                                         "pool_of_a_stream", "capture_that_ends",
-                                         "callbacks_and_waits", "threads", "graphs", "contexts",
-                                         "processes", "names"));
+                                         "exported", "modules", "streams", "libraries_that_stay",
+                                         "other_process_ids", "local_memory",
+                                         "managed_on_two_cards", "pools", "pool_of_a_stream",
+                                         "capture_that_ends", "callbacks_and_waits", "threads",
+                                         "graphs", "contexts", "processes", "names"));
 
 TEST_F(LibraryTest, ServesProgramsThatAreLinkedWithIt) {
   make_pages_of(0);

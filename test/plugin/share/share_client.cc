@@ -276,6 +276,22 @@ void modules() {
   EXPECT(free_now() == kRoom - 410 * kMiB);
 }
 
+// A library that does not fit stays when it has been used, and counts.
+void libraries_that_stay() {
+  start();
+  const Image large{500 * kMiB, 0};
+  Handle kernel = nullptr;
+  for (const Result expected : {kSuccess, kOutOfMemory}) {
+    Handle lib = nullptr;
+    EXPECT(CU(cuLibraryLoadData)(&lib, &large, nullptr, nullptr, 0, nullptr, nullptr, 0) ==
+           kSuccess);
+    EXPECT(CU(cuLibraryGetKernel)(&kernel, lib, "k") == expected);
+  }
+  EXPECT(free_now() == 0 && !fits(2 * kMiB));
+  EXPECT(CU(cuLibraryUnload)(kernel) == kSuccess);  // the stand-in's kernel is its library
+  EXPECT(free_now() == kRoom - 500 * kMiB);
+}
+
 // NVML is not asked where it lists process IDs of the node.
 void other_process_ids() {
   EXTRA(fake_list_others, void (*)())();
@@ -714,6 +730,7 @@ const Case kCases[] = {{"see_the_share", see_the_share},
                        {"exported", exported},
                        {"modules", modules},
                        {"streams", streams},
+                       {"libraries_that_stay", libraries_that_stay},
                        {"other_process_ids", other_process_ids},
                        {"local_memory", local_memory},
                        {"managed_on_two_cards", managed_on_two_cards},
