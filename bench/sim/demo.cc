@@ -127,9 +127,10 @@ class Demo {
   // kube-scheduler's queue.
   std::vector<std::size_t> queue() const {
     std::vector<std::pair<std::int64_t, std::size_t>> order;
-    for (std::size_t i = 0; i < pods_.size(); ++i)
-      if (const auto pod = kube::read_pod(pods_[i].json); is_waiting(pod, pods_[i]))
-        order.emplace_back(-std::int64_t{pod->priority}, i);
+    for (std::size_t i = 0; i < pods_.size(); ++i) {
+      const auto pod = kube::read_pod(pods_[i].json);
+      if (is_waiting(pod, pods_[i])) order.emplace_back(-std::int64_t{pod->priority}, i);
+    }
     std::sort(order.begin(), order.end());
     std::vector<std::size_t> indices;
     for (const auto& [priority, index] : order) indices.push_back(index);
@@ -150,10 +151,11 @@ class Demo {
         call(cluster_.inspection_client(),
              get("/inspect/explain?namespace=" + pod.ref.name_space + "&name=" + pod.ref.name));
     const auto explained = kubectl::Json::parse(answer.body, nullptr, false);
-    if (const auto text = kubectl::explain_text(explained, false, colors_))
+    if (const auto text = kubectl::explain_text(explained, false, colors_)) {
       pod.explained = *text;
-    else if (explained.is_object())
+    } else if (explained.is_object()) {
       pod.explained = explained.value("message", "") + "\n";
+    }
   }
 
   // The nodes of the extender, page by page.

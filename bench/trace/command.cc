@@ -135,9 +135,10 @@ Result<std::string> turnover(const CommandFlags& flags, const Trace& trace, cons
     return error("--placements cannot be combined with --departures, because pods terminate");
   const auto load = static_cast<double>(flags.departures);
   const double arrivals = expected_arrivals(trace, load);
-  if (arrivals > static_cast<double>(limits::kArrivalsMax))
+  if (arrivals > static_cast<double>(limits::kArrivalsMax)) {
     return error(fmt::format("--departures {} needs {:.0f} arrivals; expected at most {}",
                              flags.departures, arrivals, limits::kArrivalsMax));
+  }
   const auto results = run_turnovers(objects, settings, load, seeds, jobs_of(flags));
   return text_of(flags, report_of(heading_of(flags, settings.policy, trace), load, results));
 }

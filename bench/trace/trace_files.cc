@@ -111,9 +111,10 @@ Result<std::vector<TracePod>> read_named_pods(const std::string& folder, const s
   const std::string file = std::string(kPodsPrefix) + name + std::string(kSuffix);
   const std::string path = folder + "/" + file;
   const bool safe = !name.empty() && std::all_of(name.begin(), name.end(), allowed);
-  if (!safe || !std::filesystem::is_regular_file(path, code))
+  if (!safe || !std::filesystem::is_regular_file(path, code)) {
     return error("trace " + in_quotes(name) + " is not in " + in_quotes(folder) + "; " +
                  traces_in(folder));
+  }
   const auto text = read_file(path, limits::kFileBytesMax, "trace file");
   if (!text) return text.error();
   return read_pods(*text, file);
