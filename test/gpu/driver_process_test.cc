@@ -143,16 +143,21 @@ TEST_F(DriverTest, AForkedChildHasNoDriver) {
 // A child that lives on does not keep the memory of its parent.
 TEST_F(DriverTest, AChildOutlivesTheMemoryOfItsParent) {
   int wake[2] = {-1, -1};
+  int forked[2] = {-1, -1};
   ASSERT_EQ(::pipe(wake), 0);
+  ASSERT_EQ(::pipe(forked), 0);
   ChildProcess parent([&](const ChildProcess::Pause& pause) {
     const Driver driver;
     EXPECT_NE(driver.allocate(1000 * kMiB), 0U);
     if (::fork() == 0) {
       char byte = 0;
       ::close(wake[1]);
+      static_cast<void>(!::write(forked[1], &byte, 1));
       static_cast<void>(!::read(wake[0], &byte, 1));
       ::_exit(0);
     }
+    char byte = 0;  // until the child has given the file up
+    EXPECT_EQ(::read(forked[0], &byte, 1), 1);
     pause();
   });
   ASSERT_TRUE(parent.wait_for_pause());
@@ -161,8 +166,7 @@ TEST_F(DriverTest, AChildOutlivesTheMemoryOfItsParent) {
     const Driver driver;
     EXPECT_EQ(driver.free() / kMiB, 142'629U);
   });
-  ::close(wake[1]);
-  ::close(wake[0]);
+  for (const int end : {wake[0], wake[1], forked[0], forked[1]}) ::close(end);
 }
 
 TEST_F(DriverTest, ContextsAreAStackOfEachThread) {
