@@ -34,7 +34,7 @@ is_ours() { [[ ! -e $1 || -x $1/bin/mgpu-gpu-trial || (-d $1 && -z $(ls -A "$1")
 build() {
   bash deploy/install.sh
   cmake --preset "$preset" --log-level=ERROR >/dev/null
-  nice ninja -C "build/$preset" mgpu-gpu-trial mgpu-cuda-program mgpu-set-limits
+  nice ninja -C "build/$preset" mgpu-gpu-trial mgpu-cuda-program mgpu-set-limits libmgpu-cuda libmgpu-nvml
 }
 
 # Prints the libraries of these programs, except those of the C library. The programs use the C library
@@ -59,7 +59,8 @@ fill() {
   local program
   rm -rf "$new"
   mkdir -p "$new"/{bin,lib,image/usr/bin}
-  for program in bench/gpu/mgpu-gpu-trial bench/gpu/mgpu-cuda-program plugin/mgpu-set-limits; do
+  for program in bench/gpu/mgpu-gpu-trial bench/gpu/mgpu-cuda-program plugin/mgpu-set-limits \
+    plugin/libmgpu-cuda.so plugin/libmgpu-nvml.so; do
     install -s "build/$preset/$program" "$new/bin/"
   done
   # runc of Debian. Its library is copied together with those of the trial.

@@ -40,6 +40,8 @@ struct Trial {
   Settings settings;       // the settings before the first check
 
   std::string cuda_program() const { return folder + "/bin/mgpu-cuda-program"; }
+  // The libraries that limit containers are there, too.
+  std::string programs() const { return folder + "/bin"; }
   std::string set_limits() const { return folder + "/bin/mgpu-set-limits"; }
   std::string image() const { return folder + "/image"; }
 };

@@ -42,6 +42,7 @@
 #include "plugin/containers/pods.h"
 #include "plugin/containers/pre_start_handler.h"
 #include "plugin/containers/record_collector.h"
+#include "plugin/containers/reserved_memory.h"
 #include "plugin/injection/injector.h"
 #include "plugin/kubelet/pod_resources.h"
 #include "plugin/monitor/limits.h"

@@ -11,7 +11,7 @@
 #include "common/base/metrics.h"
 #include "plugin/cards/inventory.h"
 #include "plugin/containers/pods.h"
-#include "plugin/containers/share_pages.h"
+#include "plugin/containers/reserved_memory.h"
 #include "plugin/monitor/metrics.h"
 #include "plugin/monitor/sampler.h"
 #include "plugin/monitor/watchdog.h"

@@ -8,17 +8,14 @@
 // go on without it.
 #pragma once
 
-#include <array>
 #include <map>
 #include <string>
 #include <vector>
 
 #include "common/base/ids.h"
-#include "common/base/mutex.h"
 #include "common/base/result.h"
 #include "common/base/units.h"
 #include "plugin/allocation/record.h"
-#include "plugin/state/records.h"
 
 namespace mgpu::plugin {
 
@@ -58,30 +55,6 @@ class SharePages {
 
   const std::string folder_;
   const MiB context_;
-};
-
-// What containers have reserved around the last reading of the driver, which it is compared with.
-// Any thread.
-class ReservedMemory {
- public:
-  using OfCards = std::map<CardUuid, MiB>;
-
-  // Both outlive it.
-  ReservedMemory(const SharePages& pages, const Records& records)
-      : pages_(pages), records_(records) {}
-
-  // Directly before the driver is read, and directly after.
-  void read();
-  // The most of the last two readings. Empty: the container has no pages.
-  OfCards most(const AllocationId& id) const;
-
- private:
-  using Reading = std::map<AllocationId, OfCards>;
-
-  const SharePages& pages_;
-  const Records& records_;
-  mutable Mutex mutex_;
-  std::array<Reading, 2> readings_ MGPU_GUARDED_BY(mutex_);
 };
 
 }  // namespace mgpu::plugin

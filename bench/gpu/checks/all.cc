@@ -56,6 +56,8 @@ constexpr std::array kChecks = {
           seconds(90), on_node<check_release>, false},
     Check{"container", "Does CUDA run in a container with each kind of edits?", seconds(150),
           check_container},
+    Check{"library", "Does the library in containers keep a container's programs within its share?",
+          seconds(120), on_node<check_library>},
     Check{"driver-limits", "Does the driver's memory limit of a cgroup hold for its programs?",
           seconds(120), on_node<check_driver_limits>},
     Check{"driver-limits-hook",

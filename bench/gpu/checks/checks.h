@@ -26,7 +26,8 @@ using CheckOfMps = Result<void>(const Trial& trial, CardWithMps& card, Findings&
 CheckOfTrial check_device_files, check_container, check_mps_exclusive, check_mps_restart,
     check_mps_end_client;
 CheckOfNode check_nvml_fields, check_process_lists, check_utilization, check_memory,
-    check_driver_libraries, check_release, check_driver_limits, check_driver_limits_hook;
+    check_driver_libraries, check_release, check_library, check_driver_limits,
+    check_driver_limits_hook;
 CheckOfMps check_mps_shares_alone, check_mps_start, check_mps_context, check_mps_memory,
     check_mps_two_processes, check_mps_bypass, check_mps_container, check_mps_pipe,
     check_mps_client_folder, check_mps_many_clients, check_mps_kill_clients;

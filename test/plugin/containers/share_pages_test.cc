@@ -12,6 +12,7 @@
 #include <fstream>
 
 #include "common/base/log.h"
+#include "plugin/containers/reserved_memory.h"
 #include "plugin/share/look.h"
 #include "test/plugin/support/gpu_objects.h"
 #include "test/support/scratch_folder.h"
