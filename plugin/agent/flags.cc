@@ -163,7 +163,7 @@ void add_isolation_flags(Options& options, Flags& flags) {
                      "How shares of a card are enforced: not at all, their memory by a library in "
                      "the place of libcuda.so.1 in containers (\"intercept\") or by the driver "
                      "(R615 and later, cgroup v2), or by one MPS daemon per card. \"auto\" is the "
-                     "driver if it can, else the library.",
+                     "driver if it can, else the library, else nothing.",
                      flags.isolation, {"none", "intercept", "mps", "driver", "auto"});
   options.add_text(
       "hook-path",
@@ -193,9 +193,8 @@ void add_isolation_flags(Options& options, Flags& flags) {
   options.add_number(
       "context-mib",
       "What the CUDA context of a process takes of a card, in MiB. With "
-      "--isolation=intercept it is reserved for each process; otherwise up to four "
-      "processes of a container may use as much beyond its memory before that counts "
-      "as overuse.",
+      "--isolation=intercept it is reserved for each process. Up to four processes of a "
+      "container may use as much beyond its memory before that counts as overuse.",
       flags.context_mib, 0, kCardMemoryMiBMax);
 }
 
