@@ -102,7 +102,9 @@ std::vector<ContainerUse> Monitoring::count_uncounted(const std::vector<Record>&
     if (!use.reserved) continue;
     const std::pair key(id_of(use), use.grant.uuid);
     const auto before = overhead_.find(key);
-    if (before == overhead_.end() || before->second != use.uncounted) {
+    // A container that has started again has pages without it.
+    const bool same = before != overhead_.end() && before->second == use.uncounted;
+    if (!same || !use.uncounted.zero()) {
       parts_.pages.set_overhead(key.first, key.second, use.uncounted);
     }
     overhead.emplace(key, use.uncounted);

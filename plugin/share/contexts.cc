@@ -11,7 +11,9 @@ namespace {
 struct Context {
   unsigned card;
   std::uint64_t bytes;
-  std::uint64_t stack;  // the largest size of a thread's stack so far
+  std::uint64_t stack;     // the largest size of a thread's stack so far
+  std::uint64_t heap = 0;  // the largest that was set
+  std::uint64_t printf = 0;
 };
 pthread_mutex_t mutex = PTHREAD_RECURSIVE_MUTEX_INITIALIZER_NP;
 Table<Context> contexts;
@@ -104,11 +106,14 @@ Result destroy(Handle context, Call call) {
   }
   const Result result = call();
   const Lock lock(mutex);
-  if (result == kSuccess) {
-    forget(ending);
-  } else {
+  if (result != kSuccess) {
     rename(ending, context);
+    return result;
   }
+  const Context* const ended = contexts.find(key_of(ending));
+  const Card* const card = ended != nullptr ? &card_at(ended->card) : nullptr;
+  forget(ending);
+  if (card != nullptr) leave_to_nvml(*card, 0);
   return result;
 }
 
@@ -127,6 +132,7 @@ Result release(Device device, Call call) {
   if (result != kSuccess || active != 0 || primary == nullptr) return result;
   forget(primary);
   primary = nullptr;
+  leave_to_nvml(*card, 0);
   return result;
 }
 
@@ -172,16 +178,29 @@ Result set_heap_size(int limit, std::size_t size) {
   std::size_t before = 0;
   REAL(cuCtxGetCurrent)(&current);
   REAL(cuCtxGetLimit)(&before, limit);
-  const std::uint64_t more = size > before ? size - before : 0;
-  if (!reserve(*card, more)) return kOutOfMemory;
-  const Result result = REAL(cuCtxSetLimit)(limit, size);
-  const Lock lock(mutex);
-  Context* const context = contexts.find(key_of(current));
-  if (result != kSuccess) {
-    card->account.give_back(more);
-  } else if (context != nullptr) {
-    context->bytes += more;
+  std::uint64_t Context::*const largest = limit == kHeapSize ? &Context::heap : &Context::printf;
+  std::uint64_t most = before;
+  std::uint64_t more = 0;
+  // Changes what is counted for the context, if it is known.
+  const auto count = [&](std::int64_t bytes, std::uint64_t size_now) {
+    Context* const context = contexts.find(key_of(current));
+    if (context == nullptr) return;
+    context->bytes += static_cast<std::uint64_t>(bytes);
+    context->*largest = size_now;
+  };
+  {
+    const Lock lock(mutex);
+    const Context* const context = contexts.find(key_of(current));
+    if (context != nullptr && context->*largest > most) most = context->*largest;
+    if (size > most) more = size - most;
+    if (more > 0 && !reserve(*card, more)) return kOutOfMemory;
+    if (more > 0) count(static_cast<std::int64_t>(more), size);
   }
+  const Result result = REAL(cuCtxSetLimit)(limit, size);
+  if (result == kSuccess || more == 0) return result;
+  const Lock lock(mutex);
+  count(-static_cast<std::int64_t>(more), most);
+  card->account.give_back(more);
   return result;
 }
 

@@ -93,6 +93,7 @@ constexpr int kHeapSize = 2;                   // CU_LIMIT_MALLOC_HEAP_SIZE
 constexpr int kStackSize = 0;                  // CU_LIMIT_STACK_SIZE
 constexpr int kChildGraphNode = 4;             // CU_GRAPH_NODE_TYPE_GRAPH
 constexpr int kAllocationNode = 10;            // CU_GRAPH_NODE_TYPE_MEM_ALLOC
+constexpr int kFreeNode = 11;                  // CU_GRAPH_NODE_TYPE_MEM_FREE
 
 }  // namespace mgpu::share
 
@@ -224,6 +225,7 @@ constexpr int kAllocationNode = 10;            // CU_GRAPH_NODE_TYPE_MEM_ALLOC
   CALLED(cuFuncGetAttribute, (int* value, int attribute, Handle function))                \
   CALLED(cuKernelGetAttribute, (int* value, int attribute, Handle kernel, Device device)) \
   CALLED(cuStreamDestroy_v2, (Handle stream))                                             \
+  CALLED(cuPointerGetAttribute, (void* value, int attribute, Address pointer))            \
   CALLED(cuGreenCtxDestroy, (Handle context))                                             \
   CALLED(cuDeviceGet, (Device * device, int ordinal))                                     \
   CALLED(cuDeviceGetCount, (int* count))                                                  \

@@ -13,7 +13,7 @@ constexpr int kDepthMax = 64;  // of graphs in graphs
 
 pthread_mutex_t mutex = PTHREAD_RECURSIVE_MUTEX_INITIALIZER_NP;
 Table<GraphNeed> needs;  // of executable graphs
-// Of all that were ever instantiated: what one has allocated may outlive it.
+// Of all that were launched: what one has allocated may outlive it, unless it frees that itself.
 GraphNeed all;
 std::atomic<bool> any = false;
 
@@ -31,7 +31,9 @@ void add_node(Handle node, GraphNeed* need, int depth) {
     add_graph(child, need, depth + 1);
   }
   AllocationNode allocation{};
+  if (type == kFreeNode && need->allocations > 0) --need->allocations;
   if (type != kAllocationNode) return;
+  ++need->allocations;
   if (REAL(cuGraphMemAllocNodeGetParams)(node, &allocation) != kSuccess) return;
   const Card* const card = card_of(allocation.pool.location.id);
   if (card != nullptr) need->bytes[index_of(*card)] += units_of(allocation.bytes) * kUnit;
@@ -64,8 +66,24 @@ Result instantiate(Handle* exec, Handle graph, Call call) {
   any = true;
   GraphNeed* const known = needs.insert(key_of(*exec));
   if (known != nullptr) *known = need;
-  for (unsigned i = 0; i < kCardsMax; ++i) all.bytes[i] += need.bytes[i];
   return result;
+}
+
+void add_to_all(const GraphNeed& need) {
+  for (unsigned i = 0; i < kCardsMax; ++i) all.bytes[i] += need.bytes[i];
+}
+
+void subtract_from_all(const GraphNeed& need) {
+  for (unsigned i = 0; i < kCardsMax; ++i) all.bytes[i] -= need.bytes[i];
+}
+
+// A launch that did not happen has taken nothing.
+void forget_launch(Handle exec) {
+  const Lock lock(mutex);
+  GraphNeed* const known = needs.find(key_of(exec));
+  if (known == nullptr || !known->launched) return;
+  known->launched = false;
+  subtract_from_all(*known);
 }
 
 Result launch(Handle exec, Handle stream, Result (*call)(Handle, Handle)) {
@@ -74,13 +92,17 @@ Result launch(Handle exec, Handle stream, Result (*call)(Handle, Handle)) {
   GraphNeed of_all{};
   {
     const Lock lock(mutex);
-    const GraphNeed* const known = needs.find(key_of(exec));
+    GraphNeed* const known = needs.find(key_of(exec));
     if (known != nullptr) {
       need = *known;
+      if (!known->launched) add_to_all(need);
+      known->launched = true;
       of_all = all;
     }
   }
-  return launch_with(need, of_all, call, exec, stream);
+  const Result result = launch_with(need, of_all, call, exec, stream);
+  if (result != kSuccess && !need.launched) forget_launch(exec);
+  return result;
 }
 
 }  // namespace
@@ -161,6 +183,8 @@ Result cuGraphLaunch_ptsz(Handle exec, Handle stream) {
 Result cuGraphExecDestroy(Handle exec) {
   if (any.load(std::memory_order_relaxed) && cards_attached()) {
     const Lock lock(mutex);
+    const GraphNeed* const known = needs.find(key_of(exec));
+    if (known != nullptr && known->launched && known->allocations == 0) subtract_from_all(*known);
     needs.erase(key_of(exec));
   }
   return REAL(cuGraphExecDestroy)(exec);

@@ -164,13 +164,19 @@ Result free_block(std::uint64_t key, Call call) {
   return result;
 }
 
-// The driver takes nothing for it, so its size can be asked for afterwards.
+// The driver takes nothing for it, so its size can be asked for afterwards. It may be on another
+// card than the context.
 template <class Call>
 Result import(Address* address, Call call) {
-  const Card* const card = current_card();
+  constexpr int kDeviceOrdinal = 9;  // CU_POINTER_ATTRIBUTE_DEVICE_ORDINAL
+  const Card* card = current_card();
   if (card == nullptr) return no_card();
   const Result result = call();
   if (result != kSuccess) return result;
+  int ordinal = 0;
+  if (REAL(cuPointerGetAttribute)(&ordinal, kDeviceOrdinal, *address) == kSuccess) {
+    if (const Card* const of_memory = card_of(ordinal); of_memory != nullptr) card = of_memory;
+  }
   Address base = 0;
   std::size_t bytes = 0;
   const bool known = REAL(cuMemGetAddressRange_v2)(&base, &bytes, *address) == kSuccess;

@@ -27,6 +27,8 @@ void trim_unused_pools(Card& card);
 // what it has really taken. The pool does not grow beyond what all graphs need together.
 struct GraphNeed {
   std::uint64_t bytes[kCardsMax];
+  unsigned allocations;  // that the graph does not free itself
+  bool launched;
 };
 Result launch_with(const GraphNeed& need, const GraphNeed& all, Result (*launch)(Handle, Handle),
                    Handle exec, Handle stream);
@@ -46,7 +48,8 @@ void find_in_nvml(unsigned card, const char* uuid);
 void add_hidden(unsigned card, std::int64_t bytes);
 // This much is counted and nobody knows when it ends: NVML does, where it is asked.
 void leave_to_nvml(const Card& card, std::uint64_t bytes);
-// Counts it on all cards, if it fits or in any case. False: some does not fit and is not counted.
+// Counts it on the current card, if it fits or in any case. False: it does not fit, and is not
+// counted.
 bool count_unseen(bool in_any_case);
 // Counts it in any case, now and then.
 void count_unseen_now_and_then(const Card& card);

@@ -160,7 +160,21 @@ struct Functions {
   Result (*allocate)(Address*, std::size_t, Handle pool, Handle stream);
   Result (*free)(Address, Handle stream);
   Result (*is_capturing)(Handle stream, int* status);
+  Result (*synchronize)(Handle stream);
 };
+
+// What was freed in the order of the stream is the driver's to use again at once, and comes back to
+// the account when that is known.
+bool reserve_after(Handle stream, Card& card, std::uint64_t bytes, const Functions& real) {
+  {
+    const Lock lock(mutex);
+    if (reserve_locked(card, bytes)) return true;
+    if (bytes > card.account.limit_bytes() || !uses_pools()) return false;
+  }
+  if (real.synchronize(stream) != kSuccess) return false;
+  const Lock lock(mutex);
+  return reserve_locked(card, bytes);
+}
 
 // A capture makes a node of a graph, which takes memory when it is launched. If it has ended before
 // the call, the pool has grown.
@@ -189,9 +203,9 @@ Result allocate(Address* address, std::size_t bytes, Handle handle, Handle strea
     return capture(*card, address, bytes, handle, stream, real);
   }
   const std::uint64_t most = rounded_up(bytes);
+  if (!reserve_after(stream, *card, most, real)) return kOutOfMemory;
   {
     const Lock lock(mutex);
-    if (!reserve_locked(*card, most)) return kOutOfMemory;
     Pool* const pool = known(handle, *card);
     if (pool == nullptr) return kOutOfMemory;
     begin(*pool, most);
@@ -278,13 +292,15 @@ namespace {
 Functions functions() {
   return {.allocate = REAL(cuMemAllocFromPoolAsync),
           .free = REAL(cuMemFreeAsync),
-          .is_capturing = REAL(cuStreamIsCapturing)};
+          .is_capturing = REAL(cuStreamIsCapturing),
+          .synchronize = REAL(cuStreamSynchronize)};
 }
 
 Functions functions_ptsz() {
   return {.allocate = REAL(cuMemAllocFromPoolAsync_ptsz),
           .free = REAL(cuMemFreeAsync_ptsz),
-          .is_capturing = REAL(cuStreamIsCapturing_ptsz)};
+          .is_capturing = REAL(cuStreamIsCapturing_ptsz),
+          .synchronize = REAL(cuStreamSynchronize_ptsz)};
 }
 }  // namespace
 

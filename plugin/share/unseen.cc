@@ -37,15 +37,18 @@ std::atomic<std::int64_t> hidden[kCardsMax];
 std::atomic<std::int64_t> last_time = 0;
 Result (*list)(Handle device, unsigned* count, ListedProcess* processes) = nullptr;
 
-// What NVML lists for this process. 0: it is not there.
+constexpr std::uint64_t kUnknown = ~std::uint64_t{0};
+
+// What NVML lists for this process. 0: it is not there. Or kUnknown.
 std::uint64_t listed(unsigned card) {
   static ListedProcess processes[kListedMax];
   unsigned count = kListedMax;
-  if (devices[card] == nullptr || list(devices[card], &count, processes) != kSuccess) return 0;
+  if (devices[card] == nullptr) return kUnknown;
+  if (list(devices[card], &count, processes) != kSuccess) return kUnknown;
   const auto own = static_cast<unsigned>(getpid());
   for (unsigned i = 0; i < count && i < kListedMax; ++i) {
     const std::uint64_t bytes = processes[i].bytes;
-    if (processes[i].pid == own) return bytes < kUnitsMax * kUnit ? bytes : 0;  // not available
+    if (processes[i].pid == own) return bytes < kUnitsMax * kUnit ? bytes : kUnknown;
   }
   return 0;
 }
@@ -67,8 +70,8 @@ bool count(unsigned card, bool in_any_case) {
   const Lock lock(mutex);
   const std::uint64_t before = account.own_bytes();
   std::uint64_t shown = listed(card);
-  if (shown == 0) return true;
-  shown += static_cast<std::uint64_t>(hidden[card]);
+  if (shown == kUnknown) return true;
+  if (shown > 0) shown += static_cast<std::uint64_t>(hidden[card]);
   // Of what others of its threads allocate and free meanwhile, the larger.
   const std::uint64_t after = account.own_bytes();
   const std::uint64_t counted = (before > after ? before : after) - unseen[card];
@@ -116,14 +119,10 @@ void leave_to_nvml(const Card& card, std::uint64_t bytes) {
 }
 
 bool count_unseen(bool in_any_case) {
-  if (!cards_attached()) return true;
-  bool fits = true;
-  for (unsigned i = 0; i < card_count(); ++i) {
-    if (count(i, false)) continue;
-    trim_unused_pools(card_at(i));
-    fits = count(i, in_any_case) && fits;
-  }
-  return fits;
+  Card* const card = cards_attached() ? current_card() : nullptr;
+  if (card == nullptr || count(index_of(*card), false)) return true;
+  trim_unused_pools(*card);
+  return count(index_of(*card), in_any_case);
 }
 
 void count_unseen_now_and_then(const Card& card) {

@@ -336,7 +336,8 @@ EXPORT Result cuCtxCreate_v4(Handle* context, void*, unsigned, Device device) {
 EXPORT Result cuCtxDestroy_v2(Handle handle) {
   call_back();
   const std::lock_guard lock(mutex);
-  used[static_cast<FakeContext*>(handle)->card] -= kContext;
+  const auto* const ended = static_cast<FakeContext*>(handle);
+  used[ended->card] -= kContext + (ended->stack - 1024) * 10 * 1024;
   hidden[static_cast<FakeContext*>(handle)->card] -= kHiddenOfContext;
   std::erase_if(blocks, [&](const auto& block) {
     if (block.second.context != handle) return false;
@@ -359,7 +360,8 @@ EXPORT Result cuDevicePrimaryCtxRetain(Handle* context, Device device) {
 EXPORT Result cuDevicePrimaryCtxRelease_v2(Device device) {
   const std::lock_guard lock(mutex);
   if (--retained[device] > 0) return kSuccess;
-  used[device] -= kContext;
+  used[device] -= kContext + (primary[device].stack - 1024) * 10 * 1024;
+  primary[device].stack = 1024;
   hidden[device] -= kHiddenOfContext;
   return kSuccess;
 }

@@ -479,8 +479,15 @@ void graphs() {
   EXPECT(CU(cuGraphLaunch)(small, nullptr) == kSuccess);
   EXPECT(CU(cuDeviceGraphMemTrim)(0) == kSuccess);
   EXPECT(free_now() == kRoom);
+  // One that was never launched has taken nothing.
+  EXPECT(CU(cuGraphExecDestroy)(graph_of(900 * kMiB)) == 801);
+  EXPECT(CU(cuGraphLaunch)(small, nullptr) == kSuccess);
+  const Address beside = allocated(400 * kMiB);
+  EXPECT(CU(cuGraphLaunch)(small, nullptr) == kSuccess);
+  EXPECT(CU(cuMemFree_v2)(beside) == kSuccess);
   // A second graph may need memory of its own, even after both have shared some.
   const Handle second = graph_of(512 * kMiB);
+  EXPECT(CU(cuGraphLaunch)(second, nullptr) == kSuccess);
   EXPECT(CU(cuGraphLaunch)(small, nullptr) == kSuccess);
   const Address little = allocated(100 * kMiB);
   EXPECT(CU(cuGraphLaunch)(small, nullptr) == kSuccess);
@@ -616,8 +623,17 @@ void contexts() {
   EXPECT(free_now() == kRoom - 100 * kMiB - 640 * kMiB);
   EXPECT(CU(cuCtxSetLimit)(kStackSize, 1024 + 128 * 1024) == kOutOfMemory);
   EXPECT(CU(cuCtxSetLimit)(kHeapSize, 2000 * kMiB) == kOutOfMemory);
+  // It counts as the largest that it was.
+  for (int i = 0; i < 3; ++i) EXPECT(CU(cuCtxSetLimit)(kHeapSize, 8 * kMiB) == kSuccess);
+  const std::uint64_t before_heap = free_now();
+  for (int i = 0; i < 3; ++i) {
+    EXPECT(CU(cuCtxSetLimit)(kHeapSize, 48 * kMiB) == kSuccess);
+    EXPECT(CU(cuCtxSetLimit)(kHeapSize, 8 * kMiB) == kSuccess);
+  }
+  EXPECT(before_heap - free_now() <= 48 * kMiB);
+  const std::uint64_t with_heap = free_now();
   for (int i = 0; i < 2; ++i) EXPECT(CU(cuDevicePrimaryCtxRelease_v2)(0) == kSuccess);
-  EXPECT(free_now() == kRoom - 100 * kMiB - 640 * kMiB);  // it is still retained
+  EXPECT(free_now() == with_heap);  // it is still retained
   EXPECT(CU(cuDevicePrimaryCtxRelease_v2)(0) == kSuccess);
   for (int i = 0; i < 8; ++i) EXPECT(CU(cuCtxCreate_v2)(&context, 0, 0) == kSuccess);
   EXPECT(CU(cuCtxCreate_v2)(&context, 0, 0) == kSuccess);
