@@ -18,10 +18,13 @@ constexpr std::size_t kUidDigits = 12;  // the last group of a UID
 constexpr std::size_t kPodKinds = 8;
 
 OrderedJson recorded_pod(PodKind kind) {
-  const bool one = kind == PodKind::kOneContainer;
-  std::ifstream file(one ? MGPU_RECORDED "/filter-full-nodes.json" : MGPU_RECORDED "/filter.json");
+  std::ifstream file(MGPU_RECORDED "/filter.json");
   MGPU_CHECK(file.is_open(), "the recorded requests are in the source tree");
-  return OrderedJson::parse(file)["Pod"];
+  OrderedJson pod = OrderedJson::parse(file)["Pod"];
+  OrderedJson& containers = pod["spec"]["containers"];
+  MGPU_CHECK(containers.size() == 2, "the recorded pod has two containers");
+  if (kind == PodKind::kOneContainer) containers.erase(0);
+  return pod;
 }
 
 // Sets 5 to 40 % for the pod's last container.

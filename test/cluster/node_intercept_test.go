@@ -126,6 +126,12 @@ func TestNodeLibraryLimitsTheMemoryOfContainers(t *testing.T) {
 	}
 	world.node.checkPages(t, running, "c0")
 	world.waitMetric(t, 2048<<20, "mgpu_container_memory_limit_bytes", `container="c0"`)
+	// The driver of this node, a file, reports no use. What the first program holds is reserved.
+	world.waitMetric(t, 0, "mgpu_container_memory_uncounted_bytes", `container="c0"`)
+	waitFor(t, sampledLimit, "what the container has reserved", func() (bool, string) {
+		reserved := world.plugin.metrics(t).with("mgpu_container_memory_reserved_bytes", `container="c0"`)
+		return reserved >= (firstTakes+fakeContext)<<20 && reserved <= 2048<<20, fmt.Sprint(reserved)
+	})
 }
 
 // checkPages tries what a tenant could do with the files of its share.
