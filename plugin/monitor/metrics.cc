@@ -68,10 +68,9 @@ constexpr Metric<ContainerUse> kContainerMetrics[] = {
      "Memory of the card that the container has reserved by the library in it.",
      [](const ContainerUse& use) { return bytes(use.reserved); }},
     {"mgpu_container_memory_uncounted_bytes",
-     "Memory of the card that the container uses and the library in it has not counted.",
-     [](const ContainerUse& use) {
-       return use.reserved ? bytes(use.uncounted) : std::optional<double>();
-     }},
+     "Memory of the card that the container uses and the library in it has not counted; 0 without "
+     "the library.",
+     [](const ContainerUse& use) { return bytes(use.uncounted); }},
     {"mgpu_container_core_limit_ratio",
      "Compute of the card allocated to the container; 1 is the card.",
      [](const ContainerUse& use) { return ratio(use.grant.share.core); }},

@@ -124,7 +124,6 @@ func TestNodeLibraryLimitsTheMemoryOfContainers(t *testing.T) {
 			t.Errorf("%s: its programs have %d MiB of %d, NVML says %d", container, sum, limit, second.nvmlUsed)
 		}
 	}
-	world.node.checkPages(t, running, "c0")
 	world.waitMetric(t, 2048<<20, "mgpu_container_memory_limit_bytes", `container="c0"`)
 	// The driver of this node, a file, reports no use. What the first program holds is reserved.
 	world.waitMetric(t, 0, "mgpu_container_memory_uncounted_bytes", `container="c0"`)
@@ -132,6 +131,7 @@ func TestNodeLibraryLimitsTheMemoryOfContainers(t *testing.T) {
 		reserved := world.plugin.metrics(t).with("mgpu_container_memory_reserved_bytes", `container="c0"`)
 		return reserved >= (firstTakes+fakeContext)<<20 && reserved <= 2048<<20, fmt.Sprint(reserved)
 	})
+	world.node.checkPages(t, running, "c0")
 }
 
 // checkPages tries what a tenant could do with the files of its share.
