@@ -1,7 +1,6 @@
 #include "plugin/share/account.h"
 
 #include <sys/mman.h>
-#include <time.h>
 #include <unistd.h>
 
 #include <cstring>
@@ -109,10 +108,10 @@ bool complete(UsagePage& page, Operation* last) {
 }
 
 bool reap_one(UsagePage& page, const Operation& last, SlotLocks& locks, unsigned own_slot) {
-  for (unsigned slot = 0; slot < kPluginSlot; ++slot) {
+  for (unsigned slot = 0; slot < kSlots; ++slot) {
     const Slot seen = slot_of(page.slots[slot].load(std::memory_order_acquire));  // R2
     if (seen.held == 0 || slot == own_slot) continue;
-    if (!locks.is_free(SlotLock::kMemory, slot)) continue;  // R3: asked after R2, see there
+    if (!locks.is_free(slot)) continue;  // R3: asked after R2, see there
     // R4: if it succeeds, nothing has changed since R1, so what is subtracted is a dead process's.
     replace(page.operation, last, last.next(slot, -std::int64_t{seen.held}));
     return true;
@@ -125,12 +124,11 @@ Failure Account::attach(const char* folder, const std::uint8_t (&uuid)[16]) {
   std::memcpy(usage_path_, paths.usage, sizeof(usage_path_));
   Failure failure = map_limits(paths.limits, uuid, &limits_);
   if (failure != nullptr) return failure;
-  const bool only_plugin_reaps = (limits_->flags & kOnlyPluginReaps) != 0;
   own_ = {};
-  failure = take_slot(usage_path_, only_plugin_reaps, &own_);  // B1 to B3
+  failure = take_slot(usage_path_, &own_);  // B1 to B3
   if (failure == nullptr) failure = check_usage(*own_.page, uuid);
-  if (failure == nullptr && !only_plugin_reaps) failure = remove_residue();  // B4
-  if (failure == nullptr) attached_ = map_private_page();                    // B5
+  if (failure == nullptr) failure = remove_residue();      // B4
+  if (failure == nullptr) attached_ = map_private_page();  // B5
   if (failure == nullptr && attached_ == nullptr) {
     failure = "cannot be used: the kernel lacks MADV_WIPEONFORK";
   }
@@ -138,11 +136,6 @@ Failure Account::attach(const char* folder, const std::uint8_t (&uuid)[16]) {
     leave_slot(&own_);  // programs try again, and each attempt would take another slot
     return failure;
   }
-  timespec now{};
-  clock_gettime(CLOCK_BOOTTIME, &now);
-  own_.page->processes[own_.slot] = {.pid = static_cast<std::uint32_t>(getpid()),
-                                     .started = static_cast<std::uint32_t>(now.tv_sec),
-                                     .reserved = 0};
   owed_ = 0;
   attached_->store(1);
   return nullptr;
@@ -174,7 +167,6 @@ bool Account::add(std::int64_t units, bool within_limit) {
     const auto limit = static_cast<std::int64_t>(limits_->limit.load(std::memory_order_relaxed));
     const std::int64_t total = static_cast<std::int64_t>(last.total()) + units + overhead();
     if (within_limit && units > 0 && total > limit) {  // A2
-      if ((limits_->flags & kOnlyPluginReaps) != 0) return false;
       SlotLocks locks(usage_path_, own_.identity);
       if (!reap_one(page, last, locks, own_.slot)) return false;
       continue;
@@ -209,7 +201,6 @@ void Account::give_back(std::uint64_t bytes) {
 }
 
 void Account::reap() {
-  if ((limits_->flags & kOnlyPluginReaps) != 0) return;
   SlotLocks locks(usage_path_, own_.identity);
   Operation last;
   for (int tries = 0; tries < kTriesMax; ++tries) {

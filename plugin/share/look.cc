@@ -23,9 +23,9 @@ Failure read_page(const char* path, void* page, std::size_t size, FileIdentity* 
 // Of a copy of a page, whose last operation is in its slot.
 std::uint64_t units_of_ended(const UsagePage& copy, SlotLocks& locks) {
   std::uint64_t units = 0;
-  for (unsigned slot = 0; slot < kPluginSlot; ++slot) {
+  for (unsigned slot = 0; slot < kSlots; ++slot) {
     const std::uint64_t held = copy.slots[slot] & 0xffffffff;
-    if (held != 0 && locks.is_free(SlotLock::kMemory, slot)) units += held;
+    if (held != 0 && locks.is_free(slot)) units += held;
   }
   return units;
 }
@@ -50,7 +50,6 @@ Failure look_at(const char* folder, const std::uint8_t (&uuid)[16], Look* look) 
   look->limit_bytes = (limits.limit < kUnitsMax ? limits.limit.load() : kUnitsMax) * kUnit;
   look->overhead_bytes = (limits.overhead & kUnitsMax) * kUnit;
   look->used_bytes = total_of(usage);
-  if ((limits.flags & kOnlyPluginReaps) != 0) return nullptr;
   Operation last;
   complete(usage, &last);
   SlotLocks locks(paths.usage, identity);

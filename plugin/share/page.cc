@@ -90,7 +90,6 @@ Failure make_pages(const char* folder, const PageValues& values) {
   limits.header = header_of(values, sizeof(limits));
   limits.limit = units_of(values.limit_bytes);
   limits.context = units_of(values.context_bytes);
-  limits.flags = values.flags;
   const Failure failure = make_file(paths.usage, &usage, sizeof(usage), 0666);
   return failure != nullptr ? failure : make_file(paths.limits, &limits, sizeof(limits), 0644);
 }

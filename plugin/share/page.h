@@ -20,8 +20,6 @@ namespace mgpu::share {
 constexpr std::uint64_t kUnit = 512;
 constexpr std::uint64_t kUnitsMax = 0xffffffff;
 constexpr unsigned kSlots = 1024;
-// What no process has reserved and the card still shows: only the plugin writes it.
-constexpr unsigned kPluginSlot = kSlots - 1;
 constexpr unsigned kNoSlot = 0xffff;
 constexpr std::uint32_t kPageVersion = 1;
 constexpr char kMagic[8] = {'M', 'G', 'P', 'U', 'P', 'A', 'G', 'E'};
@@ -41,33 +39,22 @@ struct LimitsPage {
   PageHeader header;
   std::atomic<std::uint64_t> limit;    // units; a change is one store
   std::atomic<std::uint64_t> context;  // units that a context of the driver reserves
-  std::atomic<std::uint32_t> flags;
   // Units that the card shows as used and no process has reserved. They count against the limit.
   std::atomic<std::uint64_t> overhead;
-};
-// Only the plugin takes back what a process held that has ended, when the driver has freed it.
-constexpr std::uint32_t kOnlyPluginReaps = 1;
-
-struct ProcessInfo {
-  std::uint32_t pid;  // as the process sees itself; nothing is decided by it
-  std::uint32_t started;
-  std::uint64_t reserved;
 };
 
 struct UsagePage {
   PageHeader header;
   alignas(64) std::uint64_t operation[2];                // see Operation in account.h
   alignas(64) std::atomic<std::uint64_t> slots[kSlots];  // see Slot in account.h
-  ProcessInfo processes[kSlots];
 };
 static_assert(offsetof(UsagePage, operation) == 64 && offsetof(UsagePage, slots) == 128 &&
-              sizeof(UsagePage) == 128 + kSlots * (8 + sizeof(ProcessInfo)));
+              sizeof(UsagePage) == 128 + kSlots * 8);
 
 struct PageValues {
   std::uint8_t uuid[16] = {};
   std::uint64_t limit_bytes = 0;
   std::uint64_t context_bytes = 0;
-  std::uint32_t flags = 0;
 };
 
 // Functions that may fail return why as a sentence without the path, or null.

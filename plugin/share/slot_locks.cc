@@ -15,79 +15,37 @@ namespace {
 constexpr int kAskLock = 36;  // F_OFD_GETLK, which headers of older C libraries lack
 constexpr int kSetLock = 37;  // F_OFD_SETLK
 
-struct flock byte_of(SlotLock lock, unsigned slot, short type) {
+struct flock byte_of(unsigned slot, short type) {
   struct flock range;
   std::memset(&range, 0, sizeof(range));
   range.l_type = type;
   range.l_whence = SEEK_SET;
   // Behind the end of the file, where nobody reads or writes.
-  range.l_start = (off_t{1} << (lock == SlotLock::kRuns ? 32 : 33)) + off_t(slot);
+  range.l_start = (off_t{1} << 32) + off_t(slot);
   range.l_len = 1;
   return range;
 }
 
-bool set_lock(int file, SlotLock lock, unsigned slot, short type) {
-  struct flock range = byte_of(lock, slot, type);
-  return fcntl(file, kSetLock, &range) == 0;
-}
-
-int open_page(const char* path) {
-  return open(path, O_RDWR | O_CLOEXEC);
-}
-
-// Two descriptions of the file while a slot is taken. What is locked on them stays with their
-// mappings.
-struct Descriptions {
-  explicit Descriptions(const char* path) : runs(open_page(path)), memory(open_page(path)) {}
-  ~Descriptions() {
-    if (runs >= 0) close(runs);
-    if (memory >= 0) close(memory);
+// A description of the file while a slot is taken. What is locked on it stays with its mapping.
+struct Description {
+  explicit Description(const char* path) : file(open(path, O_RDWR | O_CLOEXEC)) {}
+  ~Description() {
+    if (file >= 0) close(file);
   }
-  Descriptions(const Descriptions&) = delete;
-  Descriptions& operator=(const Descriptions&) = delete;
-  Descriptions(Descriptions&&) = delete;
-  Descriptions& operator=(Descriptions&&) = delete;
+  Description(const Description&) = delete;
+  Description& operator=(const Description&) = delete;
+  Description(Description&&) = delete;
+  Description& operator=(Description&&) = delete;
 
-  int runs;
-  int memory;
+  int file;
 };
 
-bool lock_slot(const Descriptions& files, unsigned slot) {
-  if (!set_lock(files.runs, SlotLock::kRuns, slot, F_WRLCK)) return false;
-  if (set_lock(files.memory, SlotLock::kMemory, slot, F_WRLCK)) return true;
-  set_lock(files.runs, SlotLock::kRuns, slot, F_UNLCK);
-  return false;
-}
-
-void unlock_slot(const Descriptions& files, unsigned slot) {
-  set_lock(files.memory, SlotLock::kMemory, slot, F_UNLCK);
-  set_lock(files.runs, SlotLock::kRuns, slot, F_UNLCK);
-}
-
-bool holds_nothing(const UsagePage& page, unsigned slot) {
-  const bool last = (page.operation[1] & 0xffff) == slot;  // may not be in the slot yet
-  return !last && (page.slots[slot] & 0xffffffff) == 0;
-}
-
-unsigned find_slot(const Descriptions& files, const UsagePage& page, bool only_empty) {
-  for (unsigned slot = 0; slot < kPluginSlot; ++slot) {
-    if (!lock_slot(files, slot)) continue;
-    if (!only_empty || holds_nothing(page, slot)) return slot;
-    unlock_slot(files, slot);
+unsigned lock_any_slot(int file) {
+  for (unsigned slot = 0; slot < kSlots; ++slot) {
+    struct flock range = byte_of(slot, F_WRLCK);
+    if (fcntl(file, kSetLock, &range) == 0) return slot;
   }
   return kNoSlot;
-}
-
-std::size_t page_bytes() {
-  return static_cast<std::size_t>(sysconf(_SC_PAGESIZE));
-}
-
-// The mapping that says that this process runs: not inherited by forked children.
-bool map_runs(int file, OwnSlot* own) {
-  void* const mapped = mmap(nullptr, page_bytes(), PROT_NONE, MAP_SHARED, file, 0);
-  if (mapped == MAP_FAILED) return false;
-  own->runs = mapped;
-  return madvise(mapped, page_bytes(), MADV_DONTFORK) == 0;
 }
 
 }  // namespace
@@ -119,48 +77,44 @@ bool SlotLocks::open_file() {
   return false;
 }
 
-bool SlotLocks::ask(SlotLock lock, unsigned slot, short* type) {
-  struct flock range = byte_of(lock, slot, F_WRLCK);
+bool SlotLocks::ask(unsigned slot, short* type) {
+  struct flock range = byte_of(slot, F_WRLCK);
   if (!open_file() || fcntl(file_, kAskLock, &range) != 0) return false;
   *type = range.l_type;
   return true;
 }
 
-bool SlotLocks::is_free(SlotLock lock, unsigned slot) {
+bool SlotLocks::is_free(unsigned slot) {
   short type = F_WRLCK;
-  return ask(lock, slot, &type) && type == F_UNLCK;
+  return ask(slot, &type) && type == F_UNLCK;
 }
 
-bool SlotLocks::is_held(SlotLock lock, unsigned slot) {
+bool SlotLocks::is_held(unsigned slot) {
   short type = F_UNLCK;
-  return ask(lock, slot, &type) && type != F_UNLCK;
+  return ask(slot, &type) && type != F_UNLCK;
 }
 
-Failure take_slot(const char* path, bool only_empty, OwnSlot* own) {
+Failure take_slot(const char* path, OwnSlot* own) {
   {
-    const Descriptions files(path);
-    if (files.runs < 0 || files.memory < 0) return "is not there or cannot be written";
-    if (lseek(files.memory, 0, SEEK_END) < off_t(sizeof(UsagePage))) return "is too short";
+    const Description page(path);
+    if (page.file < 0) return "is not there or cannot be written";
+    if (lseek(page.file, 0, SEEK_END) < off_t(sizeof(UsagePage))) return "is too short";
     void* const mapped =
-        mmap(nullptr, sizeof(UsagePage), PROT_READ | PROT_WRITE, MAP_SHARED, files.memory, 0);
+        mmap(nullptr, sizeof(UsagePage), PROT_READ | PROT_WRITE, MAP_SHARED, page.file, 0);
     if (mapped == MAP_FAILED) return "cannot be mapped";
     own->page = static_cast<UsagePage*>(mapped);
-    if (!identify(files.memory, &own->identity)) return "cannot be mapped";
-    own->slot = find_slot(files, *own->page, only_empty);
+    if (!identify(page.file, &own->identity)) return "cannot be mapped";
+    own->slot = lock_any_slot(page.file);
     if (own->slot == kNoSlot) return "has no slot left: too many processes use the card";
-    if (!map_runs(files.runs, own)) return "cannot be mapped";
   }
-  // A file of overlayfs is another one for a mapping, and the locks have ended with the
-  // descriptors.
+  // A file of overlayfs is another one for a mapping, and the lock has ended with the descriptor.
   SlotLocks locks(path, own->identity);
-  const bool held =
-      locks.is_held(SlotLock::kRuns, own->slot) && locks.is_held(SlotLock::kMemory, own->slot);
-  return held ? nullptr : "is on a file system that does not keep locks, it must be on tmpfs";
+  if (locks.is_held(own->slot)) return nullptr;
+  return "is on a file system that does not keep locks, it must be on tmpfs";
 }
 
 void leave_slot(OwnSlot* own) {
   if (own->page != nullptr) munmap(own->page, sizeof(UsagePage));
-  if (own->runs != nullptr) munmap(own->runs, page_bytes());
   *own = {};
 }
 

@@ -211,16 +211,6 @@ TEST_F(AccountTest, EndsWithExec) {
   end(other);
 }
 
-TEST_F(AccountTest, OnlyThePluginReapsIfThePageSaysSo) {
-  folder.limit(10 * kMiB, kOnlyPluginReaps);
-  end(start_holder(8 * kMiB));
-  Account account;
-  attach(account);
-  EXPECT_FALSE(account.reserve(3 * kMiB));
-  EXPECT_TRUE(account.reserve(2 * kMiB));
-  EXPECT_EQ(account.own_bytes(), 2 * kMiB) << "the slot of the ended process is not reused";
-}
-
 TEST_F(AccountTest, IsSharedByThreads) {
   folder.limit(8 * kMiB);
   Account account;

@@ -72,12 +72,6 @@ TEST_F(LookTest, TellsOfProcessesThatLiveAndChangesNothing) {
   EXPECT_EQ(look().used_bytes, kUnit);
 }
 
-TEST_F(LookTest, CountsProcessesThatHaveEndedUntilThePluginHasReapedThem) {
-  folder.limit(1000 * kMiB, kOnlyPluginReaps);
-  end(start_holder_of(100 * kMiB));
-  EXPECT_EQ(look().used_bytes, 100 * kMiB);
-}
-
 TEST_F(LookTest, IsBoundedWhateverIsInThePage) {
   std::mt19937_64 random(7);
   for (int i = 0; i < 50; ++i) {

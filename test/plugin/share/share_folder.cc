@@ -19,8 +19,8 @@ ShareFolder::~ShareFolder() {
   std::filesystem::remove_all(path_);
 }
 
-void ShareFolder::limit(std::uint64_t bytes, std::uint32_t flags) const {
-  PageValues values{.limit_bytes = bytes, .context_bytes = 0, .flags = flags};
+void ShareFolder::limit(std::uint64_t bytes) const {
+  PageValues values{.limit_bytes = bytes, .context_bytes = 0};
   std::ranges::copy(kCard, values.uuid);
   ASSERT_EQ(make_pages(path_.c_str(), values), nullptr);
 }

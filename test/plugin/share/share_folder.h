@@ -25,7 +25,7 @@ class ShareFolder {
 
   const std::string& path() const { return path_; }
   // Makes pages with this limit.
-  void limit(std::uint64_t bytes, std::uint32_t flags = 0) const;
+  void limit(std::uint64_t bytes) const;
   // Replaces bytes of a file.
   void overwrite(const std::string& file, std::int64_t offset, const std::string& bytes) const;
 
