@@ -51,9 +51,11 @@ class WasteVerb {
     options.add_number(
         "margin",
         fmt::format("Percent that a suggestion adds to the 95th percentile of the compute, rounded "
-                    "up to {} core, and to the peak of the memory, rounded up to {} MiB. Nothing "
+                    "up to {} core, and to the peak of the memory, rounded up to {} MiB, and at "
+                    "least {} MiB if as much was granted. Nothing "
                     "is suggested for less than {} measured hour and {} samples.",
-                    kSuggestCoreStep, kSuggestMemoryStep, kSuggestHoursMin, kSuggestSamplesMin),
+                    kSuggestCoreStep, kSuggestMemoryStep, kSuggestMemoryMin, kSuggestHoursMin,
+                    kSuggestSamplesMin),
         margin_, 0, kMarginMax);
     add_output_flag(options, output_, kWasteFormats);
     add_cluster_flags(options, access_);

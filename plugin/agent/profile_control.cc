@@ -127,6 +127,7 @@ NodeProfile ProfileControl::published(const std::vector<CardFacts>& cards) const
   published.parts_of_one_card = dependencies_.isolation.parts_of_one_card();
   published.minimum = least_share(dependencies_.isolation.chosen(), cards);
   if (options_.minimum_memory) published.minimum.memory = *options_.minimum_memory;
+  published.isolation = label(dependencies_.isolation.chosen());
   if (profiles_.none()) return published;
   published.problem = profiles_.problem();
   if (const auto profile = profiles_.current()) {
@@ -137,7 +138,6 @@ NodeProfile ProfileControl::published(const std::vector<CardFacts>& cards) const
     if (!minimum.memory.zero()) published.minimum.memory = minimum.memory;
   }
   if (published.problem.empty()) published.problem = pending_isolation();
-  published.isolation = label(dependencies_.isolation.chosen());
   return published;
 }
 

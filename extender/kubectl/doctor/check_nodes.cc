@@ -52,6 +52,13 @@ Matches unreadable_annotation(At at, const std::string& name, const Result<T>& r
   return when(true, name, read.error().message);
 }
 
+// The sentence of the condition MGPUReady that says why `auto` found nothing that limits memory;
+// empty where somebody chose that. plugin/agent/isolation.cc writes it, after the other sentences.
+std::string why_not_limited(const std::string& message) {
+  const std::size_t begin = message.find("--isolation=auto is none");
+  return begin == std::string::npos ? "" : message.substr(begin);
+}
+
 // What the node publishes of its cards; empty if that is absent or cannot be read.
 Result<NodeCards> read_published(At at) {
   return parse_node_annotation(text_or_empty(at.node->annotations, at.facts.contract.node_cards));
@@ -162,6 +169,15 @@ constexpr Rule kNode[] = {
      [](At at) {
        const std::string problem = published_by(at).profile.problem;
        return when(!problem.empty(), problem);
+     }},
+    {Level::kNote, "nothing limits the memory that containers with parts of cards use: {0}",
+     to_change("where programs of several users share a card, set devicePlugin.isolation of the "
+               "chart, or --isolation, to auto, or mend what the message names"),
+     [](At at) {
+       const std::string why = why_not_limited(ready_of(at).message);
+       return when(published_by(at).profile.isolation == "none",
+                   why.empty() ? "--isolation is none" : why)
+           .as(why.empty() ? Level::kNote : Level::kWarning);
      }},
     {Level::kWarning, "card {0} is not healthy: {1}",
      to_look("see the message, and the log of the device plugin"),

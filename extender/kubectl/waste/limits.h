@@ -16,6 +16,9 @@ inline constexpr std::int64_t kSuggestSamplesMin = 60;
 // What a suggestion is rounded up to: requests are round numbers.
 inline constexpr std::int64_t kSuggestCoreStep = 5;      // percent of a card
 inline constexpr std::int64_t kSuggestMemoryStep = 256;  // MiB
+// By default nodes that enforce shares take no smaller one, because the context of a CUDA program
+// counts in it. Where a smaller one was granted they take that.
+inline constexpr std::int64_t kSuggestMemoryMin = 1024;  // MiB
 
 // --- queries to Prometheus ----------------------------------------------------------------------
 

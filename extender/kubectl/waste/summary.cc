@@ -73,7 +73,8 @@ SuggestedRequest suggestion_of(const WasteRow& row, std::int64_t margin) {
     suggested.core = std::min(with_margin(*row.core_p95, margin, kSuggestCoreStep), kWholeCardCore);
   }
   if (row.memory_peak) {
-    suggested.memory = with_margin(*row.memory_peak, margin, kSuggestMemoryStep);
+    suggested.memory =
+        std::max(with_margin(*row.memory_peak, margin, kSuggestMemoryStep), kSuggestMemoryMin);
     // More than was granted may not fit on any card.
     const bool sufficed = row.memory > 0 && *row.memory_peak <= row.memory;
     if (sufficed && row.memory < static_cast<double>(*suggested.memory)) {

@@ -598,6 +598,11 @@ std::vector<Situation> situations() {
       {"correct the labels",
        [](World& world) { world.annotate(kCards, cards("Healthy", R"("profileProblem": "x", )")); },
        [](World& world) { world.annotate(kCards, cards("Healthy")); }},
+      {"where programs of several users",
+       [](World& world) { world.annotate(kCards, cards("Healthy", R"("isolation": "none", )")); },
+       [](World& world) {
+         world.annotate(kCards, cards("Healthy", R"("isolation": "intercept", )"));
+       }},
       {"see the message", [](World& world) { world.annotate(kCards, cards("XID 79")); },
        [](World& world) { world.annotate(kCards, cards("Healthy")); }},
       node_has("kubelet reports it", {{"capacity", {{"vke.volcengine.com/mgpu-core", nullptr}}}},

@@ -47,11 +47,11 @@ class AgentProfileTest : public test::AgentTest {
   }
 };
 
-TEST_F(AgentProfileTest, WithoutProfilesPublishesNone) {
+TEST_F(AgentProfileTest, WithoutProfilesPublishesOnlyTheIsolation) {
   label({{"pool", "a"}});
   start_ready();
   ASSERT_TRUE(eventually([this] { return announced().size() == 2; }));
-  EXPECT_EQ(published().profile, NodeProfile());
+  EXPECT_EQ(published().profile, NodeProfile{.isolation = "none"});
   EXPECT_EQ(devices(), 200U);
 }
 

@@ -65,6 +65,13 @@ TEST(NodeCheck, NeedsADevicePluginOnEachNodeWithCards) {
                              {"gpu-1"}}});
 }
 
+auto with_isolation(const std::string& isolation, const std::string& ready) {
+  return with_node([=](NodeFacts& node) {
+    node.annotations[domain_key("mgpu-cards")] = format_node_cards({}, {.isolation = isolation});
+    node.conditions.front().message = ready;
+  });
+}
+
 TEST(NodeCheck, ReadsTheCardsOfTheNode) {
   expect_findings(
       "nodes",
@@ -93,6 +100,15 @@ TEST(NodeCheck, ReadsTheCardsOfTheNode) {
               format_node_cards({}, {.name = "a", .problem = "the labels match a and b"});
         }),
         Level::kWarning, "the labels match a and b", "correct the labels"},
+       {"limits that were not wanted", with_isolation("none", "2 of 2 cards are healthy"),
+        Level::kNote, "cards use: --isolation is none", "to auto"},
+       {"limits that the node cannot have",
+        with_isolation("none",
+                       "cards are healthy; --isolation=auto is none, because /run is not "
+                       "a shared mount"),
+        Level::kWarning, "use: --isolation=auto is none, because /run is not a shared mount"},
+       {"limits of the library", with_isolation("intercept", "2 of 2 cards are healthy"),
+        Level::kOk, "with cards checked"},
        {"no cards at all", with_node([](NodeFacts& node) {
           node.labels.clear();
           node.annotations.clear();

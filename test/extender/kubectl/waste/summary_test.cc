@@ -129,9 +129,9 @@ TEST(SuggestedRequest, AddsTheMarginAndRoundsUp) {
 TEST(SuggestedRequest, OfAMultipleIsNotTheNextOne) {
   MeasuredShare share = share_of_pod("p");
   share.core_p95 = 25;
-  share.memory_peak = 640;
+  share.memory_peak = 1'280;
   EXPECT_EQ(suggested_for(share).core, 30);
-  EXPECT_EQ(suggested_for(share).memory, 768);
+  EXPECT_EQ(suggested_for(share).memory, 1'536);
 }
 
 TEST(SuggestedRequest, IsAtLeastOneStepAndAtMostACard) {
@@ -139,7 +139,9 @@ TEST(SuggestedRequest, IsAtLeastOneStepAndAtMostACard) {
   share.core_p95 = 0;
   share.memory_peak = 0;
   EXPECT_EQ(suggested_for(share).core, kSuggestCoreStep);
-  EXPECT_EQ(suggested_for(share).memory, kSuggestMemoryStep);
+  EXPECT_EQ(suggested_for(share).memory, kSuggestMemoryMin);
+  share.memory = 512;
+  EXPECT_EQ(suggested_for(share).memory, 512) << "the node takes it";
   share.core_p95 = 99;
   EXPECT_EQ(suggested_for(share).core, 100);
 }
