@@ -52,8 +52,8 @@ Matches unreadable_annotation(At at, const std::string& name, const Result<T>& r
   return when(true, name, read.error().message);
 }
 
-// The sentence of the condition MGPUReady that says why `auto` found nothing that limits memory;
-// empty where somebody chose that. plugin/agent/isolation.cc writes it, after the other sentences.
+// The end of the message of MGPUReady, which says why `auto` found nothing that limits memory;
+// empty if nobody wants a limit. plugin/agent/isolation.cc writes it after the other sentences.
 std::string why_not_limited(const std::string& message) {
   const std::size_t begin = message.find("--isolation=auto is none");
   return begin == std::string::npos ? "" : message.substr(begin);
@@ -172,7 +172,7 @@ constexpr Rule kNode[] = {
      }},
     {Level::kNote, "nothing limits the memory that containers with parts of cards use: {0}",
      to_change("where programs of several users share a card, set devicePlugin.isolation of the "
-               "chart, or --isolation, to auto, or mend what the message names"),
+               "chart, or --isolation, to auto, or correct what the message names"),
      [](At at) {
        const std::string why = why_not_limited(ready_of(at).message);
        return when(published_by(at).profile.isolation == "none",
