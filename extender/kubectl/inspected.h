@@ -34,7 +34,8 @@ struct InspectedCard {
 
 struct InspectedNode {
   std::string name;
-  std::string problem;  // why its cards cannot be read
+  std::string problem;    // why its cards cannot be read
+  std::string isolation;  // what limits shares on it; empty: its device plugin does not say
   std::int64_t pods = 0;
   std::vector<InspectedCard> cards;
 };

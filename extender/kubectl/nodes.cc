@@ -58,6 +58,7 @@ std::string status_of(const InspectedNode& node, const NodeSums& sums) {
 Json node_object(const InspectedNode& node, const NodeSums& sums) {
   Json json = {{"name", node.name}};
   if (!node.problem.empty()) json["problem"] = node.problem;
+  if (!node.isolation.empty()) json["isolation"] = node.isolation;
   json["pods"] = node.pods;
   json["cards"] = {{"total", node.cards.size()}, {"usable", sums.usable}, {"free", sums.free}};
   json["core"] = amounts_json(sums.core);
@@ -113,6 +114,7 @@ View nodes_view(const std::vector<InspectedNode>& nodes) {
                             {"MEMORY (MIB)", false, true},
                             {"CORE FREE", true, true},
                             {"MEMORY FREE", true, true},
+                            {.title = "ISOLATION", .wide = true},
                             {"MODELS"}}),
             .json = {{"items", Json::array()}},
             .empty = "The extender has no node with cards."};
@@ -130,6 +132,7 @@ View nodes_view(const std::vector<InspectedNode>& nodes) {
                     {used_text(sums.memory), color_of(memory), memory},
                     {grouped(sums.core.free)},
                     {grouped(sums.memory.free)},
+                    {node.isolation},
                     {models_text(sums)}});
     view.json["items"].push_back(node_object(node, sums));
     view.names.push_back("node/" + node.name);

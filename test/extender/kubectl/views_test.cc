@@ -30,9 +30,10 @@ InspectedCard card_of(std::int64_t index, std::int64_t core, std::int64_t memory
 }
 
 std::vector<InspectedNode> some_nodes() {
-  InspectedNode first{.name = "gpu-1", .problem = {}, .pods = 3, .cards = {}};
+  InspectedNode first{
+      .name = "gpu-1", .problem = {}, .isolation = "intercept", .pods = 3, .cards = {}};
   first.cards = {card_of(0, 30, 8'192), card_of(1, 100, 40'960), card_of(2, 0, 0)};
-  InspectedNode second{.name = "gpu-2", .problem = {}, .pods = 1, .cards = {}};
+  InspectedNode second{.name = "gpu-2", .problem = {}, .isolation = {}, .pods = 1, .cards = {}};
   second.cards = {card_of(0, 80, 32'768), card_of(1, 0, 0), card_of(2, 0, 0)};
   second.cards[1].healthy = false;
   second.cards[1].health = "XID 79";
@@ -41,6 +42,7 @@ std::vector<InspectedNode> some_nodes() {
   second.cards[2].model = "Tesla T4";
   InspectedNode third{.name = "gpu-3",
                       .problem = "annotation vke.volcengine.com/mgpu-cards: not JSON",
+                      .isolation = {},
                       .pods = 0,
                       .cards = {}};
   return {first, second, third};
@@ -49,6 +51,7 @@ std::vector<InspectedNode> some_nodes() {
 std::vector<InspectedNode> hostile_nodes() {
   auto nodes = some_nodes();
   nodes[0].name = hostile_text();
+  nodes[0].isolation = hostile_text();
   nodes[0].cards[0].model = hostile_text();
   nodes[0].cards[0].health = hostile_text();
   nodes[0].cards[0].uuid = hostile_text();
