@@ -2,8 +2,6 @@
 // driver has: share_history_client SEED STEPS. After each step it asks the machine what the card
 // shows, which is what all programs of the share have, and ends with 1 if that is over
 // MGPU_LIMIT_MIB. At the end it frees nothing: its end does.
-#include <dlfcn.h>
-
 #include <cstdint>
 #include <cstdio>
 #include <cstdlib>
@@ -12,20 +10,16 @@
 #include <string>
 #include <vector>
 
+#include "test/gpu/cuda_program.h"
 #include "test/gpu/machine.h"
 
 namespace mgpu::fake_gpu {
 namespace {
 
-using Handle = void*;
-using Pointer = std::uint64_t;
-
 constexpr int kSuccess = 0;
 constexpr int kOutOfMemory = 2;
 
 std::mt19937_64 choices;
-void* library = nullptr;
-const char* step = "cuInit";
 
 std::uint64_t below(std::uint64_t end) {
   return choices() % end;
@@ -34,20 +28,6 @@ std::uint64_t below(std::uint64_t end) {
 std::uint64_t some_bytes() {
   const std::uint64_t most[] = {4096, 700'000, 3 * kMiB, 40 * kMiB, 300 * kMiB, 900 * kMiB};
   return 1 + below(most[below(6)]);
-}
-
-// REQUIRES: the arguments have the types of the function.
-template <class... Arguments>
-int call(const char* name, Arguments... arguments) {
-  step = name;
-  void* const found = ::dlsym(library, name);
-  return found != nullptr ? reinterpret_cast<int (*)(Arguments...)>(found)(arguments...) : -1;
-}
-
-void must(int code) {
-  if (code == kSuccess) return;
-  std::printf("%s: error %d\n", step, code);
-  std::exit(1);
 }
 
 // True if it was granted; nothing else than the end of memory may refuse it.
@@ -86,15 +66,6 @@ void pooled() {
     return;
   held.emplace_back([=] { must(call("cuMemFreeAsync", at, Handle{})); });
 }
-
-// CUmemPoolProps and CUmemAllocationProp begin with a type, types of handles and a place.
-struct Properties {
-  int type = 1;
-  int handle_types = 0;
-  int location_type = 1;
-  int location = 0;
-  unsigned char other[88] = {};
-};
 
 void explicit_pool() {
   Handle pool = nullptr;
