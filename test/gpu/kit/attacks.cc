@@ -2,6 +2,7 @@
 #include <fcntl.h>
 #include <link.h>
 #include <poll.h>
+#include <sched.h>
 #include <signal.h>
 #include <sys/mman.h>
 #include <sys/resource.h>
@@ -412,6 +413,21 @@ void contexts() {
   });
 }
 
+// What does not belong to it stays when it ends.
+void destroyed_context() {
+  start();
+  Handle context = nullptr;
+  Handle primary = nullptr;
+  Pointer at = 0;
+  NEED(call("cuCtxGetCurrent", &primary) == kSuccess);
+  NEED(call("cuCtxCreate_v2", &context, 0U, 0) == kSuccess);
+  NEED(create(&at, limit / 8) == kSuccess);
+  NEED(call("cuMemAllocAsync", &at, size_t{limit / 8}, Handle{}) == kSuccess);
+  NEED(call("cuCtxDestroy_v2", context) == kSuccess);
+  NEED(call("cuCtxSetCurrent", primary) == kSuccess);
+  fill();
+}
+
 void streams() {
   start();
   uint64_t made = 0;
@@ -786,6 +802,30 @@ void other_user() {
   holder(2 * limit / kMiB);
 }
 
+void other_user_from_the_start() {
+  if (::setresgid(65534, 65534, 65534) != 0 || ::setresuid(65534, 65534, 65534) != 0) {
+    std::printf("SKIP only root can become another user\n");
+    std::exit(0);
+  }
+  if (::access(std::getenv("MGPU_KIT_LIBCUDA"), R_OK) != 0) {
+    std::printf("SKIP the library is in a folder that others may not read\n");
+    std::exit(0);
+  }
+  start();
+  fill();
+  holder(2 * limit / kMiB);
+}
+
+// Where a process has an ID that others have outside.
+void own_process_ids() {
+  if (::unshare(CLONE_NEWPID) != 0) {
+    std::printf("SKIP only root can make a namespace\n");
+    std::exit(0);
+  }
+  holder(limit / kMiB / 4, Way::fork);
+  holder(2 * limit / kMiB, Way::spawn);
+}
+
 struct Mapping {
   char* begin;
   size_t bytes;
@@ -1001,6 +1041,7 @@ const Case kAttacks[] = {
     {"destroyed_graph", Kind::attack, "memory of a graph that is destroyed, and other memory",
      destroyed_graph},
     {"contexts", Kind::attack, "many contexts", contexts},
+    {"destroyed_context", Kind::attack, "memory that outlives its context", destroyed_context},
     {"streams", Kind::attack, "many streams", streams},
     {"stack", Kind::attack, "a stack of 64 KiB for each thread", stack},
     {"local_memory", Kind::attack, "a kernel with 60,000 bytes of local memory", local_memory},
@@ -1054,6 +1095,9 @@ const Case kAttacks[] = {
      closed_descriptors},
     {"no_descriptors", Kind::attack, "no descriptor can be opened", no_descriptors},
     {"other_user", Kind::attack, "a program that becomes another user", other_user},
+    {"other_user_from_the_start", Kind::attack, "a program of another user",
+     other_user_from_the_start},
+    {"own_process_ids", Kind::attack, "programs in a namespace of process IDs", own_process_ids},
     {"zeros_in_pages", Kind::attack, "zeros in all shared pages of the library", zeros_in_pages},
     {"ones_in_pages", Kind::attack, "ones in all shared pages of the library", ones_in_pages},
     {"pages_unmapped", Kind::attack, "private memory in the place of all shared pages",

@@ -276,6 +276,17 @@ void kills_while_allocating_lose_nothing() {
   NEED(linear(limit - 600 * kMiB) == kSuccess);
 }
 
+void executed_programs_have_all() {
+  start();
+  if (std::getenv("MGPU_KIT_AGAIN") != nullptr) {
+    NEED(linear(limit - 600 * kMiB) == kSuccess);
+    return;
+  }
+  NEED(linear(limit - 600 * kMiB) == kSuccess);
+  ::setenv("MGPU_KIT_AGAIN", "1", 1);
+  ::execl("/proc/self/exe", "kit_program", __func__, nullptr);
+}
+
 void data_is_kept() {
   start();
   std::vector<char> out(kMiB);
@@ -440,6 +451,8 @@ const Case kEverydays[] = {
      "programs give back all when they end or are killed", ended_programs_return_all},
     {"kills_while_allocating_lose_nothing", Kind::everyday,
      "programs that are killed within a call leave nothing", kills_while_allocating_lose_nothing},
+    {"executed_programs_have_all", Kind::everyday, "exec gives back all",
+     executed_programs_have_all},
     {"data_is_kept", Kind::everyday, "data is the same after it was on the card", data_is_kept},
     {"kernels_are_launched", Kind::everyday, "modules are loaded and kernels launched",
      kernels_are_launched},
