@@ -2,8 +2,8 @@
 
     bindings_test.py BUILD     with the targets fake_gpu_test, fake_gpu_machine, share_test and mgpu-share-page
 
-bindings_client.py runs with NVIDIA's cuda-bindings of three majors, and share_client.py with nvidia-ml-py (pynvml) also,
-where the libraries of plugin/share are in the places of the machine's own. The headers cuda.h and cudaTypedefs.h are in
+bindings_client.py runs with NVIDIA's cuda-bindings of three majors, share_client.py with nvidia-ml-py (pynvml) also, and
+numba_client.py with numba-cuda, where the libraries of plugin/share are in the places of the machine's own. The headers cuda.h and cudaTypedefs.h are in
 wheels of PyPI; the test program of plugin/share gets them, and driver_versions.def is compared with them here. What is
 downloaded is kept in ~/.cache/mgpu. Without network, what is not there yet is skipped. The last line is "N passed, N
 failed, N skipped"."""
@@ -20,6 +20,9 @@ CACHE = pathlib.Path(os.environ.get("XDG_CACHE_HOME") or pathlib.Path.home() / "
 # Version 13 needs a module that finds libraries.
 BINDINGS = (["cuda-bindings==11.8.7"], ["cuda-bindings==12.9.2"], ["cuda-bindings==13.5.0", "cuda-pathfinder==1.9.1"])
 HEADERS = ("nvidia-cuda-runtime-cu11==11.8.89", "nvidia-cuda-runtime-cu12==12.9.79", "nvidia-cuda-runtime==13.5.37")
+# It compiles nothing here, but looks for NVIDIA's runtime and compiler when it is imported.
+NUMBA = ["numba-cuda==0.30.4", "numba==0.68.1", "llvmlite==0.50.0", "numpy==2.4.6", "packaging==26.4", "cuda-core==1.2.2",
+         "cuda-bindings==13.5.0", "cuda-pathfinder==1.9.1", "nvidia-cuda-runtime==13.5.37", "nvidia-nvvm==13.5.37"]
 NVML_BINDINGS = ("nvidia-ml-py==11.525.150", "nvidia-ml-py==13.615.71")
 CARD = "GPU-6d677075-0000-4000-8000-000000000001"
 SCENARIO = f"cards: [{{uuid: {CARD}}}]\n"
@@ -77,6 +80,10 @@ def run_share(build, packages, nvml):
     run_on_machine(build, name, [packages, [nvml]], command, build / "test/fake-gpu/share")
 
 
+def run_numba(build):
+    run_on_machine(build, f"a share with {NUMBA[0]}", [NUMBA], [HERE / "numba_client.py"], build / "test/fake-gpu/share")
+
+
 def headers(name):
     """The files of this name in all wheels; None without network."""
     folders = [installed([package]) for package in HEADERS]
@@ -121,6 +128,7 @@ def main():
     for packages in BINDINGS:
         for nvml in NVML_BINDINGS:
             run_share(build, packages, nvml)
+    run_numba(build)
     classify(build)
     versions()
     print(f"{counts['passed']} passed, {counts['failed']} failed, {counts['skipped']} skipped")
