@@ -99,6 +99,14 @@ bool is_alone(const kube::Pod& pod) {
          std::ranges::any_of(pod.init_containers, host_port);
 }
 
+// Whether kube-scheduler may not call bind directly after the pod's own turn. It asks about all
+// members of a PodGroup before it binds one, and the plugin Coscheduling holds back the pods with
+// its label until there are enough: a card that is promised to one is not free to the next.
+bool binds_later(const kube::Pod& pod) {
+  return pod.constrained || pod.in_pod_group ||
+         pod.metadata.labels.contains("scheduling.x-k8s.io/pod-group");
+}
+
 }  // namespace
 
 std::uint64_t group_of(const kube::Pod& pod, const PodRequest& read) {
@@ -145,7 +153,7 @@ void expect_on(std::string_view node, const PodRequest& pod, const kube::Pod& se
   context.ledger.reserve(
       pod.pod, {NodeName(node), holds(found->node, pod.request, *placement), pod.resources},
       NodeName(sent.nominated_node), now + kReservationLife,
-      sent.constrained ? std::optional(soon) : std::nullopt);
+      binds_later(sent) ? std::optional(soon) : std::nullopt);
 }
 
 std::optional<Placement> place_on(const Node& node, const PodRequest& pod,

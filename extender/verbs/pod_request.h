@@ -46,7 +46,8 @@ std::optional<Placement> place_on(const Node& node, const PodRequest& pod,
 
 // kube-scheduler goes on with this node, unless its own plugins or another extender refuse it: the
 // pod's cards are expected there, and reserved once it is nominated for the node. For a pod whose
-// volumes or claims may have to be made first they are reserved at once, for a moment.
+// volumes or claims may have to be made first, or that is bound with others of a group, they are
+// reserved at once, for a moment.
 void expect_on(std::string_view node, const PodRequest& pod, const kube::Pod& sent,
                const VerbContext& context, Instant now);
 

@@ -30,6 +30,7 @@ type SchedulerSetup struct {
 	ranksNonGPU       bool              // with an entry that ranks nodes for pods without cards
 	percentage        int               // percentageOfNodesToScore; 0: the file's
 	elects            bool              // it elects a leader, with the default settings
+	gates             string            // feature gates
 }
 
 func (s SchedulerSetup) kind() string {
@@ -60,10 +61,14 @@ func (c *ControlPlane) schedulerCommand(t testing.TB, setup SchedulerSetup) Sche
 	if err != nil {
 		t.Fatal(err)
 	}
+	var gates []string
+	if setup.gates != "" {
+		gates = []string{"--feature-gates", setup.gates}
+	}
 	return SchedulerCommand{name: name, logPath: filepath.Join(t.TempDir(), name+".log"),
 		binary: filepath.Join(c.binaries, "kube-scheduler"), port: port, variables: schedulerVariables(t),
-		arguments: []string{"--config", configuration, "--v", "2", "--bind-address", "127.0.0.1",
-			"--secure-port", fmt.Sprint(port), "--cert-dir", filepath.Join(c.folder, "pki")}}
+		arguments: append(gates, "--config", configuration, "--v", "2", "--bind-address", "127.0.0.1",
+			"--secure-port", fmt.Sprint(port), "--cert-dir", filepath.Join(c.folder, "pki"))}
 }
 
 func (s SchedulerCommand) start() (*Process, error) {

@@ -177,6 +177,12 @@ void read_pod_spec(JsonValue& from, Pod& pod) {
               [&](JsonValue& list) { pod.node_rules.tolerations = list.list(read_toleration); }},
              {"affinity", [&pod](JsonValue& affinity) { read_affinity(affinity, pod); }},
              {"schedulingGates", [&pod](JsonValue& gates) { pod.gated = has_elements(gates); }},
+             {"schedulingGroup",
+              [&pod](JsonValue& group) {
+                std::string name;
+                group.read({{"podGroupName", name}});
+                pod.in_pod_group = !name.empty();
+              }},
              {"topologySpreadConstraints", constrains(has_elements)},
              {"resourceClaims", constrains(has_elements)},
              {"volumes", constrains(has_shared_volume)}});

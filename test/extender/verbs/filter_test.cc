@@ -251,6 +251,28 @@ TEST_F(FilterTest, APodWithAVolumeKeepsItsCardsForAMoment) {
               ElementsAre("n1"));
 }
 
+// kube-scheduler asks about all members of a group before it binds the first: a card that has room
+// for one of them must not be promised twice, or a part of the group is bound.
+TEST_F(FilterTest, AMemberOfAGroupKeepsItsCardsForAMoment) {
+  const std::pair<std::string, std::string> groups[] = {
+      {R"("schedulingGroup":{"podGroupName":"g"},)", ""},
+      {"", R"("labels":{"scheduling.x-k8s.io/pod-group":"g"},)"}};
+  for (const auto& [spec, metadata] : groups) {
+    const auto member = [&](const std::string& name) {
+      return PodText{.name = name, .requests = {"45/1000"}, .spec = spec, .metadata = metadata};
+    };
+    add_node(ledger, "n1: 0[100/8000]");
+    ledger.apply_pod(bound_claim("a", "n1", "50/1000", "0"));
+    EXPECT_THAT(run_filter(member("first"), {"n1"}).fitting, ElementsAre("n1"));
+    EXPECT_THAT(run_filter(member("second"), {"n1"}).fitting, IsEmpty());
+    EXPECT_THAT(run_filter(member("first"), {"n1"}).fitting, ElementsAre("n1"));
+    ledger.releases(at_ms(0) + settings.expectation_life);
+    EXPECT_THAT(run_filter(member("second"), {"n1"}).fitting, ElementsAre("n1"));
+    ledger.remove_pod(PodUid("uid-second"));
+    ledger.remove_node(NodeName("n1"));
+  }
+}
+
 TEST_F(FilterTest, NoCandidatesGiveAnEmptyReply) {
   const auto reply = run_filter({}, {});
   EXPECT_THAT(reply.fitting, IsEmpty());

@@ -51,6 +51,7 @@ struct PodText {
   std::string container = "c";  // a number follows the name
   bool with_uid = true;         // the uid is "uid-" and the name of the pod
   std::string spec = {};        // more members of the spec, each with a comma after it
+  std::string metadata = {};    // the same of the metadata
 };
 
 inline std::string pod_json(const PodText& pod) {
@@ -61,9 +62,9 @@ inline std::string pod_json(const PodText& pod) {
   }
   const std::string uid = pod.with_uid ? R"(,"uid":"uid-)" + pod.name + "\"" : "";
   return R"({"apiVersion":"v1","kind":"Pod","metadata":{"namespace":"d","name":")" + pod.name +
-         "\"" + uid + R"(,"annotations":{)" + pod.annotations + R"(}},"spec":{)" + pod.spec +
-         R"("priority":)" + std::to_string(pod.priority) + R"(,"containers":[)" + containers +
-         "]}}";
+         "\"" + uid + "," + pod.metadata + R"("annotations":{)" + pod.annotations +
+         R"(}},"spec":{)" + pod.spec + R"("priority":)" + std::to_string(pod.priority) +
+         R"(,"containers":[)" + containers + "]}}";
 }
 
 inline std::string names_json(const std::vector<std::string>& names) {
