@@ -9,8 +9,17 @@ bool Progress::wait(std::chrono::milliseconds time) {
 
 bool Progress::wait_for_change(std::chrono::milliseconds time) {
   MutexLock lock(mutex_);
-  changed_.wait_for(lock, time);
+  changed_.wait_for(lock, time, [this]() MGPU_REQUIRES(mutex_) { return woken_ || stopping_; });
+  woken_ = false;
   return !stopping_;
+}
+
+void Progress::wake() {
+  {
+    const MutexLock lock(mutex_);
+    woken_ = true;
+  }
+  changed_.notify_all();
 }
 
 void Progress::set_waiting_for(const std::string& what) {

@@ -15,9 +15,9 @@ class Progress {
  public:
   // Returns after `time`, or at once in the end. False: the agent is being destroyed.
   bool wait(std::chrono::milliseconds time);
-  // The same, and at once after wake().
+  // The same, and at once after wake(), also one before the call that no call has returned for yet.
   bool wait_for_change(std::chrono::milliseconds time);
-  void wake() { changed_.notify_all(); }
+  void wake();
 
   void set_waiting_for(const std::string& what);
   void set_started();
@@ -29,6 +29,7 @@ class Progress {
   mutable Mutex mutex_;
   ConditionVariable changed_;
   bool stopping_ MGPU_GUARDED_BY(mutex_) = false;
+  bool woken_ MGPU_GUARDED_BY(mutex_) = false;
   bool started_ MGPU_GUARDED_BY(mutex_) = false;
   std::string waiting_for_ MGPU_GUARDED_BY(mutex_) = "the container runtime";  // until started_
 };

@@ -154,6 +154,7 @@ func (c *ControlPlane) startAPIServerOn(port int, name string) (*Process, error)
 	flags := []string{"--bind-address", "127.0.0.1", "--advertise-address", "127.0.0.1",
 		"--endpoint-reconciler-type", "none", "--service-cluster-ip-range", "10.0.0.0/24",
 		"--disable-admission-plugins", "ServiceAccount",
+		// PodGroups, which a kube-scheduler without these gates ignores.
 		"--feature-gates", gangGates, "--runtime-config", "scheduling.k8s.io/v1alpha2=true"}
 	if c.full != nil {
 		flags = c.full.apiServerFlags()

@@ -3,10 +3,10 @@
     bindings_test.py BUILD     with the targets fake_gpu_test, fake_gpu_machine, share_test and mgpu-share-page
 
 bindings_client.py runs with NVIDIA's cuda-bindings of three majors, share_client.py with nvidia-ml-py (pynvml) also, and
-numba_client.py with numba-cuda, where the libraries of plugin/share are in the places of the machine's own. The headers cuda.h and cudaTypedefs.h are in
-wheels of PyPI; the test program of plugin/share gets them, and driver_versions.def is compared with them here. What is
-downloaded is kept in ~/.cache/mgpu. Without network, what is not there yet is skipped. The last line is "N passed, N
-failed, N skipped"."""
+numba_client.py with numba-cuda; the latter two with the libraries of plugin/share in the places of the machine's own. The
+headers cuda.h and cudaTypedefs.h are in wheels of PyPI; the test program of plugin/share gets them, and
+driver_versions.def is compared with them here. What is downloaded is kept in ~/.cache/mgpu. Without network, what is not
+there yet is skipped. The last line is "N passed, N failed, N skipped"."""
 
 import os
 import pathlib
@@ -20,7 +20,7 @@ CACHE = pathlib.Path(os.environ.get("XDG_CACHE_HOME") or pathlib.Path.home() / "
 # Version 13 needs a module that finds libraries.
 BINDINGS = (["cuda-bindings==11.8.7"], ["cuda-bindings==12.9.2"], ["cuda-bindings==13.5.0", "cuda-pathfinder==1.9.1"])
 HEADERS = ("nvidia-cuda-runtime-cu11==11.8.89", "nvidia-cuda-runtime-cu12==12.9.79", "nvidia-cuda-runtime==13.5.37")
-# It compiles nothing here, but looks for NVIDIA's runtime and compiler when it is imported.
+# numba-cuda compiles nothing here, but looks for NVIDIA's runtime and compiler when it is imported.
 NUMBA = ["numba-cuda==0.30.4", "numba==0.68.1", "llvmlite==0.50.0", "numpy==2.4.6", "packaging==26.4", "cuda-core==1.2.2",
          "cuda-bindings==13.5.0", "cuda-pathfinder==1.9.1", "nvidia-cuda-runtime==13.5.37", "nvidia-nvvm==13.5.37"]
 NVML_BINDINGS = ("nvidia-ml-py==11.525.150", "nvidia-ml-py==13.615.71")

@@ -11,6 +11,7 @@
 
 #include "test/gpu/driver_under_test.h"
 #include "test/gpu/machine.h"
+#include "test/gpu/passed_file.h"
 
 namespace mgpu::fake_gpu {
 namespace {
@@ -133,39 +134,6 @@ TEST_F(DriverTest, OneMemoryCanBeMappedTwice) {
   });
 }
 
-// Sends a file descriptor, as programs do with exported memory.
-void send_file(int to, int file) {
-  char byte = '.';
-  iovec data{&byte, 1};
-  alignas(cmsghdr) char control[CMSG_SPACE(sizeof(int))] = {};
-  msghdr message{};
-  message.msg_iov = &data;
-  message.msg_iovlen = 1;
-  message.msg_control = control;
-  message.msg_controllen = sizeof control;
-  cmsghdr* const header = CMSG_FIRSTHDR(&message);
-  header->cmsg_level = SOL_SOCKET;
-  header->cmsg_type = SCM_RIGHTS;
-  header->cmsg_len = CMSG_LEN(sizeof(int));
-  std::memcpy(CMSG_DATA(header), &file, sizeof file);
-  EXPECT_EQ(::sendmsg(to, &message, 0), 1);
-}
-
-int receive_file(int from) {
-  char byte = 0;
-  iovec data{&byte, 1};
-  alignas(cmsghdr) char control[CMSG_SPACE(sizeof(int))] = {};
-  msghdr message{};
-  message.msg_iov = &data;
-  message.msg_iovlen = 1;
-  message.msg_control = control;
-  message.msg_controllen = sizeof control;
-  EXPECT_EQ(::recvmsg(from, &message, 0), 1);
-  int file = -1;
-  std::memcpy(&file, CMSG_DATA(CMSG_FIRSTHDR(&message)), sizeof file);
-  return file;
-}
-
 struct IpcHandle {
   char bytes[64] = {};
 };
@@ -220,7 +188,7 @@ TEST_F(DriverTest, PhysicalMemoryIsExportedAsAFile) {
     EXPECT_EQ(
         driver.call("cuMemExportToShareableHandle", static_cast<void*>(&file), handle, 1, kNoFlags),
         kSuccess);
-    send_file(sockets[0], file);
+    EXPECT_TRUE(send_file(sockets[0], file));
     ::close(file);
     pause();
     EXPECT_EQ(driver.call("cuMemRelease", handle), kSuccess);

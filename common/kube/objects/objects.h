@@ -107,7 +107,7 @@ struct Pod {
   bool gated = false;
   bool anti_affinity = false;  // requires that some pods are not on its node
   NodeRules node_rules{};      // read from JSON only: kube-scheduler sends it
-  bool in_pod_group = false;   // the same: kube-scheduler binds it with others of its PodGroup
+  bool in_pod_group = false;   // from JSON only: kube-scheduler binds it with others
   std::string phase;           // Pending, Running, Succeeded, Failed, Unknown
   std::string start_time;      // status.startTime, RFC 3339; may be empty
   // status.initContainerStatuses, then status.containerStatuses.

@@ -15,19 +15,17 @@
 #include <cstring>
 #include <fstream>
 #include <iterator>
-#include <sstream>
 #include <thread>
 #include <vector>
 
 #include "test/gpu/kit/program.h"
+#include "test/gpu/passed_file.h"
 
 namespace mgpu::fake_gpu::kit {
 namespace {
 
 using std::size_t;
 using std::uint64_t;
-
-constexpr uint64_t kPiece = 64 * kMiB;
 
 // Linear memory by a function that was found in some other way.
 void linear_by(void* function) {
@@ -121,14 +119,6 @@ void managed_prefetched() {
   until_refused(kPiece, [] { return managed_piece(true); });
 }
 
-struct Shape {
-  size_t width;
-  size_t height;
-  size_t depth;
-  int format;
-  unsigned channels;
-  unsigned flags;
-};
 constexpr int kFloat = 0x20;
 
 void arrays_of(const Shape& shape, uint64_t bytes) {
@@ -876,36 +866,6 @@ void pages_unmapped() {
 
 // --- other processes -----------------------------------------------------------------------------
 
-void send_file(int to, int file) {
-  char byte = 'f';
-  iovec data{&byte, 1};
-  alignas(cmsghdr) char control[CMSG_SPACE(sizeof(int))] = {};
-  msghdr message{};
-  message.msg_iov = &data;
-  message.msg_iovlen = 1;
-  message.msg_control = control;
-  message.msg_controllen = sizeof control;
-  cmsghdr* const header = CMSG_FIRSTHDR(&message);
-  *header = {CMSG_LEN(sizeof(int)), SOL_SOCKET, SCM_RIGHTS};
-  std::memcpy(CMSG_DATA(header), &file, sizeof file);
-  NEED(::sendmsg(to, &message, 0) == 1);
-}
-
-int receive_file(int from) {
-  char byte = 0;
-  iovec data{&byte, 1};
-  alignas(cmsghdr) char control[CMSG_SPACE(sizeof(int))] = {};
-  msghdr message{};
-  message.msg_iov = &data;
-  message.msg_iovlen = 1;
-  message.msg_control = control;
-  message.msg_controllen = sizeof control;
-  int file = -1;
-  if (::recvmsg(from, &message, 0) != 1 || message.msg_controllen == 0) return -1;
-  std::memcpy(&file, CMSG_DATA(CMSG_FIRSTHDR(&message)), sizeof file);
-  return file;
-}
-
 int export_piece(uint64_t bytes) {
   Pointer handle = 0;
   int file = -1;
@@ -939,7 +899,7 @@ void imported() {
   start();
   const int file = export_piece(limit / 4);
   NEED(file >= 0);
-  send_file(ends[0], file);
+  NEED(send_file(ends[0], file));
   ::close(file);
   NEED(::read(ends[0], &byte, 1) == 1);
   said += byte == 'y' ? "imported; " : "not imported; ";
@@ -995,119 +955,101 @@ void files_of_ended_exporters() {
 }  // namespace
 
 const Case kAttacks[] = {
-    {"linear", Kind::attack, "cuMemAlloc in pieces of 64 MiB", linear_attack},
-    {"one_large", Kind::attack, "one piece that is larger than the limit", one_large},
-    {"rain", Kind::attack, "pieces of 4 KiB", rain},
-    {"pieces_of_700_kib", Kind::attack, "two pieces share a page of the driver, and not three",
+    {"linear", "cuMemAlloc in pieces of 64 MiB", linear_attack},
+    {"one_large", "one piece that is larger than the limit", one_large},
+    {"rain", "pieces of 4 KiB", rain},
+    {"pieces_of_700_kib", "two pieces share a page of the driver, and not three",
      pieces_of_700_kib},
-    {"odd_pieces", Kind::attack, "pieces of 513 bytes to 2.2 MB", odd_pieces},
-    {"holes", Kind::attack, "pieces that keep pages of the driver of which most is free", holes},
-    {"pitch", Kind::attack, "cuMemAllocPitch, whose rows are longer than asked", pitch},
-    {"managed", Kind::attack, "managed memory that is written to", managed},
-    {"managed_prefetched", Kind::attack, "managed memory that is prefetched", managed_prefetched},
-    {"arrays", Kind::attack, "two-dimensional arrays", arrays},
-    {"thin_arrays", Kind::attack, "arrays of one row, which take eight", thin_arrays},
-    {"volumes", Kind::attack, "three-dimensional arrays", volumes},
-    {"mipmaps", Kind::attack, "mipmapped arrays", mipmaps},
-    {"physical", Kind::attack, "cuMemCreate without a mapping", physical},
-    {"mapped_and_released", Kind::attack, "a handle that is released while it is mapped",
-     mapped_and_released},
-    {"retained", Kind::attack, "a handle of a mapping that ends", retained},
-    {"mapped_twice", Kind::attack, "one of two mappings ends", mapped_twice},
-    {"released_too_often", Kind::attack, "a handle that is released a hundred times",
-     released_too_often},
-    {"physical_of_the_other_card", Kind::attack, "cuMemCreate for a card that is not the context's",
+    {"odd_pieces", "pieces of 513 bytes to 2.2 MB", odd_pieces},
+    {"holes", "pieces that keep pages of the driver of which most is free", holes},
+    {"pitch", "cuMemAllocPitch, whose rows are longer than asked", pitch},
+    {"managed", "managed memory that is written to", managed},
+    {"managed_prefetched", "managed memory that is prefetched", managed_prefetched},
+    {"arrays", "two-dimensional arrays", arrays},
+    {"thin_arrays", "arrays of one row, which take eight", thin_arrays},
+    {"volumes", "three-dimensional arrays", volumes},
+    {"mipmaps", "mipmapped arrays", mipmaps},
+    {"physical", "cuMemCreate without a mapping", physical},
+    {"mapped_and_released", "a handle that is released while it is mapped", mapped_and_released},
+    {"retained", "a handle of a mapping that ends", retained},
+    {"mapped_twice", "one of two mappings ends", mapped_twice},
+    {"released_too_often", "a handle that is released a hundred times", released_too_often},
+    {"physical_of_the_other_card", "cuMemCreate for a card that is not the context's",
      physical_of_the_other_card},
-    {"context_of_the_other_card", Kind::attack, "a context of a second card",
-     context_of_the_other_card},
-    {"default_pool", Kind::attack, "cuMemAllocAsync", default_pool},
-    {"default_pool_ptsz", Kind::attack, "cuMemAllocAsync_ptsz", default_pool_ptsz},
-    {"explicit_pool", Kind::attack, "cuMemAllocFromPoolAsync", explicit_pool},
-    {"explicit_pool_ptsz", Kind::attack, "cuMemAllocFromPoolAsync_ptsz", explicit_pool_ptsz},
-    {"pool_of_the_other_card", Kind::attack, "a pool of a card that is not the context's",
+    {"context_of_the_other_card", "a context of a second card", context_of_the_other_card},
+    {"default_pool", "cuMemAllocAsync", default_pool},
+    {"default_pool_ptsz", "cuMemAllocAsync_ptsz", default_pool_ptsz},
+    {"explicit_pool", "cuMemAllocFromPoolAsync", explicit_pool},
+    {"explicit_pool_ptsz", "cuMemAllocFromPoolAsync_ptsz", explicit_pool_ptsz},
+    {"pool_of_the_other_card", "a pool of a card that is not the context's",
      pool_of_the_other_card},
-    {"destroyed_pools", Kind::attack, "pools that are destroyed before their memory",
-     destroyed_pools},
-    {"memory_that_a_pool_keeps", Kind::attack, "freed memory that a pool keeps, and other memory",
+    {"destroyed_pools", "pools that are destroyed before their memory", destroyed_pools},
+    {"memory_that_a_pool_keeps", "freed memory that a pool keeps, and other memory",
      memory_that_a_pool_keeps},
-    {"small_pieces_of_many_pools", Kind::attack, "pools with one small piece each",
-     small_pieces_of_many_pools},
-    {"graph_node", Kind::attack, "graphs with allocation nodes", graph_node},
-    {"captured_graph", Kind::attack, "a captured graph that allocates and frees", captured_graph},
-    {"captured_graphs_that_keep", Kind::attack,
-     "captured graphs whose memory outlives their launch", captured_graphs_that_keep},
-    {"graph_ptsz", Kind::attack, "cuGraphLaunch_ptsz", graph_ptsz},
-    {"uploaded_graph", Kind::attack, "cuGraphUpload", uploaded_graph},
-    {"destroyed_graph", Kind::attack, "memory of a graph that is destroyed, and other memory",
-     destroyed_graph},
-    {"contexts", Kind::attack, "many contexts", contexts},
-    {"destroyed_context", Kind::attack, "memory that outlives its context", destroyed_context},
-    {"streams", Kind::attack, "many streams", streams},
-    {"stack", Kind::attack, "a stack of 64 KiB for each thread", stack},
-    {"local_memory", Kind::attack, "a kernel with 60,000 bytes of local memory", local_memory},
-    {"globals", Kind::attack, "modules with global variables", globals},
-    {"freed_that_is_unknown", Kind::attack, "addresses that are freed and are none",
-     freed_that_is_unknown},
-    {"freed_twice", Kind::attack, "an address that is freed a hundred times", freed_twice},
-    {"freed_in_order", Kind::attack, "cuMemFreeAsync, twice, of what cuMemAlloc took",
-     freed_in_order},
-    {"sizes_that_overflow", Kind::attack, "sizes near 2^64", sizes_that_overflow},
-    {"reset_context", Kind::attack, "primary contexts that are reset", reset_context},
-    {"racing_threads", Kind::attack, "eight threads at once", racing_threads},
-    {"racing_processes", Kind::attack, "eight processes at once", racing_processes},
-    {"forked", Kind::attack, "a child of fork", forked},
-    {"vforked", Kind::attack, "a child of vfork", vforked},
-    {"spawned", Kind::attack, "a child of posix_spawn", spawned},
-    {"forked_and_executed", Kind::attack, "a child of fork that calls exec", forked_and_executed},
-    {"bare_clone", Kind::attack, "a child of the system call clone, with the driver of its parent",
-     bare_clone},
-    {"empty_environment", Kind::attack, "a child without environment, as of env -i",
-     empty_environment},
-    {"other_environment", Kind::attack, "a child with variables that switch limits off",
-     other_environment},
-    {"executed", Kind::attack, "exec of a program that has memory", executed},
-    {"orphan", Kind::attack, "a process that its parent has left", orphan},
-    {"many_processes", Kind::attack, "64 processes", many_processes},
-    {"killed_while_allocating", Kind::attack, "processes that are killed while they allocate",
+    {"small_pieces_of_many_pools", "pools with one small piece each", small_pieces_of_many_pools},
+    {"graph_node", "graphs with allocation nodes", graph_node},
+    {"captured_graph", "a captured graph that allocates and frees", captured_graph},
+    {"captured_graphs_that_keep", "captured graphs whose memory outlives their launch",
+     captured_graphs_that_keep},
+    {"graph_ptsz", "cuGraphLaunch_ptsz", graph_ptsz},
+    {"uploaded_graph", "cuGraphUpload", uploaded_graph},
+    {"destroyed_graph", "memory of a graph that is destroyed, and other memory", destroyed_graph},
+    {"contexts", "many contexts", contexts},
+    {"destroyed_context", "memory that outlives its context", destroyed_context},
+    {"streams", "many streams", streams},
+    {"stack", "a stack of 64 KiB for each thread", stack},
+    {"local_memory", "a kernel with 60,000 bytes of local memory", local_memory},
+    {"globals", "modules with global variables", globals},
+    {"freed_that_is_unknown", "addresses that are freed and are none", freed_that_is_unknown},
+    {"freed_twice", "an address that is freed a hundred times", freed_twice},
+    {"freed_in_order", "cuMemFreeAsync, twice, of what cuMemAlloc took", freed_in_order},
+    {"sizes_that_overflow", "sizes near 2^64", sizes_that_overflow},
+    {"reset_context", "primary contexts that are reset", reset_context},
+    {"racing_threads", "eight threads at once", racing_threads},
+    {"racing_processes", "eight processes at once", racing_processes},
+    {"forked", "a child of fork", forked},
+    {"vforked", "a child of vfork", vforked},
+    {"spawned", "a child of posix_spawn", spawned},
+    {"forked_and_executed", "a child of fork that calls exec", forked_and_executed},
+    {"bare_clone", "a child of the system call clone, with the driver of its parent", bare_clone},
+    {"empty_environment", "a child without environment, as of env -i", empty_environment},
+    {"other_environment", "a child with variables that switch limits off", other_environment},
+    {"executed", "exec of a program that has memory", executed},
+    {"orphan", "a process that its parent has left", orphan},
+    {"many_processes", "64 processes", many_processes},
+    {"killed_while_allocating", "processes that are killed while they allocate",
      killed_while_allocating},
-    {"by_path", Kind::attack, "dlopen by the whole path", by_path},
-    {"by_another_name", Kind::attack, "dlopen of libcuda.so", by_another_name},
-    {"by_a_link", Kind::attack, "dlopen of a link with a name of its own", by_a_link},
-    {"deep_binding", Kind::attack, "RTLD_DEEPBIND", deep_binding},
-    {"own_namespace", Kind::attack, "dlmopen", own_namespace},
-    {"both_namespaces", Kind::attack, "dlmopen and dlopen", both_namespaces},
-    {"global_scope", Kind::attack, "RTLD_GLOBAL and RTLD_DEFAULT", global_scope},
-    {"each_library_that_is_loaded", Kind::attack,
-     "each loaded library of such a name, with RTLD_NOLOAD", each_library_that_is_loaded},
-    {"proc_address", Kind::attack, "cuGetProcAddress of CUDA 12", proc_address},
-    {"first_proc_address", Kind::attack, "cuGetProcAddress of CUDA 11", first_proc_address},
-    {"proc_address_legacy_stream", Kind::attack,
-     "cuGetProcAddress with the flag for the legacy stream", proc_address_legacy_stream},
-    {"proc_address_newer", Kind::attack, "cuGetProcAddress for a version that nobody knows",
-     proc_address_newer},
-    {"proc_address_of_itself", Kind::attack, "cuGetProcAddress by cuGetProcAddress",
-     proc_address_of_itself},
-    {"proc_address_of_a_pool", Kind::attack, "cuMemAllocAsync by cuGetProcAddress",
-     proc_address_of_a_pool},
-    {"proc_address_of_each_thread", Kind::attack,
-     "cuMemAllocAsync with the flag for the streams of threads", proc_address_of_each_thread},
-    {"closed_descriptors", Kind::attack, "all descriptors of the library are closed",
-     closed_descriptors},
-    {"no_descriptors", Kind::attack, "no descriptor can be opened", no_descriptors},
-    {"other_user", Kind::attack, "a program that becomes another user", other_user},
-    {"other_user_from_the_start", Kind::attack, "a program of another user",
-     other_user_from_the_start},
-    {"own_process_ids", Kind::attack, "programs in a namespace of process IDs", own_process_ids},
-    {"zeros_in_pages", Kind::attack, "zeros in all shared pages of the library", zeros_in_pages},
-    {"ones_in_pages", Kind::attack, "ones in all shared pages of the library", ones_in_pages},
-    {"pages_unmapped", Kind::attack, "private memory in the place of all shared pages",
-     pages_unmapped},
-    {"exported_and_released", Kind::attack, "files of memory whose handle is released",
-     exported_and_released},
-    {"imported", Kind::attack, "imported memory whose exporter has released it", imported},
-    {"opened_by_another", Kind::attack,
-     "memory that another process has opened and its owner has freed", opened_by_another},
-    {"files_of_ended_exporters", Kind::attack, "files of memory whose exporter has ended",
+    {"by_path", "dlopen by the whole path", by_path},
+    {"by_another_name", "dlopen of libcuda.so", by_another_name},
+    {"by_a_link", "dlopen of a link with a name of its own", by_a_link},
+    {"deep_binding", "RTLD_DEEPBIND", deep_binding},
+    {"own_namespace", "dlmopen", own_namespace},
+    {"both_namespaces", "dlmopen and dlopen", both_namespaces},
+    {"global_scope", "RTLD_GLOBAL and RTLD_DEFAULT", global_scope},
+    {"each_library_that_is_loaded", "each loaded library of such a name, with RTLD_NOLOAD",
+     each_library_that_is_loaded},
+    {"proc_address", "cuGetProcAddress of CUDA 12", proc_address},
+    {"first_proc_address", "cuGetProcAddress of CUDA 11", first_proc_address},
+    {"proc_address_legacy_stream", "cuGetProcAddress with the flag for the legacy stream",
+     proc_address_legacy_stream},
+    {"proc_address_newer", "cuGetProcAddress for a version that nobody knows", proc_address_newer},
+    {"proc_address_of_itself", "cuGetProcAddress by cuGetProcAddress", proc_address_of_itself},
+    {"proc_address_of_a_pool", "cuMemAllocAsync by cuGetProcAddress", proc_address_of_a_pool},
+    {"proc_address_of_each_thread", "cuMemAllocAsync with the flag for the streams of threads",
+     proc_address_of_each_thread},
+    {"closed_descriptors", "all descriptors of the library are closed", closed_descriptors},
+    {"no_descriptors", "no descriptor can be opened", no_descriptors},
+    {"other_user", "a program that becomes another user", other_user},
+    {"other_user_from_the_start", "a program of another user", other_user_from_the_start},
+    {"own_process_ids", "programs in a namespace of process IDs", own_process_ids},
+    {"zeros_in_pages", "zeros in all shared pages of the library", zeros_in_pages},
+    {"ones_in_pages", "ones in all shared pages of the library", ones_in_pages},
+    {"pages_unmapped", "private memory in the place of all shared pages", pages_unmapped},
+    {"exported_and_released", "files of memory whose handle is released", exported_and_released},
+    {"imported", "imported memory whose exporter has released it", imported},
+    {"opened_by_another", "memory that another process has opened and its owner has freed",
+     opened_by_another},
+    {"files_of_ended_exporters", "files of memory whose exporter has ended",
      files_of_ended_exporters},
 };
 const int kAttackCount = static_cast<int>(std::size(kAttacks));

@@ -16,8 +16,6 @@ namespace {
 using std::size_t;
 using std::uint64_t;
 
-constexpr uint64_t kPiece = 64 * kMiB;
-
 void total_is_the_share() {
   start();
   size_t free = 0;
@@ -200,15 +198,6 @@ void virtual_memory_returns() {
     NEED(free_now() == before);
   }
 }
-
-struct Shape {
-  size_t width;
-  size_t height;
-  size_t depth;
-  int format;
-  unsigned channels;
-  unsigned flags;
-};
 
 void arrays_return() {
   start();
@@ -413,62 +402,57 @@ void managed_memory_is_used() {
 }  // namespace
 
 const Case kEverydays[] = {
-    {"total_is_the_share", Kind::everyday, "cuMemGetInfo and cuDeviceTotalMem tell of the share",
+    {"total_is_the_share", "cuMemGetInfo and cuDeviceTotalMem tell of the share",
      total_is_the_share},
-    {"free_follows", Kind::everyday,
-     "free memory falls by what is allocated and rises by what is freed", free_follows},
-    {"freed_memory_is_free", Kind::everyday, "all of the share can be had a hundred times",
-     freed_memory_is_free},
-    {"the_whole_share_can_be_had", Kind::everyday, "nothing is refused before the share is full",
+    {"free_follows", "free memory falls by what is allocated and rises by what is freed",
+     free_follows},
+    {"freed_memory_is_free", "all of the share can be had a hundred times", freed_memory_is_free},
+    {"the_whole_share_can_be_had", "nothing is refused before the share is full",
      the_whole_share_can_be_had},
-    {"refusal_is_out_of_memory", Kind::everyday,
-     "what does not fit is refused with CUDA_ERROR_OUT_OF_MEMORY", refusal_is_out_of_memory},
-    {"errors_are_those_of_the_driver", Kind::everyday, "wrong values get the errors of the driver",
+    {"refusal_is_out_of_memory", "what does not fit is refused with CUDA_ERROR_OUT_OF_MEMORY",
+     refusal_is_out_of_memory},
+    {"errors_are_those_of_the_driver", "wrong values get the errors of the driver",
      errors_are_those_of_the_driver},
-    {"other_card_is_unaffected", Kind::everyday, "a full card leaves the other one whole",
+    {"other_card_is_unaffected", "a full card leaves the other one whole",
      other_card_is_unaffected},
-    {"memory_of_the_host_is_free", Kind::everyday, "memory of the host does not count",
-     memory_of_the_host_is_free},
-    {"addresses_are_free", Kind::everyday, "reserved addresses do not count", addresses_are_free},
-    {"pools_and_linear_in_turn", Kind::everyday, "what a pool has unused can be had otherwise",
+    {"memory_of_the_host_is_free", "memory of the host does not count", memory_of_the_host_is_free},
+    {"addresses_are_free", "reserved addresses do not count", addresses_are_free},
+    {"pools_and_linear_in_turn", "what a pool has unused can be had otherwise",
      pools_and_linear_in_turn},
-    {"pooled_memory_is_used_again_at_once", Kind::everyday,
+    {"pooled_memory_is_used_again_at_once",
      "a pool uses again what was freed, before anything is synchronized",
      pooled_memory_is_used_again_at_once},
-    {"trimmed_pools_are_free", Kind::everyday, "a pool that is trimmed gives back what it kept",
+    {"trimmed_pools_are_free", "a pool that is trimmed gives back what it kept",
      trimmed_pools_are_free},
-    {"linear_memory_freed_in_order", Kind::everyday,
-     "cuMemFreeAsync gives back what cuMemAlloc took", linear_memory_freed_in_order},
-    {"graphs_run_again", Kind::everyday,
-     "graphs that allocate run again and again, and are trimmed", graphs_run_again},
-    {"virtual_memory_returns", Kind::everyday, "virtual memory is free when the last mapping ends",
+    {"linear_memory_freed_in_order", "cuMemFreeAsync gives back what cuMemAlloc took",
+     linear_memory_freed_in_order},
+    {"graphs_run_again", "graphs that allocate run again and again, and are trimmed",
+     graphs_run_again},
+    {"virtual_memory_returns", "virtual memory is free when the last mapping ends",
      virtual_memory_returns},
-    {"arrays_return", Kind::everyday, "arrays are free when they are destroyed", arrays_return},
-    {"contexts_return", Kind::everyday, "contexts are free with all their memory", contexts_return},
-    {"other_programs_are_seen", Kind::everyday,
-     "free memory falls by what other programs of the share take", other_programs_are_seen},
-    {"ended_programs_return_all", Kind::everyday,
-     "programs give back all when they end or are killed", ended_programs_return_all},
-    {"kills_while_allocating_lose_nothing", Kind::everyday,
-     "programs that are killed within a call leave nothing", kills_while_allocating_lose_nothing},
-    {"executed_programs_have_all", Kind::everyday, "exec gives back all",
-     executed_programs_have_all},
-    {"data_is_kept", Kind::everyday, "data is the same after it was on the card", data_is_kept},
-    {"kernels_are_launched", Kind::everyday, "modules are loaded and kernels launched",
-     kernels_are_launched},
-    {"cards_are_those_of_the_machine", Kind::everyday,
-     "number, name and version are those of the machine", cards_are_those_of_the_machine},
-    {"unknown_names_are_not_found", Kind::everyday,
-     "cuGetProcAddress and dlsym do not find what is not there", unknown_names_are_not_found},
-    {"harmless_names_are_found", Kind::everyday,
-     "cuGetProcAddress finds functions for all kinds of streams", harmless_names_are_found},
-    {"a_fork_has_no_driver", Kind::everyday, "a forked child is refused, and its parent goes on",
+    {"arrays_return", "arrays are free when they are destroyed", arrays_return},
+    {"contexts_return", "contexts are free with all their memory", contexts_return},
+    {"other_programs_are_seen", "free memory falls by what other programs of the share take",
+     other_programs_are_seen},
+    {"ended_programs_return_all", "programs give back all when they end or are killed",
+     ended_programs_return_all},
+    {"kills_while_allocating_lose_nothing", "programs that are killed within a call leave nothing",
+     kills_while_allocating_lose_nothing},
+    {"executed_programs_have_all", "exec gives back all", executed_programs_have_all},
+    {"data_is_kept", "data is the same after it was on the card", data_is_kept},
+    {"kernels_are_launched", "modules are loaded and kernels launched", kernels_are_launched},
+    {"cards_are_those_of_the_machine", "number, name and version are those of the machine",
+     cards_are_those_of_the_machine},
+    {"unknown_names_are_not_found", "cuGetProcAddress and dlsym do not find what is not there",
+     unknown_names_are_not_found},
+    {"harmless_names_are_found", "cuGetProcAddress finds functions for all kinds of streams",
+     harmless_names_are_found},
+    {"a_fork_has_no_driver", "a forked child is refused, and its parent goes on",
      a_fork_has_no_driver},
-    {"threads_free_for_each_other", Kind::everyday, "a thread frees what another one has allocated",
+    {"threads_free_for_each_other", "a thread frees what another one has allocated",
      threads_free_for_each_other},
-    {"streams_and_events", Kind::everyday, "streams and events are made and destroyed",
-     streams_and_events},
-    {"managed_memory_is_used", Kind::everyday, "managed memory is written, prefetched and freed",
+    {"streams_and_events", "streams and events are made and destroyed", streams_and_events},
+    {"managed_memory_is_used", "managed memory is written, prefetched and freed",
      managed_memory_is_used},
 };
 const int kEverydayCount = static_cast<int>(std::size(kEverydays));

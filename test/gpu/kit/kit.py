@@ -149,8 +149,16 @@ def arguments():
     parser.add_argument("--json", type=pathlib.Path)
     options = parser.parse_intermixed_args()
     options.folder = options.folder.resolve()
+    for program in ("fake_gpu_kit", "fake_gpu_machine", "libcuda.so.1"):
+        if not (options.folder / program).is_file():
+            parser.error(f"FOLDER: {options.folder} has no {program}; build the target fake_gpu_kit")
     if options.library is not None:
-        options.library = options.library.resolve(strict=True)
+        options.library = options.library.resolve()
+        if not options.library.is_file():
+            parser.error(f"--library: there is no file {options.library}")
+    for one in options.env:
+        if "=" not in one:
+            parser.error(f"--env: must be NAME=VALUE, found {one!r}")
     return options
 
 
@@ -160,7 +168,8 @@ def main():
     unknown = sorted({*options.cases, *options.known} - known_cases.keys())
     if unknown:
         sys.exit(f"kit.py: no case is called {', '.join(unknown)}; fake_gpu_kit list has all")
-    print(f"MiB on the card with a limit of {LIMIT_MIB}\n{'case':36} {'kind':9} {'none':>9} {'library':>9}  result", flush=True)
+    print(f"MiB on the card with a limit of {LIMIT_MIB}")
+    print(f"{'case':36} {'kind':9} {'none':>9} {'library':>9}  result", flush=True)
     for name, (kind, what) in known_cases.items():
         if options.cases and name not in options.cases:
             continue

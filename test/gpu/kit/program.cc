@@ -147,10 +147,9 @@ namespace {
 
 using namespace mgpu::fake_gpu::kit;
 
-void list(const Case* cases, int count) {
+void list(const char* kind, const Case* cases, int count) {
   for (int i = 0; i < count; ++i) {
-    std::printf("%s\t%s\t%s\n", cases[i].name,
-                cases[i].kind == Kind::attack ? "attack" : "everyday", cases[i].what);
+    std::printf("%s\t%s\t%s\n", cases[i].name, kind, cases[i].what);
   }
 }
 
@@ -170,8 +169,8 @@ int main(int count, char** words) {
   }
   if (count != 2) return 2;
   if (std::strcmp(words[1], "list") == 0) {
-    list(kAttacks, kAttackCount);
-    list(kEverydays, kEverydayCount);
+    list("attack", kAttacks, kAttackCount);
+    list("everyday", kEverydays, kEverydayCount);
     return 0;
   }
   const Case* found = find(kAttacks, kAttackCount, words[1]);

@@ -13,6 +13,18 @@ inline constexpr int kOutOfMemory = 2;
 inline constexpr int kNotInitialized = 3;
 inline constexpr std::uint64_t kMiB = std::uint64_t{1} << 20U;
 
+inline constexpr std::uint64_t kPiece = 64 * kMiB;
+
+// CUDA_ARRAY3D_DESCRIPTOR
+struct Shape {
+  std::size_t width;
+  std::size_t height;
+  std::size_t depth;
+  int format;
+  unsigned channels;
+  unsigned flags;
+};
+
 // Of memory on each card, in bytes.
 inline std::uint64_t limit = 0;
 // For the table: what was granted and refused.
@@ -20,10 +32,8 @@ inline std::string said;
 
 // An attack tries to have more than the limit, and need not notice that it fails. An everyday use
 // ends with fail() if it does not see what the case says; a card of this size would pass it.
-enum class Kind { attack, everyday };
 struct Case {
   const char* name;
-  Kind kind;
   const char* what;
   void (*run)();
 };
