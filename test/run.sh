@@ -63,7 +63,8 @@ readonly components_version=1.36.3
 readonly cache=${XDG_CACHE_HOME:-$HOME/.cache}/mgpu
 # Without the data for debuggers, compiling takes a tenth less.
 readonly go_flags=(-trimpath -gcflags=all=-dwarf=false)
-readonly cluster_timeout=20m
+# A stage takes up to 20 minutes beside others.
+readonly cluster_timeout=30m
 readonly background_stages='^(node|install|cluster|web|gpu)$'
 readonly kubelet_stages='^(node|kubelet|install|skew|bench)'
 readonly node_tests='^TestNode'

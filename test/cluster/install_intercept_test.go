@@ -6,7 +6,6 @@ import "testing"
 func TestInstallLimitsTheMemoryOfContainers(t *testing.T) {
 	release := newRelease(t)
 	release.plugin.useFakeGPU(t)
-	delete(release.values["devicePlugin"].(map[string]any), "isolation")
 	release.install(t)
 	release.callExtender(t)
 	release.waitOffered(t)

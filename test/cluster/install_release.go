@@ -134,8 +134,7 @@ func (r *Release) firstValues(t testing.TB) map[string]any {
 			"image": image("mgpu-extender"), "service": map[string]any{"clusterIP": extenderService}},
 		"devicePlugin": map[string]any{
 			"image": image("mgpu-device-plugin"), "cardsFile": r.plugin.cardsFile(),
-			// The cards of a file have no driver that limits memory, of which the doctor warns.
-			"isolation": "none", "kubeletRoot": r.node.path("kubelet"), "runtimeSocket": r.node.containerdSocket(),
+			"kubeletRoot": r.node.path("kubelet"), "runtimeSocket": r.node.containerdSocket(),
 			"cdiDir": r.node.cdiFolder(), "stateDir": r.plugin.path("state"), "runDir": r.plugin.path("run")},
 		"mps":       map[string]any{"image": image("mgpu-mps")},
 		"scheduler": map[string]any{"image": map[string]any{"repository": schedulerImage, "tag": plane.version(t)}},
