@@ -16,7 +16,7 @@ const (
 	benchIdle       = 60 * time.Second
 )
 
-// bench/node.sh runs these benchmarks. The README has their results.
+// bench/node.sh runs these benchmarks. bench/README.md has their results.
 
 // BenchmarkNodeStart starts containers sequentially and concurrently, with each settle time. A miss is a
 // container that containerd rejected because it had not read the CDI file of its device yet.

@@ -173,7 +173,7 @@ func TestTheCardsOfVictimsAreFreeAfterThePreemptorIsDeleted(t *testing.T) {
 }
 
 // kube-scheduler 1.36 looks for victims with its own filters, which add up the whole node. Where the sums
-// suffice it finds none, which is an error to it, and it does not call the extender. README.md, Limits,
+// suffice it finds none, which is an error to it, and it does not call the extender. deploy/LIMITS.md
 // has this; a kube-scheduler that behaves differently fails this test.
 func TestNoPodIsEvictedWhereTheSumsSufficeAndNoCardDoes(t *testing.T) {
 	world := newPreemptionWorld(t, v100Node(2))

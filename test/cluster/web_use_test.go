@@ -262,7 +262,7 @@ func axText(value *accessibility.Value) string {
 	return text
 }
 
-// TestWebPictures makes the pictures of the README, but that of a pod, which TestWebShowsWhatAPodUses makes.
+// TestWebPictures makes the pictures of the page, but that of a pod, which TestWebShowsWhatAPodUses makes.
 func TestWebPictures(t *testing.T) {
 	// By name, equal nodes are chosen in the same way each time, so that the last pods find whole cards.
 	world := newWorld(t, 0, "--ties", "name")

@@ -72,8 +72,33 @@ class Documents(unittest.TestCase):
                 self.assertEqual(used - defined, set(), "the link has no address")
                 self.assertEqual(defined - used, set(), "the address has no link")
 
-    def test_the_page_of_the_benchmarks_is_short(self):
-        self.assertLessEqual(len((ROOT / "bench/README.md").read_text().split()), 3000)
+    def test_troubleshooting_has_every_event_and_reason(self):
+        page = (ROOT / "deploy/TROUBLESHOOTING.md").read_text()
+        text = "\n".join(path.read_text() for path in tracked("common/*.cc", "common/*.h", "extender/*.cc", "plugin/*.cc", "plugin/*.h"))
+        conditions = {"MGPUReady", "MGPUCardsExclusive"}
+        # The drift detector of the plugin adds the kind of a drift to a prefix.
+        drifts = {"MGPU" + kind for kind in ("ProcessWithoutShare", "ChangedAnnotations") if f'"{kind}"' in text}
+        events = (set(re.findall(r'"(MGPU[A-Z]\w+)"', text)) | drifts) - conditions
+        self.assertGreater(len(events), 20)
+        for event in events:
+            with self.subTest(event):
+                self.assertIn(f"`{event}`", page)
+        waiting = r'(?:set_waiting_for|waiting_for\.(?:push_back|emplace_back))\(\s*"([^"]+)"'
+        waits = {*re.findall(waiting, text), *re.findall(r'case Step::\w+:\s+return "([^"]+)"', text)}
+        self.assertGreater(len(waits), 8)
+        for wait in waits:
+            with self.subTest(wait):
+                self.assertIn("`" + wait.rstrip(" :").split(";")[0], page)
+
+    def test_pages_for_first_readers_are_short(self):
+        for page, most in (("README.md", 1500), ("bench/README.md", 3000)):
+            with self.subTest(page):
+                self.assertLessEqual(len((ROOT / page).read_text().split()), most)
+
+    def test_the_readme_has_the_commands_of_a_fresh_machine(self):
+        readme = (ROOT / "README.md").read_text()
+        for command in ("\ndeploy/demo.sh ", "\ntest/run.sh "):
+            self.assertIn(command, readme)
 
 
 if __name__ == "__main__":

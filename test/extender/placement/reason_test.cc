@@ -29,10 +29,10 @@ TEST(Reason, EachHasASentenceOfItsOwn) {
   EXPECT_EQ(sentences.size(), std::size(kReasons));
 }
 
-TEST(Reason, TheReadmeSaysWhatToDoAboutEach) {
-  const std::string readme = *read_file(MGPU_SOURCE_DIR "/README.md", 1 << 20);
+TEST(Reason, ThePageSaysWhatToDoAboutEach) {
+  const std::string page = *read_file(MGPU_SOURCE_DIR "/deploy/TROUBLESHOOTING.md", 1 << 20);
   for (const Reason reason : kReasons)
-    EXPECT_NE(readme.find(fmt::format("`{}`", sentence(reason))), readme.npos) << sentence(reason);
+    EXPECT_NE(page.find(fmt::format("`{}`", sentence(reason))), page.npos) << sentence(reason);
 }
 
 // kube-scheduler counts equal texts, and a number would make them differ.
