@@ -31,6 +31,13 @@ void add_mps(const ShareLimits& by, const Record& record, Edits& edits) {
   }
 }
 
+// What the programs of a container cannot exceed. Whole cards are all that it can reach.
+std::string enforced(const Record& record, const ShareLimits& by) {
+  if (!has_share(record)) return "memory,compute";
+  if (by.mps != nullptr) return is_part_of_one_card(record) ? "memory,compute" : "none";
+  return by.library != nullptr || by.hook != nullptr ? "memory" : "none";
+}
+
 }  // namespace
 
 Result<Edits> edits_of(const Record& record, const Inventory& inventory,
@@ -48,6 +55,7 @@ Result<Edits> edits_of(const Record& record, const Inventory& inventory,
     nodes.insert(nodes.end(), of_card->begin(), of_card->end());
   }
   auto edits = container_edits(record, std::move(nodes));
+  edits.environment["MGPU_ENFORCED"] = enforced(record, limits);
   if (limits.mps != nullptr) {
     add_mps(limits, record, edits);
   } else if (has_share(record) && limits.library != nullptr) {

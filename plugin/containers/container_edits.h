@@ -31,8 +31,9 @@ struct ShareLimits {
 };
 
 // The daemons of MPS need not run yet; ShareLimits::before_start checks them, and the hook does so
-// for containers that kubelet starts without the plugin. Errors: a card is not found now, or the
-// share cannot be enforced. Any thread.
+// for containers that kubelet starts without the plugin. MGPU_ENFORCED of the environment says what
+// the container cannot exceed: "memory", "memory,compute" or "none". Errors: a card is not found
+// now, or the share cannot be enforced. Any thread.
 Result<Edits> edits_of(const Record& record, const Inventory& inventory, const ShareLimits& limits);
 
 }  // namespace mgpu::plugin

@@ -127,6 +127,23 @@ TEST_F(ContainerEditsTest, AShareOfMpsHasAHookThatAsksItsDaemon) {
   EXPECT_THAT(edits_of(whole_cards(), inventory_, {.mps = &mps, .hook = &hook})->hooks, IsEmpty());
 }
 
+TEST_F(ContainerEditsTest, TheEnvironmentSaysWhatTheContainerCannotExceed) {
+  const Mps mps(no_control());
+  const LimitHook hook{"/opt/mgpu-set-limits", "/run/mgpu/limits.sock"};
+  const auto enforced = [&](const Record& record, const ShareLimits& by) {
+    const auto edits = edits_of(record, inventory_, by);
+    return edits ? edits->environment.at("MGPU_ENFORCED") : edits.error().message;
+  };
+  Record parts = whole_cards();
+  for (CardGrant& card : parts.cards) card.share.core = Percent(50);
+  EXPECT_EQ(enforced(share(), {}), "none");
+  EXPECT_EQ(enforced(share(), {.hook = &hook}), "memory");
+  EXPECT_EQ(enforced(share(), {.mps = &mps}), "memory,compute");
+  EXPECT_EQ(enforced(parts, {.hook = &hook}), "memory");
+  EXPECT_EQ(enforced(parts, {.mps = &mps}), "none");
+  EXPECT_EQ(enforced(whole_cards(), {}), "memory,compute");
+}
+
 TEST_F(ContainerEditsTest, AShareWithoutAHookCannotBeLimited) {
   const LimitHook hook{"", "", "the disk is full"};
   EXPECT_EQ(edits_of(share(), inventory_, {.hook = &hook}).error().message, "the disk is full");
