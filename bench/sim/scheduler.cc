@@ -57,7 +57,7 @@ std::int64_t requested(const kube::Pod& pod, const std::string& resource) {
 }
 
 // The text of FitError.Error in kube-scheduler's framework/types.go, such as: 0/3 nodes are
-// available: 1 too few cards ..., 2 Insufficient ....
+// available: 1 node(s) had ..., 2 Insufficient ....
 std::string fit_error(std::size_t nodes, const std::map<std::string, int>& reasons) {
   std::vector<std::string> parts;
   for (const auto& [sentence, count] : reasons)

@@ -79,6 +79,10 @@ std::string in_quotes(std::string_view value) {
   return '"' + json_escaped(shown) + (shown.size() < value.size() ? "...\"" : "\"");
 }
 
+std::string counted(std::int64_t count, std::string_view one) {
+  return fmt::format("{} {}{}", count, one, count == 1 ? "" : "s");
+}
+
 std::string duration_text(std::chrono::milliseconds duration) {
   const DurationUnit* exact = &kDurationUnits[0];
   for (const DurationUnit& unit : kDurationUnits) {

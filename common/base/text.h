@@ -34,6 +34,9 @@ std::string json_escaped(std::string_view text);
 // bytes.
 std::string in_quotes(std::string_view value);
 
+// "1 card", "2 cards".
+std::string counted(std::int64_t count, std::string_view one);
+
 struct DurationUnit {
   std::string_view name;
   std::int64_t milliseconds;

@@ -87,12 +87,15 @@ Result<Share> share_per_card(const Amounts& amounts, std::int64_t cards, MiB min
   }
   const std::int64_t core = amounts.core / cards;
   if (core > kWholeCard.value()) {
-    return error(fmt::format("{} on {} cards, that is {} of each; it must be at most 100",
-                             amounts.requests_core(), cards, core));
+    return error(fmt::format("{} on {}, that is {} of each; it must be at most 100",
+                             amounts.requests_core(), counted(cards, "card"), core));
   }
   if (amounts.memory == 0 && core < kWholeCard.value()) {
-    return error(fmt::format("{} on {} cards without {}; a share of a card needs both",
-                             amounts.requests_core(), cards, amounts.contract.memory_resource));
+    return error(fmt::format(
+        "{} asks for mgpu-core {}{} and no mgpu-memory; add mgpu-memory in MiB, or ask for {} "
+        "(mgpu-core {})",
+        amounts.who, amounts.core, cards > 1 ? fmt::format(" on {} cards", cards) : "",
+        cards > 1 ? "whole cards" : "a whole card", cards * kWholeCard.value()));
   }
   if (amounts.memory % cards != 0) {
     return error(fmt::format(kIndivisible, amounts.requests_memory(), cards));
@@ -170,9 +173,9 @@ Result<CardCounts> read_counts(const kube::Pod& pod, const Contract& contract) {
   auto counts = parse_card_counts(*text);
   if (!counts) return about_annotation(key, counts.error());
   if (counts->size() == pod.containers.size()) return counts;
-  return error(
-      fmt::format("annotation {} {} has {} entries; the pod has {} containers, and each needs one",
-                  key, in_quotes(*text), counts->size(), pod.containers.size()));
+  return error(fmt::format("annotation {} {} has {}; the pod has {}, and each needs a number", key,
+                           in_quotes(*text), counted(std::ssize(*counts), "number"),
+                           counted(std::ssize(pod.containers), "container")));
 }
 
 // The number of indices in the annotation of each app container, 0 without one.
@@ -297,8 +300,9 @@ Result<Placement> read_placement(const kube::Pod& pod, const GpuRequest& request
     auto cards = parse_card_indices(*text);
     if (!cards) return about_annotation(key, cards.error());
     if (std::cmp_not_equal(cards->size(), container.cards)) {
-      return error(fmt::format("{} {} must have {} cards, as the container requests",
-                               annotation_text(key), in_quotes(*text), container.cards));
+      return error(fmt::format("{} {} must have {}, as the container requests",
+                               annotation_text(key), in_quotes(*text),
+                               counted(container.cards, "card")));
     }
     placement.cards_of.push_back(std::move(*cards));
   }

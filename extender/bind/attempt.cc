@@ -120,8 +120,8 @@ void BindAttempt::assume(BindablePod pod) {
       context_.ledger.assume(claim_of(*pod_, args_.node), *request.policy.card,
                              context_.client.executor().now(), price_snapshot.get());
   if (const auto* reason = std::get_if<Reason>(&answer)) {
-    return end(
-        {BindOutcome::kUnfit, fmt::format("{} (node {})", sentence(*reason), args_.node.str())});
+    return end({BindOutcome::kUnfit,
+                fmt::format("{} (node {})", sentence(*reason, request.request), args_.node.str())});
   }
   const auto& assumed = std::get<Assumed>(answer);
   claim_ = assumed.id;

@@ -53,7 +53,7 @@ Json node_json(const GpuRequest& request, const NodeExplanation& node, const Hea
   Json out = {{"name", node.node.str()}, {"fits", node.placement.has_value()}};
   if (node.placement) out["placement"] = placement_json(request, *node.placement);
   if (node.reason) {
-    out["reason"] = sentence(*node.reason);
+    out["reason"] = sentence(*node.reason, request);
     out["evictionCanHelp"] = eviction_can_help(*node.reason);
   }
   if (!resources) out["cpuOrMemoryMissing"] = true;
@@ -191,7 +191,8 @@ class Explanation {
   const ExplainBounds& bounds_;
 };
 
-void set_outcomes(Json& out, const Outcomes& outcomes, std::size_t nodes) {
+void set_outcomes(Json& out, const GpuRequest& request, const Outcomes& outcomes,
+                  std::size_t nodes) {
   const auto fitting = outcomes.find(std::nullopt);
   out["nodesFitting"] = fitting == outcomes.end() ? 0 : fitting->second;
   out["reasons"] = Json::array();
@@ -199,7 +200,7 @@ void set_outcomes(Json& out, const Outcomes& outcomes, std::size_t nodes) {
   for (const auto& [reason, count] : outcomes) {
     examined += count;
     if (!reason) continue;
-    out["reasons"].push_back({{"reason", sentence(*reason)},
+    out["reasons"].push_back({{"reason", sentence(*reason, request)},
                               {"nodes", count},
                               {"evictionCanHelp", eviction_can_help(*reason)}});
   }
@@ -230,7 +231,7 @@ void explain_all(Json& out, const VerbContext& context, const PodRequest& pod,
   const auto price_snapshot = context.prices.current();
   const auto last = explanation.explain_nodes(cut.names, price_snapshot.get(), nodes);
   const Outcomes outcomes = explanation.outcomes_of(names, nearest);
-  set_outcomes(out, outcomes, names.size());
+  set_outcomes(out, pod.request, outcomes, names.size());
   std::string note = unmatched_names(ledger, pod.request.selector, settings.contract);
   const bool waits = object.node_name.empty() && !outcomes.contains(std::nullopt);
   if (note.empty() && waits && outcomes.contains(Reason::kNoCardMatches)) {
@@ -260,7 +261,7 @@ http::Response explain_view(const VerbContext& context, const kube::Pod& pod, co
     out["message"] = pod.finished() ? "the pod has finished and holds no cards"
                      : read         ? "the pod requests no cards"
                                     : read.error().message;
-    set_outcomes(out, {}, 0);
+    set_outcomes(out, {}, {}, 0);
     out["nodes"] = Json::array();
     return json_response(out);
   }

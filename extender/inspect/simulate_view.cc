@@ -84,7 +84,7 @@ Json reasons_json(const Simulation& simulation, const PodRequest& pod, SearchBud
     if (budget.steps < kPlacementStepsMax) break;
     const auto reason = why_not(node, pod.request, budget);
     const bool resources = may_have_resources_for(node, pod.resources);
-    if (reason) ++reasons[std::string(sentence(*reason))];
+    if (reason) ++reasons[std::string(sentence(*reason, pod.request))];
     if (!reason && !resources) ++reasons["too little CPU, memory or room for pods on the node"];
   }
   Json out = Json::array();

@@ -33,6 +33,13 @@ std::string counted(int64_t count, const std::string& one) {
   return fmt::format("{} {}{}", grouped(count), one, count == 1 ? "" : "s");
 }
 
+// The reasons begin as those of kube-scheduler, which count nodes.
+std::string reason_of_node(const Json& node) {
+  constexpr std::string_view kNodesOf = "node(s) ";
+  const std::string reason = text_of(node, "reason");
+  return reason.starts_with(kNodesOf) ? reason.substr(kNodesOf.size()) : reason;
+}
+
 std::string pod_text(const Json& pod) {
   return name_text(text_of(pod, "namespace")) + "/" + name_text(text_of(pod, "name"));
 }
@@ -49,14 +56,20 @@ std::string request_line(const Json& container) {
                      grouped(number_of(container, "memoryMiB")));
 }
 
-// "2,048 MiB", "10 %" or "10 % and 2,048 MiB"
-std::string less_text(const Json& smaller) {
-  const int64_t core = number_of(smaller, "core");
-  const int64_t memory = number_of(smaller, "memoryMiB");
-  std::string text = core > 0 ? fmt::format("{} % ", core) : "";
-  if (core > 0 && memory > 0) text += "and ";
-  if (memory > 0) text += grouped(memory) + " MiB ";
-  return text + "less";
+// As they are in the manifest: "mgpu-core 40 instead of 60 and mgpu-memory 4096 instead of 8192".
+std::string smaller_text(const Json& smaller, const Json& container) {
+  std::string text;
+  const auto add = [&](const char* amount, const char* resource) {
+    const int64_t less = number_of(smaller, amount);
+    if (less == 0) return;
+    const int64_t cards = number_of(container, "cards");
+    const int64_t requested = number_of(container, amount);
+    text += fmt::format("{}{} {} instead of {}", text.empty() ? "" : " and ", resource,
+                        cards * (requested - less), cards * requested);
+  };
+  add("core", "mgpu-core");
+  add("memoryMiB", "mgpu-memory");
+  return text;
 }
 
 std::string release_text(const Json& release) {
@@ -68,7 +81,7 @@ std::string release_text(const Json& release) {
     text += (i == 0 ? "" : i + 1 == pods.size() ? " and " : ", ") + pods[i];
   }
   if (shown < pods.size()) text += fmt::format(" and {} more", pods.size() - shown);
-  return text + (pods.size() == 1 ? " ends" : " end");
+  return text + (pods.size() == 1 ? " terminates" : " terminate");
 }
 
 std::string indented(const std::string& table) {
@@ -188,23 +201,22 @@ class Sections {
     std::string help;
     // An extender before this member does not have it.
     for (const Json& smaller : from_.value("smallerRequests", Json::array())) {
-      help +=
-          fmt::format("  It fits on {} if container {} requests {}{}.\n",
-                      name_text(text_of(smaller, "node")), name_text(text_of(smaller, "container")),
-                      less_text(smaller), several_cards(smaller) ? " of each card" : "");
+      help += fmt::format(
+          "  It fits on {} with {} for container {}.\n", name_text(text_of(smaller, "node")),
+          smaller_text(smaller, container_of(smaller)), name_text(text_of(smaller, "container")));
     }
     for (const Json& release : from_.value("releases", Json::array())) {
-      help += fmt::format("  It fits on {} if {}.\n", name_text(text_of(release, "node")),
+      help += fmt::format("  It fits on {} when {}.\n", name_text(text_of(release, "node")),
                           release_text(release));
     }
     if (!help.empty()) out_ += "\nWhat would help, the nearest first:\n" + help;
   }
 
-  bool several_cards(const Json& smaller) const {
-    const auto& containers = from_.at("request").at("containers");
-    return std::ranges::any_of(containers, [&](const Json& container) {
-      return container.at("name") == smaller.at("container") && number_of(container, "cards") > 1;
-    });
+  const Json& container_of(const Json& smaller) const {
+    const Json& containers = from_.at("request").at("containers");
+    for (const Json& container : containers)
+      if (container.at("name") == smaller.at("container")) return container;
+    return containers.at(0);
   }
 
   void add_nodes() {
@@ -215,7 +227,7 @@ class Sections {
       if (!wide_ && shown == kShownNodesMax) break;
       ++shown;
       const bool fits = node.at("fits").get<bool>();
-      std::string why = fits ? "" : text_of(node, "reason");
+      std::string why = fits ? "" : reason_of_node(node);
       if (node.value("cpuOrMemoryMissing", false)) {
         why += (why.empty() ? "" : "; ") + std::string("too little CPU, memory or room for pods");
       }

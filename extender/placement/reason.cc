@@ -1,5 +1,6 @@
 #include "extender/placement/reason.h"
 
+#include <algorithm>
 #include <cstddef>
 #include <iterator>
 
@@ -8,34 +9,51 @@
 namespace mgpu::extender {
 namespace {
 
+struct Sentence {
+  std::string_view text;
+  // Where a container requests several cards, if that is another text.
+  std::string_view several = {};
+};
+
 // In the order of Reason.
-constexpr std::string_view kSentences[] = {
-    "the node and its cards have not been seen yet",
-    "the node has no cards",
-    "the node requires a larger share of a card",
-    "the node runs no parts of several cards, which MPS cannot limit",
-    "the node has fewer cards than a container requests",
-    "too few cards match gpu-model and gpu-uuid",
-    "too few cards are healthy",
-    "too few cards are not cordoned",
-    "too few cards are large enough, even when empty",
-    "the pod's containers together are too large for the node's cards, even when empty",
-    "cards are blocked by a pod whose cards are not known",
-    "too few cards have enough free mgpu-core",
-    "too few cards have enough free mgpu-memory",
-    "too few cards have both enough free mgpu-core and enough free mgpu-memory",
-    "each container fits alone, but not all of them together",
-    "no placement of the pod's containers was found within the search bound",
-    "the free cards are kept for another pod",
+constexpr Sentence kSentences[] = {
+    {"node(s) whose cards are not known yet"},
+    {"node(s) had no cards"},
+    {"node(s) required a larger share of a card"},
+    {"node(s) could not run parts of several cards, which MPS cannot limit"},
+    {"node(s) had fewer cards than a container requests"},
+    {"node(s) had no card of the requested model or UUID",
+     "node(s) had too few cards of the requested model or UUID"},
+    {"node(s) had too few healthy cards"},
+    {"node(s) had too few cards that are not cordoned"},
+    {"node(s) had no card that large, even empty",
+     "node(s) had too few cards that large, even empty"},
+    {"node(s) had no room for all containers together, even with empty cards"},
+    {"node(s) had cards blocked by a pod whose cards are not known"},
+    {"node(s) had no single card with enough free mgpu-core",
+     "node(s) had too few cards with enough free mgpu-core"},
+    {"node(s) had no single card with enough free mgpu-memory",
+     "node(s) had too few cards with enough free mgpu-memory"},
+    {"node(s) had no single card with enough free mgpu-core and mgpu-memory",
+     "node(s) had too few cards with enough free mgpu-core and mgpu-memory"},
+    {"node(s) had room for each container alone, but not for all together"},
+    {"node(s) had no placement within the bound of the search"},
+    {"node(s) had free cards that are kept for another pod"},
 };
 static_assert(std::size(kSentences) == static_cast<std::size_t>(Reason::kNominated) + 1);
 
 }  // namespace
 
-std::string_view sentence(Reason reason) {
+std::string_view sentence(Reason reason, bool several_cards) {
   const auto at = static_cast<std::size_t>(reason);
   MGPU_CHECK(at < std::size(kSentences), "a reason outside its enumeration");
-  return kSentences[at];
+  const Sentence& found = kSentences[at];
+  return several_cards && !found.several.empty() ? found.several : found.text;
+}
+
+std::string_view sentence(Reason reason, const GpuRequest& request) {
+  return sentence(reason, std::ranges::any_of(request.containers,
+                                              [](const auto& one) { return one.cards > 1; }));
 }
 
 bool eviction_can_help(Reason reason) {

@@ -5,6 +5,8 @@
 #include <cstdint>
 #include <string_view>
 
+#include "common/contract/gpu_request.h"
+
 namespace mgpu::extender {
 
 // In order of precedence: where several apply, the first is reported.
@@ -30,8 +32,11 @@ enum class Reason : std::uint8_t {
   kNominated,       // what is free is reserved for other pods (ledger/nominations.h)
 };
 
-// One sentence without a full stop, such as "too few cards have enough free mgpu-core".
-std::string_view sentence(Reason reason);
+// Without a full stop and in the pattern of kube-scheduler's own reasons, which it puts behind the
+// number of nodes: "2 node(s) had no single card with enough free mgpu-core".
+std::string_view sentence(Reason reason, const GpuRequest& request);
+// For a request in which a container has several cards, or none has.
+std::string_view sentence(Reason reason, bool several_cards = false);
 
 // Whether evicting pods may make the pod fit.
 bool eviction_can_help(Reason reason);

@@ -21,9 +21,9 @@ FilterReply pass_everywhere(const ExtenderArgs& args) {
   return reply;
 }
 
-FilterReply refuse_everywhere(const ExtenderArgs& args, std::string sentence) {
+FilterReply refuse_everywhere(const ExtenderArgs& args, const std::string& problem) {
   FilterReply reply;
-  reply.own_sentence = std::make_shared<const std::string>(std::move(sentence));
+  reply.own_sentence = std::make_shared<const std::string>("invalid request: " + problem);
   reply.outcome = FilterOutcome::kRejected;
   reply.rejection = Rejection::kInvalid;
   for (const auto node : args.node_names()) {
@@ -71,9 +71,10 @@ FilterReply best_nodes(const VerbContext& context, const ExtenderArgs& args, con
 
 // Where no node fits, and the model of the cards is a reason, the reason says which models there
 // are.
-void name_models(FilterReply& reply, const Ledger& ledger, const CardSelector& selector) {
+void name_models(FilterReply& reply, const Ledger& ledger, const GpuRequest& request) {
+  const CardSelector& selector = request.selector;
   if (selector.models.empty() && selector.models_excluded.empty()) return;
-  const std::string_view no_match = sentence(Reason::kNoCardMatches);
+  const std::string_view no_match = sentence(Reason::kNoCardMatches, request);
   for (Refusal& refusal : reply.failed_and_unresolvable) {
     if (refusal.sentence.data() != no_match.data()) continue;
     if (!reply.own_sentence) {
@@ -100,7 +101,7 @@ FilterReply every_node(Ledger& ledger, const ExtenderArgs& args, const PodReques
     }
     const bool eviction_helps = eviction_can_help(*reasons[i]);
     auto& refusals = eviction_helps ? reply.failed : reply.failed_and_unresolvable;
-    refusals.push_back({names[i], sentence(*reasons[i])});
+    refusals.push_back({names[i], sentence(*reasons[i], pod.request)});
     // A pod may end, a node may appear, a card may recover.
     change_can_help |= eviction_helps || *reasons[i] == Reason::kNodeUnknown ||
                        *reasons[i] == Reason::kCardsUnhealthy ||
@@ -117,7 +118,7 @@ FilterReply every_node(Ledger& ledger, const ExtenderArgs& args, const PodReques
   reply.outcome = !change_can_help ? FilterOutcome::kRejected
                   : search_ended   ? FilterOutcome::kMayChangeLater
                                    : FilterOutcome::kMayChange;
-  name_models(reply, ledger, pod.request.selector);
+  name_models(reply, ledger, pod.request);
   return reply;
 }
 

@@ -17,7 +17,7 @@ const (
 	burstNodes = 50
 	burstPods  = 500
 	burstLimit = 4 * time.Minute
-	tooLarge   = "too few cards are large enough, even when empty"
+	tooLarge   = "node(s) had no card that large, even empty"
 	// Number of pods in the burst that request more memory than any card has.
 	tooLargePods = 25
 )

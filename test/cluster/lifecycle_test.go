@@ -13,7 +13,7 @@ import (
 	"k8s.io/apimachinery/pkg/types"
 )
 
-const coreShort = "too few cards have enough free mgpu-core"
+const coreShort = "node(s) had no single card with enough free mgpu-core"
 
 // World has a namespace, nodes, and an extender with a scheduler.
 type World struct {

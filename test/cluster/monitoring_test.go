@@ -68,7 +68,7 @@ func (w *MonitoredWorld) startExtender(t *testing.T) {
 		waitBound(w.ctx, t, namespace, name)
 	}
 	create(w.ctx, t, newPod(namespace, "waits").share(70, 1024))
-	waitPending(w.ctx, t, namespace, "waits", "too few cards have enough free mgpu-core")
+	waitPending(w.ctx, t, namespace, "waits", "node(s) had no single card with enough free mgpu-core")
 	refuseAnotherHost(t, w.extender.metricsPort)
 }
 

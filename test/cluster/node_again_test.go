@@ -66,7 +66,7 @@ func TestANodeThatIsRegisteredAgainHasNoCardsByItsCapacity(t *testing.T) {
 			}
 			conditions += scheduledCondition(pod) + "\n"
 		}
-		return strings.Count(conditions, "the node has no cards") == 3, conditions
+		return strings.Count(conditions, "node(s) had no cards") == 3, conditions
 	})
 	annotate()
 	var bound []string

@@ -220,7 +220,7 @@ func TestNodeWithMPSGetsOnlyPodsThatMPSCanLimit(t *testing.T) {
 	plane.startScheduler(t, SchedulerSetup{configuration: "kube-scheduler.yaml", extenderURL: extender.url()})
 	world, _ := newMPSWorld(t)
 	extender.waitCards(t, v100s(1))
-	const tooSmall = "the node requires a larger share of a card"
+	const tooSmall = "node(s) required a larger share of a card"
 	for name, refused := range map[string]struct {
 		pod    *PodBuilder
 		reason string
@@ -228,7 +228,7 @@ func TestNodeWithMPSGetsOnlyPodsThatMPSCanLimit(t *testing.T) {
 		"too-little-compute": {world.pod("").share(2, 2000), tooSmall},
 		"too-little-memory":  {world.pod("").share(30, 1000), tooSmall},
 		"several-parts": {world.pod("").share(60, 4000).annotation(multipleGPUKey, "2"),
-			"the node runs no parts of several cards, which MPS cannot limit"},
+			"node(s) could not run parts of several cards, which MPS cannot limit"},
 	} {
 		refused.pod.pod.Name = name
 		create(world.ctx, t, refused.pod)

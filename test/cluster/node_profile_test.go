@@ -140,10 +140,10 @@ func TestNodeProfileOversubscribesComputeAndNeverMemory(t *testing.T) {
 	waitPending(world.ctx, t, world.namespace, "compute", coreShort)
 	world.remove(t, "d", "compute")
 	create(world.ctx, t, world.onCard("memory", 0).share(50, cardMemoryMiB-3*6000+1).runs())
-	waitPending(world.ctx, t, world.namespace, "memory", "too few cards have enough free mgpu-memory")
+	waitPending(world.ctx, t, world.namespace, "memory", "node(s) had no single card with enough free mgpu-memory")
 	world.checkCards(t)
 	create(world.ctx, t, world.pod("small").share(5, 1000).runs())
-	waitPending(world.ctx, t, world.namespace, "small", "the node requires a larger share of a card")
+	waitPending(world.ctx, t, world.namespace, "small", "node(s) required a larger share of a card")
 }
 
 // A smaller factor leaves what runs, and returns to its own capacity when pods end.

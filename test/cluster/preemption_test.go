@@ -143,7 +143,7 @@ func TestTheCardsOfVictimsAreKeptForThePreemptor(t *testing.T) {
 		create(world.ctx, t, world.pod(fmt.Sprint("small-", i)).priorityClass("low").share(30, 8000))
 	}
 	for i := range small {
-		waitPending(world.ctx, t, world.namespace, fmt.Sprint("small-", i), "too few cards")
+		waitPending(world.ctx, t, world.namespace, fmt.Sprint("small-", i), "node(s) had no single card")
 	}
 	time.Sleep(2 * time.Second) // kube-scheduler's backoff of the small pods
 	create(world.ctx, t, world.pod("preemptor").priorityClass("high").wholeCards(1))

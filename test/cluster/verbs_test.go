@@ -173,7 +173,7 @@ func TestKubectlMgpuExplainsAPodThatWaits(t *testing.T) {
 	waitPending(world.ctx, t, world.namespace, "waits", coreShort)
 	text := world.show(t, "explain", "waits", "-n", world.namespace)
 	for _, want := range []string{"Its cards fit on 0 of 1 node.", coreShort, "kube-scheduler: 0/",
-		"It fits on " + world.nodes[0] + " if container c0 requests 20 % less."} {
+		"It fits on " + world.nodes[0] + " with mgpu-core 40 instead of 60 for container c0."} {
 		if !strings.Contains(text, want) {
 			t.Errorf("want %q in\n%s", want, text)
 		}
@@ -259,7 +259,7 @@ func TestKubectlMgpuCordonsACard(t *testing.T) {
 		return !slices.ContainsFunc(cards, func(card ShownCard) bool { return card.State != "Cordoned" }), fmt.Sprint(cards)
 	})
 	create(world.ctx, t, world.pod("second").share(20, 1024))
-	waitPending(world.ctx, t, world.namespace, "second", "too few cards are not cordoned")
+	waitPending(world.ctx, t, world.namespace, "second", "node(s) had too few cards that are not cordoned")
 	if cards := get(world.ctx, t, world.namespace, "first").Annotations[indexKeyPrefix+"c0"]; cards != first {
 		t.Errorf("the first pod has cards %q, want %q", cards, first)
 	}

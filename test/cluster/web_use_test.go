@@ -25,11 +25,11 @@ func TestWebShowsWaitingPodsWithTheirReasons(t *testing.T) {
 	page.click("#tab-waiting")
 	key := world.namespace + "/too-large"
 	page.waitRow(key, true)
-	page.waitText(".row .reason", "2 too few cards are large enough, even when empty")
+	page.waitText(".row .reason", "2 node(s) had no card that large, even empty")
 
 	page.click(fmt.Sprintf(`.row[data-key=%q]`, key))
 	page.waitText("#detail-title", "Pod "+key)
-	page.waitText("#detail-body", "2 nodes: too few cards are large enough, even when empty")
+	page.waitText("#detail-body", "2 node(s) had no card that large, even empty")
 	page.waitText("#detail-body", "0 nodes would take it now")
 	page.click("#detail-close")
 

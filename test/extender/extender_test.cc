@@ -303,7 +303,7 @@ TEST_F(ExtenderTest, KeepsTheCardsOfVictimsForTheNominatedPod) {
   ASSERT_EQ(answer["NodeNameToMetaVictims"], victims);
   nominate("preemptor", node);
   remove_pod("victim");
-  const std::string kept = "the free cards are kept for another pod";
+  const std::string kept = "node(s) had free cards that are kept for another pod";
   EXPECT_TRUE(becomes_true(
       [&] { return filter("small")["FailedNodes"].value(node, std::string()) == kept; }));
   nominate("preemptor", nullptr);

@@ -112,7 +112,7 @@ function reasonList(message) {
   const { summary, reasons } = reasonsOf(message);
   return element('div', {}, element('p', {}, element('bdi', {}, harmless(summary))),
     reasons.length ? element('ul', { class: 'reasons' }, reasons.map(({ count, text }) =>
-      element('li', {}, element('strong', {}, plural(count, 'node')), ': ', element('bdi', {}, harmless(text))))) : null);
+      element('li', {}, element('strong', {}, number(count)), ' ', element('bdi', {}, harmless(text))))) : null);
 }
 
 function explanation(explained) {
@@ -123,10 +123,10 @@ function explanation(explained) {
     explained.message ? element('p', {}, harmless(explained.message)) : null,
     element('p', {}, `${plural(explained.nodesFitting, 'node')} would take it now, by its cards.`),
     explained.reasons.length ? element('ul', { class: 'reasons' }, explained.reasons.map(({ reason, nodes, evictionCanHelp }) =>
-      element('li', {}, element('strong', {}, plural(nodes, 'node')), `: ${harmless(reason)}${evictionCanHelp ? ' (evictions can help)' : ''}`))) : null,
+      element('li', {}, element('strong', {}, number(nodes)), ` ${harmless(reason)}${evictionCanHelp ? ' (evictions can help)' : ''}`))) : null,
     nearest.length ? element('details', {}, element('summary', {}, `Cards of ${plural(nearest.length, 'node')}`),
       element('ul', {}, nearest.map((node) => element('li', {}, link(nodeRoute(node.name), harmless(node.name)),
-        node.fits ? ' fits' : `: ${harmless(node.reason)}`,
+        node.fits ? ' fits' : `: ${harmless(node.reason.replace(/^node\(s\) /, ''))}`,
         element('ul', {}, node.cards.map((card) => element('li', {}, `card ${card.index}${card.fits ? ' fits' : ''}: ` +
           `compute ${number(card.core.free)} of ${number(card.core.asked)} %, memory ${memory(card.memoryMiB.free)} of ` +
           `${memory(card.memoryMiB.asked)}${card.why ? `, ${harmless(card.why)}` : ''}`))))))) : null);

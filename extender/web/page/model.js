@@ -186,7 +186,7 @@ export function readWaiting(from) {
   };
 }
 
-// "0/3 nodes are available: 1 Insufficient x, 2 too few cards ... ." in its parts.
+// "0/3 nodes are available: 1 Insufficient x, 2 node(s) had ... ." in its parts.
 export function reasonsOf(message) {
   const found = /^(\d+\/\d+ nodes are available): ([^]*)$/.exec(message);
   if (!found) return { summary: message, reasons: [] };

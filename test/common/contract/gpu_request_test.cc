@@ -118,8 +118,12 @@ TEST(ReadRequest, RefusesEachMistakeWithItsOwnSentence) {
   const std::tuple<Case, std::string> cases[] = {
       {{"", "1024", "", ""}, requests + "/mgpu-memory 1024 without " + kCore},
       {{"0", "1024", "", ""}, requests + "/mgpu-memory 1024 without " + kCore},
-      {{"30", "", "", ""}, requests + "/mgpu-core 30 on 1 cards without " + kMemory},
-      {{"150", "", "2", ""}, requests + "/mgpu-core 150 on 2 cards without " + kMemory},
+      {{"30", "", "", ""},
+       "container \"app\" asks for mgpu-core 30 and no mgpu-memory; add mgpu-memory in MiB, or ask "
+       "for a whole card (mgpu-core 100)"},
+      {{"150", "", "2", ""},
+       "asks for mgpu-core 150 on 2 cards and no mgpu-memory; add mgpu-memory in MiB, or ask for "
+       "whole cards (mgpu-core 200)"},
       {{"150", "2000", "", ""}, requests + "/mgpu-core 150; over 100 it must be a multiple of 100"},
       {{"101", "", "", ""}, requests + "/mgpu-core 101; over 100 it must be a multiple of 100"},
       {{"100", "8000", "3", ""},
@@ -130,7 +134,7 @@ TEST(ReadRequest, RefusesEachMistakeWithItsOwnSentence) {
       {{"60", "8000", "3", ""},
        requests + "/mgpu-memory 8000, which is not divisible by its 3 cards"},
       {{"300", "8000", "2", ""}, requests + "/mgpu-core 300 on 2 cards, that is 150 of each"},
-      {{"200", "8000", "1", ""}, requests + "/mgpu-core 200 on 1 cards, that is 200 of each"},
+      {{"200", "8000", "1", ""}, requests + "/mgpu-core 200 on 1 card, that is 200 of each"},
       {{"30", "255", "", ""},
        requests + "/mgpu-memory 255 MiB of one card; it must be at least 256 MiB"},
       {{"60", "512", "4", ""},
@@ -145,7 +149,7 @@ TEST(ReadRequest, RefusesEachMistakeWithItsOwnSentence) {
       {{"4E", "4E", "", ""}, "a container may have at most 64"},
       {{"30", "1024", "0", ""}, requests + "/mgpu-core 30 but has 0 in " + key},
       {{"", "", "1", ""}, "container \"app\" has 1 in " + key + " but requests no " + kCore},
-      {{"30", "1024", "1,1", ""}, key + " \"1,1\" has 2 entries; the pod has 1 containers"},
+      {{"30", "1024", "1,1", ""}, key + " \"1,1\" has 2 numbers; the pod has 1 container, and"},
       {{"30", "1024", "two", ""}, key + ": card count list \"two\""},
       {{"30", "1024", "-1", ""}, key + ": card count list \"-1\""},
       {{"30", "1024", "65", ""}, key + ": card count list \"65\""},
@@ -197,7 +201,7 @@ TEST(ReadRequest, TheAnnotationCountsAppContainersOnly) {
   EXPECT_EQ(outcome(pod), "i=init:wholex2 a=50/1000x2");
   pod = pod_of({container("a", "100", "2000")}, "0,2");
   pod.init_containers = {container("i", "", "")};
-  EXPECT_THAT(outcome(pod), HasSubstr("has 2 entries; the pod has 1 containers"));
+  EXPECT_THAT(outcome(pod), HasSubstr("has 2 numbers; the pod has 1 container, and"));
 }
 
 TEST(ReadRequest, RejectsLongNamesOnlyOfContainersThatRequestCards) {

@@ -194,8 +194,8 @@ TEST_F(NearestView, SimulateSaysWhyNoMoreFit) {
   const Parsed outcome = simulated(pod_of("q", 60, 1'000), "replicas=5");
   EXPECT_EQ(outcome["placed"], 1);
   EXPECT_EQ(outcome["reasons"], Parsed::parse(R"([
-    {"reason": "too few cards are healthy", "nodes": 1},
-    {"reason": "too few cards have enough free mgpu-core", "nodes": 1}])"));
+    {"reason": "node(s) had no single card with enough free mgpu-core", "nodes": 1},
+    {"reason": "node(s) had too few healthy cards", "nodes": 1}])"));
 }
 
 TEST_F(NearestView, SimulateChangesNothing) {

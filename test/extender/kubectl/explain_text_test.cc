@@ -29,8 +29,8 @@ Json waiting() {
   json["nodesFitting"] = 0;
   json["reasons"] = Json::array();
   json["reasons"].push_back(
-      {{"reason", "too few cards have enough free mgpu-memory"}, {"nodes", 2}});
-  json["reasons"].push_back({{"reason", "too few cards are healthy"}, {"nodes", 1}});
+      {{"reason", "node(s) had no single card with enough free mgpu-memory"}, {"nodes", 2}});
+  json["reasons"].push_back({{"reason", "node(s) had too few healthy cards"}, {"nodes", 1}});
   json["smallerRequests"] = Json::array();
   json["smallerRequests"].push_back(
       {{"node", "gpu-1"}, {"container", "app"}, {"core", 0}, {"memoryMiB", 2'048}});
@@ -48,8 +48,8 @@ Json waiting() {
     json["nodes"].push_back(
         {{"name", "gpu-" + std::to_string(i)},
          {"fits", false},
-         {"reason",
-          i < 3 ? "too few cards have enough free mgpu-memory" : "too few cards are healthy"},
+         {"reason", i < 3 ? "node(s) had no single card with enough free mgpu-memory"
+                          : "node(s) had too few healthy cards"},
          {"cards",
           {card_of_node(0, "mgpu-memory: requests 20480, 16000 free"),
            card_of_node(1, i < 3 ? "mgpu-core: requests 50, 20 free; mgpu-memory: "

@@ -227,12 +227,13 @@ TEST_F(VerbsTest, TopSaysWhichPluginsWereNotRead) {
 constexpr const char* kWaits = R"({"namespace": "research", "name": "waits",
     "request": {"containers": [{"name": "app", "kind": "app", "cards": 1, "core": 50,
                                 "memoryMiB": 20480}]}, "policy": "binpack/binpack",
-    "nodesFitting": 0, "reasons": [{"reason": "too few cards have enough free mgpu-memory",
-                                    "nodes": 1, "evictionCanHelp": true}],
+    "nodesFitting": 0,
+    "reasons": [{"reason": "node(s) had no single card with enough free mgpu-memory",
+                 "nodes": 1, "evictionCanHelp": true}],
     "smallerRequests": [{"node": "gpu-1", "container": "app", "core": 0, "memoryMiB": 4480}],
     "releases": [{"node": "gpu-1", "pods": [{"namespace": "research", "name": "train"}]}],
     "nodes": [{"name": "gpu-1", "fits": false, "evictionCanHelp": true,
-               "reason": "too few cards have enough free mgpu-memory",
+               "reason": "node(s) had no single card with enough free mgpu-memory",
                "cards": [{"index": 0, "container": "app", "fits": false,
                           "core": {"asked": 50, "free": 70},
                           "memoryMiB": {"asked": 20480, "free": 16000},
@@ -247,8 +248,9 @@ TEST_F(VerbsTest, ExplainReadsTheReasonsAndWhatWouldHelp) {
   EXPECT_EQ(ran.code, 0) << ran.err;
   EXPECT_THAT(ran.out,
               AllOf(HasSubstr("kube-scheduler: 0/1 nodes\n"),
-                    HasSubstr("It fits on gpu-1 if container app requests 4,480 MiB less."),
-                    HasSubstr("It fits on gpu-1 if pod research/train ends.")));
+                    HasSubstr("It fits on gpu-1 with mgpu-memory 16000 instead of 20480 for "
+                              "container app."),
+                    HasSubstr("It fits on gpu-1 when pod research/train terminates.")));
 }
 
 TEST_F(VerbsTest, ExplainShowsTheNodesOfAllPages) {
@@ -283,7 +285,7 @@ constexpr const char* kSimulated = R"({"namespace": "default", "name": "train",
     "policy": "spread/spread", "replicas": 3, "placed": 2, "fitting": 2,
     "placements": [{"node": "gpu-1", "containers": [{"container": "app", "cards": [0]}]},
                    {"node": "gpu-1", "containers": [{"container": "app", "cards": [1]}]}],
-    "reasons": [{"reason": "too few cards have enough free mgpu-core", "nodes": 1}]})";
+    "reasons": [{"reason": "node(s) had no single card with enough free mgpu-core", "nodes": 1}]})";
 
 TEST_F(VerbsTest, SimulateSendsThePodOfADeployment) {
   cluster.extender.set("/inspect/simulate?replicas=3&policy=spread", kSimulated);
@@ -298,7 +300,7 @@ TEST_F(VerbsTest, SimulateSendsThePodOfADeployment) {
             "NODE    PODS   CARDS OF EACH POD\n"
             "gpu-1      2   0 1\n\n"
             "NODES   WHY NO MORE FIT\n"
-            "    1   too few cards have enough free mgpu-core\n")
+            "    1   node(s) had no single card with enough free mgpu-core\n")
       << ran.err;
 }
 

@@ -101,10 +101,12 @@ std::vector<PodRow> some_pods() {
       R"({"metadata": {"name": "waits", "namespace": "team-b",
           "creationTimestamp": "2026-01-01T11:59:30Z"},
           "spec": {"containers": [)" +
-          limits_of("app", 50, 20'480) + R"(]},
+          limits_of("app", 50, 20'480) +
+          R"(]},
           "status": {"phase": "Pending", "conditions": [{"type": "PodScheduled",
             "status": "False", "reason": "Unschedulable",
-            "message": "0/3 nodes are available: 3 too few cards have enough free mgpu-core."}]}})",
+            "message": "0/3 nodes are available: 3 node(s) had no single card with enough free )"
+          R"(mgpu-core."}]}})",
       R"({"metadata": {"name": "by-hand", "namespace": "team-b"},
           "spec": {"nodeName": "gpu-1", "containers": [)" +
           limits_of("app", 50, 20'480) + R"(]}, "status": {"phase": "Pending"}})",

@@ -46,8 +46,9 @@ TEST(CordonedCards, GetNoNewPods) {
   ledger.apply_node(test::facts_of("n1: 0[100/1000 cordoned] 1[100/1000]"));
   EXPECT_EQ(test::assume_text(ledger, "a", "n1", "60/100"), "1");
   EXPECT_EQ(test::assume_text(ledger, "b", "n1", "60/100"),
-            "too few cards have enough free mgpu-core");
-  EXPECT_EQ(test::assume_text(ledger, "c", "n1", "60/100x2"), "too few cards are not cordoned");
+            "node(s) had no single card with enough free mgpu-core");
+  EXPECT_EQ(test::assume_text(ledger, "c", "n1", "60/100x2"),
+            "node(s) had too few cards that are not cordoned");
 }
 
 TEST(CordonedCards, KeepTheirPods) {
@@ -62,7 +63,8 @@ TEST(CordonedCards, KeepTheirPods) {
 TEST(CordonedCards, AreFreeAgainAtOnce) {
   Ledger ledger;
   ledger.apply_node(test::facts_of("n1: 0[100/1000 cordoned]"));
-  EXPECT_EQ(test::assume_text(ledger, "a", "n1", "60/100"), "too few cards are not cordoned");
+  EXPECT_EQ(test::assume_text(ledger, "a", "n1", "60/100"),
+            "node(s) had too few cards that are not cordoned");
   const auto releases = ledger.releases();
   ledger.apply_node(test::facts_of("n1: 0[100/1000]"));
   EXPECT_GT(ledger.releases(), releases) << "pods that wait are tried again";

@@ -144,7 +144,7 @@ TEST_F(NominationTest, AssumeAndScoresRespectIt) {
   nominate("n1");
   EXPECT_EQ(assume_text(ledger, "other", "n1", "30/300"), kept);
   EXPECT_EQ(assume_text(ledger, "other", "n1", "whole wholex2"),
-            "the node has fewer cards than a container requests");
+            "node(s) had fewer cards than a container requests");
   const GpuRequest request = request_of("30/300");
   const PlacementContext context(request);
   const auto scores = ledger.score(std::vector<std::string_view>{"n1", "n2"}, context,

@@ -327,8 +327,9 @@ TEST(Place, LeavesRoomForExpectedPlacementsWherePossible) {
 }
 
 TEST(Place, ReportsTheReasonOfWhyNot) {
-  expect_places({{"n: 0[10/1000 of 1000]", "30/300", "too few cards have enough free mgpu-core",
-                  "too few cards have enough free mgpu-core"}});
+  expect_places(
+      {{"n: 0[10/1000 of 1000]", "30/300", "node(s) had no single card with enough free mgpu-core",
+        "node(s) had no single card with enough free mgpu-core"}});
 }
 
 // In the policy's order the search would need more steps; a pod that fits by why_not is placed.

@@ -29,6 +29,14 @@ TEST(Reason, EachHasASentenceOfItsOwn) {
   EXPECT_EQ(sentences.size(), std::size(kReasons));
 }
 
+TEST(Reason, ThatOfSeveralCardsDoesNotSayThatThereIsNone) {
+  const auto text = [](std::int32_t cards) {
+    return sentence(Reason::kCore, {.containers = {{.name = "a"}, {.name = "b", .cards = cards}}});
+  };
+  EXPECT_EQ(text(1), "node(s) had no single card with enough free mgpu-core");
+  EXPECT_EQ(text(2), "node(s) had too few cards with enough free mgpu-core");
+}
+
 TEST(Reason, ThePageSaysWhatToDoAboutEach) {
   const std::string page = *read_file(MGPU_SOURCE_DIR "/deploy/TROUBLESHOOTING.md", 1 << 20);
   for (const Reason reason : kReasons)
@@ -37,12 +45,12 @@ TEST(Reason, ThePageSaysWhatToDoAboutEach) {
 
 // kube-scheduler counts equal texts, and a number would make them differ.
 TEST(Reason, SentencesHoldNoNumbersAndNoFullStop) {
-  for (const Reason reason : kReasons) {
-    const std::string_view text = sentence(reason);
+  for (std::size_t i = 0; i < 2 * std::size(kReasons); ++i) {
+    const std::string_view text = sentence(kReasons[i / 2], i % 2 == 1);
     EXPECT_FALSE(std::ranges::any_of(text, [](unsigned char c) { return std::isdigit(c); }))
         << text;
     EXPECT_FALSE(text.ends_with('.')) << text;
-    EXPECT_TRUE(std::islower(static_cast<unsigned char>(text.front()))) << text;
+    EXPECT_TRUE(text.starts_with("node(s) ")) << text;
   }
 }
 

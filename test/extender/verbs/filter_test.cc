@@ -137,7 +137,8 @@ TEST_F(FilterTest, AShareWithLessThanTheLeastComputeIsRefused) {
   ASSERT_EQ(reply.failed_and_unresolvable.size(), 1u);
   EXPECT_EQ(
       reply.failed_and_unresolvable[0].sentence,
-      "container \"c1\" requests 2 % of a card, and this cluster gives at least 3 % (--min-core)");
+      "invalid request: container \"c1\" requests 2 % of a card, and this cluster gives at least "
+      "3 % (--min-core)");
 }
 
 TEST_F(FilterTest, AnUnknownPolicyIsRefusedEverywhereByName) {

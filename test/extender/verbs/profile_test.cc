@@ -80,7 +80,7 @@ TEST_F(ProfileRankingTest, FilterSaysThatTheNodeRequiresMore) {
   const FilterReply reply = filter(args, context, at_ms(0));
   ASSERT_EQ(reply.failed_and_unresolvable.size(), 1U);
   EXPECT_EQ(reply.failed_and_unresolvable.front().sentence,
-            "the node requires a larger share of a card");
+            "node(s) required a larger share of a card");
 }
 
 TEST_F(ProfileRankingTest, FilterSaysThatPartsOfSeveralCardsHaveNoLimits) {
@@ -91,7 +91,7 @@ TEST_F(ProfileRankingTest, FilterSaysThatPartsOfSeveralCardsHaveNoLimits) {
       args_of({.requests = {"60/2000"}, .annotations = kTwoCards}, {"n1"}), context, at_ms(0));
   ASSERT_EQ(reply.failed_and_unresolvable.size(), 1U);
   EXPECT_EQ(reply.failed_and_unresolvable.front().sentence,
-            "the node runs no parts of several cards, which MPS cannot limit");
+            "node(s) could not run parts of several cards, which MPS cannot limit");
 }
 
 }  // namespace
