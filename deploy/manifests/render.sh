@@ -13,7 +13,8 @@ readonly namespace=mgpu-system
 
 # The version of Kubernetes decides whether policies can be installed.
 render() { # values
-  "$helm" template mgpu "$root/deploy/chart" --namespace "$namespace" --kube-version 1.30.0 --skip-tests "$@"
+  "$helm" template mgpu "$root/deploy/chart" --namespace "$namespace" --kube-version 1.30.0 --skip-tests \
+    --set image.registry=registry.example.com/mgpu "$@"
 }
 
 with_namespace() {

@@ -25,7 +25,7 @@ import (
 	"k8s.io/client-go/tools/clientcmd"
 )
 
-// renderChart returns what `helm template` prints. The flags are those of helm.
+// renderChart returns what `helm template` prints with a registry of images. The flags are those of helm.
 func renderChart(t testing.TB, flags ...string) (string, error) {
 	t.Helper()
 	return renderChartAt(t, deployPath("chart"), flags...)
@@ -38,7 +38,7 @@ func renderChartAt(t testing.TB, chart string, flags ...string) (string, error) 
 		t.Skip("MGPU_HELM_BINARY is not set; test/run.sh install sets it")
 	}
 	command := exec.Command(binary, append([]string{"template", releaseName, chart,
-		"--namespace", releaseNamespace}, flags...)...)
+		"--namespace", releaseNamespace, "--set", "image.registry=registry.test/mgpu"}, flags...)...)
 	command.Env = []string{"HOME=" + t.TempDir()}
 	var said bytes.Buffer
 	command.Stderr = &said

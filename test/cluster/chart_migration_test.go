@@ -88,7 +88,7 @@ func newMigrationWorld(t *testing.T, resourceDomain string, settings ...string) 
 		t.Cleanup(func() { removePods(name) })
 		patchNamespace(ctx, t, name, fmt.Sprintf(`{"metadata":{"labels":{"settings":"%s"}}}`, name))
 		world.namespaces[one] = name
-		flags := "migration.hami.enabled=true,migration.aliyun.enabled=true,migration.tencent.enabled=true," +
+		flags := "scheduler.enabled=false,migration.hami.enabled=true,migration.aliyun.enabled=true,migration.tencent.enabled=true," +
 			"resourceDomain=" + resourceDomain + ",migration.namespaceSelector.matchLabels.settings=" + name + "," + migrationSettings[one]
 		world.install(t, name, chartObjects(t, "--set", flags))
 		world.waitPolicies(t, name)

@@ -18,7 +18,7 @@ import (
 // In the namespace of the chart, bindings and renewals of the Lease have the priority that those of kube-scheduler have.
 func TestChartGivesSchedulingItsPriority(t *testing.T) {
 	ctx := context.Background()
-	for name, schema := range byName(chartObjects(t, "--set", "scheduler.enabled=true,scheduler.image.tag=v1"), "FlowSchema") {
+	for name, schema := range byName(chartObjects(t), "FlowSchema") {
 		typed := &flowcontrolv1.FlowSchema{}
 		if err := runtime.DefaultUnstructuredConverter.FromUnstructuredWithValidation(schema.Object, typed, true); err != nil {
 			t.Fatalf("%s: %v", name, err)

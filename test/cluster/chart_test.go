@@ -109,12 +109,16 @@ func TestChartRefusesWrongValues(t *testing.T) {
 		"devicePlugin.tolerations[0].operator=Is": "at '/devicePlugin/tolerations/0/operator': value must be one of",
 		"resourceDomain=GPUs":                     `resourceDomain: is "GPUs"; expected a DNS name with a dot`,
 		"listenAddress=127.0.0.1":                 "at '/listenAddress': value must be one of '0.0.0.0', '::'",
-		"scheduler.enabled=true": "scheduler.image.tag: is empty; scheduler.enabled=true expects the version of the " +
-			"API server, as in v1.36.3",
-		"scheduler.enabled=true,scheduler.image.tag=v1,scheduler.schedulerName=default-scheduler": "scheduler.schedulerName: " +
+		"image.registry=": `extender.image.repository: is "mgpu-extender", which no registry has; expected image.registry, as in ` +
+			"registry.example.com/mgpu, to be where the images of mgpu have been pushed, or extender.image.pullPolicy=Never",
+		"image.registry=,extender.image.pullPolicy=Never": `devicePlugin.image.repository: is "mgpu-device-plugin", which no ` +
+			"registry has",
+		"image.registry=,extender.image.pullPolicy=Never,devicePlugin.enabled=false,scheduler.image.repository=kube-scheduler": "" +
+			`scheduler.image.repository: is "kube-scheduler", which no registry has`,
+		"image.registry=https://registry.test": `image.registry: is "https://registry.test"; expected a registry, and perhaps a path`,
+		"image.registry=registry.test/":        `image.registry: is "registry.test/"; expected a registry, and perhaps a path`,
+		"scheduler.schedulerName=default-scheduler": "scheduler.schedulerName: " +
 			"is default-scheduler, which is the name of the cluster's own kube-scheduler; expected another name",
-		"extender.loopback=true,scheduler.enabled=true,scheduler.image.tag=v1": "extender.loopback: is true, but the " +
-			"kube-scheduler of scheduler.enabled=true runs in pods without the network of their node",
 		"extender.loopback=true,metrics.serviceMonitor.enabled=true,metrics.devicePluginSecretName=a": "extender.loopback: is " +
 			"true, but Prometheus cannot reach the loopback addresses of nodes",
 		"mps.exclusive=true": `mps.exclusive: is true, but no card has MPS; expected devicePlugin.isolation, or that of a profile, to ` +
@@ -190,15 +194,54 @@ func TestChartHasTheFilesForMonitoring(t *testing.T) {
 func TestChartTakesImagesByDigestOrTag(t *testing.T) {
 	digest := "sha256:" + strings.Repeat("a", 64)
 	for flags, want := range map[string]string{
-		"extender.image.tag=v2":                                 "mgpu-extender:v2",
-		"extender.image.repository=registry.test:5000/mgpu/e":   "registry.test:5000/mgpu/e:0.1.0",
-		"extender.image.digest=" + digest:                       "mgpu-extender@" + digest,
-		"extender.image.tag=v2,extender.image.digest=" + digest: "mgpu-extender@" + digest,
+		"extender.image.tag=v2":                                      "registry.test/mgpu/mgpu-extender:v2",
+		"image.registry=localhost:5000":                              "localhost:5000/mgpu-extender:0.1.0",
+		"image.registry=,extender.image.pullPolicy=Never":            "mgpu-extender:0.1.0",
+		"image.registry=,extender.image.repository=library/e":        "library/e:0.1.0",
+		"extender.image.repository=library/e":                        "registry.test/mgpu/library/e:0.1.0",
+		"extender.image.repository=registry.example.com:5000/mgpu/e": "registry.example.com:5000/mgpu/e:0.1.0",
+		"extender.image.repository=localhost/e":                      "localhost/e:0.1.0",
+		"extender.image.digest=" + digest:                            "registry.test/mgpu/mgpu-extender@" + digest,
+		"extender.image.tag=v2,extender.image.digest=" + digest:      "registry.test/mgpu/mgpu-extender@" + digest,
 	} {
-		deployment := byName(chartObjects(t, "--set", flags), "Deployment")["Deployment mgpu-extender in "+releaseNamespace]
-		containers, _, _ := unstructured.NestedSlice(deployment.Object, "spec", "template", "spec", "containers")
-		if got := containers[0].(map[string]any)["image"]; got != want {
+		if got := imageOf(t, "mgpu-extender", "--set", "devicePlugin.enabled=false,"+flags); got != want {
 			t.Errorf("with %s the image is %v, want %s", flags, got, want)
+		}
+	}
+}
+
+// imageOf returns the image of a Deployment.
+func imageOf(t *testing.T, name string, flags ...string) any {
+	t.Helper()
+	deployment := byName(chartObjects(t, flags...), "Deployment")["Deployment "+name+" in "+releaseNamespace]
+	containers, _, _ := unstructured.NestedSlice(deployment.Object, "spec", "template", "spec", "containers")
+	return containers[0].(map[string]any)["image"]
+}
+
+// Distributions append something to the version, and have no image of kube-scheduler with it.
+func TestChartRunsTheSchedulerOfTheVersionOfTheCluster(t *testing.T) {
+	for version, want := range map[string]string{
+		"v1.36.3":               "registry.k8s.io/kube-scheduler:v1.36.3",
+		"v1.36.3+k3s1":          "registry.k8s.io/kube-scheduler:v1.36.3",
+		"1.34.10-eks-abcdef0":   "registry.k8s.io/kube-scheduler:v1.34.10",
+		"v1.35.1-gke.1000000+x": "registry.k8s.io/kube-scheduler:v1.35.1",
+	} {
+		if got := imageOf(t, "mgpu-scheduler", "--kube-version", version); got != want {
+			t.Errorf("with %s the image is %v, want %s", version, got, want)
+		}
+	}
+	flags := []string{"--set", "scheduler.image.tag=v1.36.0,scheduler.image.repository=kube-scheduler"}
+	if got, want := imageOf(t, "mgpu-scheduler", flags...), "registry.test/mgpu/kube-scheduler:v1.36.0"; got != want {
+		t.Errorf("with %v the image is %v, want %s", flags, got, want)
+	}
+}
+
+func TestChartRunsNoSchedulerWhereThatOfTheClusterCallsTheExtender(t *testing.T) {
+	for _, flags := range []string{"scheduler.enabled=false", "extender.loopback=true"} {
+		for _, object := range chartObjects(t, "--set", flags) {
+			if name := object.GetName(); strings.HasPrefix(name, "mgpu-scheduler") || strings.HasSuffix(name, "this-scheduler") {
+				t.Errorf("with %s the chart has the %s", flags, nameOf(object))
+			}
 		}
 	}
 }
@@ -207,7 +250,8 @@ func TestChartTakesImagesByDigestOrTag(t *testing.T) {
 func TestChartHasTheRightsAndPoliciesOfDeploy(t *testing.T) {
 	kinds := []string{"ServiceAccount", "Role", "RoleBinding", "ClusterRole", "ClusterRoleBinding",
 		"ValidatingAdmissionPolicy", "ValidatingAdmissionPolicyBinding"}
-	chart := byName(chartObjects(t, "--namespace", "kube-system", "--set", "devicePlugin.enforce=evict"), kinds...)
+	chart := byName(chartObjects(t, "--namespace", "kube-system", "--set",
+		"devicePlugin.enforce=evict,scheduler.enabled=false"), kinds...)
 	deployed := byName(deployedRights(t), kinds...)
 	for name, want := range deployed {
 		got, found := chart[name]
@@ -227,8 +271,7 @@ func TestChartHasTheRightsAndPoliciesOfDeploy(t *testing.T) {
 }
 
 func TestChartHasTheSchedulerConfigurationOfDeploy(t *testing.T) {
-	flags := []string{"--set", "scheduler.enabled=true,scheduler.image.tag=v1"}
-	configMap := byName(chartObjects(t, flags...), "ConfigMap")["ConfigMap mgpu-scheduler in "+releaseNamespace]
+	configMap := byName(chartObjects(t), "ConfigMap")["ConfigMap mgpu-scheduler in "+releaseNamespace]
 	text, _, _ := unstructured.NestedString(configMap.Object, "data", "kube-scheduler.yaml")
 	deployed, err := os.ReadFile(deployPath("scheduler", "kube-scheduler-tls.yaml"))
 	if err != nil {
@@ -338,21 +381,20 @@ func TestChartHasTheValuesOfTheDocumentation(t *testing.T) {
 var valueName = regexp.MustCompile("(?:`|--set )" +
 	`((?:extender|devicePlugin|mps|scheduler|policies|migration|networkPolicy|metrics|test)(?:\.[A-Za-z]+)+)`)
 
-// A node is chosen by any of the labels, and the label of mgpu excludes it.
+// Another device plugin may give out the cards of a node with GPUs.
 func TestChartChoosesNodesByTheirLabels(t *testing.T) {
 	own, nfd := domain+"/mgpu-node", "feature.node.kubernetes.io/pci-10de.present"
+	plugin := "nvidia.com/gpu.deploy.device-plugin" // of the GPU operator
 	for _, node := range []struct {
 		labels map[string]string
 		chosen bool
 	}{
 		{nil, false},
 		{map[string]string{own: "true"}, true},
-		{map[string]string{nfd: "true"}, true},
-		{map[string]string{"feature.node.kubernetes.io/pci-0302_10de.present": "true"}, true},
-		{map[string]string{"feature.node.kubernetes.io/pci-0300_10de.present": "true"}, true},
-		{map[string]string{"nvidia.com/gpu.present": "true"}, true},
-		{map[string]string{nfd: "true", own: "false"}, false},
-		{map[string]string{"nvidia.com/gpu.present": "false"}, false},
+		{map[string]string{own: "false"}, false},
+		{map[string]string{nfd: "true", "nvidia.com/gpu.present": "true"}, false},
+		{map[string]string{own: "true", "nvidia.com/gpu.present": "true", plugin: "false"}, true},
+		{map[string]string{own: "true", "nvidia.com/gpu.present": "true", plugin: "true"}, false},
 	} {
 		for _, terms := range cardNodeTerms(t) {
 			if got := matchesAny(terms, node.labels); got != node.chosen {

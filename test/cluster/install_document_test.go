@@ -7,6 +7,7 @@ import (
 	"slices"
 	"strings"
 	"testing"
+	"time"
 
 	corev1 "k8s.io/api/core/v1"
 	"sigs.k8s.io/yaml"
@@ -18,10 +19,10 @@ const documentedRegistry = "registry.example.com/"
 
 // Blocks of deploy/INSTALL.md that runInstallation runs.
 const (
-	createsNamespace = "kubectl create namespace mgpu-system"
 	installsTheChart = "helm install mgpu deploy/chart"
+	labelsANode      = "kubectl label node gpu-01"
 	upgradesAndBack  = "helm upgrade mgpu deploy/chart --namespace mgpu-system --reset-then-reuse-values --wait\n"
-	addsAScheduler   = "helm upgrade mgpu deploy/chart --namespace mgpu-system --reset-then-reuse-values --wait \\"
+	removesScheduler = "helm upgrade mgpu deploy/chart --namespace mgpu-system --reset-then-reuse-values --wait \\"
 	uninstalls       = "helm uninstall mgpu"
 )
 
@@ -57,7 +58,7 @@ func TestChartInstallationIsRunByTests(t *testing.T) {
 	if len(blocks) < 10 {
 		t.Fatalf("deploy/INSTALL.md has the commands %q only", blocks)
 	}
-	known := []string{createsNamespace, installsTheChart, upgradesAndBack, addsAScheduler, uninstalls}
+	known := []string{installsTheChart, labelsANode, upgradesAndBack, removesScheduler, uninstalls}
 	for begin := range otherwiseRun {
 		known = append(known, begin)
 	}
@@ -71,20 +72,23 @@ func TestChartInstallationIsRunByTests(t *testing.T) {
 	}
 }
 
-// runInstallation runs a block of deploy/INSTALL.md with more at its end.
+// runInstallation runs a block of deploy/INSTALL.md for this node, with more at its end.
 func (r *Release) runInstallation(t testing.TB, begin, more string) {
 	t.Helper()
-	if _, err := r.runBlock(t, blockOf(t, "INSTALL.md", installationBlocks(t), begin)+more); err != nil {
+	block := strings.ReplaceAll(blockOf(t, "INSTALL.md", installationBlocks(t), begin), "gpu-01", nodeName)
+	if _, err := r.runBlock(t, block+more); err != nil {
 		t.Fatalf("%v\n%s", err, r.state())
 	}
 }
 
-// useDocumentedImages gives the images the names that they have in deploy/INSTALL.md. Of the image's values the node
-// needs that nothing is pulled.
+// useDocumentedImages gives the images the names that they have in deploy/INSTALL.md and in the chart. Of the image's values
+// the node needs that nothing is pulled.
 func (r *Release) useDocumentedImages(t testing.TB) {
 	t.Helper()
 	r.node.importScheduler(t)
-	names := map[string]string{schedulerImage + ":" + plane.version(t): documentedRegistry + "kube-scheduler:v1.36.3"}
+	names := map[string]string{
+		schedulerImage + ":" + plane.version(t): "registry.k8s.io/kube-scheduler:" + plane.version(t),
+		nodeImage:                               "docker.io/library/busybox:stable"}
 	for part, image := range imagesOfChart {
 		names[imageRepository+"/"+image+":test"] = documentedRegistry + "mgpu/" + image + ":0.1.0"
 		r.set(part, "image", map[string]any{"pullPolicy": "Never"})
@@ -100,6 +104,7 @@ func (r *Release) useDocumentedImages(t testing.TB) {
 func (r *Release) valuesOfTheNode(t testing.TB) string {
 	t.Helper()
 	delete(r.values, "scheduler")
+	delete(r.values, "test")
 	text, err := yaml.Marshal(r.values)
 	if err != nil {
 		t.Fatal(err)
@@ -111,21 +116,64 @@ func (r *Release) valuesOfTheNode(t testing.TB) string {
 	return path
 }
 
+// podOfTheReadme returns the first manifest of README.md that requests a share.
+func podOfTheReadme(t testing.TB) (name, manifest string) {
+	t.Helper()
+	text, err := os.ReadFile(repositoryPath("README.md"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, block := range commandsIn(string(text)) {
+		manifest, isYAML := strings.CutPrefix(block, "yaml\n")
+		if !isYAML || !strings.Contains(manifest, coreResource) {
+			continue
+		}
+		var pod corev1.Pod
+		if err := yaml.UnmarshalStrict([]byte(manifest), &pod); err != nil || pod.Kind != "Pod" {
+			t.Fatalf("%v: %s", err, manifest)
+		}
+		return pod.Name, manifest
+	}
+	t.Fatal("README.md has no pod with a share")
+	return "", ""
+}
+
+// createPodOfTheReadme creates that pod as it is, and returns its name.
+func (r *Release) createPodOfTheReadme(t testing.TB) string {
+	t.Helper()
+	name, manifest := podOfTheReadme(t)
+	path := filepath.Join(r.folder, "pod.yaml")
+	if err := os.WriteFile(path, []byte(manifest), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	r.kubectl(t, "apply", "--namespace", r.namespace, "--filename", path)
+	return name
+}
+
 func TestInstallDocumentInstallsUpgradesAndUninstalls(t *testing.T) {
 	release := newRelease(t)
 	release.useDocumentedImages(t)
 	release.kubectl(t, "delete", "namespace", releaseNamespace, "--ignore-not-found", "--timeout=180s")
-	release.runInstallation(t, createsNamespace, "")
+	release.node.setLabel(t, domain+"/mgpu-node", "")
+	// Nothing else is necessary before the first pod.
+	begin, first := time.Now(), installationBlocks(t)[:2]
+	if !strings.HasPrefix(first[0], installsTheChart) || !strings.HasPrefix(first[1], labelsANode) {
+		t.Fatalf("deploy/INSTALL.md begins with %q", first)
+	}
 	release.runInstallation(t, installsTheChart, " --values "+release.valuesOfTheNode(t))
-	release.callExtender(t)
+	release.runInstallation(t, labelsANode, "")
+	ready := time.Since(begin)
+	release.waitRunning(t, release.createPodOfTheReadme(t))
+	t.Logf("%d commands took %v, and the first pod with a share ran after %v", len(first), ready, time.Since(begin))
+
 	release.waitOffered(t)
 	pods := []*corev1.Pod{release.runShare(t, "installed")}
 	release.runInstallation(t, upgradesAndBack, "")
 	release.waitOffered(t)
 	pods = append(pods, release.runShare(t, "rolled-back"))
-	release.runInstallation(t, addsAScheduler, "")
-	create(release.ctx, t, release.pod("second-scheduler").share(10, 512).scheduler("mgpu-scheduler").runs())
-	pods = append(pods, release.waitRunning(t, "second-scheduler"))
+	release.runInstallation(t, removesScheduler, "")
+	release.callExtender(t)
+	pods = append(pods, release.runShare(t, "own-scheduler"))
 	release.runInstallation(t, uninstalls, "")
 	release.checkSame(t, pods)
 }

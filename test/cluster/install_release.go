@@ -121,7 +121,8 @@ func (n *Node) label(t testing.TB, value string) {
 	}
 }
 
-// firstValues returns the values that this cluster needs: images by digest, and the paths of its node.
+// firstValues returns the values that this cluster needs: images by digest, and the paths of its node. The kube-scheduler
+// of the cluster calls the extender, because it starts again sooner than one in pods.
 func (r *Release) firstValues(t testing.TB) map[string]any {
 	t.Helper()
 	digests := r.node.importPrograms(t)
@@ -137,7 +138,7 @@ func (r *Release) firstValues(t testing.TB) map[string]any {
 			"kubeletRoot": r.node.path("kubelet"), "runtimeSocket": r.node.containerdSocket(),
 			"cdiDir": r.node.cdiFolder(), "stateDir": r.plugin.path("state"), "runDir": r.plugin.path("run")},
 		"mps":       map[string]any{"image": image("mgpu-mps")},
-		"scheduler": map[string]any{"image": map[string]any{"repository": schedulerImage, "tag": plane.version(t)}},
+		"scheduler": map[string]any{"enabled": false, "image": map[string]any{"repository": schedulerImage}},
 		"test":      map[string]any{"image": map[string]any{"repository": busybox, "tag": tag}},
 	}
 }

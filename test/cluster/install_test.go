@@ -125,13 +125,23 @@ func TestInstallAgainUsesTheSameCertificates(t *testing.T) {
 	release.checkUntouched(t, before)
 }
 
-func TestInstallSecondSchedulerBindsPodsThatNameIt(t *testing.T) {
+func TestInstallSchedulerOfTheChartIsTheOnlyOneForCards(t *testing.T) {
 	release := newRelease(t)
 	release.node.importScheduler(t)
 	release.install(t, "scheduler.enabled=true")
+	_, err := plane.admin.CoreV1().Pods(release.namespace).Create(release.ctx,
+		release.pod("other").share(30, 1024).scheduler("other").runs().build(), metav1.CreateOptions{})
+	want := `and has spec.schedulerName "other"; expected "mgpu-scheduler", because no other scheduler`
+	if err == nil || !strings.Contains(err.Error(), want) {
+		t.Errorf("the error is %v, want %q", err, want)
+	}
+	plain := create(release.ctx, t, release.pod("plain").container("c", "", "").runs())
+	if name := plain.Spec.SchedulerName; name != "default-scheduler" {
+		t.Errorf("a pod without cards has the scheduler %s", name)
+	}
+	release.waitRunning(t, "plain")
 	release.waitOffered(t)
-	create(release.ctx, t, release.pod("share").share(30, 1024).scheduler("mgpu-scheduler").runs())
-	release.checkView(t, release.waitRunning(t, "share"))
+	release.runShare(t, "share")
 	events, err := plane.admin.CoreV1().Events(release.namespace).List(release.ctx, metav1.ListOptions{
 		FieldSelector: "involvedObject.name=share,reason=Scheduled"})
 	if err != nil {
@@ -140,20 +150,6 @@ func TestInstallSecondSchedulerBindsPodsThatNameIt(t *testing.T) {
 	if len(events.Items) != 1 || events.Items[0].ReportingController != "mgpu-scheduler" {
 		t.Errorf("the pod has the events %+v, want one of mgpu-scheduler", events.Items)
 	}
-}
-
-func TestInstallSecondSchedulerIsTheOnlyOneForCards(t *testing.T) {
-	release := newRelease(t)
-	release.node.importScheduler(t)
-	release.install(t, "scheduler.enabled=true")
-	_, err := plane.admin.CoreV1().Pods(release.namespace).Create(release.ctx,
-		release.pod("share").share(30, 1024).runs().build(), metav1.CreateOptions{})
-	want := `and has spec.schedulerName "default-scheduler"; expected "mgpu-scheduler", because no other scheduler`
-	if err == nil || !strings.Contains(err.Error(), want) {
-		t.Errorf("the error is %v, want %q", err, want)
-	}
-	create(release.ctx, t, release.pod("plain").container("c", "", "").runs())
-	release.waitRunning(t, "plain")
 }
 
 func TestInstallPoliciesNameTheNamespaceOfTheRelease(t *testing.T) {

@@ -28,14 +28,34 @@ app.kubernetes.io/version: {{ (index . 0).Chart.AppVersion | quote }}
 {{- end }}
 {{- end }}
 
+{{/* The repository of an image, in image.registry unless it names a registry itself. Context: as of mgpu.image. */}}
+{{- define "mgpu.repository" -}}
+{{- $repository := (index . 1).repository -}}
+{{- /* Values of an earlier version, which helm upgrade --reuse-values keeps, do not have it. */}}
+{{- $registry := ((index . 0).Values.image).registry -}}
+{{- if and $registry (not (regexMatch "^(localhost|[^/]*[.:][^/]*)/" $repository)) }}{{ $registry }}/{{ end }}{{ $repository }}
+{{- end }}
+
 {{/* The name of an image. Context: list of the root and the image's values. */}}
 {{- define "mgpu.image" -}}
 {{- $image := index . 1 -}}
 {{- if $image.digest -}}
-{{ $image.repository }}@{{ $image.digest }}
+{{ include "mgpu.repository" . }}@{{ $image.digest }}
 {{- else -}}
-{{ $image.repository }}:{{ $image.tag | default (index . 0).Chart.AppVersion }}
+{{ include "mgpu.repository" . }}:{{ $image.tag | default (index . 0).Chart.AppVersion }}
 {{- end -}}
+{{- end }}
+
+{{/* Prints "true" if the chart runs a kube-scheduler. Where the extender is on loopback, it cannot be reached by one. */}}
+{{- define "mgpu.bundledScheduler" -}}
+{{- if and .Values.scheduler.enabled (not .Values.extender.loopback) -}}true{{- end -}}
+{{- end }}
+
+{{/* The image of kube-scheduler, by default of the API server's version without what distributions append to it. */}}
+{{- define "mgpu.schedulerImage" -}}
+{{- $image := .Values.scheduler.image -}}
+{{- $version := regexFind "^v[0-9]+[.][0-9]+[.][0-9]+" .Capabilities.KubeVersion.Version -}}
+{{- include "mgpu.image" (list . (merge (dict "tag" ($image.tag | default $version)) $image)) -}}
 {{- end }}
 
 {{- define "mgpu.imagePullSecrets" -}}
@@ -120,19 +140,18 @@ readinessProbe:
 {{- if $intercept -}}true{{- end -}}
 {{- end }}
 
-{{/* The choice of nodes with cards. Each term suffices; the label of mgpu excludes nodes with "false". */}}
+{{/*
+The choice of nodes with cards: those that somebody has labelled. Labels that say that a node has GPUs do not suffice,
+because another device plugin may give out its cards. While the GPU operator runs NVIDIA's on the node, it has the second
+label.
+*/}}
 {{- define "mgpu.cardNodes" -}}
-{{- $own := printf "%s/mgpu-node" .Values.resourceDomain -}}
 nodeAffinity:
   requiredDuringSchedulingIgnoredDuringExecution:
     nodeSelectorTerms:
     - matchExpressions:
-      - {key: {{ $own }}, operator: In, values: ["true"]}
-    {{- range list "feature.node.kubernetes.io/pci-10de.present" "feature.node.kubernetes.io/pci-0300_10de.present" "feature.node.kubernetes.io/pci-0302_10de.present" "nvidia.com/gpu.present" }}
-    - matchExpressions:
-      - {key: {{ . }}, operator: In, values: ["true"]}
-      - {key: {{ $own }}, operator: NotIn, values: ["false"]}
-    {{- end }}
+      - {key: {{ .Values.resourceDomain }}/mgpu-node, operator: In, values: ["true"]}
+      - {key: nvidia.com/gpu.deploy.device-plugin, operator: NotIn, values: ["true"]}
 {{- end }}
 
 {{/* Where the pods of the device plugin and of MPS run. Context: list of the root and the runtime class. */}}

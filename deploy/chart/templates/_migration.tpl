@@ -106,7 +106,7 @@ variables.cores.exists(n, n > 0)
 
 {{/* The scheduler that calls the extender. */}}
 {{- define "mgpu.migration.scheduler" -}}
-{{- ternary .Values.scheduler.schedulerName "default-scheduler" .Values.scheduler.enabled -}}
+{{- ternary .Values.scheduler.schedulerName "default-scheduler" (ne (include "mgpu.bundledScheduler" .) "") -}}
 {{- end }}
 
 {{- define "mgpu.migration.hami" -}}

@@ -2,7 +2,6 @@
 #include <fmt/format.h>
 
 #include <algorithm>
-#include <array>
 
 #include "common/contract/quantity.h"
 #include "extender/kubectl/doctor/checks.h"
@@ -10,12 +9,6 @@
 
 namespace mgpu::kubectl {
 namespace {
-
-// Labels of node-feature-discovery (a PCI device of NVIDIA) and of NVIDIA's own tools.
-constexpr std::array<const char*, 4> kGpuLabels = {
-    "feature.node.kubernetes.io/pci-10de.present",
-    "feature.node.kubernetes.io/pci-0300_10de.present",
-    "feature.node.kubernetes.io/pci-0302_10de.present", "nvidia.com/gpu.present"};
 
 // --- nodes ---------------------------------------------------------------------------------------
 
@@ -224,7 +217,7 @@ std::size_t nodes_with_cards(const Facts& facts) {
 constexpr Rule kAllNodes[] = {
     {Level::kWarning, "no {1}node has cards",
      to_run("kubectl label node NODE {0}/mgpu-node=true, for each node with GPUs from which "
-            "NVIDIA's device plugin and its pods are gone; or install node-feature-discovery"),
+            "NVIDIA's device plugin and its pods are gone"),
      [](At at) {
        return when(nodes_with_cards(at.facts) == 0, at.facts.contract.domain,
                    at.facts.node_selector.empty() ? "" : "selected ");
@@ -299,10 +292,7 @@ constexpr Rule kAllKubelets[] = {
 bool has_cards(const NodeFacts& node, const Contract& contract) {
   const std::string own = text_or_empty(node.labels, contract.domain + "/mgpu-node");
   if (own == "false") return false;
-  return own == "true" || node.annotations.contains(contract.node_cards) ||
-         std::ranges::any_of(kGpuLabels, [&](const char* label) {
-           return text_or_empty(node.labels, label) == "true";
-         });
+  return own == "true" || node.annotations.contains(contract.node_cards);
 }
 
 std::vector<Check> node_checks() {

@@ -49,7 +49,7 @@ NodeFacts gpu_node(const std::string& name) {
       {CardIndex(1), CardUuid("GPU-" + name + "-1"), "V100", MiB(32'000)}};
   NodeFacts node;
   node.name = name;
-  node.labels = {{"nvidia.com/gpu.present", "true"}};
+  node.labels = {{key("mgpu-node"), "true"}};
   node.annotations = {{key("mgpu-cards"), format_node_cards(cards)}};
   node.capacity = {{key("mgpu-core"), "200"}, {key("mgpu-memory"), "64k"}};
   node.allocatable = node.capacity;
