@@ -21,8 +21,8 @@ const (
 	visibleDevices = "NVIDIA_VISIBLE_DEVICES"
 )
 
-// installVariablePolicy installs the policy of the chart in the whole cluster until the end of the test.
-func installVariablePolicy(t *testing.T) {
+// installPolicies installs policies of the chart in the whole cluster until the end of the test.
+func installPolicies(t *testing.T, flags []string, names ...string) {
 	t.Helper()
 	config, err := clientcmd.BuildConfigFromFlags("", plane.kubeconfig(adminToken))
 	if err != nil {
@@ -32,10 +32,10 @@ func installVariablePolicy(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	objects := slices.DeleteFunc(chartObjects(t, "--kube-version", "1.36.0"),
-		func(one *unstructured.Unstructured) bool { return one.GetName() != variablePolicy })
-	if len(objects) != 2 {
-		t.Fatalf("the chart has %d objects %s, want a policy and its binding", len(objects), variablePolicy)
+	objects := slices.DeleteFunc(chartObjects(t, append(flags, "--kube-version", "1.36.0")...),
+		func(one *unstructured.Unstructured) bool { return !slices.Contains(names, one.GetName()) })
+	if len(objects) != 2*len(names) {
+		t.Fatalf("the chart has %d objects %v, want policies and their bindings", len(objects), names)
 	}
 	for _, object := range objects {
 		resource := client.Resource(schema.GroupVersionResource{Group: "admissionregistration.k8s.io",
@@ -52,7 +52,7 @@ func installVariablePolicy(t *testing.T) {
 func TestChartLeavesNoContainerItsCardsByAVariable(t *testing.T) {
 	ctx := context.Background()
 	namespace := newNamespace(ctx, t)
-	installVariablePolicy(t)
+	installPolicies(t, nil, variablePolicy)
 	created := func(pod *PodBuilder) *corev1.Pod {
 		t.Helper()
 		made, err := plane.admin.CoreV1().Pods(namespace).Create(ctx, pod.build(), metav1.CreateOptions{DryRun: []string{metav1.DryRunAll}})
@@ -103,9 +103,9 @@ func sameVariable(a, b corev1.EnvVar) bool {
 	return a.Name == b.Name && a.Value == b.Value && (a.ValueFrom == nil) == (b.ValueFrom == nil)
 }
 
-func TestChartHasNoMutatingPolicyForOlderVersions(t *testing.T) {
+func TestChartHasNoPolicyThatOlderVersionsDoNotKnow(t *testing.T) {
 	for _, object := range chartObjects(t, "--kube-version", "1.35.4") {
-		if strings.HasPrefix(object.GetKind(), "Mutating") {
+		if strings.HasPrefix(object.GetKind(), "Mutating") || strings.HasPrefix(object.GetName(), "mgpu-request") {
 			t.Errorf("the chart for 1.35 has the %s %s", object.GetKind(), object.GetName())
 		}
 	}

@@ -277,3 +277,20 @@ extenders:
 {{- include "mgpu.check" (list (printf "%s.digest" $name) .digest "^(sha256:[0-9a-f]{64})?$" "sha256: and 64 hexadecimal digits, or nothing") -}}
 {{- end -}}
 {{- end }}
+
+{{/* What the policies about requests of cards look at: pods that are created. */}}
+{{- define "mgpu.requests.rules" -}}
+- apiGroups: [""]
+  apiVersions: ["*"]
+  operations: [CREATE]
+  resources: [pods]
+{{- end }}
+
+{{/* The condition under which they do so. */}}
+{{- define "mgpu.requests.condition" -}}
+- name: requests-cards
+  expression: >-
+    (object.spec.containers + object.spec.?initContainers.orValue([])).exists(one,
+    ['{{ .Values.resourceDomain }}/mgpu-core', '{{ .Values.resourceDomain }}/mgpu-memory'].exists(name,
+    name in one.?resources.?limits.orValue({}) || name in one.?resources.?requests.orValue({})))
+{{- end }}
