@@ -132,7 +132,7 @@ func TestAMissingCertificateSecretIsReported(t *testing.T) {
 	})
 }
 
-// deploy/EXTENDER.md says that kube-scheduler reads a renewed client certificate without a restart.
+// deploy/OPERATIONS.md says that kube-scheduler reads a renewed client certificate without a restart.
 func TestKubeSchedulerReadsARenewedClientCertificate(t *testing.T) {
 	ctx := context.Background()
 	authority, err := newAuthority(t.TempDir(), "mgpu-extender-ca")

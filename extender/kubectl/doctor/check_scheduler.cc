@@ -59,7 +59,8 @@ constexpr Rule kCertificates[] = {
      "no metrics of the extender could be read, so that the ends of its certificates are not known",
      kSeeExtender, [](At at) { return when(!any_metrics(at.facts)); }},
     {Level::kWarning, kCertificateEnds,
-     to_change("renew the CA as deploy/EXTENDER.md describes, and give it to each kube-scheduler"),
+     to_change(
+         "renew the CA as deploy/OPERATIONS.md describes, and give it to each kube-scheduler"),
      [](At at) { return ending_certificates(at.facts, true); }},
     {Level::kWarning, kCertificateEnds,
      to_change("renew it; where the extender makes its certificates itself, its log has the reason "
