@@ -95,6 +95,14 @@ class Documents(unittest.TestCase):
             with self.subTest(page):
                 self.assertLessEqual(len((ROOT / page).read_text().split()), most)
 
+    def test_the_readme_installs_as_the_page_about_the_installation_does(self):
+        # Tests of the stage install run the commands of that page.
+        commands = re.findall(r"^(?:helm|kubectl label) (?:.*\\\n)*.*$", (ROOT / "README.md").read_text(), re.MULTILINE)
+        page = (ROOT / "deploy/INSTALL.md").read_text()
+        self.assertEqual(len(commands), 2)
+        for command in commands:
+            self.assertTrue(f"```\n{command}\n```" in page, command)
+
     def test_the_readme_has_the_commands_of_a_fresh_machine(self):
         readme = (ROOT / "README.md").read_text()
         for command in ("\ndeploy/demo.sh ", "\ntest/run.sh "):
