@@ -98,7 +98,8 @@ def page_of(command, name):
     described = parts[""][0].split(": ", 1)[1]
     yield from ("", f"{level} {name}", "", f"{sentence(described).rstrip('.')}.")
     # --help and --version are the flags of all programs.
-    rows = [row(*entry) for entry in entries(parts.get("Flags", [])) if not re.match(r"  --(help|version)$", entry[0])]
+    flags = parts.get("Flags", []) + parts.get("Connection", [])
+    rows = [row(*entry) for entry in entries(flags) if not re.match(r"  (-h,)?--(help|version)$", entry[0])]
     if rows:
         yield from ("", "| flag | value | default | environment | meaning |", "| --- | --- | --- | --- | --- |", *rows)
     for first, _ in entries([line for line in parts.get("Commands", []) if not line.startswith("'")]):

@@ -13,6 +13,7 @@
 #include <utility>
 
 #include "common/base/check.h"
+#include "common/base/sentences.h"
 #include "common/base/text.h"
 #include "common/base/version.h"
 
@@ -85,12 +86,19 @@ std::string wrapped(std::string_view text) {
   }
 }
 
+// The description of words that a command may go without.
+constexpr const char* kOptional = "optional";
+// The headings of flags in the help.
+constexpr const char* kFlags = "Flags";
+constexpr const char* kConnection = "Connection";
+
 //   --bind-concurrency NUMBER  (1 to 1024; default 128; env MGPU_EXTENDER_BIND_CONCURRENCY)
 //       Maximum number of binds that are in progress at the API server.
-std::string flags_help(const CLI::App& app) {
+std::string flags_help(const CLI::App& app, const std::string& heading = kFlags) {
   std::string text;
   for (const CLI::Option* flag : app.get_options()) {
-    if (flag->get_option_text().empty()) continue;  // --help and --version are printed last
+    // --help and --version are printed last.
+    if (flag->get_option_text().empty() || flag->get_group() != heading) continue;
     const std::string kind = flag->get_type_name();
     const std::string name = flag->get_name(false, true);  // "-n,--namespace"
     text += fmt::format("  {}{}{}  ({}{})\n", name, kind.empty() ? "" : " ", kind,
@@ -108,7 +116,9 @@ std::string help_of(const CLI::App& app) {
   const auto commands = app.get_subcommands([](const CLI::App*) { return true; });
   std::string words = commands.empty() ? "" : "COMMAND ";
   for (const CLI::Option* option : app.get_options()) {
-    if (option->get_positional()) words += option->get_name(true) + " ";
+    if (!option->get_positional()) continue;
+    const std::string name = option->get_name(true);
+    words += (option->get_description() == kOptional ? "[" + name + "]" : name) + " ";
   }
   std::string text =
       fmt::format("{0}: {1}\n\nUsage: {0} {2}[FLAGS]\n\n", title, app.get_description(), words);
@@ -119,10 +129,12 @@ std::string help_of(const CLI::App& app) {
     }
     text += fmt::format("\n'{} COMMAND --help' shows a command's flags.\n\n", title);
   }
-  text += "Flags:\n" + flags_help(app) + (parent ? flags_help(*parent) : "");
-  return text +
-         "  --help\n      Print this help and exit.\n  --version\n      Print the version and "
-         "exit.\n";
+  if (!app.get_footer().empty()) text += "Examples:\n" + app.get_footer() + "\n";
+  text += "Flags:\n" + flags_help(app) + (parent ? flags_help(*parent) : "") +
+          "  -h,--help\n      Print this help and exit.\n  --version\n      Print the version and "
+          "exit.\n";
+  const std::string connection = flags_help(app, kConnection);
+  return text + (connection.empty() ? "" : "\nConnection:\n" + connection);
 }
 
 // In reverse order, as CLI11 expects them. "--node=" becomes "--node" and "": CLI11 would read the
@@ -149,15 +161,19 @@ Options::Options(const std::string& program, const std::string& description,
   // They take effect where they are read, so that an error elsewhere on the line does not hide
   // them.
   app_->set_help_flag();
-  app_->add_flag_callback("--help", [] { throw CLI::CallForHelp(); })->trigger_on_parse();
+  app_->add_flag_callback("-h,--help", [] { throw CLI::CallForHelp(); })->trigger_on_parse();
   app_->add_flag_callback("--version", [] { throw CLI::CallForVersion(); })->trigger_on_parse();
 }
 
 Options::Options(std::shared_ptr<CLI::App> app, const std::string& environment_prefix)
     : app_(std::move(app)), environment_prefix_(environment_prefix) {}
 
-Options& Options::add_command(const std::string& name, const std::string& description) {
+Options& Options::add_command(const std::string& name, const std::string& description,
+                              const std::vector<std::string>& examples) {
   CLI::App* const app = app_->add_subcommand(name, description);
+  std::string footer;
+  for (const std::string& example : examples) footer += "  " + example + "\n";
+  app->footer(footer);
   // A command with a callback of its own is processed only if it is on the line.
   app->fallthrough()->parse_complete_callback([] {});
   // A word after the command may have the name of another one.
@@ -177,6 +193,7 @@ CLI::Option& Options::add(const std::string& name, const std::string& help,
                     .help = help});
   return *app_->add_option(dashed(name), std::move(set), help)
               ->option_text(about)
+              ->group(kFlags)
               ->envname(environment_name(environment_prefix_, name))
               ->multi_option_policy(CLI::MultiOptionPolicy::TakeLast);
 }
@@ -286,7 +303,7 @@ void Options::add_words(const std::string& name, std::vector<std::string>& targe
             target = values;
             return true;
           },
-          "")
+          least == 0 ? kOptional : "")
       ->expected(-1)
       ->allow_extra_args()  // also behind a flag
       ->multi_option_policy(CLI::MultiOptionPolicy::TakeAll);
@@ -324,12 +341,39 @@ void Options::check(std::function<Result<void>()> check) {
   checks_.push_back(std::move(check));
 }
 
+void Options::show_as_connection(const std::vector<std::string>& names) {
+  for (const std::string& name : names) {
+    CLI::Option* const flag = app_->get_option_no_throw("--" + name);
+    if (flag != nullptr) flag->group(kConnection);
+  }
+}
+
+std::string Options::nearest_to(const std::string& word) const {
+  Values known;
+  for (const auto& command : commands_) {
+    if (app_->get_subcommands().empty()) known.push_back(command->app_->get_name());
+    if (!command->app_->parsed()) continue;
+    for (const FlagName& flag : command->flags_) known.push_back(flag.name);
+  }
+  for (const FlagName& flag : flags_) known.push_back(flag.name);
+  const std::string nearest = nearest_word(word.substr(0, word.find('=')), known);
+  return nearest.empty() ? "" : "; did you mean " + in_quotes(nearest) + "?";
+}
+
 ParsedOptions Options::parse(int argc, const char* const* argv) {
   const auto refused = [this](const std::string& sentence) {
     return ParsedOptions{false, 2, app_->get_name() + ": " + sentence + "; see --help\n"};
   };
   try {
-    app_->parse(reversed_words(argc, argv));
+    Values words = reversed_words(argc, argv);
+    if (!commands_.empty() && !words.empty() && words.back() == "help") {
+      words.pop_back();
+      // Behind the command, so that an unknown one is named.
+      const auto is_last = [&](const auto& one) { return one.first == words.back(); };
+      if (words.empty() || std::ranges::any_of(commands(), is_last))
+        words.insert(words.begin(), "--help");
+    }
+    app_->parse(std::move(words));
   } catch (const CLI::CallForHelp&) {
     const auto named = app_->get_subcommands();
     return {false, 0, help_of(named.empty() ? *app_ : *named.front())};
@@ -341,10 +385,11 @@ ParsedOptions Options::parse(int argc, const char* const* argv) {
     const Values extras = app_->remaining(true);
     const std::string first = extras.empty() ? "" : extras.front();
     const bool names_command = !commands_.empty() && app_->get_subcommands().empty();
-    return refused((first.starts_with('-') ? "unknown flag "
-                    : names_command        ? "unknown command "
-                                           : "unexpected argument ") +
-                   in_quotes(first));
+    const bool is_flag = first.starts_with('-');
+    return refused((is_flag         ? "unknown flag "
+                    : names_command ? "unknown command "
+                                    : "unexpected argument ") +
+                   in_quotes(first) + (is_flag || names_command ? nearest_to(first) : ""));
   } catch (const CLI::ArgumentMismatch& mismatch) {
     // "--port: 1 required NUMBER missing"
     const std::string text = mismatch.what();

@@ -73,7 +73,11 @@ class Options {
   void check(std::function<Result<void>()> check);
   // A subcommand with flags of its own, besides those of the program. A program that has commands
   // needs one of them on its command line; command() is its name after parse().
-  Options& add_command(const std::string& name, const std::string& description);
+  // `examples` are shown in its help, each in a line.
+  Options& add_command(const std::string& name, const std::string& description,
+                       const std::vector<std::string>& examples = {});
+  // Shows those of these flags that it has under the heading "Connection:" of the help.
+  void show_as_connection(const std::vector<std::string>& names);
   const std::string& command() const { return command_; }
 
   // The name and description of each command, in the order in which they were added.
@@ -83,8 +87,9 @@ class Options {
   // What add_words() has named, such as "POD...". Empty where a command takes no words.
   std::string words_of(const std::string& command) const;
 
-  // --help and --version always exist. Unknown flags, bad values and failed checks result in exit
-  // code 2 and one sentence.
+  // -h, --help and --version always exist, and "help COMMAND" in a program with commands. Unknown
+  // flags, bad values and failed checks result in exit code 2 and one sentence, which names a flag
+  // or command that looks like an unknown one.
   ParsedOptions parse(int argc, const char* const* argv);
 
  private:
@@ -94,6 +99,9 @@ class Options {
   template <class T, class Read>
   CLI::Option& add_value(const std::string& name, const std::string& help, const std::string& about,
                          T& target, const std::string& expected, Read read);
+
+  // "; did you mean "nodes"?" for "nods"; empty if nothing looks like it.
+  std::string nearest_to(const std::string& word) const;
 
   std::shared_ptr<CLI::App> app_;  // of the program, or of a command
   std::string environment_prefix_;

@@ -2,6 +2,7 @@
 
 #include <fmt/format.h>
 
+#include "common/base/sentences.h"
 #include "common/base/text.h"
 #include "common/kube/objects/object_json.h"
 #include "common/kube/objects/object_protobuf.h"
@@ -10,9 +11,9 @@ namespace mgpu::kube {
 
 std::string text_of(const Status& status) {
   std::string text = fmt::format("HTTP {}", status.code);
-  if (!status.reason.empty()) text += " " + json_escaped(cut_text(status.reason, 100));
+  if (!status.reason.empty()) text += " " + on_one_line(cut_text(status.reason, 100));
   if (status.message.empty()) return text;
-  return text + ": " + json_escaped(cut_text(status.message, kStatusMessageShown));
+  return text + ": " + on_one_line(cut_text(status.message, kStatusMessageShown));
 }
 
 Status status_of(const Response& response) {

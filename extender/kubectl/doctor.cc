@@ -19,10 +19,7 @@ namespace {
 class DoctorVerb {
  public:
   void add_flags(Options& options) {
-    options.add_text("n,namespace",
-                     "Namespace of mgpu; pods in other namespaces are not mgpu's. If empty, it is "
-                     "found; $MGPU_NAMESPACE sets the default.",
-                     extender_.name_space);
+    add_mgpu_namespace_flag(options, "n,namespace", extender_.name_space);
     options.add_text("l,selector", "Label selector of the nodes that are checked. If empty, all.",
                      node_selector_);
     add_listener_flags(options, extender_, "each pod");
@@ -30,10 +27,6 @@ class DoctorVerb {
     add_domain_flag(options, domain_);
     add_output_flag(options, output_, {"table", "json"});
     add_cluster_flags(options, cluster_);
-    options.check([this]() -> Result<void> {
-      if (extender_.name_space.empty()) return {};
-      return check_name("--namespace", extender_.name_space);
-    });
     options.check([this] { return check_name("--service", service_); });
   }
 
@@ -61,7 +54,7 @@ class DoctorVerb {
   }
 
   ClusterFlags cluster_;
-  ExtenderFlags extender_{.name_space = environment_variable("MGPU_NAMESPACE")};
+  ExtenderFlags extender_;
   std::string node_selector_;
   std::string service_ = "mgpu-extender";
   std::string domain_ = std::string(kDefaultResourceDomain);

@@ -71,8 +71,8 @@ class DriftVerb {
     if (output_ == "table" && !items.empty()) {
       console.print("\n-o wide shows what to do about each finding.\n");
     }
-    for (const std::string& problem : all.problems) fail(console, problem);
-    return all.problems.empty() && items.empty() ? kFine : kFoundOrFailed;
+    const int read = fail(console, all.problems);
+    return items.empty() ? read : kFoundOrFailed;
   }
 
  private:
@@ -97,7 +97,7 @@ class DriftVerb {
   void read_plugins(Cluster& cluster, const std::set<std::string>& chosen,
                     DriftOfCluster& all) const {
     const PluginAnswers plugins =
-        ask_plugins(cluster, plugins_, extender_.name_space,
+        ask_plugins(cluster, plugins_, extender_,
                     {"/drift", "read the drift", chosen.empty() ? nullptr : &chosen});
     if (!plugins.problem.empty()) all.problems.push_back(plugins.problem);
     for (const PluginAnswer& plugin : plugins.answers) {
@@ -117,24 +117,9 @@ class DriftVerb {
                       plugins.answers.size(), plugins.not_asked));
     }
     if (plugins_.urls.empty() && plugins.problem.empty()) {
-      add_nodes_without_plugin(chosen.empty() ? all.nodes : chosen, plugins.running, all);
+      const std::string missing = plugins.missing_on(chosen.empty() ? all.nodes : chosen);
+      if (!missing.empty()) all.problems.push_back(missing);
     }
-  }
-
-  // The nodes of which no device plugin was found.
-  void add_nodes_without_plugin(const std::set<std::string>& nodes,
-                                const std::set<std::string>& running, DriftOfCluster& all) const {
-    std::size_t without = 0;
-    for (const std::string& node : nodes) {
-      if (running.contains(node) || ++without > kNodeProblemsMax) continue;
-      all.problems.push_back(
-          fmt::format("no device plugin of node {} runs in namespace {}; --mgpu-namespace names "
-                      "another namespace, and --plugin-url a plugin outside of pods",
-                      node, extender_.name_space));
-    }
-    if (without <= kNodeProblemsMax) return;
-    all.problems.push_back(
-        fmt::format("no device plugins of {} more nodes were found", without - kNodeProblemsMax));
   }
 
   ClusterFlags access_;

@@ -8,6 +8,7 @@
 
 #include "common/base/text.h"
 #include "extender/kubectl/doctor/read_facts.h"
+#include "extender/kubectl/installation.h"
 #include "extender/kubectl/limits.h"
 
 namespace mgpu::kubectl {
@@ -21,21 +22,15 @@ bool runs_extender(const ProgramPod& pod) {
   return pod.is_extender() && pod.phase == "Running" && !pod.being_deleted;
 }
 
-struct ExtenderPod {
+struct RunningExtender {
   ProgramPod pod;
   bool leads = false;
 };
 
-// A kubelet can create pods of its own node with any labels, but without a service account. Only
-// the pod that leads gets the token.
-bool takes_token(const ExtenderPod& extender) {
-  return extender.leads && !extender.pod.service_account.empty();
-}
-
 // The pods of the extender, the holder of the Lease first, then the ready ones.
-Result<std::vector<ExtenderPod>> extender_pods(Api& api, const std::string& name_space,
-                                               const std::string& lease_name) {
-  std::vector<ExtenderPod> pods;
+Result<std::vector<RunningExtender>> extender_pods(Api& api, const std::string& name_space,
+                                                   const std::string& lease_name) {
+  std::vector<RunningExtender> pods;
   const auto listed =
       api.list({fmt::format("/api/v1/namespaces/{}/pods", name_space), "",
                 "app.kubernetes.io/name in (mgpu,mgpu-extender)"},
@@ -52,11 +47,13 @@ Result<std::vector<ExtenderPod>> extender_pods(Api& api, const std::string& name
                 "Lease", read_lease_facts);
   const std::string holder = lease.known() ? lease->holder : "";
   // "mgpu-extender-1_0123456789abcdef"; in the network of its node the name of the node is first.
-  for (ExtenderPod& one : pods) {
+  for (RunningExtender& one : pods) {
     one.leads = holder.starts_with(one.pod.ref.name + "_") ||
                 (!one.pod.node.empty() && holder.starts_with(one.pod.node + "_"));
   }
-  const auto rank = [&](const ExtenderPod& one) { return one.leads ? 0 : one.pod.ready ? 1 : 2; };
+  const auto rank = [](const RunningExtender& one) {
+    return one.leads ? 0 : one.pod.ready ? 1 : 2;
+  };
   std::ranges::stable_sort(pods, {}, rank);
   return pods;
 }
@@ -82,21 +79,19 @@ Result<void> check_name(const std::string& flag, const std::string& name) {
                            in_quotes(name)));
 }
 
-std::string default_mgpu_namespace() {
-  const std::string name_space = environment_variable("MGPU_NAMESPACE");
-  return name_space.empty() ? "kube-system" : name_space;
-}
-
 Result<void> check_url(const std::string& flag, const std::string& url) {
   if (url.starts_with("http://") || url.starts_with("https://")) return {};
   return error(flag + " must begin with http:// or https://, found " + in_quotes(url));
 }
 
-void add_mgpu_namespace_flag(Options& options, std::string& name_space) {
-  name_space = default_mgpu_namespace();
-  options.add_text("mgpu-namespace", "Namespace of mgpu; $MGPU_NAMESPACE sets the default.",
+void add_mgpu_namespace_flag(Options& options, const std::string& name, std::string& name_space) {
+  name_space = environment_variable("MGPU_NAMESPACE");
+  options.add_text(name,
+                   "Namespace of mgpu. If empty, it is found; $MGPU_NAMESPACE sets the default.",
                    name_space);
-  options.check([&name_space] { return check_name("--mgpu-namespace", name_space); });
+  options.check([&name_space, flag = "--" + name.substr(name.find(',') + 1)]() -> Result<void> {
+    return name_space.empty() ? Result<void>() : check_name(flag, name_space);
+  });
 }
 
 void add_extender_pod_flags(Options& options, ExtenderFlags& flags) {
@@ -123,16 +118,26 @@ void add_listener_flags(Options& options, ExtenderFlags& flags, const std::strin
 }
 
 void add_extender_flags(Options& options, ExtenderFlags& flags) {
-  add_mgpu_namespace_flag(options, flags.name_space);
+  add_mgpu_namespace_flag(options, "mgpu-namespace", flags.name_space);
   add_listener_flags(options, flags, "a pod");
 }
 
-Result<std::optional<PodRef>> find_extender_pod(Api& api, const std::string& name_space,
-                                                const std::string& lease_name) {
-  const auto pods = extender_pods(api, name_space, lease_name);
+Result<ExtenderPod> find_extender_pod(Api& api, const ExtenderFlags& flags) {
+  const Installation here = installation_at(api, flags.name_space, flags.lease_name);
+  const auto pods = extender_pods(api, here.name_space, flags.lease_name);
   if (!pods) return pods.error();
-  if (pods->empty()) return std::optional<PodRef>();
-  return std::optional(pods->front().pod.ref);
+  if (!pods->empty()) {
+    // A kubelet can create pods of its own node with any labels, but without a service account.
+    // Only the pod that leads gets the token.
+    const RunningExtender& first = pods->front();
+    const bool is_trusted = first.leads && !first.pod.service_account.empty();
+    return ExtenderPod{first.pod.ref, is_trusted && here.takes_tokens};
+  }
+  const auto there = find_installation(api, flags.name_space, flags.lease_name).elsewhere;
+  return error(fmt::format(
+      "no pod of mgpu-extender runs in namespace {}{}", here.name_space,
+      there.empty() ? "; kubectl mgpu doctor finds the cause, and $MGPU_NAMESPACE names another one"
+                    : fmt::format("; mgpu is in namespace {}", fmt::join(there, ", "))));
 }
 
 Result<std::unique_ptr<Extender>> Extender::connect(Cluster& cluster, const ExtenderFlags& flags) {
@@ -144,16 +149,9 @@ Result<std::unique_ptr<Extender>> Extender::connect(Cluster& cluster, const Exte
     extender->client_ = std::move(*client);
     return extender;
   }
-  const auto pods = extender_pods(cluster.api(), flags.name_space, flags.lease_name);
-  if (!pods) return pods.error();
-  if (pods->empty()) {
-    return error(fmt::format(
-        "no pod of mgpu-extender runs in namespace {}; --mgpu-namespace names another namespace, "
-        "and --url an extender outside of pods",
-        flags.name_space));
-  }
-  auto client =
-      ServiceClient::to_pod(cluster, pods->front().pod.ref, flags.port, takes_token(pods->front()));
+  const auto pod = find_extender_pod(cluster.api(), flags);
+  if (!pod) return pod.error();
+  auto client = ServiceClient::to_pod(cluster, pod->ref, flags.port, pod->takes_token);
   if (!client) return client.error();
   extender->client_ = std::move(*client);
   return extender;
@@ -174,10 +172,12 @@ Result<Json> Extender::read(const kube::Response& response, const std::string& p
                     what, path.substr(0, path.find('?')), MGPU_VERSION));
   }
   if (response.status == kUnauthorizedAnswer || response.status == kForbiddenAnswer) {
-    return error(
-        fmt::format("{}: the extender answers {} {}; the ClusterRole "
-                    "mgpu-inspection-reader permits it",
-                    what, response.status, sentence));
+    // A namespace that was found may be a tenant's, and does not get the token.
+    return error(fmt::format("{}: the extender answers {} {}; {}", what, response.status, sentence,
+                             response.status == kForbiddenAnswer
+                                 ? "the ClusterRole mgpu-inspection-reader permits it"
+                                 : "the token of the kubeconfig is sent to pods of "
+                                   "--mgpu-namespace, and to a --url with https"));
   }
   if (!sentence.empty()) return error(fmt::format("{}: {}", what, sentence));
   return error(body_of(response, what).problem());

@@ -3,7 +3,6 @@
 
 #include <cstdint>
 #include <memory>
-#include <optional>
 #include <string>
 
 #include "extender/kubectl/cluster.h"
@@ -15,7 +14,7 @@ namespace mgpu::kubectl {
 struct ExtenderFlags {
   std::string url{};
   std::string ca_file{};
-  std::string name_space{};  // of mgpu; $MGPU_NAMESPACE, or else kube-system
+  std::string name_space{};  // of mgpu; empty: it is found
   std::string lease_name = "mgpu-extender";
   std::int64_t port = 9802;
 };
@@ -27,20 +26,21 @@ void add_listener_flags(Options& options, ExtenderFlags& flags, const std::strin
 // Those, and --mgpu-namespace.
 void add_extender_flags(Options& options, ExtenderFlags& flags);
 
-// $MGPU_NAMESPACE, or else kube-system.
-std::string default_mgpu_namespace();
-// --mgpu-namespace alone.
-void add_mgpu_namespace_flag(Options& options, std::string& name_space);
+// The namespace of mgpu: "mgpu-namespace" or "n,namespace".
+void add_mgpu_namespace_flag(Options& options, const std::string& name, std::string& name_space);
 
 // A name in the form of RFC 1123. Errors name `flag`.
 Result<void> check_name(const std::string& flag, const std::string& name);
 // Errors name `flag`.
 Result<void> check_url(const std::string& flag, const std::string& url);
 
-// The pod of the extender that holds the Lease, or else one that runs; nothing if none does.
-// Errors: the pods cannot be listed.
-Result<std::optional<PodRef>> find_extender_pod(Api& api, const std::string& name_space,
-                                                const std::string& lease_name);
+struct ExtenderPod {
+  PodRef ref;
+  bool takes_token = false;
+};
+// The pod of the extender that holds the Lease, or else one that runs. Errors: the pods cannot be
+// listed; there is none, with the namespace in which mgpu is.
+Result<ExtenderPod> find_extender_pod(Api& api, const ExtenderFlags& flags);
 
 class Extender {
  public:

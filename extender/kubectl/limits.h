@@ -46,8 +46,8 @@ inline constexpr std::size_t kPluginsAtOnce = 8;
 
 // Findings in the answer of one plugin. Its node may be compromised.
 inline constexpr std::size_t kDriftItemsMax = 10'000;
-// Sentences about nodes that were not queried, one for each node.
-inline constexpr std::size_t kNodeProblemsMax = 50;
+// Sentences about what could not be read. They often have one cause.
+inline constexpr std::size_t kProblemsShownMax = 5;
 
 // Requests in flight at once. kube-apiserver by default lets a user have some tens of them.
 inline constexpr std::size_t kRequestsAtOnce = 16;

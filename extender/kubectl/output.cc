@@ -84,4 +84,11 @@ int fail(Console& console, const std::string& sentence) {
   return kFoundOrFailed;
 }
 
+int fail(Console& console, const std::vector<std::string>& sentences) {
+  const std::size_t shown = std::min(sentences.size(), kProblemsShownMax);
+  for (std::size_t i = 0; i < shown; ++i) fail(console, sentences[i]);
+  if (shown == sentences.size()) return shown == 0 ? kFine : kFoundOrFailed;
+  return fail(console, fmt::format("{} more like these", sentences.size() - shown));
+}
+
 }  // namespace mgpu::kubectl

@@ -33,5 +33,8 @@ std::string yaml_text(const Json& json);
 
 // "kubectl mgpu: <sentence>" to standard error. Returns kFoundOrFailed.
 int fail(Console& console, const std::string& sentence);
+// The first kProblemsShownMax sentences, and how many more there are. Returns kFine if there are
+// none.
+int fail(Console& console, const std::vector<std::string>& sentences);
 
 }  // namespace mgpu::kubectl

@@ -7,7 +7,7 @@
 #include <utility>
 
 #include "extender/kubectl/doctor/read_facts.h"
-#include "extender/kubectl/extender_access.h"
+#include "extender/kubectl/installation.h"
 #include "extender/kubectl/limits.h"
 #include "extender/kubectl/service_client.h"
 
@@ -62,6 +62,19 @@ Fact<std::vector<PluginPod>> plugin_pods(Cluster& cluster, const std::string& mg
 
 }  // namespace
 
+std::string PluginAnswers::missing_on(const std::set<std::string>& nodes) const {
+  std::vector<std::string> missing;
+  std::ranges::set_difference(nodes, running, std::back_inserter(missing));
+  if (missing.empty()) return "";
+  const auto shown = std::min(missing.size(), kShownObjectsMax);
+  return fmt::format(
+      "no device plugin runs on {} of {} nodes in namespace {}: {}{}; --mgpu-namespace names "
+      "another one, and --plugin-url a plugin outside of pods",
+      missing.size(), nodes.size(), name_space,
+      fmt::join(missing.begin(), missing.begin() + static_cast<std::ptrdiff_t>(shown), ", "),
+      shown < missing.size() ? ", ..." : "");
+}
+
 void add_plugin_flags(Options& options, PluginFlags& flags) {
   options.add_texts(
       "plugin-url",
@@ -79,8 +92,8 @@ void add_plugin_flags(Options& options, PluginFlags& flags) {
   });
 }
 
-PluginAnswers ask_plugins(Cluster& cluster, const PluginFlags& flags,
-                          const std::string& mgpu_namespace, const PluginQuery& query) {
+PluginAnswers ask_plugins(Cluster& cluster, const PluginFlags& flags, const ExtenderFlags& extender,
+                          const PluginQuery& query) {
   PluginAnswers read;
   for (const std::string& url : flags.urls) {
     const auto client =
@@ -88,7 +101,9 @@ PluginAnswers ask_plugins(Cluster& cluster, const PluginFlags& flags,
     read.answers.push_back({"", answer_of(client, query, url)});
   }
   if (!flags.urls.empty()) return read;
-  const auto found = plugin_pods(cluster, mgpu_namespace);
+  read.name_space =
+      installation_at(cluster.api(), extender.name_space, extender.lease_name).name_space;
+  const auto found = plugin_pods(cluster, read.name_space);
   if (!found.known()) {
     read.problem = found.problem();
     return read;

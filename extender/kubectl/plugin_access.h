@@ -6,7 +6,7 @@
 #include <string>
 #include <vector>
 
-#include "extender/kubectl/cluster.h"
+#include "extender/kubectl/extender_access.h"
 
 namespace mgpu::kubectl {
 
@@ -32,13 +32,18 @@ struct PluginAnswer {
 struct PluginAnswers {
   std::vector<PluginAnswer> answers{};
   std::string problem{};            // why the plugins were not found; empty: they were
+  std::string name_space{};         // of mgpu
   std::set<std::string> running{};  // the nodes on which plugins run, queried or not
   std::size_t not_asked = 0;        // plugins over kPluginsMax
+
+  // A sentence about those of `nodes` on which no plugin runs; empty if there are none.
+  std::string missing_on(const std::set<std::string>& nodes) const;
 };
 
-// Queries the plugins in the namespace of mgpu, by kubectl port-forward, at most kPluginsAtOnce at
-// a time; or those at the URLs of the flags. They do not get the token of the kubeconfig.
-PluginAnswers ask_plugins(Cluster& cluster, const PluginFlags& flags,
-                          const std::string& mgpu_namespace, const PluginQuery& query);
+// Queries the plugins in the namespace of mgpu, which is found if it is empty, by kubectl
+// port-forward, at most kPluginsAtOnce at a time; or those at the URLs of the flags. They do not
+// get the token of the kubeconfig.
+PluginAnswers ask_plugins(Cluster& cluster, const PluginFlags& flags, const ExtenderFlags& extender,
+                          const PluginQuery& query);
 
 }  // namespace mgpu::kubectl

@@ -15,6 +15,7 @@
 #include <cstring>
 #include <vector>
 
+#include "common/base/sentences.h"
 #include "common/base/text.h"
 #include "extender/kubectl/limits.h"
 
@@ -134,7 +135,7 @@ Result<void> PortForward::wait_for_port(milliseconds timeout) {
     }
     if (count == 0) {
       const std::string_view line = cut_text(last_line(output), kKubectlErrorMax);
-      return error(fmt::format("it has ended: \"{}\"", json_escaped(line)));
+      return error(fmt::format("it has ended: \"{}\"", on_one_line(line)));
     }
     output.append(part, static_cast<std::size_t>(count));
     port_ = port_in(output);

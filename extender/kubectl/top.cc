@@ -34,7 +34,7 @@ class TopVerb {
   void add_flags(Options& options) {
     add_shown_pods_flags(options, shown_);
     add_plugin_flags(options, plugins_);
-    add_mgpu_namespace_flag(options, mgpu_namespace_);
+    add_mgpu_namespace_flag(options, "mgpu-namespace", extender_.name_space);
   }
   Result<int> run(Console& console) {
     const auto cluster = Cluster::connect(shown_.access);
@@ -45,16 +45,19 @@ class TopVerb {
     for (const PodRow& pod : *pods) {
       if (!pod.node.empty()) nodes[pod.node].insert(pod.ref);
     }
-    const ReadUsages read = read_usages(**cluster, plugins_, mgpu_namespace_, nodes);
-    show(top_view(*pods, read.usages, shown_.choice.all), shown_.output, console);
-    for (const std::string& problem : read.problems) fail(console, problem);
-    return read.problems.empty() ? kFine : kFoundOrFailed;
+    const ReadUsages read = read_usages(**cluster, plugins_, extender_, nodes);
+    // A table without any use would say less than the reason.
+    const bool is_table = shown_.output == "table" || shown_.output == "wide";
+    if (!is_table || !read.usages.empty() || read.problems.empty()) {
+      show(top_view(*pods, read.usages, shown_.choice.all), shown_.output, console);
+    }
+    return fail(console, read.problems);
   }
 
  private:
   ShownPods shown_;
   PluginFlags plugins_;
-  std::string mgpu_namespace_;
+  ExtenderFlags extender_;
 };
 
 }  // namespace

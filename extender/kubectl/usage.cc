@@ -49,22 +49,18 @@ void add_usages(const MetricSamples& samples, Usages& usages, const std::set<Pod
   }
 }
 
-ReadUsages read_usages(Cluster& cluster, const PluginFlags& flags,
-                       const std::string& mgpu_namespace, const PodsOfNodes& nodes) {
+ReadUsages read_usages(Cluster& cluster, const PluginFlags& flags, const ExtenderFlags& extender,
+                       const PodsOfNodes& nodes) {
   ReadUsages read;
   if (flags.urls.empty() && nodes.empty()) return read;
   std::set<std::string> names;
   for (const auto& [node, pods] : nodes) names.insert(node);
   const PluginAnswers plugins =
-      ask_plugins(cluster, flags, mgpu_namespace, {"/metrics", "read the metrics", &names});
+      ask_plugins(cluster, flags, extender, {"/metrics", "read the metrics", &names});
   if (!plugins.problem.empty()) read.problems.push_back(plugins.problem);
-  const auto missing = static_cast<std::size_t>(std::ranges::count_if(
-      names, [&](const std::string& node) { return !plugins.running.contains(node); }));
-  if (flags.urls.empty() && plugins.problem.empty() && missing > 0) {
-    read.problems.push_back(fmt::format(
-        "the device plugins of {} of {} nodes were not found in namespace {}; --mgpu-namespace "
-        "names another one, and --plugin-url a plugin outside of pods",
-        missing, nodes.size(), mgpu_namespace));
+  const std::string missing = plugins.missing_on(names);
+  if (flags.urls.empty() && plugins.problem.empty() && !missing.empty()) {
+    read.problems.push_back(missing);
   }
   for (const PluginAnswer& plugin : plugins.answers) {
     add_read(read_fact(plugin.body, "the metrics of a device plugin", parse_metrics),

@@ -44,7 +44,7 @@ struct ReadUsages {
 
 // The metrics of the plugins on these nodes, by kubectl port-forward, at most kPluginsAtOnce at a
 // time; or at the URLs of the flags.
-ReadUsages read_usages(Cluster& cluster, const PluginFlags& flags,
-                       const std::string& mgpu_namespace, const PodsOfNodes& nodes);
+ReadUsages read_usages(Cluster& cluster, const PluginFlags& flags, const ExtenderFlags& extender,
+                       const PodsOfNodes& nodes);
 
 }  // namespace mgpu::kubectl

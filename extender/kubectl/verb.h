@@ -24,6 +24,7 @@ using Run = std::function<Result<int>(Console& console)>;
 struct Verb {
   std::string name;
   std::string description;
+  std::vector<std::string> examples;  // without "kubectl mgpu"
   // Adds the flags of the command. Their values are in the result, which outlives `options`.
   Run (*add)(Options& options);
 };

@@ -79,8 +79,7 @@ class WasteVerb {
     }
     if (by_ == "owner") add_owners(*facts);
     print(*facts, console);
-    for (const std::string& problem : facts->problems) fail(console, problem);
-    return facts->problems.empty() ? kFine : kFoundOrFailed;
+    return fail(console, facts->problems);
   }
 
  private:

@@ -51,9 +51,7 @@ void open_url(const std::string& url) {
 class WebVerb {
  public:
   void add_flags(Options& options) {
-    options.add_text("n,namespace", "Namespace of mgpu; $MGPU_NAMESPACE sets the default.",
-                     extender_.name_space);
-    options.check([this] { return check_name("--namespace", extender_.name_space); });
+    add_mgpu_namespace_flag(options, "n,namespace", extender_.name_space);
     add_extender_pod_flags(options, extender_);
     options.add_flag("open", "Open the page with xdg-open.", open_);
     add_cluster_flags(options, cluster_);
@@ -63,15 +61,9 @@ class WebVerb {
     const auto cluster = Cluster::connect(cluster_);
     if (!cluster) return cluster.error();
     // The leader has the newest state.
-    const auto found =
-        find_extender_pod((*cluster)->api(), extender_.name_space, extender_.lease_name);
+    const auto found = find_extender_pod((*cluster)->api(), extender_);
     if (!found) return found.error();
-    if (!*found) {
-      return error(fmt::format(
-          "no pod of the extender runs in the namespace {}: kubectl mgpu doctor finds the cause",
-          in_quotes(extender_.name_space)));
-    }
-    const PodRef& pod = **found;
+    const PodRef& pod = found->ref;
     note_end_signals();
     const auto forward = (*cluster)->forward(pod, extender_.port);
     if (!forward) return forward.error();
@@ -86,7 +78,7 @@ class WebVerb {
 
  private:
   ClusterFlags cluster_;
-  ExtenderFlags extender_{.name_space = default_mgpu_namespace()};
+  ExtenderFlags extender_;
   bool open_ = false;
 };
 

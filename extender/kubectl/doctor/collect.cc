@@ -58,6 +58,18 @@ void collect_server(Api& api, const std::function<Time()>& clock, Facts& facts) 
   facts.now = *response.date;
 }
 
+void collect_installation(Api& api, Facts& facts) {
+  Installation found = find_installation(api, facts.name_space, facts.lease_name);
+  facts.name_space = found.name_space;
+  facts.found_here = found.found;
+  facts.elsewhere = std::move(found.elsewhere);
+  facts.takes_tokens = found.takes_tokens;
+  facts.installer =
+      read_fact(api.get(namespaced("/api/v1", facts.name_space, "serviceaccounts/" + found.account),
+                        "get the service account of the extender"),
+                "service account of the extender", read_installer);
+}
+
 void collect_programs(Api& api, Facts& facts) {
   const auto pods = collect_objects<ProgramPod>(
       api, {namespaced("/api/v1", facts.name_space, "pods"), "", kProgramLabels},
@@ -174,7 +186,7 @@ Fact<std::vector<KubeletGates>> collect_gates(Api& api, const Facts& facts) {
 
 void collect_facts(Api& api, const std::function<Time()>& clock, Facts& facts) {
   collect_server(api, clock, facts);
-  find_installation(api, facts);
+  collect_installation(api, facts);
   collect_programs(api, facts);
   collect_leader(api, facts);
   collect_policies(api, facts);

@@ -6,22 +6,9 @@
 
 #include "extender/kubectl/doctor/facts.h"
 #include "extender/kubectl/extender_access.h"
+#include "extender/kubectl/installation.h"
 
 namespace mgpu::kubectl {
-
-inline constexpr const char* kExtenderAccount = "mgpu-extender";
-// Labels of the pods of mgpu; the chart has one name for all.
-inline constexpr const char* kProgramLabels =
-    "app.kubernetes.io/name in (mgpu,mgpu-extender,mgpu-device-plugin)";
-
-// The user that a service account is for the API server.
-kube::UserInfo service_account_user(const std::string& name_space, const std::string& account);
-
-// Sets facts.name_space if it is empty, and facts.found_here, elsewhere, takes_tokens and
-// installer. The pods and the Lease of mgpu show where it is. Everybody may make such objects in a
-// namespace of their own, and nobody but an administrator can let a service account bind pods: a
-// namespace with such an account comes before others.
-void find_installation(Api& api, Facts& facts);
 
 // Sets everything but `replicas`, which need a way to the extender. The names in `facts` determine
 // where to look. `clock` is the time of this machine.

@@ -157,7 +157,7 @@ TEST(FlagHelp, BreaksAtBlanksWithinTheColumns) {
     options.add_flag("x", help, on);
     const std::string text = help_of(options);
     const std::size_t at = text.find("false)\n") + 7;
-    return text.substr(at, text.find("  --help\n") - at);
+    return text.substr(at, text.find("  -h,--help\n") - at);
   };
   EXPECT_EQ(shown(""), "      \n");
   EXPECT_EQ(shown("a b"), "      a b\n");

@@ -18,6 +18,7 @@ namespace {
 using namespace std::chrono_literals;
 using testing::AllOf;
 using testing::ElementsAre;
+using testing::EndsWith;
 using testing::HasSubstr;
 using testing::IsEmpty;
 using testing::Not;
@@ -175,11 +176,10 @@ TEST(Options, ErrorsAreOneSentence) {
     std::string sentence;
   };
   const Case cases[] = {
-      {{"--nope"}, "unknown flag \"--nope\""},
-      {{"--nope=1"}, "unknown flag \"--nope=1\""},
-      {{"--port", "1", "--nope", "2"}, "unknown flag \"--nope\""},
+      {{"--other"}, "unknown flag \"--other\""},
+      {{"--prot=1"}, "unknown flag \"--prot=1\"; did you mean \"--port\"?"},
+      {{"--port", "1", "--nope", "2"}, "unknown flag \"--nope\"; did you mean \"--node\"?"},
       {{"-x"}, "unknown flag \"-x\""},
-      {{"-h"}, "unknown flag \"-h\""},
       {{"stray"}, "unexpected argument \"stray\""},
       {{"--label", "a", "b"}, "unexpected argument \"b\""},
       {{"--serve="}, "unexpected argument \"\""},
@@ -198,7 +198,7 @@ TEST(Options, ErrorsAreOneSentence) {
 
 TEST(Options, ErrorsDoNotHideTheHelp) {
   const EnvironmentVariable port("PROG_TEST_PORT", "nonsense");
-  for (const char* const wanted : {"--help", "--version"}) {
+  for (const char* const wanted : {"--help", "-h", "--version"}) {
     for (const std::vector<const char*>& words :
          {std::vector<const char*>{wanted}, {"--policy", "best", wanted}, {"--nope", wanted}}) {
       EXPECT_EQ(Program().parse(words).exit_code, 0) << wanted;
@@ -244,7 +244,7 @@ TEST(Options, HelpShowsEveryFlag) {
             "      stay up\n"
             "  --label TEXT  (may be repeated; default none; env PROG_TEST_LABEL)\n"
             "      what to add\n"
-            "  --help\n"
+            "  -h,--help\n"
             "      Print this help and exit.\n"
             "  --version\n"
             "      Print the version and exit.\n");
@@ -291,7 +291,7 @@ struct ProgramWithCommands : Program {
   std::string file = "f";
 
   ProgramWithCommands() {
-    Options& demo = options.add_command("demo", "shows it.");
+    Options& demo = options.add_command("demo", "shows it.", {"prog demo --speed 2"});
     demo.add_number("speed", "how fast", speed, 1, 9);
     Options& load = options.add_command("load", "reads it.");
     load.add_text("file", "what to read", file);
@@ -332,6 +332,9 @@ TEST(Commands, AreNeededAndKnown) {
   expect_refused(ProgramWithCommands().parse({"show"}), "unknown command \"show\"");
   expect_refused(ProgramWithCommands().parse({"demo", "x"}), "unexpected argument \"x\"");
   expect_refused(ProgramWithCommands().parse({"demo", "--file", "x"}), "unknown flag \"--file\"");
+  const std::string meant = "unknown command \"lod\"; did you mean \"load\"?";
+  expect_refused(ProgramWithCommands().parse({"lod"}), meant);
+  expect_refused(ProgramWithCommands().parse({"help", "lod"}), meant);
   expect_refused(ProgramWithCommands().parse({"demo", "--speed", "99"}),
                  "--speed must be a whole number from 1 to 9, found \"99\"");
 }
@@ -351,6 +354,25 @@ TEST(Commands, HaveHelpOfTheirOwn) {
               AllOf(StartsWith("prog demo: shows it."), HasSubstr("Usage: prog demo [FLAGS]\n"),
                     HasSubstr("--speed"), HasSubstr("--node TEXT"), Not(HasSubstr("--file"))));
   EXPECT_EQ(ProgramWithCommands().parse({"demo", "--version"}).print, version_text() + "\n");
+  EXPECT_EQ(ProgramWithCommands().parse({"help", "demo"}).print, parsed.print);
+  EXPECT_EQ(ProgramWithCommands().parse({"help"}).print,
+            ProgramWithCommands().parse({"--help"}).print);
+  EXPECT_THAT(parsed.print, HasSubstr("\n\nExamples:\n  prog demo --speed 2\n\nFlags:\n"));
+}
+
+TEST(Commands, ShowFlagsOfTheConnectionApart) {
+  Options options("prog", "does things.", "");
+  std::string node;
+  std::string url;
+  Options& show = options.add_command("show", "shows it.");
+  show.add_text("url", "where it is", url);
+  show.add_text("node", "which one", node);
+  show.show_as_connection({"url", "other"});
+  const char* const words[] = {"prog", "show", "-h"};
+  EXPECT_THAT(
+      options.parse(3, words).print,
+      AllOf(HasSubstr("Flags:\n  --node TEXT"),
+            EndsWith("\n\nConnection:\n  --url TEXT  (default none)\n      where it is\n")));
 }
 
 TEST(Options, AnyWordsAreAcceptedOrRefused) {

@@ -300,7 +300,7 @@ TEST_F(ChartDoctorTest, WithoutAnInstallationNothingIsApplied) {
   api_.clear();
   api_.set("/version", R"({"gitVersion": "v1.35.1"})");
   for (const char* path :
-       {"/api/v1/pods?", "/api/v1/nodes?", "/api/v1/namespaces/kube-system/pods?",
+       {"/api/v1/pods?", "/api/v1/nodes?", "/api/v1/namespaces/mgpu-system/pods?",
         "/apis/coordination.k8s.io/v1/leases?"}) {
     api_.set(path, list_of(""));
   }
@@ -347,10 +347,18 @@ TEST(KubectlMgpu, NamesAKubeconfigThatCannotBeRead) {
 
 TEST(KubectlMgpu, HasAVersionAndHelp) {
   EXPECT_EQ(run({"version"}).out, version_text() + "\n");
+  EXPECT_THAT(run({"version", "-o", "json"}).out, HasSubstr("\"version\": \"" MGPU_VERSION "\""));
   const Ran help = run({"--help"});
   EXPECT_EQ(help.code, 0);
   EXPECT_THAT(help.out, HasSubstr("Usage: kubectl mgpu COMMAND [FLAGS]"));
   EXPECT_THAT(run({"doctor", "--help"}).out, HasSubstr("Usage: kubectl mgpu doctor [FLAGS]"));
+  for (const kubectl::Verb& verb : kubectl::all_verbs()) {
+    const std::string text = run({"help", verb.name}).out;
+    EXPECT_EQ(text, run({verb.name, "-h"}).out);
+    EXPECT_THAT(text, HasSubstr("\nExamples:\n  kubectl mgpu " + verb.name));
+  }
+  EXPECT_EQ(run({"nods"}).err,
+            "kubectl mgpu: unknown command \"nods\"; did you mean \"nodes\"?; see --help\n");
 }
 
 TEST(ServiceAddress, ATokenIsNotSentInPlainTextOverTheNetwork) {

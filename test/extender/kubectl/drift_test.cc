@@ -1,6 +1,7 @@
 // kubectl mgpu drift: what it prints, and how it asks the extender and the device plugins.
 #include "extender/kubectl/drift.h"
 
+#include <fmt/format.h>
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
@@ -249,11 +250,11 @@ TEST_F(DriftVerbTest, SaysThatAPluginIsOlder) {
 
 TEST_F(DriftVerbTest, ShowsWhatThePluginsReportWithoutTheExtender) {
   cluster.extender.set("/drift", kPluginAnswer);
-  cluster.api.set("/api/v1/namespaces/kube-system/pods?", list_of(""));
+  cluster.api.set("/api/v1/namespaces/mgpu-system/pods?", list_of(""));
   const Ran ran = cluster.with_config({"drift", "-A", "--plugin-url", cluster.url()});
   EXPECT_EQ(ran.code, 1);
   EXPECT_THAT(ran.out, HasSubstr("ProcessWithoutShare"));
-  EXPECT_THAT(ran.err, HasSubstr("no pod of mgpu-extender runs in namespace kube-system"));
+  EXPECT_THAT(ran.err, HasSubstr("no pod of mgpu-extender runs in namespace mgpu-system"));
 }
 
 TEST_F(DriftVerbTest, SaysThatFindingsAreLeftOut) {
@@ -269,13 +270,13 @@ TEST_F(DriftVerbTest, SaysThatFindingsAreLeftOut) {
 
 TEST_F(DriftVerbTest, ARightThatIsMissingIsOneSentence) {
   cluster.extender.set("/inspect/cluster", R"({"error": "the user may not get /inspect"})", 403);
-  cluster.api.set("/api/v1/namespaces/kube-system/pods?",
-                  R"({"kind": "Status", "message": "pods is forbidden"})", 403);
+  cluster.api.set("/api/v1/namespaces/mgpu-system/pods?",
+                  R"({"kind": "Status", "message": "pods is forbidden: user \"anna\""})", 403);
   const Ran ran = cluster.at_url({"drift"});
   EXPECT_EQ(ran.code, 1);
   EXPECT_THAT(ran.err, AllOf(HasSubstr("the ClusterRole mgpu-inspection-reader permits it"),
-                             HasSubstr("list the device plugins in namespace kube-system: HTTP "
-                                       "403: pods is forbidden")));
+                             HasSubstr("list the device plugins in namespace mgpu-system: HTTP "
+                                       "403: pods is forbidden: user \"anna\"\n")));
 }
 
 std::string plugin_pod(const std::string& name, const std::string& node) {
@@ -297,8 +298,22 @@ TEST_F(DriftVerbTest, NamesTheNodesThatCouldNotBeAsked) {
   EXPECT_EQ(ran.code, 1);
   EXPECT_EQ(nlohmann::json::parse(ran.out)["items"].size(), 3) << "of the extender";
   EXPECT_THAT(ran.err, HasSubstr("read the drift of kube-system/two on node gpu-3: "));
-  EXPECT_THAT(ran.err, HasSubstr("no device plugin of node gpu-1 runs in namespace kube-system"));
+  EXPECT_THAT(ran.err,
+              HasSubstr("no device plugin runs on 1 of 1 nodes in namespace kube-system: gpu-1;"));
   EXPECT_THAT(ran.err, Not(HasSubstr("gpu-2")));
+}
+
+TEST_F(DriftVerbTest, SumsUpWhatCouldNotBeRead) {
+  std::string pods;
+  for (int i = 0; i < 40; ++i) {
+    pods += (i == 0 ? "" : ",") + plugin_pod(fmt::format("p{}", i), fmt::format("gpu-{}", i));
+  }
+  cluster.api.set("/api/v1/namespaces/kube-system/pods?", list_of(pods));
+  const FakeKubectl kubectl("echo 'error: no right' >&2; exit 1");
+  const Ran ran = cluster.at_url({"drift", "-A"});
+  EXPECT_EQ(ran.code, 1);
+  EXPECT_EQ(std::ranges::count(ran.err, '\n'), 7);
+  EXPECT_THAT(ran.err, HasSubstr("kubectl mgpu: 35 more like these\n"));
 }
 
 TEST_F(DriftVerbTest, AsksThePluginsOfTheNodesThatAreNamed) {
@@ -310,7 +325,8 @@ TEST_F(DriftVerbTest, AsksThePluginsOfTheNodesThatAreNamed) {
   const Ran ran = cluster.at_url({"drift", "--node", "gpu-3", "--node", "gpu-4"});
   EXPECT_EQ(ran.code, 1);
   EXPECT_THAT(kubectl.file("words"), AllOf(HasSubstr("pod/two"), Not(HasSubstr("pod/one"))));
-  EXPECT_THAT(ran.err, HasSubstr("no device plugin of node gpu-4 runs in namespace kube-system"));
+  EXPECT_THAT(ran.err,
+              HasSubstr("no device plugin runs on 1 of 2 nodes in namespace kube-system: gpu-4;"));
   EXPECT_EQ(cluster.at_url({"drift", "--node", "a b"}).code, 2);
 }
 

@@ -76,7 +76,7 @@ TEST(PortForward, EndsAProcessThatIgnoresSigterm) {
 TEST(PortForward, SaysWhyKubectlFailed) {
   EXPECT_EQ(problem_of("echo first; echo 'error: pods \"x\" is forbidden\x1b[2J' >&2; exit 1"),
             "kubectl port-forward to pod kube-system/mgpu-extender-1: it has ended: "
-            "\"error: pods \\\"x\\\" is forbidden\\u001b[2J\"");
+            "\"error: pods \"x\" is forbidden\\u001b[2J\"");
   EXPECT_THAT(problem_of("printf 'a%.0s' {1..5000}; exit 1"),
               HasSubstr("\"" + std::string(1024, 'a') + "\""));
   EXPECT_THAT(problem_of("exit 1"), HasSubstr("has ended without output; is kubectl in $PATH?"));

@@ -129,12 +129,12 @@ TEST_F(VerbsTest, SaysThatARightIsMissing) {
 }
 
 TEST_F(VerbsTest, SaysThatThereIsNoExtender) {
-  cluster.api.set("/api/v1/namespaces/kube-system/pods?", list_of(""));
+  cluster.api.set("/api/v1/namespaces/mgpu-system/pods?", list_of(""));
   const Ran ran = cluster.with_config({"nodes"});
   EXPECT_EQ(ran.code, 1);
   EXPECT_EQ(ran.err,
-            "kubectl mgpu: no pod of mgpu-extender runs in namespace kube-system; --mgpu-namespace "
-            "names another namespace, and --url an extender outside of pods\n");
+            "kubectl mgpu: no pod of mgpu-extender runs in namespace mgpu-system; kubectl mgpu "
+            "doctor finds the cause, and $MGPU_NAMESPACE names another one\n");
   const Ran dead = cluster.with_config({"nodes", "--url", "http://127.0.0.1:1"});
   EXPECT_EQ(dead.code, 1);
   EXPECT_THAT(dead.err, StartsWith("kubectl mgpu: read the nodes: "));
@@ -161,12 +161,50 @@ TEST_F(VerbsTest, SaysThatAnAnswerCannotBeRead) {
   }
 }
 
+std::string extender_pod(const std::string& name) {
+  return R"({"metadata": {"name": ")" + name +
+         R"(", "namespace": "mgpu", "labels": {"app.kubernetes.io/name": "mgpu-extender"}},
+             "status": {"phase": "Running"}})";
+}
+
+TEST_F(VerbsTest, FindTheNamespaceOfMgpu) {
+  cluster.api.set("/api/v1/pods?limit=500&labelSelector=", list_of(extender_pod("one")));
+  cluster.api.set("/api/v1/namespaces/mgpu/pods?", list_of(extender_pod("one")));
+  cluster.api.set("/api/v1/namespaces/elsewhere/pods?", list_of(""));
+  const FakeKubectl kubectl("echo \"$@\" >$FAKE_KUBECTL/words; echo Forwarding from 127.0.0.1:" +
+                            std::to_string(cluster.extender_server.port()) +
+                            " '->' 9802; exec sleep 600");
+  const Ran ran = cluster.with_config({"nodes", "-o", "name"});
+  EXPECT_EQ(ran.out, "node/gpu-1\nnode/gpu-2\n") << ran.err;
+  EXPECT_THAT(kubectl.file("words"), HasSubstr("--namespace=mgpu "));
+  EXPECT_EQ(cluster.with_config({"nodes", "--mgpu-namespace", "elsewhere"}).err,
+            "kubectl mgpu: no pod of mgpu-extender runs in namespace elsewhere; mgpu is in "
+            "namespace mgpu\n");
+}
+
+// Every tenant can make pods with these labels, and would get the token of this user.
+TEST_F(VerbsTest, DoNotSendTheTokenToANamespaceThatWasFound) {
+  const std::string pod = R"({"metadata": {"name": "one", "namespace": "tenant",
+      "labels": {"app.kubernetes.io/name": "mgpu-extender"}},
+      "spec": {"serviceAccountName": "a"}, "status": {"phase": "Running"}})";
+  cluster.api.set("/api/v1/pods?limit=500&labelSelector=", list_of(pod));
+  cluster.api.set("/api/v1/namespaces/tenant/pods?", list_of(pod));
+  cluster.api.set("/apis/coordination.k8s.io/v1/namespaces/tenant/leases/mgpu-extender",
+                  R"({"spec": {"holderIdentity": "one_0123456789abcdef"}})");
+  cluster.api.set("/apis/authorization.k8s.io/v1/subjectaccessreviews",
+                  R"({"status": {"allowed": false}})", 201);
+  cluster.extender.require_token("secret");
+  const FakeKubectl kubectl(
+      "echo Forwarding from 127.0.0.1:" + std::to_string(cluster.extender_server.port()) +
+      " '->' 9802; exec sleep 600");
+  const Ran ran = cluster.with_config({"nodes"});
+  EXPECT_EQ(ran.code, 1);
+  EXPECT_THAT(ran.err, HasSubstr("is sent to pods of --mgpu-namespace"));
+  EXPECT_EQ(cluster.with_config({"nodes", "--mgpu-namespace", "tenant"}).code, 0);
+}
+
 TEST_F(VerbsTest, ReachesTheLeaderByPortForward) {
-  const auto pod = [](const std::string& name) {
-    return R"({"metadata": {"name": ")" + name +
-           R"(", "namespace": "mgpu", "labels": {"app.kubernetes.io/name": "mgpu-extender"}},
-               "status": {"phase": "Running"}})";
-  };
+  const auto pod = extender_pod;
   cluster.api.set("/api/v1/namespaces/mgpu/pods?", list_of(pod("one") + "," + pod("two")));
   cluster.api.set("/apis/coordination.k8s.io/v1/namespaces/mgpu/leases/mgpu-extender",
                   R"({"spec": {"holderIdentity": "two_0123456789abcdef"}})");
@@ -214,12 +252,14 @@ TEST_F(VerbsTest, TopReachesThePluginsOfThePodsByPortForward) {
 }
 
 TEST_F(VerbsTest, TopSaysWhichPluginsWereNotRead) {
-  cluster.api.set("/api/v1/namespaces/kube-system/pods?", list_of(""));
+  cluster.api.set("/api/v1/namespaces/mgpu-system/pods?", list_of(""));
   const Ran ran = cluster.with_config({"top", "-n", "research"});
   EXPECT_EQ(ran.code, 1);
-  EXPECT_THAT(ran.out, HasSubstr("notebook   app         gpu-1      0      -              -\n"));
-  EXPECT_THAT(ran.err, StartsWith("kubectl mgpu: the device plugins of 1 of 1 nodes were not found "
-                                  "in namespace kube-system; "));
+  EXPECT_THAT(ran.out, IsEmpty()) << "no rows without any use";
+  EXPECT_THAT(ran.err, StartsWith("kubectl mgpu: no device plugin runs on 1 of 1 nodes in "
+                                  "namespace mgpu-system: gpu-1; "));
+  const Ran json = cluster.with_config({"top", "-n", "research", "-o", "json"});
+  EXPECT_THAT(json.out, HasSubstr("\"notebook\""));
 }
 
 // --- explain -------------------------------------------------------------------------------------

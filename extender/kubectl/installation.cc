@@ -1,4 +1,5 @@
-// Where mgpu is installed, and by what.
+#include "extender/kubectl/installation.h"
+
 #include <fmt/format.h>
 
 #include <algorithm>
@@ -6,15 +7,13 @@
 #include <tuple>
 
 #include "common/kube/objects/reviews.h"
-#include "extender/kubectl/doctor/collect.h"
 #include "extender/kubectl/doctor/read_facts.h"
 #include "extender/kubectl/limits.h"
 
 namespace mgpu::kubectl {
 namespace {
 
-// Without the name of one, and for users who may not list the pods of all namespaces: those of the
-// chart and of deploy/rbac.
+// Those of the chart and of deploy/rbac, for users who may not list the pods of all namespaces.
 constexpr const char* kChartNamespace = "mgpu-system";
 constexpr const char* kFilesNamespace = "kube-system";
 
@@ -77,31 +76,28 @@ std::vector<Place> find_places(Api& api, const std::string& lease_name) {
   return places;
 }
 
-void find_installer(Api& api, const std::string& account, Facts& facts) {
-  facts.installer = read_fact(
-      api.get(fmt::format("/api/v1/namespaces/{}/serviceaccounts/{}", facts.name_space, account),
-              "get the service account of the extender"),
-      "service account of the extender", read_installer);
-}
-
 }  // namespace
 
-void find_installation(Api& api, Facts& facts) {
-  std::vector<Place> places = find_places(api, facts.lease_name);
-  const bool is_given = !facts.name_space.empty();
-  if (!is_given) {
-    facts.name_space = places.empty() ? kFilesNamespace : places.front().name_space;
+Installation find_installation(Api& api, const std::string& given, const std::string& lease_name) {
+  const std::vector<Place> places = find_places(api, lease_name);
+  const std::string nowhere = given.empty() ? kChartNamespace : given;
+  const std::string chosen = given.empty() && !places.empty() ? places[0].name_space : nowhere;
+  const auto here = std::ranges::find(places, chosen, &Place::name_space);
+  const Place place = here == places.end() ? Place{.name_space = chosen} : *here;
+  Installation found{.name_space = chosen, .account = place.account};
+  found.found = here != places.end();
+  found.takes_tokens = !given.empty() || place.may_bind || chosen == kFilesNamespace;
+  const int least = found.found || places.empty() ? place.strength() : places[0].strength();
+  for (const Place& other : places) {
+    const bool counts = other.strength() >= least;
+    if (counts && other.name_space != chosen) found.elsewhere.push_back(other.name_space);
   }
-  const auto here = std::ranges::find(places, facts.name_space, &Place::name_space);
-  const Place chosen = here == places.end() ? Place{.name_space = facts.name_space} : *here;
-  facts.found_here = here != places.end();
-  facts.takes_tokens = is_given || chosen.may_bind || chosen.name_space == kFilesNamespace;
-  const int least = facts.found_here || places.empty() ? chosen.strength() : places[0].strength();
-  for (const Place& place : places) {
-    const bool counts = place.strength() >= least;
-    if (counts && place.name_space != facts.name_space) facts.elsewhere.push_back(place.name_space);
-  }
-  find_installer(api, chosen.account, facts);
+  return found;
+}
+
+Installation installation_at(Api& api, const std::string& given, const std::string& lease_name) {
+  if (given.empty()) return find_installation(api, given, lease_name);
+  return {.name_space = given, .takes_tokens = true};
 }
 
 }  // namespace mgpu::kubectl
