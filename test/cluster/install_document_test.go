@@ -115,7 +115,7 @@ func (r *Release) valuesOfTheNode(t testing.TB) string {
 	return path
 }
 
-// podOfTheReadme returns the first manifest of README.md that requests a share.
+// podOfTheReadme returns the first Pod of README.md that requests a share.
 func podOfTheReadme(t testing.TB) (name, manifest string) {
 	t.Helper()
 	text, err := os.ReadFile(repositoryPath("README.md"))
@@ -124,11 +124,11 @@ func podOfTheReadme(t testing.TB) (name, manifest string) {
 	}
 	for _, block := range commandsIn(string(text)) {
 		manifest, isYAML := strings.CutPrefix(block, "yaml\n")
-		if !isYAML || !strings.Contains(manifest, coreResource) {
+		if !isYAML || !strings.Contains(manifest, coreResource) || !strings.Contains(manifest, "kind: Pod") {
 			continue
 		}
 		var pod corev1.Pod
-		if err := yaml.UnmarshalStrict([]byte(manifest), &pod); err != nil || pod.Kind != "Pod" {
+		if err := yaml.UnmarshalStrict([]byte(manifest), &pod); err != nil {
 			t.Fatalf("%v: %s", err, manifest)
 		}
 		return pod.Name, manifest
