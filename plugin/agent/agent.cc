@@ -113,7 +113,8 @@ Inventory::Hooks Agent::inventory_hooks() {
           [this](const CardUuid& card) { return devices_.held(card, inventory_.state().cards); },
       .problem_of =
           [this](const FoundCard& card) {
-            const std::string problem = access_.cdi_problem();
+            std::string problem = access_.cdi_problem();
+            if (problem.empty()) problem = given_by_another();
             return problem.empty() ? isolation_.problem_of(card) : problem;
           },
       .released = [this] { return release_.reason(); },
@@ -154,6 +155,12 @@ void Agent::on_cards_changed(const InventoryState& before, const InventoryState&
   publish_node();
   findings_.report_unhealthy_cards(before.cards, now.cards);
   progress_.wake();
+}
+
+std::string Agent::given_by_another() const {
+  if (settings_.beside_nvidia) return {};
+  const std::string now = publisher_.given_by_another();
+  return now.empty() ? plugin::given_by_another(pods_.all()) : now;
 }
 
 void Agent::fail(const std::string& problem) {

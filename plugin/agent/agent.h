@@ -71,6 +71,7 @@ struct AgentSettings {
   std::chrono::milliseconds settle{0};
   MemoryResource memory_resource = MemoryResource::kNodeStatus;
   bool taint = true;            // with mgpu-needs-cpu, where the node's cards need its CPU
+  bool beside_nvidia = false;   // offers cards that another device plugin gives out
   IsolationSettings isolation;  // without its folders and the terminator
   Duration mps_end_clients{0};  // the margin of ClientTerminator
   Enforcement enforcement = Enforcement::kNone;
@@ -121,6 +122,8 @@ class Agent {
   // --- agent.cc: callbacks.
   // Calls on_fatal_ the first time.
   void fail(const std::string& problem);
+  // Why no card is offered while another device plugin gives out the cards; empty: none does.
+  std::string given_by_another() const;
   void on_cards_changed(const InventoryState& before, const InventoryState& now);
   void publish_node();
   // The error says that another process of the node has replaced this one.

@@ -188,6 +188,11 @@ void add_isolation_flags(Options& options, Flags& flags) {
                        "the period. 0: they are killed as clients, which can stop the programs of "
                        "other pods on the card.",
                        flags.mps_end_clients, Duration(0), kEndClientsMax);
+  options.add_flag(
+      "beside-nvidia",
+      "Offer the cards of a node that has nvidia.com/gpu as well, which another device "
+      "plugin gives out. Only for nodes whose device plugins have different cards.",
+      flags.beside_nvidia);
   options.add_choice("enforce", "The action for a pod that uses more GPU memory than it holds.",
                      flags.enforce, {"none", "evict"});
   options.add_number(
@@ -306,6 +311,7 @@ Result<AgentSettings> settings_of(const Flags& flags) {
   settings.isolation.mps_exclusive = flags.mps_exclusive;
   settings.isolation.mps_parts_without_limits = flags.mps_parts_without_limits;
   settings.mps_end_clients = flags.mps_end_clients;
+  settings.beside_nvidia = flags.beside_nvidia;
   if (flags.enforce == "evict") settings.enforcement = Enforcement::kEvict;
   settings.context = MiB(flags.context_mib);
   return settings;

@@ -42,6 +42,7 @@ struct Flags : ProgramFlags {
   bool mps_parts_without_limits = false;
   Duration mps_end_clients{10'000};
   bool taint = true;
+  bool beside_nvidia = false;
   std::string enforce = "none";
   std::int64_t context_mib = 528;
 };

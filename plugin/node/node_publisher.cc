@@ -11,6 +11,7 @@
 #include "common/kube/request.h"
 #include "plugin/node/limits.h"
 #include "plugin/node/node_difference.h"
+#include "plugin/node/other_access.h"
 
 namespace mgpu::plugin {
 namespace {
@@ -110,6 +111,7 @@ void NodePublisher::on_node(kube::Node node) {
   {
     const MutexLock lock(labels_mutex_);
     labels_ = node_->metadata.labels;
+    given_by_another_ = plugin::given_by_another(node_->capacity);
   }
   compare();
 }
@@ -117,6 +119,11 @@ void NodePublisher::on_node(kube::Node node) {
 std::optional<kube::StringMap> NodePublisher::labels() const {
   const MutexLock lock(labels_mutex_);
   return labels_;
+}
+
+std::string NodePublisher::given_by_another() const {
+  const MutexLock lock(labels_mutex_);
+  return given_by_another_;
 }
 
 void NodePublisher::on_node_deleted() {

@@ -72,6 +72,9 @@ class NodePublisher {
   std::uint64_t unreadable() const { return unreadable_.count(); }
   // The labels of the node as last read; none before. Any thread.
   std::optional<kube::StringMap> labels() const;
+  // Why no cards may be offered, as in given_by_another(); empty before the node was read. Any
+  // thread.
+  std::string given_by_another() const;
 
  private:
   enum class Phase { kIdle, kWriting, kWaiting };
@@ -115,6 +118,7 @@ class NodePublisher {
   std::atomic<bool> release_requested_ = false;
   mutable Mutex labels_mutex_;
   std::optional<kube::StringMap> labels_ MGPU_GUARDED_BY(labels_mutex_);
+  std::string given_by_another_ MGPU_GUARDED_BY(labels_mutex_);
 
   // Used on the executor only.
   Phase phase_ = Phase::kIdle;

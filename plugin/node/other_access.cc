@@ -17,9 +17,25 @@ constexpr const char* kDevicePlugin = "NvidiaDevicePlugin";
 constexpr const char* kDynamicResources = "NvidiaDRADriver";
 
 // Resources with other names below nvidia.com are no cards, such as network interfaces.
+bool is_whole_card_resource(std::string_view name) {
+  return name == "nvidia.com/gpu" || name.starts_with("nvidia.com/gpu.");
+}
+
 bool is_card_resource(std::string_view name) {
-  return name == "nvidia.com/gpu" || name.starts_with("nvidia.com/gpu.") ||
-         name.starts_with("nvidia.com/mig-");
+  return is_whole_card_resource(name) || name.starts_with("nvidia.com/mig-");
+}
+
+// The resources with such names of which the node has any.
+std::vector<std::string> offered(const kube::StringMap& capacity,
+                                 bool (*is_counted)(std::string_view)) {
+  std::vector<std::string> resources;
+  for (const auto& [name, amount] : capacity) {
+    if (!is_counted(name)) continue;
+    // An amount that cannot be read is not known to be none.
+    const auto count = parse_whole_quantity("capacity", amount);
+    if (!count || *count > 0) resources.push_back(name);
+  }
+  return resources;
 }
 
 void add_runtime(const AccessFacts& facts, AccessReport& report) {
@@ -52,13 +68,7 @@ void add_runtime(const AccessFacts& facts, AccessReport& report) {
 }
 
 void add_device_plugin(const AccessFacts& facts, AccessReport& report) {
-  std::vector<std::string> resources;
-  for (const auto& [name, amount] : facts.capacity) {
-    if (!is_card_resource(name)) continue;
-    // An amount that cannot be read is not known to be none.
-    const auto count = parse_whole_quantity("capacity", amount);
-    if (!count || *count > 0) resources.push_back(name);
-  }
+  const std::vector<std::string> resources = offered(facts.capacity, is_card_resource);
   if (resources.empty()) return;
   report.found.push_back(
       {kDevicePlugin,
@@ -87,6 +97,25 @@ const std::vector<std::string>& other_access_reasons() {
   static const std::vector<std::string> reasons = {kDefaultRuntime, kRuntimeClass, kVolumeMounts,
                                                    kDevicePlugin, kDynamicResources};
   return reasons;
+}
+
+std::string given_by_another(const kube::StringMap& capacity) {
+  const std::vector<std::string> resources = offered(capacity, is_whole_card_resource);
+  if (resources.empty()) return {};
+  return fmt::format("another device plugin gives it out as {}; remove that from the node",
+                     resources.front());
+}
+
+std::string given_by_another(std::span<const kube::Pod> pods) {
+  const auto has_cards = [](const kube::Container& container) {
+    return !offered(container.limits, is_whole_card_resource).empty();
+  };
+  // Whoever may create pods can have one on this node that kubelet then rejects.
+  const bool given = std::ranges::any_of(pods, [&](const kube::Pod& pod) {
+    return pod.phase == "Running" && (std::ranges::any_of(pod.containers, has_cards) ||
+                                      std::ranges::any_of(pod.init_containers, has_cards));
+  });
+  return given ? "a pod of the node has cards of another device plugin; delete the pod" : "";
 }
 
 AccessReport access_report(const AccessFacts& facts) {

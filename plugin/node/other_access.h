@@ -4,6 +4,7 @@
 
 #include <map>
 #include <optional>
+#include <span>
 #include <string>
 #include <string_view>
 #include <vector>
@@ -44,6 +45,12 @@ struct AccessReport {
 
 const std::vector<std::string>& other_access_reasons();
 AccessReport access_report(const AccessFacts& facts);
+
+// Why a card of a node with this capacity, or these pods, is not offered: another device plugin
+// gives it out, or has done so; empty: none has. MIG instances are of cards that are not offered
+// anyway.
+std::string given_by_another(const kube::StringMap& capacity);
+std::string given_by_another(std::span<const kube::Pod> pods);
 
 // The condition kExclusiveConditionType.
 kube::Condition exclusive_condition(const AccessReport& report);

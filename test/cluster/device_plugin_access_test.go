@@ -71,6 +71,20 @@ func TestTheDevicePluginReportsOtherAccessToTheCards(t *testing.T) {
 			t.Errorf("the metric for %s is %v, want 1", reason, value)
 		}
 	}
+	world.waitHealth(t, plugin, "another device plugin gives it out as nvidia.com/gpu; remove that from the node")
+	if err := world.patch(plane.admin, world.own, `{"status":{"capacity":{"nvidia.com/gpu":"0"}}}`, "status"); err != nil {
+		t.Fatal(err)
+	}
+	world.waitHealth(t, plugin, "Healthy")
+}
+
+// waitHealth waits until the node publishes this health of its first card.
+func (w *PluginWorld) waitHealth(t *testing.T, plugin *DevicePlugin, health string) {
+	t.Helper()
+	waitFor(t, time.Minute, "cards with the health "+health, func() (bool, string) {
+		published := w.node(t, w.own).Annotations[cardsKey]
+		return strings.Contains(published, `"health":"`+health+`"`), published + plugin.logText()
+	})
 }
 
 // The runtime does not name its handlers here, and nothing else is unknown: the plugin may list the slices.

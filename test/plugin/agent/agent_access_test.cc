@@ -90,7 +90,7 @@ TEST_F(AgentAccessTest, SaysThatOnlyItGivesOutTheCards) {
 
 TEST_F(AgentAccessTest, TellsAnotherDevicePluginUntilItIsRemoved) {
   set_nvidia_gpus("8");
-  start_ready(checking());
+  start(checking());
   EXPECT_TRUE(becomes("False", "NvidiaDevicePlugin"));
   EXPECT_TRUE(measured("NvidiaDevicePlugin", 1));
   EXPECT_TRUE(eventually([this] {
@@ -100,6 +100,34 @@ TEST_F(AgentAccessTest, TellsAnotherDevicePluginUntilItIsRemoved) {
   wake();
   EXPECT_TRUE(becomes("True", "OnlyMGPU"));
   EXPECT_TRUE(measured("NvidiaDevicePlugin", 0));
+}
+
+TEST_F(AgentAccessTest, OffersNoCardThatAnotherDevicePluginGivesOut) {
+  const auto becomes_health = [this](std::string_view health) {
+    return eventually([&] {
+      const std::vector<CardFacts> cards = announced();
+      return !cards.empty() && std::ranges::all_of(cards, [&](const CardFacts& card) {
+        return card.health == health;
+      });
+    });
+  };
+  set_nvidia_gpus("8");
+  start(settings());
+  EXPECT_TRUE(becomes_health(
+      "another device plugin gives it out as nvidia.com/gpu; remove that from the node"));
+  EXPECT_FALSE(devices() > 0);
+  set_nvidia_gpus("0");
+  EXPECT_TRUE(becomes_health(kHealthy));
+  EXPECT_TRUE(eventually([this] { return devices() > 0; }));
+}
+
+TEST_F(AgentAccessTest, OffersCardsBesideAnotherDevicePluginIfSomebodySaysSo) {
+  set_nvidia_gpus("8");
+  AgentSettings beside = checking();
+  beside.beside_nvidia = true;
+  start_ready(std::move(beside));
+  EXPECT_TRUE(becomes("False", "NvidiaDevicePlugin"));
+  EXPECT_EQ(announced().at(0).health, kHealthy);
 }
 
 TEST_F(AgentAccessTest, ReportsARuntimeThatBecomesTheDefault) {
@@ -117,7 +145,7 @@ TEST_F(AgentAccessTest, ReportsARuntimeThatBecomesTheDefault) {
 
 TEST_F(AgentAccessTest, RecordsOneEventForOneFinding) {
   set_nvidia_gpus("8");
-  start_ready(checking());
+  start(checking());
   ASSERT_TRUE(becomes("False", "NvidiaDevicePlugin"));
   answer_slices(200, kSlice);
   wake();

@@ -186,6 +186,8 @@ TEST(PluginFlags, ExclusiveCardsNeedNvml) {
 
 TEST(PluginFlags, PartsOfSeveralCardsMayHaveNoLimits) {
   EXPECT_FALSE(settings({"--node-name=n"}).isolation.mps_parts_without_limits);
+  EXPECT_FALSE(settings({"--node-name=n"}).beside_nvidia);
+  EXPECT_TRUE(settings({"--node-name=n", "--beside-nvidia"}).beside_nvidia);
   EXPECT_TRUE(settings({"--node-name=n", "--isolation=mps", "--mps-parts-without-limits"})
                   .isolation.mps_parts_without_limits);
   EXPECT_THAT(error_output({"--node-name=n", "--mps-exclusive", "--mps-parts-without-limits"}),

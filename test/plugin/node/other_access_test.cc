@@ -96,6 +96,33 @@ TEST(OtherAccess, IsADevicePluginThatOffersTheCards) {
   EXPECT_THAT(reasons(with_capacity({{"nvidia.com/gpu", "8"}})), ElementsAre("NvidiaDevicePlugin"));
 }
 
+TEST(OtherAccess, OfWholeCardsKeepsThemFromBeingOffered) {
+  EXPECT_EQ(given_by_another({{"nvidia.com/gpu", "8"}, {"nvidia.com/gpu.shared", "32"}}),
+            "another device plugin gives it out as nvidia.com/gpu; remove that from the node");
+  EXPECT_EQ(given_by_another({{"nvidia.com/gpu", "0"}, {"nvidia.com/mig-1g.5gb", "7"}}), "");
+}
+
+// Its pods may outlive it on the node.
+TEST(OtherAccess, OfAPodKeepsCardsFromBeingOfferedWhileItRuns) {
+  const auto with = [](const char* name, const char* amount, const char* phase = "Running") {
+    kube::Pod pod;
+    pod.phase = phase;
+    pod.containers.resize(2);
+    pod.containers[1].limits = {{name, amount}};
+    return pod;
+  };
+  kube::Pod init = with("cpu", "1");
+  init.init_containers = with("nvidia.com/gpu", "1").containers;
+  for (const kube::Pod& pod : {with("nvidia.com/gpu", "1"), init}) {
+    EXPECT_EQ(given_by_another(std::vector{with("cpu", "1"), pod}),
+              "a pod of the node has cards of another device plugin; delete the pod");
+  }
+  EXPECT_EQ(given_by_another(std::vector{
+                with("nvidia.com/gpu", "1", "Succeeded"), with("nvidia.com/gpu", "1", "Pending"),
+                with("nvidia.com/gpu", "0"), with("nvidia.com/mig-1g.5gb", "1")}),
+            "");
+}
+
 TEST(OtherAccess, IsADriverOfDynamicResources) {
   AccessFacts facts = plain();
   facts.has_resource_slice = true;
