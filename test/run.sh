@@ -536,7 +536,7 @@ stage_web() { run_cluster_test web -test.run "${MGPU_TEST:-$web_tests}"; }
 
 prepare_node() {
   build asan mgpu-extender mgpu-device-plugin mgpu-set-limits fake_mps_control fake_gpu_machine fake_gpu_cuda \
-    fake_gpu_nvml fake_gpu_client || return 1
+    fake_gpu_nvml fake_gpu_client fake_gpu_turns || return 1
   prepare_runtime || return 1
   export MGPU_DEVICE_PLUGIN_BINARY=$PWD/build/asan/plugin/mgpu-device-plugin
   export MGPU_FAKE_GPU_FOLDER=$PWD/build/asan/test/fake-gpu

@@ -3,6 +3,7 @@
 
 #include <algorithm>
 #include <filesystem>
+#include <optional>
 #include <random>
 #include <string_view>
 #include <utility>
@@ -13,6 +14,7 @@
 #include "plugin/containers/container_edits.h"
 #include "plugin/containers/limits.h"
 #include "plugin/containers/rebuild.h"
+#include "plugin/containers/turn_keeper.h"
 #include "plugin/kubelet/runtime.h"
 #include "plugin/monitor/limits.h"
 
@@ -244,6 +246,10 @@ void Agent::maintain() {
   Monitoring monitoring(
       {metrics_, inventory_, pods_, records_, isolation_.pages(), reserved_},
       {settings_.node, settings_.proc_folder, settings_.context, isolation_.mps() != nullptr});
+  std::optional<TurnKeeper> turns;
+  if (const auto rule = settings_.isolation.compute) {
+    turns.emplace(isolation_.pages(), records_, *rule);
+  }
   auto collected = std::chrono::steady_clock::now();
   auto next_access_check = collected;
   while (!incumbent_.replaced()) {

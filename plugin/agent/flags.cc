@@ -144,6 +144,15 @@ void add_mps_control_flag(Options& options, Flags& flags) {
                    flags.mps_control);
 }
 
+// Profiles can have the isolation that it needs.
+Result<void> check_compute(const Flags& flags) {
+  const bool has_library = flags.isolation == "intercept" || flags.isolation == "auto";
+  if (flags.compute == "none" || has_library || !flags.profiles.empty()) return {};
+  return error(fmt::format(
+      "--compute: {} needs the library of --isolation=intercept or auto, and --isolation is {}",
+      flags.compute, flags.isolation));
+}
+
 void add_run_dir_flag(Options& options, Flags& flags) {
   options.add_text("run-dir", "Directory for state that may be lost on reboot.", flags.run_dir);
 }
@@ -165,6 +174,12 @@ void add_isolation_flags(Options& options, Flags& flags) {
                      "(R615 and later, cgroup v2), or by one MPS daemon per card. \"auto\" is the "
                      "driver if it can, else the library, else nothing.",
                      flags.isolation, {"none", "intercept", "mps", "driver", "auto"});
+  options.add_choice("compute",
+                     "How the library of --isolation=intercept shares out the compute of cards: "
+                     "not at all, so that each container gets as much as its programs ask for; "
+                     "each container gets its percentage at least, and what others leave "
+                     "(\"burst\"); or its percentage at most (\"fixed\").",
+                     flags.compute, {"none", "burst", "fixed"});
   options.add_text(
       "hook-path",
       "Path to mgpu-set-limits on the node, for --isolation=driver and mps. If empty, the "
@@ -299,6 +314,9 @@ Result<AgentSettings> settings_of(const Flags& flags) {
   settings.node_root = without_slash_at_end(flags.node_root);
   settings.taint = flags.taint;
   settings.isolation.mode = isolation_mode(flags.isolation);
+  if (auto ok = check_compute(flags); !ok) return ok.error();
+  if (flags.compute == "burst") settings.isolation.compute = TurnRule::kBurst;
+  if (flags.compute == "fixed") settings.isolation.compute = TurnRule::kFixed;
   auto profiles = profiles_of(flags);
   if (!profiles) return profiles.error();
   settings.profiles = *std::move(profiles);
@@ -348,6 +366,7 @@ void log_flags(const Flags& flags) {
                         {"cards", flags.cards_file.empty() ? "NVML" : flags.cards_file},
                         {"memory_resource", flags.memory_resource},
                         {"isolation", flags.isolation},
+                        {"compute", flags.compute},
                         {"profiles", flags.profiles},
                         {"mps_service", flags.mps_service ? "true" : "false"},
                         {"mps_exclusive", flags.mps_exclusive ? "true" : "false"},

@@ -34,6 +34,7 @@ struct Flags : ProgramFlags {
   std::int64_t settle_ms = 20;
   std::string memory_resource = "node-status";
   std::string isolation = "none";
+  std::string compute = "none";
   std::string profiles;
   std::string mps_control = "nvidia-cuda-mps-control";
   std::string hook_path;

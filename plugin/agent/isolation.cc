@@ -155,7 +155,7 @@ Isolation::Isolation(IsolationSettings settings, const Records& records,
       limits_(settings_.nvml),
       setter_(records, limits_, settings_.proc_folder),
       mode_(settings_.mode),
-      pages_(settings_.run_folder + "/share", settings_.context) {}
+      pages_(settings_.run_folder + "/share", settings_.context, settings_.compute.has_value()) {}
 
 void Isolation::stop() {
   server_.reset();
@@ -269,7 +269,8 @@ Result<void> Isolation::set_up_library() {
   ShareLibrary library{.cuda = settings_.hook_folder + "/" + kCudaLibrary,
                        .nvml = settings_.hook_folder + "/" + kNvmlLibrary,
                        .empty = settings_.run_folder + "/empty",
-                       .pages = settings_.run_folder + "/share"};
+                       .pages = settings_.run_folder + "/share",
+                       .compute = settings_.compute};
   std::filesystem::create_directories(library.empty, failed);
   if (failed) return error(fmt::format("cannot make {}: {}", library.empty, failed.message()));
   for (const std::string& file : {library.cuda, library.nvml}) {

@@ -13,6 +13,7 @@
 #include <functional>
 #include <map>
 #include <memory>
+#include <optional>
 #include <set>
 #include <string>
 #include <string_view>
@@ -28,6 +29,7 @@
 #include "plugin/containers/limit_setter.h"
 #include "plugin/containers/share_pages.h"
 #include "plugin/state/records.h"
+#include "plugin/turns/turns.h"
 
 namespace mgpu::plugin {
 
@@ -55,6 +57,8 @@ struct IsolationSettings {
   // of this program.
   std::string library_folder;
   MiB context{0};  // what a context of the driver takes of a card
+  // How the library shares out the compute of cards; without a value it does not.
+  std::optional<TurnRule> compute{};
 };
 
 class Isolation {

@@ -35,6 +35,7 @@ void add_mps(const ShareLimits& by, const Record& record, Edits& edits) {
 std::string enforced(const Record& record, const ShareLimits& by) {
   if (!has_share(record)) return "memory,compute";
   if (by.mps != nullptr) return is_part_of_one_card(record) ? "memory,compute" : "none";
+  if (by.library != nullptr && by.library->compute == TurnRule::kFixed) return "memory,compute";
   return by.library != nullptr || by.hook != nullptr ? "memory" : "none";
 }
 

@@ -62,11 +62,12 @@ Result<std::vector<Mount>> share_mounts(const ShareLibrary& library, const Recor
   mounts.push_back({.host_path = pages, .container_path = std::string(kPages), .no_exec = true});
   // Mounts of the pod lie above these files if they are longer than the path of the folder.
   for (const CardGrant& grant : record.cards) {
-    for (const std::string file : {"/limits", "/usage"}) {
+    for (const std::string file : {"/limits", "/usage", "/turn", "/activity"}) {
+      if (!library.compute && (file == "/turn" || file == "/activity")) continue;
       const std::string path = "/" + grant.uuid.str() + file;
       mounts.push_back({.host_path = pages + path,
                         .container_path = std::string(kPages) + path,
-                        .read_only = file == "/limits",
+                        .read_only = file == "/limits" || file == "/turn",
                         .no_exec = true});
     }
   }

@@ -3,11 +3,13 @@
 // other file under these paths.
 #pragma once
 
+#include <optional>
 #include <string>
 #include <vector>
 
 #include "common/base/result.h"
 #include "plugin/allocation/edits.h"
+#include "plugin/turns/turns.h"
 
 namespace mgpu::plugin {
 
@@ -15,9 +17,10 @@ namespace mgpu::plugin {
 struct ShareLibrary {
   std::string cuda;
   std::string nvml;
-  std::string empty;      // a folder
-  std::string pages;      // SharePages::folder_of() without the allocation
-  std::string problem{};  // why containers cannot get it; one sentence
+  std::string empty;                  // a folder
+  std::string pages;                  // SharePages::folder_of() without the allocation
+  std::optional<TurnRule> compute{};  // whether and how it is shared out by turns
+  std::string problem{};              // why containers cannot get it; one sentence
 };
 
 // Whether the container gets the library: it has less than all the compute of one of its cards.

@@ -17,6 +17,7 @@
 
 #include "common/base/log.h"
 #include "plugin/share/look.h"
+#include "plugin/share/turn_page.h"
 
 namespace mgpu::plugin {
 namespace {
@@ -25,38 +26,12 @@ constexpr std::int64_t kMiBytes = std::int64_t{1} << 20;
 
 using Uuid = std::uint8_t[16];
 
-std::string path_of(const std::string& folder, const CardUuid& card) {
-  return folder + "/" + card.str();
-}
-
 // A card of which the container has all the compute is nobody else's, and needs no limit. The
 // library needs its pages all the same.
 std::uint64_t limit_of(const CardGrant& grant) {
   constexpr std::uint64_t kMost = share::kUnitsMax * share::kUnit;
   if (grant.share.core >= kWholeCard) return kMost;
   return std::min(static_cast<std::uint64_t>(grant.share.memory.value() * kMiBytes), kMost);
-}
-
-// As large as its files, which are whole pages of memory.
-std::string size_of(const Record& record) {
-  const auto page = static_cast<std::size_t>(::sysconf(_SC_PAGESIZE));
-  const auto rounded = [page](std::size_t size) { return (size + page - 1) / page * page; };
-  const std::size_t of_card =
-      rounded(sizeof(share::LimitsPage)) + rounded(sizeof(share::UsagePage));
-  // The root, and a folder with two files for each card.
-  return fmt::format("size={},nr_inodes={},mode=0755", of_card * record.cards.size(),
-                     1 + 3 * record.cards.size());
-}
-
-// Whether all pages are there, whole and of this version.
-bool has_pages(const std::string& folder, const Record& record) {
-  return std::ranges::all_of(record.cards, [&](const CardGrant& grant) {
-    Uuid uuid;
-    share::Look look;
-    return share::read_uuid(grant.uuid.str().c_str(), uuid) &&
-           share::look_at(path_of(folder, grant.uuid).c_str(), uuid, &look) == nullptr &&
-           look.limit_bytes == limit_of(grant);
-  });
 }
 
 // A container that still has a mount of it keeps that until it ends.
@@ -104,12 +79,36 @@ Result<void> check_mounts_of_node(const std::string& folder, const std::string& 
       folder));
 }
 
-SharePages::SharePages(std::string folder, MiB context)
-    : folder_(std::move(folder)), context_(context) {}
+SharePages::SharePages(std::string folder, MiB context, bool turns)
+    : folder_(std::move(folder)), context_(context), turns_(turns) {}
+
+// As large as its files, which are whole pages of memory.
+std::string SharePages::mount_options(const Record& record) const {
+  const auto page = static_cast<std::size_t>(::sysconf(_SC_PAGESIZE));
+  const auto rounded = [page](std::size_t size) { return (size + page - 1) / page * page; };
+  std::size_t of_card = rounded(sizeof(share::LimitsPage)) + rounded(sizeof(share::UsagePage));
+  if (turns_) of_card += rounded(sizeof(share::TurnPage)) + rounded(sizeof(share::ActivityPage));
+  // The root, and a folder with its files for each card.
+  const std::size_t files = turns_ ? 4 : 2;
+  return fmt::format("size={},nr_inodes={},mode=0755", of_card * record.cards.size(),
+                     1 + (1 + files) * record.cards.size());
+}
+
+// Whether all pages are there, whole and of this version.
+bool SharePages::complete(const Record& record) const {
+  return std::ranges::all_of(record.cards, [&](const CardGrant& grant) {
+    Uuid uuid;
+    share::Look look;
+    const std::string folder = folder_of(record.id, grant.uuid);
+    return share::read_uuid(grant.uuid.str().c_str(), uuid) &&
+           share::look_at(folder.c_str(), uuid, &look) == nullptr &&
+           look.limit_bytes == limit_of(grant) && share::have_turns(folder.c_str(), uuid) == turns_;
+  });
+}
 
 Result<void> SharePages::prepare(const Record& record) const {
   const std::string folder = folder_of(record.id);
-  if (!has_pages(folder, record)) {
+  if (!complete(record)) {
     unmount(folder);
     if (auto made = make(record); !made) {
       remove(record.id);
@@ -126,25 +125,30 @@ Result<void> SharePages::make(const Record& record) const {
   std::filesystem::create_directories(folder, failed);
   if (failed) return error(fmt::format("cannot make {}: {}", folder, failed.message()));
   constexpr unsigned long kFlags = MS_NOSUID | MS_NODEV | MS_NOEXEC;
-  if (::mount("mgpu-share", folder.c_str(), "tmpfs", kFlags, size_of(record).c_str()) != 0) {
+  if (::mount("mgpu-share", folder.c_str(), "tmpfs", kFlags, mount_options(record).c_str()) != 0) {
     return error(fmt::format("cannot mount a file system in memory at {}: {}", folder,
                              std::strerror(errno)));
   }
   for (const CardGrant& grant : record.cards) {
-    share::PageValues values;
-    const std::string path = path_of(folder, grant.uuid);
-    if (!share::read_uuid(grant.uuid.str().c_str(), values.uuid)) {
-      return error("the UUID of card " + grant.uuid.str() + " is not one of NVML");
-    }
-    values.limit_bytes = limit_of(grant);
-    values.context_bytes = static_cast<std::uint64_t>(context_.value() * kMiBytes);
-    // The umask of this process has no say.
-    if (::mkdir(path.c_str(), 0755) == 0) ::chmod(path.c_str(), 0755);
-    if (const auto failure = share::make_pages(path.c_str(), values)) {
-      return error(fmt::format("the page of the share in {} {}", path, failure));
-    }
+    auto made = make_of_card(folder_of(record.id, grant.uuid), grant);
+    if (!made) return made;
   }
   return {};
+}
+
+Result<void> SharePages::make_of_card(const std::string& folder, const CardGrant& grant) const {
+  share::PageValues values;
+  if (!share::read_uuid(grant.uuid.str().c_str(), values.uuid)) {
+    return error("the UUID of card " + grant.uuid.str() + " is not one of NVML");
+  }
+  values.limit_bytes = limit_of(grant);
+  values.context_bytes = static_cast<std::uint64_t>(context_.value() * kMiBytes);
+  // The umask of this process has no say.
+  if (::mkdir(folder.c_str(), 0755) == 0) ::chmod(folder.c_str(), 0755);
+  share::Failure failure = share::make_pages(folder.c_str(), values);
+  if (failure == nullptr && turns_) failure = share::make_turn_pages(folder.c_str(), values.uuid);
+  if (failure == nullptr) return {};
+  return error(fmt::format("the page of the share in {} {}", folder, failure));
 }
 
 void SharePages::remove(const AllocationId& id) const {
@@ -164,7 +168,7 @@ std::map<CardUuid, MiB> SharePages::reserved(const Record& record) const {
   for (const CardGrant& grant : record.cards) {
     Uuid uuid;
     share::Look look;
-    const std::string path = path_of(folder_of(record.id), grant.uuid);
+    const std::string path = folder_of(record.id, grant.uuid);
     if (!share::read_uuid(grant.uuid.str().c_str(), uuid)) continue;
     if (share::look_at(path.c_str(), uuid, &look) != nullptr) look = {};
     const MiB reserved(static_cast<std::int64_t>(look.used_bytes) / kMiBytes);
@@ -188,7 +192,7 @@ void SharePages::keep_only(const std::vector<Record>& records) const {
 }
 
 void SharePages::set_overhead(const AllocationId& id, const CardUuid& card, MiB overhead) const {
-  const std::string path = path_of(folder_of(id), card);
+  const std::string path = folder_of(id, card);
   const auto bytes = static_cast<std::uint64_t>(overhead.value() * kMiBytes);
   if (const auto failure = share::set_overhead(path.c_str(), bytes)) {
     log_warn("the overhead of a share is not counted", {{"folder", path}, {"problem", failure}});

@@ -3,6 +3,9 @@
 //
 //   <folder>/<allocation>/<card>/{limits,usage}
 //
+// and, where the compute of cards is shared out by turns (turn_keeper.h), {turn,activity} beside
+// them.
+//
 // Each container has a file system in memory of its own that is full: it may write `usage`, and a
 // longer file would take the memory of the node. They stay when this process ends, since containers
 // go on without it.
@@ -31,11 +34,16 @@ Result<void> check_mounts_of_node(const std::string& folder, const std::string& 
 class SharePages {
  public:
   // `context` is what a context of the driver takes of a card before it allocates anything.
-  SharePages(std::string folder, MiB context);
+  // `turns`: with the files of turns.
+  SharePages(std::string folder, MiB context, bool turns);
 
   // The folder of all pages of a container.
   std::string folder_of(const AllocationId& id) const { return folder_ + "/" + id.str(); }
 
+  // That of a card.
+  std::string folder_of(const AllocationId& id, const CardUuid& card) const {
+    return folder_of(id) + "/" + card.str();
+  }
   // Makes the pages of a container that is about to start. Those of its last start stay, and what
   // was found as overhead then is forgotten. Errors: one sentence; it must not start.
   Result<void> prepare(const Record& record) const;
@@ -52,9 +60,13 @@ class SharePages {
 
  private:
   Result<void> make(const Record& record) const;
+  Result<void> make_of_card(const std::string& folder, const CardGrant& grant) const;
+  bool complete(const Record& record) const;
+  std::string mount_options(const Record& record) const;
 
   const std::string folder_;
   const MiB context_;
+  const bool turns_;
 };
 
 }  // namespace mgpu::plugin

@@ -54,6 +54,7 @@ class Account {
   // for itself.
   Failure attach(const char* folder, const std::uint8_t (&uuid)[16]);
   bool attached() const;
+  unsigned slot() const { return own_.slot; }
 
   // Before the driver's call. False: it does not fit.
   bool reserve(std::uint64_t bytes);

@@ -4,6 +4,7 @@
 
 #include <cstring>
 
+#include "plugin/share/launches.h"
 #include "plugin/share/memory.h"
 #include "plugin/share/table.h"
 
@@ -52,7 +53,10 @@ Result attach_card(int ordinal) {
   char name[41];
   write_uuid(uuid.bytes, name);
   std::memcpy(folder + std::strlen(folder), name, sizeof(name));
-  const Failure failure = card.account.attach(folder, uuid.bytes);
+  Failure failure = card.account.attach(folder, uuid.bytes);
+  if (failure == nullptr) {
+    failure = attach_turns(static_cast<unsigned>(ordinal), folder, uuid.bytes, card.account.slot());
+  }
   if (failure == nullptr) {
     find_in_nvml(static_cast<unsigned>(ordinal), name);
     return kSuccess;
@@ -77,6 +81,7 @@ Result attach_cards() {
   const Lock lock(mutex);
   if (cards_attached()) return kSuccess;
   forget_memory();  // of the parent of a forked child
+  forget_launches();
   for (int i = 0; i < found; ++i) {
     if (cards[i].account.attached()) continue;
     const Result result = attach_card(i);

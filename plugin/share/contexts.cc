@@ -2,6 +2,7 @@
 // a driver, which the page has.
 #include <bit>
 
+#include "plugin/share/launches.h"
 #include "plugin/share/memory.h"
 #include "plugin/share/table.h"
 
@@ -98,6 +99,7 @@ Result create(Handle* handle, Device device, Call call) {
 template <class Call>
 Result destroy(Handle context, Call call) {
   if (!cards_attached()) return call();
+  end_launches_of_context(context);
   Handle ending = nullptr;
   {
     const Lock lock(mutex);
@@ -124,6 +126,7 @@ Result release(Device device, Call call) {
   Card* const card = card_of(device);
   if (card == nullptr) return call();
   const Lock lock(mutex);
+  end_launches_of_context(primaries[index_of(*card)]);
   const Result result = call();
   unsigned flags = 0;
   int active = 1;

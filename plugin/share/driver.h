@@ -77,6 +77,15 @@ struct ArrayMapping {
   unsigned flags;
   unsigned reserved[2];
 };
+// CUlaunchConfig
+struct LaunchConfig {
+  unsigned grid[3];
+  unsigned block[3];
+  unsigned shared_bytes;
+  Handle stream;
+  void* attributes;
+  unsigned attribute_count;
+};
 struct IpcHandle {
   char reserved[64];
 };
@@ -177,6 +186,30 @@ constexpr int kFreeNode = 11;                  // CU_GRAPH_NODE_TYPE_MEM_FREE
   REPLACED(cuGraphUpload_ptsz, (Handle exec, Handle stream))                                       \
   REPLACED(cuGraphLaunch, (Handle exec, Handle stream))                                            \
   REPLACED(cuGraphLaunch_ptsz, (Handle exec, Handle stream))                                       \
+  REPLACED(cuLaunchKernel, (Handle function, unsigned grid_x, unsigned grid_y, unsigned grid_z,    \
+                            unsigned block_x, unsigned block_y, unsigned block_z,                  \
+                            unsigned shared_bytes, Handle stream, void** values, void** extra))    \
+  REPLACED(cuLaunchKernel_ptsz,                                                                    \
+           (Handle function, unsigned grid_x, unsigned grid_y, unsigned grid_z, unsigned block_x,  \
+            unsigned block_y, unsigned block_z, unsigned shared_bytes, Handle stream,              \
+            void** values, void** extra))                                                          \
+  REPLACED(                                                                                        \
+      cuLaunchCooperativeKernel,                                                                   \
+      (Handle function, unsigned grid_x, unsigned grid_y, unsigned grid_z, unsigned block_x,       \
+       unsigned block_y, unsigned block_z, unsigned shared_bytes, Handle stream, void** values))   \
+  REPLACED(                                                                                        \
+      cuLaunchCooperativeKernel_ptsz,                                                              \
+      (Handle function, unsigned grid_x, unsigned grid_y, unsigned grid_z, unsigned block_x,       \
+       unsigned block_y, unsigned block_z, unsigned shared_bytes, Handle stream, void** values))   \
+  REPLACED(cuLaunchKernelEx,                                                                       \
+           (const LaunchConfig* config, Handle function, void** values, void** extra))             \
+  REPLACED(cuLaunchKernelEx_ptsz,                                                                  \
+           (const LaunchConfig* config, Handle function, void** values, void** extra))             \
+  REPLACED(cuLaunch, (Handle function))                                                            \
+  REPLACED(cuLaunchGrid, (Handle function, int width, int height))                                 \
+  REPLACED(cuLaunchGridAsync, (Handle function, int width, int height, Handle stream))             \
+  REPLACED(cuStreamDestroy, (Handle stream))                                                       \
+  REPLACED(cuStreamDestroy_v2, (Handle stream))                                                    \
   REPLACED(cuGraphExecDestroy, (Handle exec))                                                      \
   REPLACED(cuDeviceGraphMemTrim, (Device device))                                                  \
   REPLACED(cuCtxCreate, (Handle * context, unsigned flags, Device device))                         \
@@ -224,7 +257,11 @@ constexpr int kFreeNode = 11;                  // CU_GRAPH_NODE_TYPE_MEM_FREE
   CALLED(cuThreadExchangeStreamCaptureMode, (int* mode))                                  \
   CALLED(cuFuncGetAttribute, (int* value, int attribute, Handle function))                \
   CALLED(cuKernelGetAttribute, (int* value, int attribute, Handle kernel, Device device)) \
-  CALLED(cuStreamDestroy_v2, (Handle stream))                                             \
+  CALLED(cuEventCreate, (Handle * event, unsigned flags))                                 \
+  CALLED(cuEventDestroy_v2, (Handle event))                                               \
+  CALLED(cuEventRecord, (Handle event, Handle stream))                                    \
+  CALLED(cuEventRecord_ptsz, (Handle event, Handle stream))                               \
+  CALLED(cuEventQuery, (Handle event))                                                    \
   CALLED(cuPointerGetAttribute, (void* value, int attribute, Address pointer))            \
   CALLED(cuGreenCtxDestroy, (Handle context))                                             \
   CALLED(cuDeviceGet, (Device * device, int ordinal))                                     \

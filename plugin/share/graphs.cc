@@ -3,6 +3,7 @@
 // ones find it reserved (pools.cc).
 #include <sys/mman.h>
 
+#include "plugin/share/launches.h"
 #include "plugin/share/memory.h"
 #include "plugin/share/table.h"
 
@@ -173,11 +174,12 @@ Result cuGraphUpload_ptsz(Handle exec, Handle stream) {
 }
 
 Result cuGraphLaunch(Handle exec, Handle stream) {
-  return launch(exec, stream, REAL(cuGraphLaunch));
+  return launch_in_turn(stream, false, [&] { return launch(exec, stream, REAL(cuGraphLaunch)); });
 }
 
 Result cuGraphLaunch_ptsz(Handle exec, Handle stream) {
-  return launch(exec, stream, REAL(cuGraphLaunch_ptsz));
+  return launch_in_turn(stream, true,
+                        [&] { return launch(exec, stream, REAL(cuGraphLaunch_ptsz)); });
 }
 
 Result cuGraphExecDestroy(Handle exec) {

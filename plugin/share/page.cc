@@ -8,6 +8,8 @@
 #include <cstdio>
 #include <cstring>
 
+#include "plugin/share/turn_page.h"
+
 namespace mgpu::share {
 namespace {
 
@@ -30,12 +32,12 @@ bool append(const char* path, const char* more, char (&whole)[kPathMax]) {
   return true;
 }
 
-PageHeader header_of(const PageValues& values, std::size_t size) {
+PageHeader header_of(const std::uint8_t (&uuid)[16], std::size_t size) {
   PageHeader header{};
   std::memcpy(header.magic, kMagic, sizeof(kMagic));
   header.version = kPageVersion;
   header.size = static_cast<std::uint32_t>(size);
-  std::memcpy(header.uuid, values.uuid, sizeof(header.uuid));
+  std::memcpy(header.uuid, uuid, sizeof(header.uuid));
   return header;
 }
 
@@ -68,7 +70,23 @@ Failure make_file(const char* path, const void* data, std::size_t size, mode_t m
   return "cannot be written";
 }
 
+Failure map_file(const char* path, std::size_t size, bool writable, void** mapped) {
+  const int file = open(path, (writable ? O_RDWR : O_RDONLY) | O_CLOEXEC);
+  if (file < 0) return "is not there or cannot be read";
+  const int protection = writable ? PROT_READ | PROT_WRITE : PROT_READ;
+  const bool whole = lseek(file, 0, SEEK_END) >= off_t(size);
+  *mapped = whole ? mmap(nullptr, size, protection, MAP_SHARED, file, 0) : MAP_FAILED;
+  close(file);
+  if (!whole) return "is too short";
+  return *mapped != MAP_FAILED ? nullptr : "cannot be mapped";
+}
+
 }  // namespace
+
+TurnPaths::TurnPaths(const char* folder) {
+  join(folder, "turn", turn);
+  join(folder, "activity", activity);
+}
 
 PagePaths::PagePaths(const char* folder) {
   join(folder, "limits", limits);
@@ -82,16 +100,40 @@ Failure make_pages(const char* folder, const PageValues& values) {
   if (access(paths.limits, F_OK) == 0) return "exists already";
   UsagePage usage{};
   // Nobody has reserved anything, and the last operation, number 1, is nobody's.
-  usage.header = header_of(values, sizeof(usage));
+  usage.header = header_of(values.uuid, sizeof(usage));
   usage.operation[0] = std::uint64_t{1} << 32;
   usage.operation[1] = kNoSlot;
   for (auto& slot : usage.slots) slot = std::uint64_t{1} << 32;
   LimitsPage limits{};
-  limits.header = header_of(values, sizeof(limits));
+  limits.header = header_of(values.uuid, sizeof(limits));
   limits.limit = units_of(values.limit_bytes);
   limits.context = units_of(values.context_bytes);
   const Failure failure = make_file(paths.usage, &usage, sizeof(usage), 0666);
   return failure != nullptr ? failure : make_file(paths.limits, &limits, sizeof(limits), 0644);
+}
+
+Failure make_turn_pages(const char* folder, const std::uint8_t (&uuid)[16]) {
+  const TurnPaths paths(folder);
+  ActivityPage activity{};
+  activity.header = header_of(uuid, sizeof(activity));
+  TurnPage turn{};
+  turn.header = header_of(uuid, sizeof(turn));
+  const Failure failure = make_file(paths.activity, &activity, sizeof(activity), 0666);
+  return failure != nullptr ? failure : make_file(paths.turn, &turn, sizeof(turn), 0644);
+}
+
+bool have_turns(const char* folder, const std::uint8_t (&uuid)[16]) {
+  const TurnPaths paths(folder);
+  const auto has = [&](const char* path, std::size_t size) {
+    PageHeader header{};
+    const int file = open(path, O_RDONLY | O_CLOEXEC | O_NOFOLLOW | O_NONBLOCK);
+    if (file < 0) return false;
+    const bool whole = pread(file, &header, sizeof(header), 0) == ssize_t(sizeof(header)) &&
+                       lseek(file, 0, SEEK_END) >= off_t(size);
+    close(file);
+    return whole && check_header(header, size, uuid) == nullptr;
+  };
+  return has(paths.turn, sizeof(TurnPage)) && has(paths.activity, sizeof(ActivityPage));
 }
 
 Failure set_overhead(const char* folder, std::uint64_t bytes) {
@@ -106,16 +148,28 @@ Failure set_overhead(const char* folder, std::uint64_t bytes) {
 }
 
 Failure map_limits(const char* path, const std::uint8_t (&uuid)[16], const LimitsPage** page) {
-  const int file = open(path, O_RDONLY | O_CLOEXEC);
-  if (file < 0) return "is not there or cannot be read";
-  const bool whole = lseek(file, 0, SEEK_END) >= off_t(sizeof(LimitsPage));
-  void* const mapped =
-      whole ? mmap(nullptr, sizeof(LimitsPage), PROT_READ, MAP_SHARED, file, 0) : MAP_FAILED;
-  close(file);
-  if (!whole) return "is too short";
-  if (mapped == MAP_FAILED) return "cannot be mapped";
+  void* mapped = nullptr;
+  const Failure failure = map_file(path, sizeof(LimitsPage), false, &mapped);
+  if (failure != nullptr) return failure;
   *page = static_cast<const LimitsPage*>(mapped);
   return check_limits(**page, uuid);
+}
+
+Failure map_turn_pages(const char* folder, const std::uint8_t (&uuid)[16], const TurnPage** turn,
+                       ActivityPage** activity) {
+  const TurnPaths paths(folder);
+  *turn = nullptr;
+  if (access(paths.turn, F_OK) != 0) return nullptr;
+  void* of_plugin = nullptr;
+  void* own = nullptr;
+  Failure failure = map_file(paths.turn, sizeof(TurnPage), false, &of_plugin);
+  if (failure == nullptr) failure = map_file(paths.activity, sizeof(ActivityPage), true, &own);
+  if (failure != nullptr) return failure;
+  *turn = static_cast<const TurnPage*>(of_plugin);
+  *activity = static_cast<ActivityPage*>(own);
+  failure = check_header((*turn)->header, sizeof(TurnPage), uuid);
+  return failure != nullptr ? failure
+                            : check_header((*activity)->header, sizeof(ActivityPage), uuid);
 }
 
 Failure check_limits(const LimitsPage& page, const std::uint8_t (&uuid)[16]) {

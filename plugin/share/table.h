@@ -60,6 +60,8 @@ class Table {
     }
   }
 
+  std::size_t size() const { return size_; }
+
   void clear() {
     for (std::size_t i = 0; i < capacity_; ++i) entries_[i] = {};
     size_ = 0;
@@ -69,10 +71,10 @@ class Table {
   template <class Ends>
   void erase_if(Ends ends) {
     for (std::size_t i = 0; i < capacity_;) {
-      const Entry entry = entries_[i];
+      Entry& entry = entries_[i];
       // Another one may move to the place of one that is erased.
       if (entry.key != 0 && ends(entry.key, entry.value)) {
-        erase(entry.key);
+        erase(std::uint64_t{entry.key});
       } else {
         ++i;
       }

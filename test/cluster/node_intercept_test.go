@@ -20,6 +20,7 @@ const (
 	fakeNVML     = "/usr/lib64/libnvidia-ml.so.1"
 	fakeContext  = 528 // MiB, what --context-mib reserves
 	clientOfCUDA = "/usr/bin/cuda-client"
+	busyCUDA     = "/usr/bin/cuda-turns"
 	outOfMemory  = 2 // CUDA_ERROR_OUT_OF_MEMORY
 )
 
@@ -45,10 +46,12 @@ func (p *DevicePlugin) useFakeGPU(t testing.TB) {
 	for path, file := range map[string]string{fakeLibcuda: filepath.Join(programs, "libcuda.so.1"),
 		fakeNVML:                      filepath.Join(programs, "libnvidia-ml.so.1"),
 		clientOfCUDA:                  filepath.Join(programs, "fake_gpu_client"),
+		busyCUDA:                      filepath.Join(programs, "fake_gpu_turns"),
 		"/lib64/ld-linux-x86-64.so.2": "/lib64/ld-linux-x86-64.so.2",
 		"/usr/lib64/libc.so.6":        "/lib/x86_64-linux-gnu/libc.so.6",
 		"/usr/lib64/libm.so.6":        "/lib/x86_64-linux-gnu/libm.so.6",
-		"/usr/lib64/libdl.so.2":       "/lib/x86_64-linux-gnu/libdl.so.2"} {
+		"/usr/lib64/libdl.so.2":       "/lib/x86_64-linux-gnu/libdl.so.2",
+		"/usr/lib64/libpthread.so.0":  "/lib/x86_64-linux-gnu/libpthread.so.0"} {
 		p.mounts = append(p.mounts, TestMount{HostPath: file, ContainerPath: path})
 	}
 	p.environment = map[string]string{"MGPU_FAKE_GPU": "/machine", "LD_LIBRARY_PATH": "/usr/lib64"}
@@ -58,9 +61,9 @@ func (p *DevicePlugin) useFakeGPU(t testing.TB) {
 }
 
 // newInterceptWorld returns a node with such a card, on which the library limits memory.
-func newInterceptWorld(t *testing.T) *NodeWorld {
+func newInterceptWorld(t *testing.T, flags ...string) *NodeWorld {
 	t.Helper()
-	world := nodeWorldOn(t, nil, "--isolation", "intercept")
+	world := nodeWorldOn(t, nil, append([]string{"--isolation", "intercept"}, flags...)...)
 	world.plugin.useFakeGPU(t)
 	world.plugin.startAgain(t)
 	return world
@@ -97,7 +100,7 @@ const (
 
 // The programs of a container have its limit together, and each container has its own.
 func TestNodeLibraryLimitsTheMemoryOfContainers(t *testing.T) {
-	world := newInterceptWorld(t)
+	world := newInterceptWorld(t, "--compute", "burst")
 	pod := world.pod("shares").share(30, 2048).share(20, 4096).running(twoClients)
 	one, nobody := int64(65534), true
 	pod.pod.Spec.Containers[1].SecurityContext = &corev1.SecurityContext{RunAsUser: &one, ReadOnlyRootFilesystem: &nobody}
@@ -141,6 +144,7 @@ func (n *Node) checkPages(t *testing.T, pod *corev1.Pod, container string) {
 	pages := "/run/mgpu/share/" + sharedCard
 	for command, refused := range map[string]string{
 		"echo x > " + pages + "/limits":                                        "Read-only file system",
+		"echo x > " + pages + "/turn":                                          "Read-only file system",
 		"touch /run/mgpu/share/more":                                           "Read-only file system",
 		"mv " + pages + "/usage " + pages + "/other":                           "Read-only file system",
 		"dd if=/dev/zero of=" + pages + "/usage bs=4096 seek=8 count=1":        "No space left on device",
@@ -208,4 +212,57 @@ func TestNodeLibraryIsForPartsOfCards(t *testing.T) {
 	if views := world.node.cudaViews(t, pod, "c0"); views[0].total != 143155 {
 		t.Errorf("a container with the whole card saw %d MiB", views[0].total)
 	}
+}
+
+// Two busy containers have the time of the card by their shares, and a plugin that is killed and starts again goes on.
+func TestNodeLibraryDealsTheTimeOfACardByShares(t *testing.T) {
+	world := newInterceptWorld(t, "--compute", "burst")
+	busy := "while true; do echo x | " + busyCUDA + " 200 0 1 1000; done\n"
+	for name, percent := range map[string]int{"more": 70, "less": 30} {
+		world.createBound(t, world.pod(name).share(percent, 2048).running(busy), "0")
+	}
+	more, less := world.waitRunning(t, "more"), world.waitRunning(t, "less")
+	world.node.wantTimes(t, more, less, 0.6, 0.8)
+	world.plugin.kill()
+	world.plugin.startAgain(t)
+	world.node.wantTimes(t, more, less, 0.6, 0.8)
+	if environment := world.node.logOf(more, "c0"); strings.Contains(environment, "error") {
+		t.Errorf("a program failed: %s", environment)
+	}
+}
+
+// wantTimes compares what the first pod has of the kernels that both run in the next seconds.
+func (n *Node) wantTimes(t *testing.T, first, second *corev1.Pod, least, most float64) {
+	t.Helper()
+	const lines = 4
+	before := [2]int{len(kernelCounts(n.logOf(first, "c0"))), len(kernelCounts(n.logOf(second, "c0")))}
+	var counts [2][]float64
+	waitFor(t, 90*time.Second, "lines of both programs", func() (bool, string) {
+		counts = [2][]float64{kernelCounts(n.logOf(first, "c0")), kernelCounts(n.logOf(second, "c0"))}
+		// The first ones began while the plugin did not know both.
+		return len(counts[0]) > before[0]+2+lines && len(counts[1]) > before[1]+2+lines, fmt.Sprint(counts)
+	})
+	sum := func(of []float64) (all float64) {
+		for _, count := range of[len(of)-lines:] {
+			all += count
+		}
+		return all
+	}
+	part := sum(counts[0]) / (sum(counts[0]) + sum(counts[1]))
+	t.Logf("the first one had %.3f of the time", part)
+	if part < least || part > most {
+		t.Errorf("the first one had %.3f of the time, want %.1f to %.1f: %v", part, least, most, counts)
+	}
+}
+
+var kernelLine = regexp.MustCompile(`(?m)(?:^|\s)(\d{2,6})$`)
+
+// kernelCounts are the numbers that fake_gpu_turns has printed.
+func kernelCounts(log string) []float64 {
+	var counts []float64
+	for _, line := range kernelLine.FindAllStringSubmatch(log, -1) {
+		count, _ := strconv.ParseFloat(line[1], 64)
+		counts = append(counts, count)
+	}
+	return counts
 }

@@ -159,6 +159,16 @@ std::uint64_t Machine::free(int card) {
   return free_locked(card);
 }
 
+std::int64_t Machine::occupy(int card, std::int64_t from, std::int64_t duration) {
+  Word& busy = state_->cards[card].busy_until;
+  std::uint64_t before = busy;
+  std::uint64_t end = 0;
+  do {
+    end = std::max(before, static_cast<std::uint64_t>(from)) + static_cast<std::uint64_t>(duration);
+  } while (!busy.compare_exchange_weak(before, end));
+  return static_cast<std::int64_t>(end);
+}
+
 bool Machine::take(int card, std::uint64_t bytes, Account account) {
   const Lock lock(*this);
   if (slot_ < 0 || bytes > free_locked(card)) return false;

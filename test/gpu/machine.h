@@ -56,6 +56,10 @@ class Machine {
   bool take(int card, std::uint64_t bytes, Account account);
   void give_back(int card, std::uint64_t bytes, Account account);
 
+  // The card runs a kernel of this duration, after all that were launched before and not before
+  // `from`. Returns when it ends. Nanoseconds of the monotonic clock.
+  std::int64_t occupy(int card, std::int64_t from, std::int64_t duration);
+
   // Memory that this process has taken becomes shared; it stays its holder. Not set if there are
   // already kSharedMax.
   SharedMemory share(int card, std::uint64_t bytes);

@@ -29,6 +29,7 @@ struct CardState {
   std::int32_t is_mig;
   std::int32_t xid_count;
   std::uint32_t xids[kXidsMax];
+  Word busy_until;  // with kernels that were launched; nanoseconds of the monotonic clock
 };
 
 // Memory of one process, for each card.
@@ -49,7 +50,7 @@ struct SharedState {
   Word holders[kProcessesMax / 64];
 };
 
-inline constexpr char kMagic[16] = "mgpu machine 01";
+inline constexpr char kMagic[16] = "mgpu machine 02";
 
 struct MachineState {
   char magic[16];

@@ -145,6 +145,7 @@ const Paths kPure = {
     "plugin/monitor/join",
     "plugin/monitor/watchdog",
     "plugin/node/other_access",
+    "plugin/turns/",
     "extender/prometheus/access.",
     "extender/prometheus/answer.",
     "extender/prometheus/limits.",

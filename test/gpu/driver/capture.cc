@@ -98,7 +98,9 @@ int queue(Stream* stream, NodeKind kind, Work work) {
     add_work(*capture->graph, kind, std::move(work));
     return kSuccess;
   });
-  return code == kRuns ? work() : code;
+  if (code != kRuns) return code;
+  const RunningIn running(stream);
+  return work();
 }
 
 }  // namespace mgpu::fake_gpu

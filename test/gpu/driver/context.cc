@@ -209,19 +209,27 @@ FAKE_CUDA int cuCtxGetId(Context* context, std::uint64_t* id) {
 }
 
 FAKE_CUDA int cuCtxSynchronize() {
-  return in_context([](Context& context) {
+  std::int64_t end = 0;
+  const int code = in_context([&](Context& context) {
     settle_pools(context.card);
+    end = end_of(context);
     return kSuccess;
   });
+  wait_until(end);
+  return code;
 }
 
 FAKE_CUDA int cuCtxSynchronize_v2(Context* context) {
   if (context == nullptr) return cuCtxSynchronize();
-  return initialized([&] {
+  std::int64_t end = 0;
+  const int code = initialized([&] {
     if (!process().contexts.contains(context)) return kInvalidContext;
     settle_pools(context->card);
+    end = end_of(*context);
     return kSuccess;
   });
+  wait_until(end);
+  return code;
 }
 
 FAKE_CUDA int cuCtxGetStreamPriorityRange(int* least, int* greatest) {

@@ -16,6 +16,7 @@ inline constexpr int kFileNotFound = 301;
 inline constexpr int kInvalidHandle = 400;
 inline constexpr int kIllegalState = 401;
 inline constexpr int kNotFound = 500;
+inline constexpr int kNotReady = 600;
 inline constexpr int kPrimaryContextActive = 708;
 inline constexpr int kContextIsDestroyed = 709;
 inline constexpr int kNotSupported = 801;
@@ -47,6 +48,7 @@ inline constexpr ErrorText kErrors[] = {
     {kIllegalState, "CUDA_ERROR_ILLEGAL_STATE",
      "the operation cannot be performed in the present state"},
     {kNotFound, "CUDA_ERROR_NOT_FOUND", "named symbol not found"},
+    {kNotReady, "CUDA_ERROR_NOT_READY", "device not ready"},
     {kPrimaryContextActive, "CUDA_ERROR_PRIMARY_CONTEXT_ACTIVE",
      "cannot set while device is active in this process"},
     {kContextIsDestroyed, "CUDA_ERROR_CONTEXT_IS_DESTROYED", "context is destroyed"},

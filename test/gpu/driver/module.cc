@@ -1,4 +1,4 @@
-// Modules with their globals, functions, and launches, which compute nothing and complete at once.
+// Modules with their globals, functions, and launches, which compute nothing.
 #include <algorithm>
 #include <fstream>
 #include <iterator>
@@ -56,8 +56,12 @@ int launch(Stream* stream, const Function* function, unsigned blocks, unsigned t
     return blocks != 0 && threads != 0 ? kSuccess : kInvalidValue;
   });
   if (code != kSuccess) return code;
-  return queue(stream, NodeKind::kernel, [bytes = function->local_bytes] {
-    return in_context([&](Context& context) { return grow_stack(context, bytes); });
+  if (function->nanoseconds > 0) wait_for_place(stream);
+  return queue(stream, NodeKind::kernel, [launched = *function] {
+    return in_context([&](Context& context) {
+      occupy(context, launched.nanoseconds);
+      return grow_stack(context, launched.local_bytes);
+    });
   });
 }
 
@@ -108,8 +112,8 @@ FAKE_CUDA int cuModuleGetFunction(Function** result, Module* module, const char*
     if (module->is_text && !has_entry(module->image, name)) return kNotFound;
     auto& function = process().functions[{module, name}];
     if (function == nullptr) {
-      function =
-          std::make_unique<Function>(Function{module, name, ptx_local_bytes(module->image, name)});
+      function = std::make_unique<Function>(
+          Function{module, name, ptx_local_bytes(module->image, name), duration_of_kernel(name)});
     }
     *result = function.get();
     return kSuccess;

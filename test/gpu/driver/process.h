@@ -12,6 +12,7 @@
 #include "test/gpu/driver/capture.h"
 #include "test/gpu/driver/errors.h"
 #include "test/gpu/driver/memory.h"
+#include "test/gpu/driver/time.h"
 #include "test/gpu/machine.h"
 
 // A function of libcuda.so.1. It replaces the weak one of symbols.cc.
@@ -29,6 +30,7 @@ struct Stream {
   unsigned flags = 0;
   int priority = 0;
   std::shared_ptr<Capture> capture{};
+  Timeline timeline{};
 };
 
 // The legacy default stream is null or 1, that of a thread is 2.
@@ -39,7 +41,7 @@ inline bool is_default(const Stream* stream) {
 struct Event {
   Context* context = nullptr;
   bool recorded = false;
-  std::int64_t nanoseconds = 0;
+  std::int64_t nanoseconds = 0;        // when it is reached
   std::shared_ptr<Capture> capture{};  // in which it was recorded last
   const Stream* stream = nullptr;      // of it
 };
@@ -55,6 +57,7 @@ struct Function {
   Module* module = nullptr;
   std::string name{};
   std::uint64_t local_bytes = 0;  // of each thread
+  std::int64_t nanoseconds = 0;   // that it takes
 };
 
 struct Array;
@@ -72,6 +75,7 @@ struct Context {
   BlockPointer stack{};
   std::vector<BlockPointer> stream_blocks{};
   std::set<Stream*> streams{};
+  Timeline timeline{};  // of the default stream
   std::set<Module*> modules{};
   std::map<const void*, std::shared_ptr<Array>> arrays{};  // and mipmapped ones
 };

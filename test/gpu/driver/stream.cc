@@ -1,6 +1,6 @@
-// Streams and events. All work completes as soon as it is queued, so that waiting only settles the
-// pools.
-#include <chrono>
+// Streams and events. All work but kernels that take time (time.h) completes as soon as it is
+// queued.
+#include <algorithm>
 
 #include "test/gpu/driver/pools.h"
 #include "test/gpu/driver/process.h"
@@ -65,11 +65,6 @@ int on_event(Event* event, Run run) {
       [&] { return process().events.contains(event) ? run(*event) : kInvalidHandle; });
 }
 
-std::int64_t now() {
-  const auto since = std::chrono::steady_clock::now().time_since_epoch();
-  return std::chrono::duration_cast<std::chrono::nanoseconds>(since).count();
-}
-
 }  // namespace
 }  // namespace mgpu::fake_gpu
 
@@ -95,20 +90,25 @@ FAKE_CUDA int cuStreamDestroy_v2(Stream* stream) {
 }
 
 FAKE_CUDA int cuStreamSynchronize(Stream* stream) {
-  return on_stream(stream, [&](Context& context) {
+  std::int64_t end = 0;
+  const int code = on_stream(stream, [&](Context& context) {
     if (Capture* const capture = capture_of(stream)) {
       return refuse_captured(*capture, kCaptureUnsupported);
     }
     settle_pools(context.card);
+    end = end_of(context, stream);
     return kSuccess;
   });
+  wait_until(end);
+  return code;
 }
 FAKE_CUDA_ALIAS(cuStreamSynchronize_ptsz, cuStreamSynchronize);
 
 FAKE_CUDA int cuStreamQuery(Stream* stream) {
-  return on_stream(stream, [&](Context&) {
+  return on_stream(stream, [&](Context& context) {
     Capture* const capture = capture_of(stream);
-    return capture != nullptr ? refuse_captured(*capture, kCaptureUnsupported) : kSuccess;
+    if (capture != nullptr) return refuse_captured(*capture, kCaptureUnsupported);
+    return end_of(context, stream) <= now() ? kSuccess : kNotReady;
   });
 }
 FAKE_CUDA_ALIAS(cuStreamQuery_ptsz, cuStreamQuery);
@@ -201,12 +201,12 @@ FAKE_CUDA int cuEventCreate(Event** event, unsigned) {
 }
 
 FAKE_CUDA int cuEventRecord(Event* event, Stream* stream) {
-  return on_stream(stream, [&](Context&) {
+  return on_stream(stream, [&](Context& context) {
     if (!process().events.contains(event)) return kInvalidHandle;
     event->capture = is_default(stream) ? nullptr : stream->capture;
     event->stream = stream;
     event->recorded = event->capture == nullptr;
-    event->nanoseconds = now();
+    event->nanoseconds = std::max(now(), end_of(context, stream));
     return kSuccess;
   });
 }
@@ -219,16 +219,21 @@ FAKE_CUDA_ALIAS(cuEventRecordWithFlags_ptsz, cuEventRecordWithFlags);
 
 FAKE_CUDA int cuEventQuery(Event* event) {
   return on_event(event, [](Event& asked) {
-    return asked.capture != nullptr ? refuse_captured(*asked.capture, kCapturedEvent) : kSuccess;
+    if (asked.capture != nullptr) return refuse_captured(*asked.capture, kCapturedEvent);
+    return asked.nanoseconds <= now() ? kSuccess : kNotReady;
   });
 }
 
 FAKE_CUDA int cuEventSynchronize(Event* event) {
-  return on_event(event, [](Event& waited) {
+  std::int64_t end = 0;
+  const int code = on_event(event, [&](Event& waited) {
     if (waited.capture != nullptr) return refuse_captured(*waited.capture, kCapturedEvent);
     if (waited.recorded) settle_pools(waited.context->card);
+    end = waited.nanoseconds;
     return kSuccess;
   });
+  wait_until(end);
+  return code;
 }
 
 FAKE_CUDA int cuEventElapsedTime(float* milliseconds, Event* begin, Event* end) {

@@ -154,6 +154,7 @@ TEST(PluginFlags, RejectInvalidValuesWithFlagValueAndExpectation) {
       {"--xid-ignore", "99999999999999999999", "is not an XID"},
       {"--xid-ignore", "13,,31", "one of them is empty"},
       {"--isolation", "strict", "driver"},
+      {"--compute", "half", "burst"},
       {"--enforce", "kill", "evict"},
       {"--memory-resource", "kubelet", "device-plugin"},
       {"--log-level", "loud", "warn"},
@@ -174,6 +175,18 @@ TEST(PluginFlags, RejectAnEmptyPath) {
                            "--state-dir", "--run-dir", "--cdi-dir"}) {
     EXPECT_THAT(error_output({std::string(flag) + "="}), HasSubstr(flag));
   }
+}
+
+TEST(PluginFlags, TurnsNeedTheLibrary) {
+  EXPECT_EQ(settings({"--node-name=n"}).isolation.compute, std::nullopt);
+  EXPECT_EQ(
+      settings({"--node-name=n", "--isolation=intercept", "--compute=burst"}).isolation.compute,
+      TurnRule::kBurst);
+  EXPECT_EQ(settings({"--node-name=n", "--isolation=auto", "--compute=fixed"}).isolation.compute,
+            TurnRule::kFixed);
+  EXPECT_THAT(error_output({"--node-name=n", "--isolation=mps", "--compute=fixed"}),
+              HasSubstr("--compute: fixed needs the library of --isolation=intercept or auto, and "
+                        "--isolation is mps"));
 }
 
 TEST(PluginFlags, ExclusiveCardsNeedNvml) {
@@ -345,6 +358,7 @@ TEST(PluginFlags, HaveHelp) {
                            "--cdi-dir",
                            "--settle-ms",
                            "--isolation",
+                           "--compute",
                            "--mps-control",
                            "--hook-path",
                            "--enforce",

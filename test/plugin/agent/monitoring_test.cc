@@ -86,7 +86,7 @@ class MonitoringTest : public testing::Test {
                         .now = [] { return "2026-01-02T00:00:00Z"; }}};
   Pods pods_{NodeName("n1"), api_.transport()};
   Records records_{folder_.path("allocations")};
-  const SharePages pages_{folder_.path("share"), MiB(528)};
+  const SharePages pages_{folder_.path("share"), MiB(528), false};
   ReservedMemory reserved_{pages_, records_};
   Metrics metrics_;
   std::vector<Overuse> reported_;

@@ -60,7 +60,7 @@ class SharePagesTest : public testing::Test {
 
   test::ScratchFolder folder_;
   Record record_;
-  SharePages pages_{folder_.path("share"), MiB(528)};
+  SharePages pages_{folder_.path("share"), MiB(528), false};
 };
 
 TEST_F(SharePagesTest, HaveTheLimitOfEachCard) {

@@ -1,0 +1,118 @@
+// Turns at a card: which of its containers may have work on it, so that each has its share of the
+// time. One container at a time has work on the card. The time that passes meanwhile is then its
+// own, and can be charged to it without asking the card, which only shows times that contain the
+// turns of others.
+//
+//   waits --its virtual time is the least--> runs --revoked--> drains --no work left--> idle
+//
+// Virtual time is what a container has had, divided by its share: whoever has the least is next,
+// and what it could not use while others ran is not lost for it. Revoked is who had a quantum while
+// another one waits with less virtual time, who has had no work for a moment while another one
+// waits, and, with fixed shares, who has used up its budget.
+#pragma once
+
+#include <chrono>
+#include <cstddef>
+#include <map>
+#include <vector>
+
+namespace mgpu::plugin {
+
+// Of a monotonic clock with any beginning.
+using Nanoseconds = std::chrono::nanoseconds;
+
+enum class TurnRule {
+  kBurst,  // each container gets its share at least; what others do not use is dealt by share
+  kFixed,  // no container gets more than its share
+};
+
+enum class Turn {
+  kWait,   // no more work; what was queued is finished
+  kRun,    // another container may want the card
+  kAlone,  // nobody does, and nobody asks how much this one uses
+};
+
+struct TurnSettings {
+  TurnRule rule = TurnRule::kBurst;
+  Nanoseconds quantum = std::chrono::milliseconds(9);
+  // Of a container that runs while one waits that comes from being idle.
+  Nanoseconds short_quantum = std::chrono::microseconds(1500);
+  // Gaps between two pieces of work up to this length are nobody else's.
+  Nanoseconds linger = std::chrono::microseconds(200);
+  // How long what was queued may take when the turn ends. The driver then mixes the work of two
+  // containers until it is done.
+  Nanoseconds drain = std::chrono::milliseconds(500);
+  // How far behind the others a container comes back that was idle.
+  Nanoseconds credit = std::chrono::milliseconds(100);
+  // How far ahead of the others a container can get by work that did not end.
+  Nanoseconds debt = std::chrono::seconds(3);
+  // With fixed shares: at most this much time is saved up, times the share, and how much there must
+  // be to begin. Who waits for the card goes on saving, up to `saved_waiting`.
+  Nanoseconds saved = std::chrono::milliseconds(100);
+  Nanoseconds saved_waiting = std::chrono::seconds(1);
+  Nanoseconds begin = std::chrono::milliseconds(1);
+};
+
+// What the processes of a container say at a look. They may lie: what they say is limited by what
+// they held.
+struct CardActivity {
+  bool worked = false;  // had work on the card at some time since the last look
+  bool works = false;   // has work on the card now
+  bool waits = false;   // has work that it may not give to the card
+};
+
+// One card. One thread.
+class CardTurns {
+ public:
+  // Any number that the caller does not use for another container.
+  using Id = std::size_t;
+  struct Look {
+    std::map<Id, Turn> turns{};  // of all containers
+    Nanoseconds next{};          // until the next look is due, at most a millisecond or so
+  };
+
+  explicit CardTurns(const TurnSettings& settings) : settings_(settings) {}
+
+  // `share` is of the whole card: over 0 and at most 1. REQUIRES: there is no such container.
+  void add(Id id, double share);
+  // Its work ends with it.
+  void remove(Id id);
+
+  // REQUIRES: `now` does not go back. A container that is not in `activity` does nothing.
+  Look look(Nanoseconds now, const std::map<Id, CardActivity>& activity);
+
+ private:
+  struct Container {
+    double share;
+    double virtual_time;
+    double saved;  // of fixed shares; below 0 is what it owes
+    CardActivity now{};
+    bool active = false;   // at the last look
+    bool fresh = true;     // was idle before it waited
+    Nanoseconds worked{};  // when it was last seen with work
+  };
+
+  bool had_card(Id id, const Container& container) const;
+  void account(Nanoseconds now);
+  void limit_virtual_time();
+  bool may_begin(const Container& container) const;
+  const std::pair<const Id, Container>* next_waiter() const;
+  void consider_revoking(Nanoseconds now, const std::pair<const Id, Container>* waiter);
+  void grant(Nanoseconds now, Id id);
+  Turn turn_of(Nanoseconds now, Id id) const;
+  Nanoseconds until_next() const;
+
+  const TurnSettings settings_;
+  std::map<Id, Container> containers_{};
+  bool looked_ = false;
+  Nanoseconds last_{};      // look
+  double virtual_now_ = 0;  // the least of active containers so far
+  bool held_ = false;       // `holder_` has the card
+  Id holder_ = 0;
+  bool revoked_ = false;
+  bool went_idle_ = false;  // why it was revoked
+  Nanoseconds granted_{};
+  Nanoseconds revoked_at_{};
+};
+
+}  // namespace mgpu::plugin

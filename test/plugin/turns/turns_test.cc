@@ -1,0 +1,190 @@
+// The rules of turns, one by one. test/plugin/turns/model_test.cc has what they add up to.
+#include "plugin/turns/turns.h"
+
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+
+#include <map>
+
+#include "plugin/share/launch_window.h"
+
+namespace mgpu::plugin {
+namespace {
+
+using std::chrono::microseconds;
+using std::chrono::milliseconds;
+using std::chrono::seconds;
+
+constexpr CardActivity kNothing{};
+constexpr CardActivity kWorks{.worked = true, .works = true};
+constexpr CardActivity kWaits{.waits = true};
+constexpr CardActivity kBoth{.worked = true, .works = true, .waits = true};
+
+class Card {
+ public:
+  explicit Card(TurnRule rule, double first = 0.7, double second = 0.3)
+      : turns_(TurnSettings{.rule = rule}) {
+    turns_.add(1, first);
+    turns_.add(2, second);
+  }
+  // After so much time.
+  void look(Nanoseconds after, CardActivity first, CardActivity second) {
+    now_ += after;
+    last_ = turns_.look(now_, {{1, first}, {2, second}});
+  }
+  Turn first() const { return last_.turns.at(1); }
+  Turn second() const { return last_.turns.at(2); }
+  CardTurns& turns() { return turns_; }
+  Nanoseconds now() const { return now_; }
+
+ private:
+  CardTurns turns_;
+  Nanoseconds now_ = seconds(5);
+  CardTurns::Look last_;
+};
+
+TEST(CardTurns, GiveTheCardToWhoWaits) {
+  Card card(TurnRule::kBurst);
+  card.look({}, kNothing, kNothing);
+  EXPECT_EQ(card.first(), Turn::kWait);
+  EXPECT_EQ(card.second(), Turn::kWait);
+  card.look(milliseconds(50), kNothing, kWaits);
+  EXPECT_EQ(card.second(), Turn::kAlone) << "nobody has used the card for a while";
+  card.look(milliseconds(50), kNothing, kWorks);
+  EXPECT_EQ(card.second(), Turn::kAlone) << "and nobody else wants it";
+}
+
+TEST(CardTurns, WaitForTheWorkOfTheLastOne) {
+  Card card(TurnRule::kBurst);
+  card.look({}, kWaits, kNothing);
+  card.look(milliseconds(1), kWorks, kWaits);
+  EXPECT_EQ(card.first(), Turn::kRun) << "somebody waits, but has not waited long";
+  card.look(milliseconds(20), kWorks, kWaits);
+  EXPECT_EQ(card.first(), Turn::kWait) << "it had its turn";
+  EXPECT_EQ(card.second(), Turn::kWait) << "but its work is still on the card";
+  card.look(microseconds(100), kBoth, kWaits);
+  EXPECT_EQ(card.second(), Turn::kWait);
+  card.look(microseconds(100), kWaits, kWaits);
+  EXPECT_EQ(card.second(), Turn::kRun);
+  EXPECT_EQ(card.first(), Turn::kWait);
+}
+
+TEST(CardTurns, DoNotWaitForeverForWorkThatDoesNotEnd) {
+  Card card(TurnRule::kBurst);
+  card.look({}, kWaits, kNothing);
+  card.look(milliseconds(20), kWorks, kWaits);
+  ASSERT_EQ(card.first(), Turn::kWait);
+  card.look(milliseconds(499), kWorks, kWaits);
+  EXPECT_EQ(card.second(), Turn::kWait);
+  card.look(milliseconds(2), kWorks, kWaits);
+  EXPECT_EQ(card.second(), Turn::kRun);
+}
+
+TEST(CardTurns, LendTheCardOfWhoDoesNothing) {
+  Card card(TurnRule::kBurst);
+  card.look({}, kWaits, kNothing);
+  card.look(milliseconds(1), kWorks, kWaits);
+  card.look(microseconds(100), kNothing, kWaits);
+  EXPECT_EQ(card.second(), Turn::kWait) << "it may be back at once";
+  card.look(microseconds(250), kNothing, kWaits);
+  EXPECT_EQ(card.second(), Turn::kRun);
+  // It comes back with less virtual time, and does not wait for a whole turn.
+  card.look(milliseconds(2), kWaits, kWorks);
+  EXPECT_EQ(card.second(), Turn::kWait);
+  card.look(microseconds(100), kWaits, kNothing);
+  EXPECT_EQ(card.first(), Turn::kRun);
+}
+
+// Two containers that always have work; returns what the first one had of the time.
+double part_of_first(Card& card, Nanoseconds time) {
+  Nanoseconds had{};
+  Nanoseconds all{};
+  bool works[2] = {false, false};
+  while (all < time) {
+    for (int i = 0; i < 2; ++i) works[i] = (i == 0 ? card.first() : card.second()) != Turn::kWait;
+    card.look(microseconds(100), works[0] ? kBoth : kWaits, works[1] ? kBoth : kWaits);
+    all += microseconds(100);
+    if (works[0]) had += microseconds(100);
+  }
+  return std::chrono::duration<double>(had) / std::chrono::duration<double>(all);
+}
+
+TEST(CardTurns, GiveEachItsShareOfTheTime) {
+  for (const double share : {0.1, 0.25, 0.5, 0.9}) {
+    Card card(TurnRule::kBurst, share, 1 - share);
+    card.look({}, kWaits, kWaits);
+    EXPECT_NEAR(part_of_first(card, seconds(5)), share, 0.02);
+  }
+  Card small(TurnRule::kBurst, 0.2, 0.1);
+  small.look({}, kWaits, kWaits);
+  EXPECT_NEAR(part_of_first(small, seconds(5)), 0.667, 0.02) << "the rest is dealt by share";
+}
+
+TEST(CardTurns, GiveNobodyMoreThanAFixedShare) {
+  Card card(TurnRule::kFixed, 0.2, 0.3);
+  card.look({}, kWaits, kWaits);
+  EXPECT_NEAR(part_of_first(card, seconds(5)), 0.2, 0.02);
+  EXPECT_EQ(card.turns().look(card.now(), {}).turns.size(), 2U);
+}
+
+TEST(CardTurns, ForgetWhatWasSavedLongAgo) {
+  Card card(TurnRule::kBurst, 0.5, 0.5);
+  card.look({}, kNothing, kWaits);
+  for (int i = 0; i < 100; ++i) card.look(milliseconds(100), kNothing, kBoth);
+  card.look({}, kWaits, kBoth);
+  // It was idle for 10 s, and is not alone on the card for them.
+  EXPECT_LT(part_of_first(card, seconds(1)), 0.6);
+}
+
+TEST(CardTurns, GoOnWhereTheHolderIsRemoved) {
+  Card card(TurnRule::kBurst);
+  card.look({}, kWaits, kNothing);
+  card.look(milliseconds(1), kWorks, kWaits);
+  card.turns().remove(1);
+  const auto look = card.turns().look(card.now() + milliseconds(1), {{2, kWaits}});
+  EXPECT_EQ(look.turns, (std::map<CardTurns::Id, Turn>{{2, Turn::kAlone}}));
+}
+
+TEST(CardTurns, ChargeLittleForALookThatIsLate) {
+  Card card(TurnRule::kFixed);
+  card.look({}, kWaits, kNothing);
+  card.look(milliseconds(1), kWorks, kNothing);
+  card.look(std::chrono::hours(1), kWaits, kNothing);
+  for (int i = 0; i < 20; ++i) card.look(milliseconds(100), kWaits, kNothing);
+  EXPECT_EQ(card.first(), Turn::kRun) << "as if the node had slept";
+}
+
+TEST(LaunchWindow, QueuesAsMuchAsTakesThreeMilliseconds) {
+  share::LaunchWindow window;
+  std::uint64_t now = 1'000'000;
+  int queued = 0;
+  while (window.may_launch(false)) {
+    window.launched(now);
+    ++queued;
+  }
+  EXPECT_EQ(queued, 4) << "nothing is known of these launches";
+  window.finished(4, now + 400'000);
+  EXPECT_EQ(window.mark_every(), 7U);
+  for (queued = 0; window.may_launch(false); ++queued) window.launched(now);
+  EXPECT_EQ(queued, 30) << "of 100 microseconds each";
+  while (window.may_launch(true)) {
+    window.launched(now);
+    ++queued;
+  }
+  EXPECT_EQ(queued, 120) << "while nobody else wants the card";
+}
+
+TEST(LaunchWindow, QueuesOneThatTakesLonger) {
+  share::LaunchWindow window;
+  for (std::uint64_t i = 0; i < 20; ++i) {
+    window.launched(i * 50'000'000);
+    window.finished(1, (i + 1) * 50'000'000);
+  }
+  EXPECT_TRUE(window.may_launch(false));
+  window.launched(1'000'000'000);
+  EXPECT_FALSE(window.may_launch(false));
+  EXPECT_EQ(window.mark_every(), 1U);
+}
+
+}  // namespace
+}  // namespace mgpu::plugin
