@@ -32,6 +32,34 @@ std::string key_in(const Value& value, const std::vector<std::string>& names) {
   return "";
 }
 
+// The first text that `is_wanted` returns true for, among the keys and, with `values`, the values;
+// empty for none.
+template <class Wanted>
+std::string text_in(const Value& value, bool values, const Wanted& is_wanted) {
+  if (values && value.is_text() && is_wanted(value.text)) return value.text;
+  for (const yaml::Key& key : value.keys) {
+    if (is_wanted(key.text)) return key.text;
+  }
+  for (const Value& inner : value.items) {
+    auto found = text_in(inner, values, is_wanted);
+    if (!found.empty()) return found;
+  }
+  return "";
+}
+
+const OtherRequest* other_request(const std::string& text) {
+  const auto found = std::ranges::find_if(
+      other_requests(), [&](const OtherRequest& one) { return text.starts_with(one.begin); });
+  return found == other_requests().end() ? nullptr : &*found;
+}
+
+// Whether a quota or a queue counts a resource by this text: "requests.nvidia.com/gpu".
+bool counts_foreign(const std::string& text) {
+  return std::ranges::any_of(foreign_resources(), [&](const std::string& name) {
+    return text == name || text == "requests." + name || text == "limits." + name;
+  });
+}
+
 Result<kube::StringMap> read_texts(const Value& owner, const std::string& name) {
   kube::StringMap texts;
   const Value& map = owner[name];
@@ -137,8 +165,15 @@ class Conversion {
   void add(const kube::ManifestObject& object) {
     if (object.pod != nullptr) return add_pod(object.name(), *object.pod);
     const std::string key = key_in(*object.object, foreign_resources());
-    if (key.empty()) return;
-    refuse(object.name(), fmt::format("has {}, but this kind of object is not converted", key));
+    if (!key.empty()) {
+      return refuse(object.name(),
+                    fmt::format("has {}, but this kind of object is not converted", key));
+    }
+    const std::string counted = text_in(*object.object, true, counts_foreign);
+    if (counted.empty()) return;
+    leave(object.name(), fmt::format("counts {}, which converted pods do not request; it is not "
+                                     "converted",
+                                     counted));
   }
 
   Converted take() {
@@ -155,16 +190,44 @@ class Conversion {
     Pod after = *before;
     const auto changes = rewrite(after, settings_);
     if (!changes) return refuse(where, changes.error().message);
+    add_left(where, place, !changes->empty(), after.scheduler);
     for (const std::string& change : *changes) {
       result_.changes.push_back(fmt::format("{}: {}", where, change));
     }
     pods_.push_back({place, *std::move(before), std::move(after)});
   }
 
-  void refuse(const std::string& where, const std::string& why) {
-    if (result_.refusals.size() < kRefusalsMax) {
-      result_.refusals.push_back(fmt::format("{}: {}", where, why));
+  // What the pod has beside the requests that are converted.
+  void add_left(const std::string& where, const Value& place, bool changed,
+                const std::string& scheduler) {
+    const std::string key = text_in(
+        place, false, [](const std::string& text) { return other_request(text) != nullptr; });
+    if (!key.empty()) {
+      leave(where, fmt::format("{} of {} is not converted", key, other_request(key)->project));
     }
+    const bool is_foreign =
+        !scheduler.empty() && scheduler != "default-scheduler" && scheduler != settings_.scheduler;
+    if (changed && is_foreign) {
+      leave(where, fmt::format("schedulerName {} stays, and only a kube-scheduler that calls the "
+                               "extender gives the pod cards",
+                               scheduler));
+    }
+    const Value& tolerations = place["spec"]["tolerations"];
+    const bool tolerates = std::ranges::any_of(tolerations.items, [](const Value& one) {
+      return one.text_of("key").empty() || one.text_of("key") == "nvidia.com/gpu";
+    });
+    if (changed && !tolerates) ++result_.without_toleration;
+  }
+
+  void refuse(const std::string& where, const std::string& why) {
+    add_sentence(result_.refusals, where, why);
+  }
+  void leave(const std::string& where, const std::string& why) {
+    add_sentence(result_.left, where, why);
+  }
+  static void add_sentence(std::vector<std::string>& sentences, const std::string& where,
+                           const std::string& why) {
+    if (sentences.size() < kRefusalsMax) sentences.push_back(fmt::format("{}: {}", where, why));
   }
 
   const Settings& settings_;

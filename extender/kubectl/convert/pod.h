@@ -52,6 +52,14 @@ Result<std::vector<std::string>> rewrite(Pod& pod, const Settings& settings);
 // The names of all resources that are rewritten or refused.
 std::vector<std::string> foreign_resources();
 
+// What other projects and drivers call requests that are not rewritten, by the begin of the name of
+// a resource, annotation or label.
+struct OtherRequest {
+  std::string_view begin;
+  std::string_view project;
+};
+const std::vector<OtherRequest>& other_requests();
+
 // The totals over all cards of a container. Without memory they are whole cards.
 struct Plan {
   std::int64_t cards = 0;

@@ -230,6 +230,17 @@ const std::vector<Vocabulary>& vocabularies() {
   return all;
 }
 
+const std::vector<OtherRequest>& other_requests() {
+  static const std::vector<OtherRequest> all = {{"gpu-fraction", "KAI"},
+                                                {"gpu-memory", "KAI"},
+                                                {"volcano.sh/vgpu-", "Volcano"},
+                                                {"koordinator.sh/gpu", "Koordinator"},
+                                                {"elasticgpu.io/", "elastic-gpu"},
+                                                {"nvidia.com/mig-", "MIG"},
+                                                {"nvidia.com/gpu.shared", "time slicing"}};
+  return all;
+}
+
 std::vector<std::string> foreign_resources() {
   std::vector<std::string> names;
   for (const Vocabulary& vocabulary : vocabularies()) {

@@ -53,7 +53,49 @@ TEST_F(ConvertCommand, PrintsManifestsAndWhatWasChanged) {
             "{vke.volcengine.com/mgpu-core: \"100\"}}}]}}\n");
   EXPECT_EQ(ran.err,
             "# Pod a: container \"app\" requests vke.volcengine.com/mgpu-core 100 instead of "
-            "nvidia.com/gpu 1\n");
+            "nvidia.com/gpu 1\n"
+            "# 1 of the pods do not tolerate the taint nvidia.com/gpu, which some platforms add "
+            "only to pods that request nvidia.com/gpu\n");
+}
+
+TEST_F(ConvertCommand, SaysWhatItLeaves) {
+  const std::string pod = "kind: Pod\nmetadata: {name: p";
+  const std::string limits = "spec: {tolerations: [{operator: Exists}], containers: [{name: c, ";
+  const std::string gpu = "resources: {limits: {nvidia.com/gpu: 1}}}]";
+  const std::pair<std::string, std::string> cases[] = {
+      {pod + ", annotations: {gpu-fraction: \"0.5\"}}\n" + limits + "}]}\n",
+       "Pod p: gpu-fraction of KAI is not converted"},
+      {pod + "}\n" + limits + "resources: {limits: {volcano.sh/vgpu-number: 1}}}]}\n",
+       "Pod p: volcano.sh/vgpu-number of Volcano is not converted"},
+      {pod + "}\n" + limits + "resources: {limits: {nvidia.com/mig-1g.10gb: 1}}}]}\n",
+       "Pod p: nvidia.com/mig-1g.10gb of MIG is not converted"},
+      {pod + "}\n" + limits + gpu + ", schedulerName: kai-scheduler}\n",
+       "Pod p: schedulerName kai-scheduler stays, and only a kube-scheduler that calls the "
+       "extender "
+       "gives the pod cards"},
+      {"kind: ResourceQuota\nmetadata: {name: q}\nspec: {hard: {requests.nvidia.com/gpu: 4}}\n",
+       "ResourceQuota q: counts requests.nvidia.com/gpu, which converted pods do not request; it "
+       "is "
+       "not converted"},
+      {"apiVersion: kueue.x-k8s.io/v1beta1\nkind: ClusterQueue\nmetadata: {name: q}\n"
+       "spec: {resourceGroups: [{coveredResources: [nvidia.com/gpu]}]}\n",
+       "counts nvidia.com/gpu, which converted pods"}};
+  for (const auto& [text, sentence] : cases) {
+    const auto ran = convert(text);
+    EXPECT_EQ(ran.code, kubectl::kFoundOrFailed) << sentence;
+    EXPECT_THAT(ran.err, HasSubstr(sentence));
+    EXPECT_THAT(ran.err, testing::Not(HasSubstr("tolerate")));
+    EXPECT_NE(ran.out, "");
+  }
+}
+
+TEST_F(ConvertCommand, ConvertsSeveralFiles) {
+  const std::string other = folder_.path() + "/other.yaml";
+  EXPECT_TRUE(write_file(other, "kind: Service\nmetadata: {name: s}\n", Durability::kProcess));
+  const auto ran = convert(manifest_with("nvidia.com/gpu: 1"), {"-f", other});
+  EXPECT_EQ(ran.code, kubectl::kFine);
+  EXPECT_THAT(ran.out, HasSubstr("mgpu-core: \"100\"}}}]}}\n---\nkind: Service\n"));
+  EXPECT_EQ(convert(manifest_with("nvidia.com/gpumem: 10"), {"-f", other}).out, "");
 }
 
 TEST_F(ConvertCommand, FlagsSayWhatManifestsDoNot) {
