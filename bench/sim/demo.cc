@@ -17,8 +17,10 @@
 #include "bench/sim/calls.h"
 #include "bench/sim/embedded_cluster.h"
 #include "bench/sim/examples.h"
+#include "bench/sim/nvidia.h"
 #include "bench/sim/scheduler.h"
 #include "common/base/query_text.h"
+#include "common/base/text.h"
 #include "common/kube/client.h"
 #include "common/kube/objects/object_json.h"
 #include "common/kube/request.h"
@@ -35,9 +37,10 @@ using Json = nlohmann::json;
 
 struct PodState {
   PodRef ref;
-  std::string json;    // as the API server has it
+  std::string json;    // as the API server has it; of a pod that is refused, as the file has it
   std::string reason;  // why it is pending
-  std::string explained;
+  std::string explained{};
+  bool refused = false;
 };
 
 // kube-scheduler leaves a pod that is being deleted.
@@ -51,35 +54,33 @@ std::string pod_target(const PodRef& pod) {
   return kube::get_pod(pod).target;
 }
 
+std::string web_address(const EmbeddedCluster& cluster) {
+  return fmt::format("http://127.0.0.1:{}/web/", cluster.inspection_port());
+}
+
 class Demo {
  public:
   Demo(EmbeddedCluster& cluster, const Contract& contract, const DemoSettings& settings)
       : cluster_(cluster),
         settings_(settings),
         contract_(contract),
-        scheduler_(cluster.api_server(), cluster.extender_client(), contract, kUrlPrefix),
+        scheduler_(cluster.api_server(), cluster.extender_client(), kUrlPrefix),
         colors_(isatty(STDOUT_FILENO) == 1),
         live_(!settings.json && colors_) {}
 
   Result<void> create_objects() {
-    for (const std::string& node : settings_.manifests.nodes)
-      if (auto made = create("/api/v1/nodes", node); !made) return made.error();
-    for (const std::string& pod : settings_.manifests.pods) {
-      const Json manifest = Json::parse(pod);
-      const std::string name_space = manifest["metadata"].value("namespace", "default");
-      auto made = create("/api/v1/namespaces/" + name_space + "/pods", pod);
-      if (!made) {
-        std::fprintf(stderr, "mgpu-sim: a pod is left out: %s\n", made.error().message.c_str());
-        continue;
-      }
-      auto read = kube::read_pod(*made);
-      if (!read) return read.error();
-      pods_.push_back({read->ref(), *made, "", ""});
-      if (auto set = set_status(pods_.back(), manifest); !set) return set;
-      if (read->node_name.empty() && manifest["metadata"].contains("deletionTimestamp"))
-        pods_.back().reason = kBeingDeleted;
+    for (const std::string& node : settings_.manifests.nodes) {
+      const std::string own = with_labelled_cards(node, contract_);
+      nodes_of_labels_ += own == node ? 0 : 1;
+      if (auto made = create("/api/v1/nodes", own); !made) return made.error();
     }
-    if (pods_.empty()) return error("the API server has refused all pods");
+    for (const std::string& pod : settings_.manifests.pods) {
+      if (!requests_gpus(pod)) {
+        ++pods_without_cards_;
+      } else if (auto added = add_pod(pod); !added) {
+        return added;
+      }
+    }
     return {};
   }
 
@@ -88,11 +89,20 @@ class Demo {
       auto decision = scheduler_.schedule(pods_[next].json);
       if (!decision) return decision.error();
       pods_[next].reason = decision->reason;
+      if (!decision->reason.empty()) {
+        // As kube-scheduler says it in the pod.
+        const Json condition = {{"type", "PodScheduled"},
+                                {"status", "False"},
+                                {"reason", "Unschedulable"},
+                                {"message", decision->reason}};
+        auto set = patch_status(pods_[next], {{"conditions", Json::array({condition})}});
+        if (!set) return set;
+      }
       if (auto seen = refresh(pods_[next]); !seen) return seen;
       if (live_) show_live();
     }
     for (PodState& pod : pods_)
-      if (!pod.reason.empty()) explain(pod);
+      if (!pod.reason.empty() && !pod.refused) explain(pod);
     return {};
   }
 
@@ -109,12 +119,44 @@ class Demo {
     return std::move(response.body);
   }
 
-  // Gives a pod of a dump its status, which the API server ignores when it creates a pod. One that
+  // A pod that cannot be made is shown as refused, and the others go on.
+  Result<void> add_pod(const std::string& text) {
+    const Json manifest = Json::parse(text);
+    const std::string name_space = manifest["metadata"].value("namespace", "default");
+    const PodRef ref{name_space, manifest["metadata"].value("name", "")};
+    const auto refused = [&](const std::string& reason) {
+      pods_.push_back({.ref = ref, .json = text, .reason = reason, .refused = true});
+    };
+    const std::string phase = manifest.value("status", Json::object()).value("phase", "");
+    const bool finished = phase == "Succeeded" || phase == "Failed";
+    const auto own = finished ? Result<std::string>(text) : with_own_requests(text, contract_);
+    if (!own) {
+      refused("cannot be converted: " + own.error().message);
+      return {};
+    }
+    pods_converted_ += *own == text ? 0 : 1;
+    auto made = create("/api/v1/namespaces/" + name_space + "/pods", *own);
+    if (!made) {
+      refused("refused by the API server: " + made.error().message);
+      return {};
+    }
+    auto read = kube::read_pod(*made);
+    if (!read) return read.error();
+    pods_.push_back({.ref = read->ref(), .json = *made, .reason = ""});
+    const Json status = Json::parse(*own).value("status", Json());
+    if (status.is_object()) {
+      if (auto set = patch_status(pods_.back(), status); !set) return set;
+    }
+    if (read->node_name.empty() && manifest["metadata"].contains("deletionTimestamp"))
+      pods_.back().reason = kBeingDeleted;
+    return {};
+  }
+
+  // Gives a pod a status, which the API server ignores when it creates a pod. One of a dump that
   // has finished holds nothing.
-  Result<void> set_status(PodState& pod, const Json& manifest) {
-    if (!manifest.contains("status") || !manifest["status"].is_object()) return {};
+  Result<void> patch_status(PodState& pod, const Json& status) {
     kube::Request patch =
-        post_json(pod_target(pod.ref) + "/status", Json{{"status", manifest["status"]}}.dump());
+        post_json(pod_target(pod.ref) + "/status", Json{{"status", status}}.dump());
     patch.method = kube::Method::kPatch;
     patch.content_type = "application/merge-patch+json";
     kube::Response response = call(cluster_.api_server(), patch);
@@ -181,14 +223,60 @@ class Demo {
     for (const PodState& pod : pods_) {
       const auto read = kubectl::read_gpu_pod(pod.json);
       auto row = read ? kubectl::pod_row(*read, contract_) : std::nullopt;
+      if (pod.refused) row = kubectl::PodRow{.ref = pod.ref, .status = "Refused", .broken = true};
       if (row) rows.push_back(*std::move(row));
       if (pod.reason.empty()) continue;
       waiting += "\n" + to_string(pod.ref) + ": " + pod.reason + "\n" + pod.explained;
     }
+    const auto cards = nodes();
     return fmt::format(
-        "mgpu-extender on 127.0.0.1:{}, annotations under {}/\n\n{}\n{}{}", cluster_.port(),
-        contract_.domain, kubectl::cards_view(nodes()).table.text(false, colors_),
-        kubectl::pods_view(rows, true, kubectl::clock_now()).table.text(false, colors_), waiting);
+        "{}{}\n{}\n{}{}\n{}\n", head(), foreign_text(),
+        kubectl::cards_view(cards, kubectl::clock_now()).table.text(false, colors_),
+        kubectl::pods_view(rows, true, kubectl::clock_now()).table.text(false, colors_), waiting,
+        summary(cards, rows));
+  }
+
+  std::string head() const {
+    std::string text = fmt::format("mgpu-extender on 127.0.0.1:{}, annotations under {}/\n",
+                                   cluster_.port(), contract_.domain);
+    if (!settings_.serve) return text;
+    return fmt::format("Open {} in a browser. Ctrl-C ends it.\n{}", web_address(cluster_), text);
+  }
+
+  // Which part of the cluster is not mgpu's.
+  std::string foreign_text() const {
+    std::string text;
+    if (nodes_of_labels_ > 0 || pods_converted_ > 0) {
+      text += fmt::format(
+          "This is how mgpu would see your cluster: {} of {} nodes have the cards of NVIDIA's "
+          "labels, and {} pods were converted and placed anew.\n",
+          nodes_of_labels_, settings_.manifests.nodes.size(), pods_converted_);
+    }
+    if (pods_without_cards_ > 0)
+      text += fmt::format("Left out because they request no GPUs: {} pods.\n", pods_without_cards_);
+    return text;
+  }
+
+  // "132 of 160 pods run on 220 cards, of whose compute 96.9 % is granted."
+  static std::string summary(const std::vector<kubectl::InspectedNode>& nodes,
+                             const std::vector<kubectl::PodRow>& pods) {
+    const auto bound =
+        std::ranges::count_if(pods, [](const kubectl::PodRow& pod) { return !pod.node.empty(); });
+    kubectl::Amounts core;
+    std::int64_t cards = 0;
+    for (const kubectl::InspectedNode& node : nodes) {
+      cards += static_cast<std::int64_t>(node.cards.size());
+      for (const kubectl::InspectedCard& card : node.cards) {
+        core.used += card.core.used;
+        core.capacity += card.core.capacity;
+      }
+    }
+    const double granted = core.capacity == 0 ? 0
+                                              : 100 * static_cast<double>(core.used) /
+                                                    static_cast<double>(core.capacity);
+    return fmt::format("{} of {} run on {}, of whose compute {:.1f} % is granted.", bound,
+                       counted(static_cast<std::int64_t>(pods.size()), "pod"),
+                       counted(cards, "card"), granted);
   }
 
   // Cuts the text to the height of the terminal, so that it does not scroll.
@@ -209,14 +297,15 @@ class Demo {
   std::string json() const {
     Json all = Json::array();
     for (const PodState& pod : pods_) {
-      auto read = kube::read_pod(pod.json);
-      if (!read) continue;
+      const auto read = kube::read_pod(pod.json);
+      const bool known = read && !pod.refused;
       all.push_back({{"name", pod.ref.name},
                      {"namespace", pod.ref.name_space},
-                     {"node", read->node_name},
-                     {"finished", read->finished()},
+                     {"node", known ? read->node_name : ""},
+                     {"finished", known && read->finished()},
                      {"annotations", Json::object()},
                      {"reason", pod.reason}});
+      if (!known) continue;
       for (const auto& [key, value] : read->metadata.annotations)
         all.back()["annotations"][key] = value;
     }
@@ -230,31 +319,21 @@ class Demo {
   bool colors_;
   bool live_;
   std::vector<PodState> pods_;
+  std::size_t nodes_of_labels_ = 0;
+  std::size_t pods_converted_ = 0;
+  std::size_t pods_without_cards_ = 0;
 };
 
 void print_what_to_try(const EmbeddedCluster& cluster, std::FILE* to) {
-  const std::string base = "http://127.0.0.1:" + std::to_string(cluster.inspection_port());
-  const std::string verbs = "http://127.0.0.1:" + std::to_string(cluster.port());
-  const std::string text =
-      "\nThe extender keeps running. Try in another terminal:\n"
-      "  curl -s '" +
-      base +
-      "/inspect/cluster'\n"
-      "  curl -s '" +
-      base +
-      "/inspect/explain?namespace=default&name=POD'\n"
-      "  curl -s '" +
-      base +
-      "/metrics'\n"
-      "  curl -s '" +
-      verbs + kUrlPrefix +
-      "/filter' -H 'Content-Type: application/json' -d '{\"Pod\": "
-      "{\"metadata\": {\"name\": \"try\", \"uid\": \"1\"}, \"spec\": {\"containers\": [{\"name\": "
-      "\"a\", "
-      "\"resources\": {\"limits\": {\"vke.volcengine.com/mgpu-core\": \"30\", "
-      "\"vke.volcengine.com/mgpu-memory\": \"1024\"}}}]}}, \"NodeNames\": [\"v100-a\"]}'\n"
-      "Ctrl-C stops it.\n";
-  std::fputs(text.c_str(), to);
+  const std::string base = fmt::format("http://127.0.0.1:{}", cluster.inspection_port());
+  fmt::print(to,
+             "\nThe extender and its page keep running: {}\n"
+             "Try in another terminal:\n"
+             "  kubectl-mgpu cards --url {}\n"
+             "  curl -s '{}/inspect/cluster'\n"
+             "  curl -s '{}/metrics'\n"
+             "Ctrl-C stops it.\n",
+             web_address(cluster), base, base, base);
   std::fflush(to);
 }
 
@@ -288,7 +367,8 @@ Result<void> run_demo(const DemoSettings& settings) {
   sigset_t signals{};
   if (settings.serve) signals = block_stop_signals();
   EmbeddedCluster cluster;
-  if (auto started = cluster.start(verbs, settings.port); !started) return started;
+  const std::uint16_t web_port = settings.serve ? settings.web_port : std::uint16_t{0};
+  if (auto started = cluster.start(verbs, settings.port, web_port); !started) return started;
   Demo demo(cluster, *contract, settings);
   if (auto made = demo.create_objects(); !made) return made;
   if (auto scheduled = demo.schedule_all(); !scheduled) return scheduled;

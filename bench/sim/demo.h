@@ -16,10 +16,11 @@ struct DemoSettings {
   std::string policy;  // the extender's default policy
   std::string resource_domain;
   std::int64_t min_memory_mib = 256;
-  std::uint16_t port = 0;  // of the extender, on 127.0.0.1; 0 = any free port
-  Duration interval{0};    // pause after each pod when standard output is a terminal
-  bool json = false;       // a JSON array of the pods in place of text
-  bool serve = false;      // keep the extender running until SIGINT or SIGTERM
+  std::uint16_t port = 0;      // of the extender, on 127.0.0.1; 0 = any free port
+  std::uint16_t web_port = 0;  // of the web page and the inspection, in the same way
+  Duration interval{0};        // pause after each pod when standard output is a terminal
+  bool json = false;           // a JSON array of the pods in place of text
+  bool serve = false;          // keep the extender running until SIGINT or SIGTERM
 };
 
 // The nodes and pods of deploy/examples.

@@ -22,13 +22,15 @@ EmbeddedCluster::~EmbeddedCluster() {
   cluster_executor_.stop();
 }
 
-Result<void> EmbeddedCluster::start(extender::Settings settings, std::uint16_t port) {
+Result<void> EmbeddedCluster::start(extender::Settings settings, std::uint16_t port,
+                                    std::uint16_t service_port) {
   extender::ExtenderSettings extender{.verbs = std::move(settings),
                                       .http = {},
                                       .service = {},
                                       .url_prefix = kUrlPrefix,
                                       .requeue_namespace = {}};
   extender.http.port = port;
+  extender.service.http.port = service_port;
   auto started = extender::Extender::start(std::move(extender), api_server_);
   if (!started) return started.error();
   extender_ = std::move(*started);

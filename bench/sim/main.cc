@@ -23,20 +23,29 @@ struct Flags {
   std::string log_level = "error";
   std::int64_t min_memory_mib = 256;
   std::int64_t port = 0;
+  std::int64_t web_port = 9802;
   mgpu::Duration interval{200};
   bool serve = false;
 };
 
 void add_demo_flags(mgpu::Options& demo, Flags& flags) {
-  demo.add_text("nodes", "YAML file with nodes (Node, List); empty = the embedded example.",
+  demo.add_text("nodes",
+                "YAML file with nodes (Node, List), with cards of mgpu or with the labels "
+                "nvidia.com/gpu.product, .count and .memory; empty = the embedded example.",
                 flags.nodes);
   demo.add_text("pods",
-                "YAML file with pods (Pod, List, Deployment, ...); empty = the embedded example.",
+                "YAML file with pods (Pod, List, Deployment, ...) that request cards of mgpu, "
+                "nvidia.com/gpu or what else kubectl mgpu convert knows; empty = the embedded "
+                "example.",
                 flags.pods);
   demo.add_choice("output", "Format on standard output: text, or a JSON array of the pods.",
                   flags.output, {"screen", "json"});
-  demo.add_flag("serve", "Keep the extender running until interrupted, and print curl commands.",
+  demo.add_flag("serve",
+                "Keep the extender and its web page running until interrupted, and print the "
+                "address of the page.",
                 flags.serve);
+  demo.add_number("web-port", "Port of the web page on 127.0.0.1 with --serve; 0 = any free port.",
+                  flags.web_port, 0, 65535);
   demo.add_number("port", "Port of the extender on 127.0.0.1; 0 = any free port.", flags.port, 0,
                   65535);
   demo.add_text("policy", "Policy for pods without the annotation mgpu-policy.", flags.policy);
@@ -77,6 +86,7 @@ mgpu::Result<void> run(const Flags& flags) {
                               .resource_domain = flags.resource_domain,
                               .min_memory_mib = flags.min_memory_mib,
                               .port = static_cast<std::uint16_t>(flags.port),
+                              .web_port = static_cast<std::uint16_t>(flags.web_port),
                               .interval = flags.interval,
                               .json = flags.output == "json",
                               .serve = flags.serve});

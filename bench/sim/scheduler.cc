@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <nlohmann/json.hpp>
+#include <set>
 #include <utility>
 
 #include "bench/sim/calls.h"
@@ -10,6 +11,7 @@
 #include "common/kube/limits.h"
 #include "common/kube/objects/object_json.h"
 #include "common/kube/request.h"
+#include "extender/placement/node_gates.h"
 
 namespace mgpu::sim {
 namespace {
@@ -56,6 +58,20 @@ std::int64_t requested(const kube::Pod& pod, const std::string& resource) {
   return requests.peak();
 }
 
+std::set<std::string> extended_resources(const kube::Pod& pod) {
+  std::set<std::string> names;
+  for (const auto* containers : {&pod.init_containers, &pod.containers}) {
+    for (const kube::Container& container : *containers) {
+      for (const auto& [name, value] : container.limits) {
+        const bool is_native = name == "cpu" || name == "memory" || name == "ephemeral-storage" ||
+                               name.starts_with("hugepages-");
+        if (!is_native) names.insert(name);
+      }
+    }
+  }
+  return names;
+}
+
 // The text of FitError.Error in kube-scheduler's framework/types.go, such as: 0/3 nodes are
 // available: 1 node(s) had ..., 2 Insufficient ....
 std::string fit_error(std::size_t nodes, const std::map<std::string, int>& reasons) {
@@ -81,19 +97,15 @@ void count_reasons(const Json& reply, const char* member, std::map<std::string, 
 
 }  // namespace
 
-Scheduler::Scheduler(kube::Transport& api_server, kube::Transport& extender,
-                     const Contract& contract, std::string url_prefix)
-    : api_server_(api_server),
-      extender_(extender),
-      contract_(contract),
-      url_prefix_(std::move(url_prefix)) {}
+Scheduler::Scheduler(kube::Transport& api_server, kube::Transport& extender, std::string url_prefix)
+    : api_server_(api_server), extender_(extender), url_prefix_(std::move(url_prefix)) {}
 
 Result<Decision> Scheduler::schedule(const std::string& pod_json) {
   auto pod = kube::read_pod(pod_json);
   if (!pod) return pod.error();
   auto cluster = read_cluster();
   if (!cluster) return cluster.error();
-  FilterResult fits = fit_resources(*cluster, *pod);
+  FilterResult fits = fit_nodes(*cluster, *pod);
   if (!fits.nodes.empty())
     if (auto filtered = filter(pod_json, fits); !filtered) return filtered.error();
   if (fits.nodes.empty()) return Decision{"", fit_error(cluster->nodes.size(), fits.reasons)};
@@ -113,13 +125,17 @@ Result<Scheduler::Cluster> Scheduler::read_cluster() {
   return Cluster{std::move(*nodes), std::move(*pods)};
 }
 
-// Checks the two resources as NodeResourcesFit does, before the extender is called.
-Scheduler::FilterResult Scheduler::fit_resources(const Cluster& cluster,
-                                                 const kube::Pod& pod) const {
+// Checks extended resources as NodeResourcesFit does, and what the spec says of nodes, before the
+// extender is called.
+Scheduler::FilterResult Scheduler::fit_nodes(const Cluster& cluster, const kube::Pod& pod) {
   FilterResult fits;
   for (const kube::Node& node : cluster.nodes) {
+    if (!extender::may_enter(pod.node_rules, node.metadata.name, extender::gates_of(node))) {
+      ++fits.reasons["node(s) had untolerated taints or didn't match Pod's node affinity/selector"];
+      continue;
+    }
     bool fitting = true;
-    for (const std::string& resource : {contract_.core_resource, contract_.memory_resource}) {
+    for (const std::string& resource : extended_resources(pod)) {
       const std::int64_t wanted = requested(pod, resource);
       if (wanted == 0) continue;
       std::int64_t used = 0;

@@ -1,6 +1,7 @@
 // A minimal scheduler with kube-scheduler's extender protocol: it calls filter with the nodes that
-// have enough resources in total, prioritize if more than one node is left, and bind with the best
-// node. kube-scheduler's queues, plugins and preemption are not included.
+// the pod may enter and that have enough extended resources in total, prioritize if more than one
+// node is left, and bind with the best node. kube-scheduler's queues, plugins and preemption are
+// not included.
 //
 // The protocol is that of Kubernetes 1.36, pkg/scheduler/extender.go and schedule_one.go.
 #pragma once
@@ -10,7 +11,6 @@
 #include <vector>
 
 #include "common/base/result.h"
-#include "common/contract/contract.h"
 #include "common/kube/objects/objects.h"
 #include "common/kube/transport.h"
 
@@ -23,9 +23,8 @@ struct Decision {
 
 class Scheduler {
  public:
-  // REQUIRES: the transports and the contract outlive the scheduler.
-  Scheduler(kube::Transport& api_server, kube::Transport& extender, const Contract& contract,
-            std::string url_prefix);
+  // REQUIRES: the transports outlive the scheduler.
+  Scheduler(kube::Transport& api_server, kube::Transport& extender, std::string url_prefix);
 
   // Runs one scheduling cycle for a pending pod, given as JSON from the API server. Errors: a call
   // of the API server or the extender failed, or its response does not follow the protocol.
@@ -42,7 +41,7 @@ class Scheduler {
   };
 
   Result<Cluster> read_cluster();
-  FilterResult fit_resources(const Cluster& cluster, const kube::Pod& pod) const;
+  static FilterResult fit_nodes(const Cluster& cluster, const kube::Pod& pod);
   Result<void> filter(const std::string& pod, FilterResult& fits);
   Result<std::string> best(const std::string& pod, const std::vector<std::string>& nodes);
   Result<Decision> bind(const kube::Pod& pod, const std::string& node);
@@ -50,7 +49,6 @@ class Scheduler {
 
   kube::Transport& api_server_;
   kube::Transport& extender_;
-  const Contract& contract_;
   std::string url_prefix_;
 };
 

@@ -22,10 +22,10 @@ Json card_object(const InspectedNode& node, const InspectedCard& card) {
 
 }  // namespace
 
-View cards_view(const std::vector<InspectedNode>& nodes) {
+View cards_view(const std::vector<InspectedNode>& nodes, Time now) {
   View view{.table = Table({{"NODE"},
                             {"INDEX", false, true},
-                            {"STATE"},
+                            {"HEALTH"},
                             {"PODS", false, true},
                             {"CORE", false, true},
                             {"MEMORY (MIB)", false, true},
@@ -37,16 +37,14 @@ View cards_view(const std::vector<InspectedNode>& nodes) {
             .empty = "The extender has no node with cards."};
   for (const InspectedNode& node : nodes) {
     for (const InspectedCard& card : node.cards) {
-      const Fill core{card.core.used, card.core.capacity};
-      const Fill memory{card.memory.used, card.memory.capacity};
       const std::string state = state_of(card);
       view.table.add({{node.name},
                       {std::to_string(card.index)},
-                      {card.health.empty() ? state : state + ": " + card.health,
-                       state == "Healthy" ? Color::kGreen : Color::kRed},
+                      {card.health.empty() ? state : state + ": " + health_text(card.health, now),
+                       color_of_state(state)},
                       {std::to_string(card.pods)},
-                      {used_text(card.core), color_of(core), core},
-                      {used_text(card.memory), color_of(memory), memory},
+                      used_cell(card.core),
+                      used_cell(card.memory),
                       {grouped(card.core.free)},
                       {grouped(card.memory.free)},
                       {card.model},
@@ -55,6 +53,17 @@ View cards_view(const std::vector<InspectedNode>& nodes) {
       view.names.push_back(fmt::format("card/{}/{}", node.name, card.index));
     }
   }
+  const NodeSums sums = sums_of(nodes);
+  view.table.set_sum({{"SUM"},
+                      {grouped(sums.cards)},
+                      {fmt::format("{} usable, {} free", sums.usable, sums.free)},
+                      {grouped(sums.pods)},
+                      used_cell(sums.core),
+                      used_cell(sums.memory),
+                      {grouped(sums.core.free)},
+                      {grouped(sums.memory.free)},
+                      {},
+                      {}});
   return view;
 }
 

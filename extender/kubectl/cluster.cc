@@ -17,6 +17,27 @@ constexpr int kUnauthorizedStatus = 401;
 constexpr int kForbiddenStatus = 403;
 constexpr int kNotFoundStatus = 404;
 
+// Answers each request with the reason why there is no API server.
+class NoApiServer final : public kube::Transport {
+ public:
+  NoApiServer(std::string reason, Executor& executor)
+      : reason_(std::move(reason)), executor_(executor) {}
+
+  void send(kube::Request, std::function<void(kube::Response)> done) override {
+    kube::Response response;
+    response.failure = kube::TransportFailure{.message = reason_};
+    done(std::move(response));
+  }
+  std::unique_ptr<kube::Stream> stream(kube::Request, kube::StreamHandlers) override {
+    return nullptr;
+  }
+  Executor& executor() override { return executor_; }
+
+ private:
+  const std::string reason_;
+  Executor& executor_;
+};
+
 }  // namespace
 
 void add_cluster_flags(Options& options, ClusterFlags& flags) {
@@ -90,10 +111,16 @@ Fact<std::size_t> Api::list(const kube::Resource& resource, const std::string& w
   return {Missing::kFailed, fmt::format("{}: the list has over {} pages", what, kPagesMax)};
 }
 
-Result<std::unique_ptr<Cluster>> Cluster::connect(const ClusterFlags& flags) {
+Result<std::unique_ptr<Cluster>> Cluster::connect(const ClusterFlags& flags,
+                                                  const std::string& url) {
   auto config = kube::load_config(flags.kubeconfig, flags.context);
-  if (!config) return error(config.error().message + "; a kubeconfig is needed with --url, too");
   std::unique_ptr<Cluster> cluster(new Cluster(flags));
+  if (!config) {
+    if (url.empty() || !flags.kubeconfig.empty() || !flags.context.empty()) return config.error();
+    cluster->transport_ = std::make_unique<NoApiServer>(config.error().message, cluster->executor_);
+    cluster->api_.emplace(*cluster->transport_, flags.request_timeout);
+    return cluster;
+  }
   cluster->config_ = *config;
   auto transport = kube::CurlTransport::create(std::move(*config), cluster->executor_);
   if (!transport) return transport.error();
@@ -102,9 +129,11 @@ Result<std::unique_ptr<Cluster>> Cluster::connect(const ClusterFlags& flags) {
   return cluster;
 }
 
-Result<std::unique_ptr<PortForward>> Cluster::forward(const PodRef& pod, std::int64_t port) const {
+Result<std::unique_ptr<PortForward>> Cluster::forward(const PodRef& pod, std::int64_t port,
+                                                      std::int64_t local) const {
   return PortForward::start({.pod = pod,
                              .port = static_cast<std::uint16_t>(port),
+                             .local = static_cast<std::uint16_t>(local),
                              .kubeconfig = flags_.kubeconfig,
                              .context = flags_.context},
                             kPortForwardTimeout);

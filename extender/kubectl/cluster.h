@@ -55,16 +55,20 @@ Fact<std::string> body_of(const kube::Response& response, const std::string& wha
 // A connection to the API server of a kubeconfig.
 class Cluster {
  public:
-  // Errors: no API server is configured, or its credentials cannot be read.
-  static Result<std::unique_ptr<Cluster>> connect(const ClusterFlags& flags);
+  // Errors: no API server is configured, or its credentials cannot be read. With a `url` of the
+  // extender and without a kubeconfig that is named, the error is that of each call of api().
+  static Result<std::unique_ptr<Cluster>> connect(const ClusterFlags& flags,
+                                                  const std::string& url = "");
   ~Cluster();
 
   Api& api() { return *api_; }
   const kube::Config& config() const { return config_; }
   // The time in which programs in the cluster must answer, too.
   Duration timeout() const { return flags_.request_timeout; }
-  // To a port of a pod, with the same kubeconfig. Errors: see PortForward.
-  Result<std::unique_ptr<PortForward>> forward(const PodRef& pod, std::int64_t port) const;
+  // To a port of a pod from `local` or any free port, with the same kubeconfig. Errors: see
+  // PortForward.
+  Result<std::unique_ptr<PortForward>> forward(const PodRef& pod, std::int64_t port,
+                                               std::int64_t local = 0) const;
 
  private:
   explicit Cluster(ClusterFlags flags) : flags_(std::move(flags)) {}

@@ -1,6 +1,7 @@
 #include "extender/kubectl/console.h"
 
 #include <fmt/format.h>
+#include <sys/ioctl.h>
 #include <unistd.h>
 
 #include <algorithm>
@@ -58,10 +59,13 @@ std::string environment_variable(const char* name) {
 }
 
 Console process_console() {
+  winsize window{};
+  const bool has_window = ::ioctl(STDOUT_FILENO, TIOCGWINSZ, &window) == 0;
   return {.print = [](std::string_view text) { print_to(stdout, text); },
           .print_error = [](std::string_view text) { print_to(stderr, text); },
           .colors = ::isatty(STDOUT_FILENO) == 1 && environment_variable("NO_COLOR").empty() &&
-                    environment_variable("TERM") != "dumb"};
+                    environment_variable("TERM") != "dumb",
+          .width = has_window ? std::size_t{window.ws_col} : 0};
 }
 
 std::string sanitize_for_terminal(std::string_view text, std::size_t bytes_max) {
@@ -87,7 +91,7 @@ std::string sanitize_for_terminal(std::string_view text, std::size_t bytes_max) 
 }
 
 std::string colored(std::string_view text, Color color, bool colors) {
-  constexpr std::array<int, 5> kCodes = {0, 32, 33, 31, 36};
+  constexpr std::array<int, 5> kCodes = {0, 32, 33, 31, 34};
   if (!colors || color == Color::kNone) return std::string(text);
   return fmt::format("\x1b[{}m{}\x1b[0m", kCodes[static_cast<std::size_t>(color)], text);
 }
@@ -96,6 +100,15 @@ void add_output_flag(Options& options, std::string& target,
                      const std::vector<std::string>& formats) {
   target = formats.front();
   options.add_choice("o,output", "Format of the output.", target, formats);
+}
+
+void remove_kind(std::string_view kind, std::vector<std::string>& names) {
+  for (std::string& name : names) {
+    const std::size_t slash = name.find('/');
+    std::string_view before = std::string_view(name).substr(0, slash);
+    if (before.ends_with('s')) before.remove_suffix(1);
+    if (slash != name.npos && before == kind) name.erase(0, slash + 1);
+  }
 }
 
 }  // namespace mgpu::kubectl

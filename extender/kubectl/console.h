@@ -14,7 +14,8 @@ namespace mgpu::kubectl {
 struct Console {
   std::function<void(std::string_view text)> print;        // to standard output
   std::function<void(std::string_view text)> print_error;  // to standard error
-  bool colors = false;  // standard output is a terminal that shows colors
+  bool colors = false;    // standard output is a terminal that shows colors
+  std::size_t width = 0;  // of the terminal, in columns; 0: it is none
 };
 
 // The console of this process. It has colors if standard output is a terminal, and the environment
@@ -30,12 +31,15 @@ std::string environment_variable(const char* name);
 // The result has "..." after `bytes_max` bytes of `text`. Pure.
 std::string sanitize_for_terminal(std::string_view text, std::size_t bytes_max);
 
-enum class Color { kNone, kGreen, kYellow, kRed, kCyan };
+enum class Color { kNone, kGreen, kYellow, kRed, kBlue };
 // `text` in this color if `colors` is true.
 std::string colored(std::string_view text, Color color, bool colors);
 
 // Adds -o,--output with these formats, of which the first is the default.
 void add_output_flag(Options& options, std::string& target,
                      const std::vector<std::string>& formats);
+
+// "name" for "pod/name" and "pods/name", as -o name prints it, where `kind` is "pod".
+void remove_kind(std::string_view kind, std::vector<std::string>& names);
 
 }  // namespace mgpu::kubectl

@@ -84,7 +84,10 @@ class CordonVerb {
     options.add_words("NODE INDEX", words_, 2, 2);
     add_domain_flag(options, domain_);
     add_cluster_flags(options, access_);
-    options.check([this] { return check_name("NODE", words_.front()); });
+    options.check([this] {
+      remove_kind("node", words_);
+      return check_name("NODE", words_.front());
+    });
     options.check([this]() -> Result<void> {
       if (card_index(words_.back())) return {};
       return error(fmt::format("INDEX must be a whole number from 0 to {}, found {}", kCardIndexMax,

@@ -39,7 +39,7 @@ class DriftVerb {
   void add_flags(Options& options) {
     add_pod_flags(options, choice_);
     options.add_texts("node", "Node whose findings are shown. If absent, all are shown.", nodes_);
-    add_output_flag(options, output_, kViewFormats);
+    add_view_flags(options, shown_);
     add_cluster_flags(options, access_);
     add_extender_flags(options, extender_);
     add_plugin_flags(options, plugins_);
@@ -67,8 +67,8 @@ class DriftVerb {
     const auto items = chosen_drift(std::move(all.items), choice);
     View view = drift_view(items, choice_.all, clock_now());
     if (!all.problems.empty()) view.empty = "No drift found in what could be read.";
-    show(view, output_, console);
-    if (output_ == "table" && !items.empty()) {
+    if (auto printed = show(std::move(view), shown_, console); !printed) return printed.error();
+    if (shown_.output == "table" && !items.empty()) {
       console.print("\n-o wide shows what to do about each finding.\n");
     }
     const int read = fail(console, all.problems);
@@ -127,7 +127,7 @@ class DriftVerb {
   PluginFlags plugins_;
   PodChoice choice_;
   std::vector<std::string> nodes_;
-  std::string output_;
+  ViewFlags shown_;
 };
 
 }  // namespace

@@ -3,6 +3,7 @@
 
 #include "common/base/query_text.h"
 #include "common/base/text.h"
+#include "extender/kubectl/convert/pod.h"
 #include "extender/kubectl/doctor/read_facts.h"
 #include "extender/kubectl/explain_text.h"
 #include "extender/kubectl/limits.h"
@@ -34,12 +35,32 @@ Result<Json> whole_explanation(Extender& extender, const PodRef& pod) {
   return all;
 }
 
-// The message of kube-scheduler about a pod that waits; empty if the user may not get the pod.
-std::string scheduler_message(Api& api, const PodRef& pod) {
+// Adds what the pod itself says, if the user may get it: the message of kube-scheduler, and
+// requests that are not for mgpu.
+void add_pod(Api& api, const PodRef& pod, Json& explained) {
   const auto body = api.get(kube::get_pod(pod).target, "get the pod");
-  if (!body.known()) return {};
+  if (!body.known()) return;
   const auto read = read_gpu_pod(body.value());
-  return read ? read->unscheduled_message : "";
+  if (read && !read->unscheduled_message.empty()) {
+    explained["schedulerMessage"] = read->unscheduled_message;
+  }
+  if (!explained.contains("message") || !explained.at("request").at("containers").empty()) return;
+  for (const std::string& resource : convert::foreign_resources()) {
+    if (body->find('"' + resource + "\":") == std::string::npos) continue;
+    explained["message"] = fmt::format(
+        "it requests {}, which mgpu does not give; kubectl mgpu convert -f FILE rewrites its "
+        "manifest",
+        resource);
+    return;
+  }
+}
+
+// The sentence for a user who may not reach the extender.
+Error without_rights(const Error& failure, const PodRef& pod) {
+  if (failure.message.find("HTTP 403") == std::string::npos) return failure;
+  return error(fmt::format(
+      "{}; until then, kubectl describe pod {} --namespace {} has the events of the pod",
+      failure.message, pod.name, pod.name_space));
 }
 
 class ExplainVerb {
@@ -50,14 +71,17 @@ class ExplainVerb {
     add_output_flag(options, output_, {"table", "wide", "json", "yaml"});
     add_cluster_flags(options, access_);
     add_extender_flags(options, extender_);
-    options.check([this] { return check_name("POD", names_.front()); });
+    options.check([this] {
+      remove_kind("pod", names_);
+      return check_name("POD", names_.front());
+    });
   }
   Result<int> run(Console& console) {
-    const auto cluster = Cluster::connect(access_);
+    const auto cluster = Cluster::connect(access_, extender_.url);
     if (!cluster) return cluster.error();
-    const auto extender = Extender::connect(**cluster, extender_);
-    if (!extender) return extender.error();
     const PodRef pod{namespace_of(name_space_, (*cluster)->config()), names_.front()};
+    const auto extender = Extender::connect(**cluster, extender_);
+    if (!extender) return without_rights(extender.error(), pod);
     auto explained = whole_explanation(**extender, pod);
     if (!explained) return explained.error();
     if (explained->contains("node")) {
@@ -67,8 +91,7 @@ class ExplainVerb {
                            "read the cards of pod " + to_string(pod));
       if (held) (*explained)["holds"] = *held;
     } else {
-      const std::string message = scheduler_message((*cluster)->api(), pod);
-      if (!message.empty()) (*explained)["schedulerMessage"] = message;
+      add_pod((*cluster)->api(), pod, *explained);
     }
     if (output_ == "json" || output_ == "yaml") {
       console.print(output_ == "json" ? json_text(*explained) : yaml_text(*explained));

@@ -4,6 +4,7 @@
 
 #include <algorithm>
 #include <map>
+#include <set>
 #include <vector>
 
 #include "extender/kubectl/limits.h"
@@ -100,11 +101,10 @@ class Sections {
       : from_(explained), wide_(wide), terminal_(terminal) {}
 
   std::string take() {
-    add_request();
     if (from_.contains("node")) {
       add_landing();
     } else if (from_.at("nodes").empty() && from_.contains("message")) {
-      out_ += fmt::format("It cannot be placed: {}.\n", sentence_text(text_of(from_, "message")));
+      add_verdict("cannot be placed: " + sentence_text(text_of(from_, "message")) + ".");
     } else {
       add_waiting();
     }
@@ -112,9 +112,9 @@ class Sections {
   }
 
  private:
-  void add_request() {
-    const char* const state = from_.contains("node") ? "is bound" : "waits";
-    out_ += fmt::format("Pod {} {}.\n", pod_text(from_), state);
+  // "research/notebook is pending: ...", and the request and the policy below it.
+  void add_verdict(const std::string& verdict) {
+    out_ += fmt::format("{} {}\n", pod_text(from_), verdict);
     for (const Json& container : from_.at("request").at("containers")) {
       out_ += fmt::format("  requests  {}\n", request_line(container));
     }
@@ -123,9 +123,30 @@ class Sections {
     }
   }
 
+  // What is wrong with the cards that the pod has; empty if nothing is.
+  std::string broken_cards() const {
+    std::string text;
+    if (!from_.contains("holds")) return text;
+    std::set<int64_t> held;
+    for (const Json& container : from_.at("holds").at("containers")) {
+      for (const Json& card : container.at("cards")) held.insert(card.get<int64_t>());
+    }
+    for (const Json& node : from_.at("nodes")) {
+      if (node.at("name") != from_.at("node")) continue;
+      for (const Json& card : node.at("cards")) {
+        const std::string why = card.value("why", "");
+        const int64_t index = number_of(card, "index");
+        if (!why.starts_with("unhealthy") || held.erase(index) == 0) continue;
+        text += fmt::format("{}card {} is {}", text.empty() ? "" : ", ", index, sentence_text(why));
+      }
+    }
+    return text;
+  }
+
   void add_landing() {
     const std::string node = name_text(text_of(from_, "node"));
-    out_ += fmt::format("  node      {}\n", node);
+    const std::string broken = broken_cards();
+    add_verdict(fmt::format("is bound to {}{}.", node, broken.empty() ? "" : ", where " + broken));
     if (from_.contains("holds")) {
       const Json& holds = from_.at("holds");
       for (const Json& container : holds.at("containers")) {
@@ -159,22 +180,31 @@ class Sections {
     const int64_t fitting = number_of(from_, "nodesFitting");
     int64_t nodes = fitting;
     for (const Json& reason : from_.at("reasons")) nodes += number_of(reason, "nodes");
+    const bool noted = from_.contains("message");
     if (nodes == 0) {
-      out_ += "\nThe extender has no nodes.\n";
+      add_verdict("is pending: the extender has no nodes.");
+    } else if (fitting > 0) {
+      add_verdict(
+          fmt::format("is pending: its cards fit on {} of {}, and kube-scheduler has not "
+                      "placed it.",
+                      grouped(fitting), counted(nodes, "node")));
     } else {
-      out_ +=
-          fmt::format("\nIts cards fit on {} of {}.\n", grouped(fitting), counted(nodes, "node"));
+      add_verdict(fmt::format("is pending: its cards fit on none of {}.", counted(nodes, "node")));
     }
-    if (from_.contains("message")) {
-      out_ += fmt::format("Note: {}.\n", sentence_text(text_of(from_, "message")));
-    }
-    if (from_.contains("schedulerMessage")) {
+    if (noted) out_ += fmt::format("Note: {}.\n", sentence_text(text_of(from_, "message")));
+    // Otherwise it has the reasons that follow.
+    if ((fitting > 0 || wide_) && from_.contains("schedulerMessage")) {
       out_ +=
           fmt::format("kube-scheduler: {}\n", sentence_text(text_of(from_, "schedulerMessage")));
     }
-    add_reasons();
     if (fitting == 0) add_help();
-    add_nodes();
+    add_reasons();
+    if (wide_) {
+      add_cards_by_reason();
+      add_nodes();
+    } else if (nodes > 0) {
+      out_ += "\n-o wide shows each node and card.\n";
+    }
   }
 
   void add_reasons() {
@@ -183,6 +213,9 @@ class Sections {
       table.add({{grouped(number_of(reason, "nodes"))}, {text_of(reason, "reason")}});
     }
     add_table("", table);
+  }
+
+  void add_cards_by_reason() {
     std::map<std::string, int64_t> kinds;
     const bool several = from_.at("request").at("containers").size() > 1;
     for (const Json& node : from_.at("nodes")) {
@@ -198,18 +231,20 @@ class Sections {
   }
 
   void add_help() {
-    std::string help;
+    std::vector<std::string> ways;
     // An extender before this member does not have it.
     for (const Json& smaller : from_.value("smallerRequests", Json::array())) {
-      help += fmt::format(
-          "  It fits on {} with {} for container {}.\n", name_text(text_of(smaller, "node")),
-          smaller_text(smaller, container_of(smaller)), name_text(text_of(smaller, "container")));
+      ways.push_back(fmt::format(
+          "  on {} with {} for container {}\n", name_text(text_of(smaller, "node")),
+          smaller_text(smaller, container_of(smaller)), name_text(text_of(smaller, "container"))));
     }
     for (const Json& release : from_.value("releases", Json::array())) {
-      help += fmt::format("  It fits on {} when {}.\n", name_text(text_of(release, "node")),
-                          release_text(release));
+      ways.push_back(fmt::format("  on {} when {}\n", name_text(text_of(release, "node")),
+                                 release_text(release)));
     }
-    if (!help.empty()) out_ += "\nWhat would help, the nearest first:\n" + help;
+    if (ways.empty()) return;
+    out_ += "\nIt would fit\n";
+    for (const std::string& way : ways) out_ += way;
   }
 
   const Json& container_of(const Json& smaller) const {
@@ -220,36 +255,28 @@ class Sections {
   }
 
   void add_nodes() {
-    Table table({{"NODE"}, {"FITS"}, {"CARD", true, true}, {"CONTAINER", true}, {"WHY"}});
-    std::size_t shown = 0;
-    const Json& nodes = from_.at("nodes");
-    for (const Json& node : nodes) {
-      if (!wide_ && shown == kShownNodesMax) break;
-      ++shown;
+    Table table({{"NODE"}, {"FITS"}, {"CARD", false, true}, {"CONTAINER"}, {"WHY"}});
+    for (const Json& node : from_.at("nodes")) {
       const bool fits = node.at("fits").get<bool>();
       std::string why = fits ? "" : reason_of_node(node);
       if (node.value("cpuOrMemoryMissing", false)) {
         why += (why.empty() ? "" : "; ") + std::string("too little CPU, memory or room for pods");
       }
-      table.add({{text_of(node, "name")},
-                 {fits ? "yes" : "no", fits ? Color::kGreen : Color::kRed},
-                 {},
-                 {},
-                 {why}});
-      if (wide_) add_cards(table, node);
+      table.add({{text_of(node, "name")}, fits_cell(fits), {}, {}, {why}});
+      add_cards(table, node);
     }
     add_table("", table);
-    if (shown < nodes.size()) {
-      out_ += fmt::format("  and {} more nodes; -o wide shows all, and their cards\n",
-                          grouped(static_cast<int64_t>(nodes.size() - shown)));
-    }
+  }
+
+  static Cell fits_cell(bool fits) {
+    return fits ? Cell{"yes", Color::kGreen} : Cell{"no", Color::kYellow};
   }
 
   void add_cards(Table& table, const Json& node) {
     for (const Json& card : node.at("cards")) {
       const bool fits = card.at("fits").get<bool>();
       table.add({{text_of(node, "name")},
-                 {fits ? "yes" : "no", fits ? Color::kGreen : Color::kRed},
+                 fits_cell(fits),
                  {std::to_string(number_of(card, "index"))},
                  {text_of(card, "container")},
                  {fits ? "" : text_of(card, "why")}});

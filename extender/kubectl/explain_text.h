@@ -12,7 +12,7 @@
 namespace mgpu::kubectl {
 
 // `explained` may also have "holds", the answer of /inspect/pod, and "schedulerMessage". `wide`:
-// with all nodes and their cards, instead of the first kShownNodesMax nodes. Errors: a member is
+// with all nodes and their cards. Errors: a member is
 // missing or has a wrong type.
 Result<std::string> explain_text(const Json& explained, bool wide, bool terminal);
 

@@ -39,7 +39,13 @@ Result<std::vector<RunningExtender>> extender_pods(Api& api, const std::string& 
                  auto pod = read_program_pod(text);
                  if (pod && runs_extender(*pod)) pods.push_back({*std::move(pod)});
                });
-  if (!listed.known()) return error(listed.problem());
+  if (!listed.known()) {
+    const bool forbidden = listed.missing() == Missing::kForbidden;
+    return error(listed.problem() +
+                 (forbidden ? "; a Role with list pods and create pods/portforward in this "
+                              "namespace permits it"
+                            : ""));
+  }
   const auto lease =
       read_fact(api.get(fmt::format("/apis/coordination.k8s.io/v1/namespaces/{}/leases/{}",
                                     name_space, lease_name),

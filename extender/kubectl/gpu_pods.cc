@@ -37,7 +37,9 @@ void set_cards(PodRow& row, const GpuRequest& request, const Placement& placemen
 
 std::string status_text(const GpuPod& pod) {
   if (pod.pod.metadata.being_deleted) return "Terminating";
-  return pod.pod.node_name.empty() ? "Waiting" : pod.pod.phase;
+  // Both are Pending in Kubernetes.
+  if (pod.pod.node_name.empty()) return "Unscheduled";
+  return pod.pod.phase == "Pending" ? "Starting" : pod.pod.phase;
 }
 
 void set_broken(PodRow& row, std::string message) {
@@ -121,6 +123,10 @@ void add_pod_selection_flags(Options& options, PodChoice& choice) {
 
 void add_pod_flags(Options& options, PodChoice& choice) {
   options.add_words("POD...", choice.names, 0, kNodesNamedMax);
+  options.check([&choice]() -> Result<void> {
+    remove_kind("pod", choice.names);
+    return {};
+  });
   add_pod_selection_flags(options, choice);
   options.check([&choice]() -> Result<void> {
     if (!choice.all || choice.names.empty()) return {};

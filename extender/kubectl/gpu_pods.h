@@ -26,7 +26,7 @@ struct PodContainerRow {
 struct PodRow {
   PodRef ref;
   std::string node{};    // empty: it waits
-  std::string status{};  // "Running", "Waiting", "Terminating", ...
+  std::string status{};  // "Running", "Unscheduled", "Starting", "Terminating", ...
   std::string policy{};  // its annotation
   // Why it waits, or what is wrong with its request or its annotations.
   std::string message{};

@@ -7,8 +7,10 @@
 #include <string_view>
 
 #include "common/base/query_text.h"
+#include "common/base/rfc3339.h"
 #include "common/base/text.h"
 #include "common/kube/objects/object_json.h"
+#include "extender/kubectl/age.h"
 #include "extender/kubectl/doctor/read_facts.h"
 #include "extender/kubectl/limits.h"
 
@@ -88,6 +90,10 @@ Result<std::vector<InspectedNode>> all_nodes(Extender& extender, Json* first) {
 
 void add_node_flags(Options& options, NodeChoice& choice) {
   options.add_words("NODE...", choice.names, 0, kNodesNamedMax);
+  options.check([&choice]() -> Result<void> {
+    remove_kind("node", choice.names);
+    return {};
+  });
   options.add_text("l,selector",
                    "Label selector of the nodes. If empty, all nodes with cards are shown.",
                    choice.selector);
@@ -118,14 +124,50 @@ Result<std::vector<InspectedNode>> chosen_nodes(std::vector<InspectedNode> nodes
   return named;
 }
 
-std::string used_text(const Amounts& amounts) {
-  return fmt::format("{}/{}", grouped(amounts.used), grouped(amounts.capacity));
+NodeSums sums_of(const std::vector<InspectedNode>& nodes) {
+  const auto add_to = [](Amounts& sum, const Amounts& amounts) {
+    sum.capacity += amounts.capacity;
+    sum.used += amounts.used;
+    sum.free += amounts.free;
+  };
+  NodeSums sums;
+  for (const InspectedNode& node : nodes) {
+    sums.pods += node.pods;
+    for (const InspectedCard& card : node.cards) {
+      ++sums.cards;
+      add_to(sums.core, card.core);
+      add_to(sums.memory, card.memory);
+      ++sums.models[card.model];
+      if (state_of(card) != kHealthyState) continue;
+      ++sums.usable;
+      if (card.core.used == 0 && card.memory.used == 0) ++sums.free;
+    }
+  }
+  return sums;
+}
+
+Cell used_cell(const Amounts& amounts) {
+  const Fill fill{amounts.used, amounts.capacity};
+  return {fmt::format("{}/{}", grouped(fill.part), grouped(fill.whole)), color_of(fill), fill};
 }
 
 std::string state_of(const InspectedCard& card) {
   if (!card.healthy) return "Unhealthy";
   if (card.cordoned) return "Cordoned";
-  return card.uncertain ? "Blocked" : "Healthy";
+  return card.uncertain ? "Blocked" : kHealthyState;
+}
+
+Color color_of_state(const std::string& state) {
+  if (state == kHealthyState) return Color::kGreen;
+  return state == "Unhealthy" ? Color::kRed : Color::kYellow;
+}
+
+std::string health_text(const std::string& health, Time now) {
+  constexpr std::string_view kSince = " since ";
+  const std::size_t at = health.rfind(kSince);
+  if (at == health.npos) return health;
+  const auto since = read_rfc3339(health.substr(at + kSince.size()));
+  return since ? health.substr(0, at) + " for " + age_text(since, now) : health;
 }
 
 Json amounts_json(const Amounts& amounts) {

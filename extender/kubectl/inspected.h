@@ -2,6 +2,7 @@
 #pragma once
 
 #include <cstdint>
+#include <map>
 #include <set>
 #include <string>
 #include <vector>
@@ -32,6 +33,8 @@ struct InspectedCard {
   Amounts memory;  // MiB
 };
 
+inline constexpr const char* kHealthyState = "Healthy";
+
 struct InspectedNode {
   std::string name;
   std::string problem;    // why its cards cannot be read
@@ -59,10 +62,26 @@ void add_node_flags(Options& options, NodeChoice& choice);
 Result<std::vector<InspectedNode>> chosen_nodes(std::vector<InspectedNode> nodes,
                                                 const NodeChoice& choice, Api& api);
 
-// "30/100"
-std::string used_text(const Amounts& amounts);
+// The sums of the cards of nodes.
+struct NodeSums {
+  std::int64_t cards = 0;
+  std::int64_t usable = 0;  // cards that pods may be placed on
+  std::int64_t free = 0;    // of these, those that no pod holds
+  std::int64_t pods = 0;
+  Amounts core;
+  Amounts memory;
+  std::map<std::string, std::int64_t> models;
+};
+NodeSums sums_of(const std::vector<InspectedNode>& nodes);
+
+// "30/100", with a bar on terminals.
+Cell used_cell(const Amounts& amounts);
 // "Healthy", "Unhealthy", "Cordoned" or "Blocked".
 std::string state_of(const InspectedCard& card);
+// Green for healthy, red for unhealthy, and yellow for what somebody may end.
+Color color_of_state(const std::string& state);
+// "XID 79 for 4m" of "XID 79 since 2026-01-02T03:04:05Z".
+std::string health_text(const std::string& health, Time now);
 Json amounts_json(const Amounts& amounts);
 // 65130 as "65,130".
 std::string grouped(std::int64_t number);

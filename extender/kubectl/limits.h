@@ -11,8 +11,6 @@ namespace mgpu::kubectl {
 inline constexpr std::size_t kShownNameMax = 253;
 // A sentence that quotes a message of the API server or of a device plugin.
 inline constexpr std::size_t kShownSentenceMax = 2'048;
-// Nodes that an explanation lists; wide output has all of them.
-inline constexpr std::size_t kShownNodesMax = 10;
 // Objects that a table names for one finding. JSON has all of them.
 inline constexpr std::size_t kShownObjectsMax = 5;
 
@@ -26,6 +24,9 @@ inline constexpr std::size_t kConfiguredNodesMax = 200;
 inline constexpr std::size_t kNamespacesAskedMax = 200;
 // Extenders that are queried, by one `kubectl port-forward` each.
 inline constexpr std::size_t kReplicasMax = 8;
+
+// Between two outputs of --watch. Each lists the nodes anew.
+inline constexpr std::chrono::milliseconds kWatchInterval{2'000};
 
 // Names that are proposed to a shell. A list with more is not read by users.
 inline constexpr std::size_t kProposalsMax = 500;

@@ -4,39 +4,13 @@
 #include <algorithm>
 #include <map>
 
+#include "extender/kubectl/age.h"
 #include "extender/kubectl/inspected.h"
 #include "extender/kubectl/verb.h"
 #include "extender/kubectl/views.h"
 
 namespace mgpu::kubectl {
 namespace {
-
-struct NodeSums {
-  Amounts core;
-  Amounts memory;
-  std::int64_t usable = 0;  // cards that pods may be placed on
-  std::int64_t free = 0;    // of these, those that no pod holds
-  std::map<std::string, std::int64_t> models;
-};
-
-void add_to(Amounts& sum, const Amounts& amounts) {
-  sum.capacity += amounts.capacity;
-  sum.used += amounts.used;
-  sum.free += amounts.free;
-}
-
-NodeSums sums_of(const InspectedNode& node) {
-  NodeSums sums;
-  for (const InspectedCard& card : node.cards) {
-    add_to(sums.core, card.core);
-    add_to(sums.memory, card.memory);
-    ++sums.models[card.model];
-    if (!card.healthy || card.cordoned || card.uncertain) continue;
-    ++sums.usable;
-    if (card.core.used == 0 && card.memory.used == 0) ++sums.free;
-  }
-  return sums;
-}
 
 // "8 x A100", "4 x A100, 4 x T4"
 std::string models_text(const NodeSums& sums) {
@@ -48,11 +22,20 @@ std::string models_text(const NodeSums& sums) {
   return text;
 }
 
-std::string status_of(const InspectedNode& node, const NodeSums& sums) {
-  if (!node.problem.empty()) return node.problem;
-  const auto unusable = static_cast<std::int64_t>(node.cards.size()) - sums.usable;
-  if (node.cards.empty()) return "No cards";
-  return unusable == 0 ? "OK" : fmt::format("{} not usable", unusable);
+Cell status_of(const InspectedNode& node) {
+  if (!node.problem.empty()) return {node.problem, Color::kRed};
+  if (node.cards.empty()) return {"No cards", Color::kYellow};
+  // "1 Unhealthy, 2 Cordoned"
+  std::map<std::string, std::int64_t, std::greater<>> states;
+  for (const InspectedCard& card : node.cards) {
+    if (state_of(card) != kHealthyState) ++states[state_of(card)];
+  }
+  std::string text;
+  for (const auto& [state, count] : states) {
+    text += fmt::format("{}{} {}", text.empty() ? "" : ", ", count, state);
+  }
+  if (text.empty()) return {"OK", Color::kGreen};
+  return {text, color_of_state(states.begin()->first)};
 }
 
 Json node_object(const InspectedNode& node, const NodeSums& sums) {
@@ -60,7 +43,7 @@ Json node_object(const InspectedNode& node, const NodeSums& sums) {
   if (!node.problem.empty()) json["problem"] = node.problem;
   if (!node.isolation.empty()) json["isolation"] = node.isolation;
   json["pods"] = node.pods;
-  json["cards"] = {{"total", node.cards.size()}, {"usable", sums.usable}, {"free", sums.free}};
+  json["cards"] = {{"total", sums.cards}, {"usable", sums.usable}, {"free", sums.free}};
   json["core"] = amounts_json(sums.core);
   json["memoryMiB"] = amounts_json(sums.memory);
   json["models"] = Json::object();
@@ -68,7 +51,7 @@ Json node_object(const InspectedNode& node, const NodeSums& sums) {
   return json;
 }
 
-using NodesView = View (*)(const std::vector<InspectedNode>& nodes);
+using NodesView = View (*)(const std::vector<InspectedNode>& nodes, Time now);
 
 // Shows the nodes that are chosen, in the view that is made of them.
 class NodesVerb {
@@ -77,12 +60,12 @@ class NodesVerb {
 
   void add_flags(Options& options) {
     add_node_flags(options, choice_);
-    add_output_flag(options, output_, kViewFormats);
+    add_view_flags(options, shown_);
     add_cluster_flags(options, access_);
     add_extender_flags(options, extender_);
   }
   Result<int> run(Console& console) {
-    const auto cluster = Cluster::connect(access_);
+    const auto cluster = Cluster::connect(access_, extender_.url);
     if (!cluster) return cluster.error();
     const auto extender = Extender::connect(**cluster, extender_);
     if (!extender) return extender.error();
@@ -90,7 +73,8 @@ class NodesVerb {
     if (!nodes) return nodes.error();
     const auto chosen = chosen_nodes(*std::move(nodes), choice_, (*cluster)->api());
     if (!chosen) return chosen.error();
-    show(make_(*chosen), output_, console);
+    if (auto printed = show(make_(*chosen, clock_now()), shown_, console); !printed)
+      return printed.error();
     return kFine;
   }
 
@@ -99,12 +83,12 @@ class NodesVerb {
   ClusterFlags access_;
   ExtenderFlags extender_;
   NodeChoice choice_;
-  std::string output_;
+  ViewFlags shown_;
 };
 
 }  // namespace
 
-View nodes_view(const std::vector<InspectedNode>& nodes) {
+View nodes_view(const std::vector<InspectedNode>& nodes, Time) {
   View view{.table = Table({{"NAME"},
                             {"STATUS"},
                             {"CARDS", false, true},
@@ -118,25 +102,27 @@ View nodes_view(const std::vector<InspectedNode>& nodes) {
                             {"MODELS"}}),
             .json = {{"items", Json::array()}},
             .empty = "The extender has no node with cards."};
+  const auto row = [](const std::string& name, Cell status, const NodeSums& sums,
+                      const std::string& isolation) -> std::vector<Cell> {
+    return {{name},
+            std::move(status),
+            {grouped(sums.cards)},
+            {grouped(sums.free)},
+            {grouped(sums.pods)},
+            used_cell(sums.core),
+            used_cell(sums.memory),
+            {grouped(sums.core.free)},
+            {grouped(sums.memory.free)},
+            {isolation},
+            {models_text(sums)}};
+  };
   for (const InspectedNode& node : nodes) {
-    const NodeSums sums = sums_of(node);
-    const Fill core{sums.core.used, sums.core.capacity};
-    const Fill memory{sums.memory.used, sums.memory.capacity};
-    const std::string status = status_of(node, sums);
-    view.table.add({{node.name},
-                    {status, status == "OK" ? Color::kGreen : Color::kRed},
-                    {std::to_string(node.cards.size())},
-                    {std::to_string(sums.free)},
-                    {std::to_string(node.pods)},
-                    {used_text(sums.core), color_of(core), core},
-                    {used_text(sums.memory), color_of(memory), memory},
-                    {grouped(sums.core.free)},
-                    {grouped(sums.memory.free)},
-                    {node.isolation},
-                    {models_text(sums)}});
+    const NodeSums sums = sums_of({node});
+    view.table.add(row(node.name, status_of(node), sums, node.isolation));
     view.json["items"].push_back(node_object(node, sums));
     view.names.push_back("node/" + node.name);
   }
+  view.table.set_sum(row("SUM", {}, sums_of(nodes), ""));
   return view;
 }
 

@@ -65,17 +65,36 @@ std::string yaml_text(const Json& json) {
   return std::string(out.c_str()) + "\n";
 }
 
-void show(const View& view, const std::string& format, Console& console) {
-  if (format == "json") return console.print(json_text(view.json));
-  if (format == "yaml") return console.print(yaml_text(view.json));
-  if (format == "name") {
+void add_view_flags(Options& options, ViewFlags& flags, const std::vector<std::string>& formats) {
+  add_output_flag(options, flags.output, formats);
+  options.add_text("sort-by",
+                   "Column by which the rows of a table are sorted, such as free: numbers from the "
+                   "highest, texts from the first.",
+                   flags.sort_by);
+  options.add_flag("no-headers", "Print a table without the line of titles.", flags.no_headers);
+}
+
+Result<void> show(View view, const ViewFlags& flags, Console& console) {
+  if (!flags.sort_by.empty()) {
+    if (auto sorted = view.table.sort_by(flags.sort_by); !sorted) return sorted;
+  }
+  if (flags.output == "json") {
+    console.print(json_text(view.json));
+  } else if (flags.output == "yaml") {
+    console.print(yaml_text(view.json));
+  } else if (flags.output == "name") {
     for (const std::string& name : view.names) {
       console.print(sanitize_for_terminal(name, kShownSentenceMax) + "\n");
     }
-    return;
+  } else if (view.table.empty()) {
+    console.print_error(view.empty + "\n");
+  } else {
+    console.print(view.table.text({.wide = flags.output == "wide",
+                                   .terminal = console.colors,
+                                   .headers = !flags.no_headers,
+                                   .width = console.width}));
   }
-  if (view.table.empty()) return console.print_error(view.empty + "\n");
-  console.print(view.table.text(format == "wide", console.colors));
+  return {};
 }
 
 int fail(Console& console, const std::string& sentence) {

@@ -23,9 +23,20 @@ struct View {
 
 inline const std::vector<std::string> kViewFormats = {"table", "wide", "json", "yaml", "name"};
 
-// Prints it. `format` is one of kViewFormats. The sentence about an empty table is printed to
-// standard error, as kubectl does.
-void show(const View& view, const std::string& format, Console& console);
+struct ViewFlags {
+  std::string output = kViewFormats.front();
+  std::string sort_by{};
+  bool no_headers = false;
+
+  bool is_table() const { return output == "table" || output == "wide"; }
+};
+// -o, --sort-by and --no-headers.
+void add_view_flags(Options& options, ViewFlags& flags,
+                    const std::vector<std::string>& formats = kViewFormats);
+
+// Prints it. The sentence about an empty table is printed to standard error, as kubectl does.
+// Errors: the table has no such column to sort by.
+Result<void> show(View view, const ViewFlags& flags, Console& console);
 
 // ASCII, with a newline at the end: every character that may change how text is shown is escaped.
 std::string json_text(const Json& json);

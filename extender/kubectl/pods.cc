@@ -71,7 +71,8 @@ class PodsVerb {
     if (!cluster) return cluster.error();
     const auto pods = read_shown_pods(**cluster, shown_);
     if (!pods) return pods.error();
-    show(pods_view(*pods, shown_.choice.all, clock_now()), shown_.output, console);
+    auto printed = show(pods_view(*pods, shown_.choice.all, clock_now()), shown_.view, console);
+    if (!printed) return printed.error();
     return kFine;
   }
 
@@ -83,7 +84,7 @@ class PodsVerb {
 
 void add_shown_pods_flags(Options& options, ShownPods& shown) {
   add_pod_flags(options, shown.choice);
-  add_output_flag(options, shown.output, kViewFormats);
+  add_view_flags(options, shown.view);
   add_domain_flag(options, shown.domain);
   add_cluster_flags(options, shown.access);
 }

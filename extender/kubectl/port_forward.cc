@@ -34,7 +34,8 @@ std::vector<std::string> words_of(const PortForwardTarget& target) {
   if (!target.kubeconfig.empty()) words.push_back("--kubeconfig=" + target.kubeconfig);
   if (!target.context.empty()) words.push_back("--context=" + target.context);
   words.push_back("pod/" + target.pod.name);
-  words.push_back(fmt::format(":{}", target.port));
+  const std::string local = target.local == 0 ? "" : std::to_string(target.local);
+  words.push_back(fmt::format("{}:{}", local, target.port));
   return words;
 }
 

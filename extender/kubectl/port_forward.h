@@ -20,6 +20,7 @@ namespace mgpu::kubectl {
 struct PortForwardTarget {
   PodRef pod;
   std::uint16_t port = 0;    // of the pod
+  std::uint16_t local = 0;   // on 127.0.0.1; 0: any free one
   std::string kubeconfig{};  // empty: kubectl finds one itself
   std::string context{};
 };
@@ -29,9 +30,9 @@ std::uint16_t forwarded_port(std::string_view line);
 
 class PortForward {
  public:
-  // Starts the program `kubectl` in $PATH, and waits until it listens on a port of 127.0.0.1 that
-  // it has chosen. Errors: it cannot be started; it ends, with its last line; it does not listen
-  // within `timeout`. The process ends with this one, also if this one is killed.
+  // Starts the program `kubectl` in $PATH, and waits until it listens on a port of 127.0.0.1.
+  // Errors: it cannot be started; it ends, with its last line; it does not listen within `timeout`.
+  // The process ends with this one, also if this one is killed.
   static Result<std::unique_ptr<PortForward>> start(const PortForwardTarget& target,
                                                     std::chrono::milliseconds timeout);
   // Ends the process: SIGTERM, and SIGKILL after kPortForwardEndTimeout.

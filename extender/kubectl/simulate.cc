@@ -110,14 +110,20 @@ Result<SimulationView> simulate_view(const Json& answer) {
   });
 }
 
-void show_simulation(const SimulationView& view, const std::string& format, Console& console) {
-  if (format != "table" && format != "wide") return show(view.placements, format, console);
+Result<void> show_simulation(SimulationView view, const std::string& format, Console& console) {
+  if (format != "table" && format != "wide") {
+    return show(std::move(view.placements), {.output = format}, console);
+  }
   console.print(view.outcome);
   const auto print = [&](const Table& table) {
-    if (!table.empty()) console.print("\n" + table.text(format == "wide", console.colors));
+    if (table.empty()) return;
+    console.print(
+        "\n" +
+        table.text({.wide = format == "wide", .terminal = console.colors, .width = console.width}));
   };
   print(view.placements.table);
   if (format == "wide" || !view.all_fit) print(view.reasons);
+  return {};
 }
 
 class SimulateVerb {
@@ -157,7 +163,7 @@ class SimulateVerb {
           "the manifest has {} replicas, expected 1 to {}; --replicas sets another number",
           replicas, kSimulatedReplicasMax));
     }
-    const auto cluster = Cluster::connect(access_);
+    const auto cluster = Cluster::connect(access_, extender_.url);
     if (!cluster) return cluster.error();
     Json& metadata = pods->pod["metadata"];
     if (!metadata.contains("namespace")) {
@@ -171,7 +177,7 @@ class SimulateVerb {
     if (!answer) return answer.error();
     const auto view = simulate_view(*answer);
     if (!view) return view.error();
-    show_simulation(*view, output_, console);
+    if (auto shown = show_simulation(*view, output_, console); !shown) return shown.error();
     return view->all_fit ? kFine : kFoundOrFailed;
   }
 

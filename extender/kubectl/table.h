@@ -6,6 +6,7 @@
 #include <string>
 #include <vector>
 
+#include "common/base/result.h"
 #include "extender/kubectl/console.h"
 
 namespace mgpu::kubectl {
@@ -35,14 +36,32 @@ class Table {
 
   // One cell for each column.
   void add(std::vector<Cell> row);
+  // The row below all others, which is shown if there are several.
+  void set_sum(std::vector<Cell> row);
   bool empty() const { return rows_.empty(); }
+  // By the column whose title begins with `column`, whatever its case: numbers from the highest,
+  // texts from the first. Errors: there is no such column.
+  Result<void> sort_by(const std::string& column);
 
-  // Cells are sanitized, and empty ones are shown as "-". `terminal`: with colors and bars.
-  std::string text(bool wide, bool terminal) const;
+  struct Look {
+    bool wide = false;
+    bool terminal = false;  // with colors and bars
+    bool headers = true;
+    std::size_t width = 0;  // of the terminal; 0: no limit
+  };
+  // Cells are sanitized, and empty ones are shown as "-". If the lines are longer than the terminal
+  // is wide, they have no bars, and then the widest texts are cut.
+  std::string text(const Look& look) const;
+  std::string text(bool wide, bool terminal) const {
+    return text({.wide = wide, .terminal = terminal});
+  }
 
  private:
+  std::vector<std::size_t> chosen_columns(bool wide) const;
+
   std::vector<Column> columns_;
   std::vector<std::vector<Cell>> rows_;
+  std::vector<Cell> sum_;
 };
 
 // The nearest whole number from zero, which a cell shows; zero for one that is not finite.
@@ -51,8 +70,7 @@ std::int64_t nearest(double value);
 // "[####......]"
 std::string bar(const Fill& fill);
 
-// Green below three quarters, yellow below the whole, else red; none if there is nothing to
-// fill.
+// Blue for what is taken, which is what cards are for; red if it is more than there is.
 Color color_of(const Fill& fill);
 
 }  // namespace mgpu::kubectl

@@ -15,11 +15,9 @@ Cell used_of(const std::optional<double>& used, const std::optional<double>& gra
   const std::int64_t most = nearest(*granted);
   if (!used) return {"?/" + grouped(most)};
   const Fill fill{nearest(*used), most};
-  // A share that is not used is as remarkable as one that is exceeded.
-  const Color color = fill.part > fill.whole ? Color::kRed
-                      : fill.part == 0       ? Color::kYellow
-                                             : Color::kGreen;
-  return {grouped(fill.part) + "/" + grouped(fill.whole), color, fill};
+  // A share that is not used is remarkable, too.
+  return {grouped(fill.part) + "/" + grouped(fill.whole),
+          fill.part == 0 ? Color::kYellow : color_of(fill), fill};
 }
 
 Json amount_object(const std::optional<double>& used, const std::optional<double>& granted) {
@@ -47,9 +45,9 @@ class TopVerb {
     }
     const ReadUsages read = read_usages(**cluster, plugins_, extender_, nodes);
     // A table without any use would say less than the reason.
-    const bool is_table = shown_.output == "table" || shown_.output == "wide";
-    if (!is_table || !read.usages.empty() || read.problems.empty()) {
-      show(top_view(*pods, read.usages, shown_.choice.all), shown_.output, console);
+    if (!shown_.view.is_table() || !read.usages.empty() || read.problems.empty()) {
+      auto printed = show(top_view(*pods, read.usages, shown_.choice.all), shown_.view, console);
+      if (!printed) return printed.error();
     }
     return fail(console, read.problems);
   }

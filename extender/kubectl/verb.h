@@ -27,6 +27,7 @@ struct Verb {
   std::vector<std::string> examples;  // without "kubectl mgpu"
   // Adds the flags of the command. Their values are in the result, which outlives `options`.
   Run (*add)(Options& options);
+  bool has_watch = false;  // it has --watch
 };
 
 // All commands, in the order of the help.
@@ -39,6 +40,7 @@ Run add_command(Options& options, std::shared_ptr<Command> command = std::make_s
   return [command](Console& console) { return command->run(console); };
 }
 
+Run add_overview(Options& options);
 Run add_nodes(Options& options);
 Run add_cards(Options& options);
 Run add_pods(Options& options);

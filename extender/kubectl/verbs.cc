@@ -1,9 +1,12 @@
+#include <poll.h>
+
 #include <map>
 #include <string>
 #include <string_view>
 
 #include "common/base/version.h"
 #include "extender/kubectl/completion.h"
+#include "extender/kubectl/limits.h"
 #include "extender/kubectl/output.h"
 #include "extender/kubectl/verb.h"
 
@@ -29,6 +32,9 @@ Run add_version(Options& options) {
   return add_command<VersionVerb>(options);
 }
 
+// The command if none is on the line.
+constexpr const char* kDefaultVerb = "overview";
+
 // The flags that say how the programs are reached, and not what is shown.
 const std::vector<std::string> kConnectionFlags = {
     "kubeconfig",         "context",    "request-timeout",
@@ -40,24 +46,33 @@ const std::vector<std::string> kConnectionFlags = {
 
 const std::vector<Verb>& all_verbs() {
   static const std::vector<Verb> verbs = {
+      {kDefaultVerb,
+       "shows the sums of all cards, and what needs attention; it is the command without one",
+       {"overview", "overview -w"},
+       add_overview,
+       true},
       {"nodes",
        "shows the nodes with cards, and how much of their cards is taken",
        {"nodes                   # all nodes with cards", "nodes -l pool=a100 -o wide",
         "nodes gpu-1 -o json"},
-       add_nodes},
+       add_nodes,
+       true},
       {"cards",
        "shows each card with its health, and how much of it is taken",
        {"cards                   # the cards of all nodes", "cards gpu-1 gpu-2 -o wide"},
-       add_cards},
+       add_cards,
+       true},
       {"pods",
        "shows the pods that request cards, and the cards that they have",
        {"pods                    # in the namespace of the context", "pods -A -o wide",
         "pods -n research -l app=notebook"},
-       add_pods},
+       add_pods,
+       true},
       {"top",
        "shows how much of their cards the containers use, and how much was granted",
        {"top -A", "top -n research notebook"},
-       add_top},
+       add_top,
+       true},
       {"explain",
        "explains why a pod is pending, and what would help; or why it is where it is",
        {"explain notebook -n research", "explain notebook -o wide   # with each node and card"},
@@ -105,8 +120,37 @@ const std::vector<Verb>& all_verbs() {
   return verbs;
 }
 
+namespace {
+
+// The words of the line, with the command.
+std::vector<const char*> with_command(int argc, const char* const* argv) {
+  std::vector<const char*> words(argv, argv + argc);
+  const std::string_view first = argc > 1 ? argv[1] : "--context";
+  const bool has_command =
+      !first.starts_with('-') || first == "-h" || first == "--help" || first == "--version";
+  if (!has_command) words.insert(words.begin() + 1, kDefaultVerb);
+  return words;
+}
+
+// Runs it again and again, until it fails or the process ends. On a terminal, its output is shown
+// in place of the one before.
+Result<int> watch(const Run& run, Console& console) {
+  while (true) {
+    std::string out;
+    Console buffer = console;
+    buffer.print = [&](std::string_view text) { out += text; };
+    const auto exit_code = run(buffer);
+    console.print((console.width > 0 ? "\x1b[H\x1b[2J" : "") + out);
+    if (!exit_code) return exit_code;
+    ::poll(nullptr, 0, static_cast<int>(kWatchInterval.count()));
+  }
+}
+
+}  // namespace
+
 int run_kubectl_mgpu(int argc, const char* const* argv, Console& console) {
   std::map<std::string, Run> runs;  // outlives the options, whose values are in it
+  bool watches = false;
   Options options("kubectl mgpu", "Shows and checks how mgpu shares the GPUs of a cluster.", "");
   for (const Verb& verb : all_verbs()) {
     std::vector<std::string> examples;
@@ -114,20 +158,25 @@ int run_kubectl_mgpu(int argc, const char* const* argv, Console& console) {
     Options& command = options.add_command(verb.name, verb.description, examples);
     runs[verb.name] = verb.add(command);
     command.show_as_connection(kConnectionFlags);
+    if (verb.has_watch) {
+      command.add_flag("w,watch", "Show it again every two seconds, until Ctrl+C.", watches);
+    }
   }
   // Shells call it; see completion.cc.
   if (argc > 1 && std::string_view(argv[1]) == kCompleteWord) {
     console.print(completions(options, {argv + 2, argv + argc}, read_names));
     return kFine;
   }
-  const ParsedOptions parsed = options.parse(argc, argv);
+  const auto words = with_command(argc, argv);
+  const ParsedOptions parsed = options.parse(static_cast<int>(words.size()), words.data());
   if (parsed.exit_code == 0) {
     console.print(parsed.print);
   } else {
     console.print_error(parsed.print);
   }
   if (!parsed.run) return parsed.exit_code;
-  const auto exit_code = runs.at(options.command())(console);
+  const Run& run = runs.at(options.command());
+  const auto exit_code = watches ? watch(run, console) : run(console);
   return exit_code ? *exit_code : fail(console, exit_code.error().message);
 }
 

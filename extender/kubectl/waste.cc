@@ -57,7 +57,7 @@ class WasteVerb {
                     kSuggestCoreStep, kSuggestMemoryStep, kSuggestMemoryMin, kSuggestHoursMin,
                     kSuggestSamplesMin),
         margin_, 0, kMarginMax);
-    add_output_flag(options, output_, kWasteFormats);
+    add_view_flags(options, shown_, kWasteFormats);
     add_cluster_flags(options, access_);
     for (const char* name : {"plugin-url", "plugin-metrics-port", "mgpu-namespace"}) {
       options.add_removed(name, "waste reads a Prometheus alone, at --prometheus-url");
@@ -78,7 +78,7 @@ class WasteVerb {
       return chosen.error();
     }
     if (by_ == "owner") add_owners(*facts);
-    print(*facts, console);
+    if (auto printed = print(*facts, console); !printed) return printed.error();
     return fail(console, facts->problems);
   }
 
@@ -131,17 +131,21 @@ class WasteVerb {
     }
   }
 
-  void print(const UseFacts& facts, Console& console) const {
+  Result<void> print(const UseFacts& facts, Console& console) const {
     const WasteBy by = group_of(by_);
     const auto rows = waste_rows(facts.shares, by, margin_);
-    if (output_ == "csv") return console.print(waste_csv(rows, facts));
+    if (shown_.output == "csv") {
+      console.print(waste_csv(rows, facts));
+      return {};
+    }
     View view = waste_view(rows, facts, by, choice_.all);
     if (!facts.problems.empty()) view.empty = "No shares found in what could be read.";
     if (!facts.problems.empty()) view.json["problems"] = facts.problems;
-    show(view, output_, console);
-    if (view.table.empty() || (output_ != "table" && output_ != "wide")) return;
+    if (auto printed = show(view, shown_, console); !printed) return printed;
+    if (view.table.empty() || !shown_.is_table()) return {};
     const char* const incomplete = facts.problems.empty() ? "" : "Incomplete. ";
     console.print(fmt::format("\n{}{}\n{}\n", incomplete, total_text(rows), source_text(facts)));
+    return {};
   }
 
   ClusterFlags access_;
@@ -150,7 +154,7 @@ class WasteVerb {
   std::string by_ = "pod";
   std::string until_;
   std::string matcher_ = kMatcherDefault;
-  std::string output_;
+  ViewFlags shown_;
   Duration since_ = kShortSince;
   std::int64_t margin_ = kMarginDefault;
 };

@@ -53,6 +53,8 @@ class WebVerb {
   void add_flags(Options& options) {
     add_mgpu_namespace_flag(options, "n,namespace", extender_.name_space);
     add_extender_pod_flags(options, extender_);
+    options.add_number("port", "Port of the page on 127.0.0.1; 0 is any free port.", port_, 0,
+                       65535);
     options.add_flag("open", "Open the page with xdg-open.", open_);
     add_cluster_flags(options, cluster_);
   }
@@ -65,7 +67,7 @@ class WebVerb {
     if (!found) return found.error();
     const PodRef& pod = found->ref;
     note_end_signals();
-    const auto forward = (*cluster)->forward(pod, extender_.port);
+    const auto forward = (*cluster)->forward(pod, extender_.port, port_);
     if (!forward) return forward.error();
     const std::string url = "http://127.0.0.1:" + std::to_string((*forward)->port()) + "/web/";
     console.print(url + "\n");
@@ -79,6 +81,7 @@ class WebVerb {
  private:
   ClusterFlags cluster_;
   ExtenderFlags extender_;
+  std::int64_t port_ = 0;
   bool open_ = false;
 };
 

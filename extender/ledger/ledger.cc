@@ -102,8 +102,10 @@ void Ledger::apply(NodeFacts facts) {
   NodeRecord& record = record_of(facts.name);
   record.gates = std::move(facts.gates);
   record.healths.clear();
-  for (const CardFacts& card : facts.cards)
-    if (!card.healthy()) record.healths[card.index] = card.health;
+  for (const CardFacts& card : facts.cards) {
+    if (card.healthy()) continue;
+    record.healths[card.index] = card.health + (card.since.empty() ? "" : " since " + card.since);
+  }
   if (!changes(record, facts)) {
     if (record.problem != facts.problem) record.changed();
     record.problem = std::move(facts.problem);

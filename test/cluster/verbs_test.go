@@ -114,7 +114,7 @@ func TestKubectlMgpuShowsNodesCardsAndPods(t *testing.T) {
 	shown, problems, _ := kubectlMgpu(t, adminToken, "pods", "-n", world.namespace, "-o", "json")
 	pods := items[ShownPod](t, shown)
 	index := bound.Annotations[indexKeyPrefix+"c0"]
-	if problems != "" || len(pods) != 2 || pods[0].Name != "large" || pods[0].Status != "Waiting" ||
+	if problems != "" || len(pods) != 2 || pods[0].Name != "large" || pods[0].Status != "Unscheduled" ||
 		!strings.Contains(pods[0].Message, "nodes are available") ||
 		pods[1].Node != bound.Spec.NodeName || fmt.Sprint(pods[1].Containers[0].Indices) != "["+index+"]" {
 		t.Errorf("pods: %+v, want some on card %s", pods, index)
@@ -172,8 +172,8 @@ func TestKubectlMgpuExplainsAPodThatWaits(t *testing.T) {
 	create(world.ctx, t, world.pod("waits").share(60, 8000))
 	waitPending(world.ctx, t, world.namespace, "waits", coreShort)
 	text := world.show(t, "explain", "waits", "-n", world.namespace)
-	for _, want := range []string{"Its cards fit on 0 of 1 node.", coreShort, "kube-scheduler: 0/",
-		"It fits on " + world.nodes[0] + " with mgpu-core 40 instead of 60 for container c0."} {
+	for _, want := range []string{"/waits is pending: its cards fit on none of 1 node.", coreShort,
+		"  on " + world.nodes[0] + " with mgpu-core 40 instead of 60 for container c0\n"} {
 		if !strings.Contains(text, want) {
 			t.Errorf("want %q in\n%s", want, text)
 		}

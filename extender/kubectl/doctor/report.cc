@@ -12,7 +12,7 @@ namespace mgpu::kubectl {
 namespace {
 
 constexpr std::array<const char*, 5> kLevelNames = {"ok", "note", "unknown", "warning", "error"};
-constexpr std::array<Color, 5> kLevelColors = {Color::kGreen, Color::kCyan, Color::kYellow,
+constexpr std::array<Color, 5> kLevelColors = {Color::kGreen, Color::kBlue, Color::kYellow,
                                                Color::kYellow, Color::kRed};
 
 // " [a, b and 3 more]"

@@ -74,7 +74,7 @@ TEST(Demo, PodsOfADumpThatHaveFinishedHoldNothing) {
   const std::string text = output_of(settings);
   EXPECT_THAT(text, testing::ContainsRegex("n1 +0 +Healthy +1 +60/100 "));
   EXPECT_THAT(text, testing::Not(testing::ContainsRegex("done|failed|never-bound")));
-  EXPECT_THAT(text, testing::ContainsRegex("deleted +Waiting "));
+  EXPECT_THAT(text, testing::ContainsRegex("deleted +Unscheduled "));
   EXPECT_THAT(text, testing::HasSubstr("default/deleted: it is being deleted\n"));
   EXPECT_THAT(text, testing::ContainsRegex("next .* n1 +0 +60 +20,000"));
 }
@@ -92,20 +92,77 @@ TEST(Demo, SaysWhyARequestIsInvalid) {
                                                       "MiB of one card; it must be at most"));
 }
 
-TEST(Demo, ShowsTheOtherPodsIfOneIsRefused) {
-  const std::string pod =
-      "---\nkind: Pod\nmetadata: {name: good}\nspec: {containers: [{name: c, image: x}]}\n"
-      "---\nkind: Pod\nmetadata: {name: bad}\nspec: {containers: [{name: c, image: x, resources: "
-      "{limits: {vke.volcengine.com/mgpu-core: -20}}}]}\n";
-  const DemoSettings settings{.manifests = *read_manifests(kDumpedNode + pod, "dump"),
-                              .policy = std::string(extender::kDefaultPolicy),
-                              .resource_domain = std::string(kDefaultResourceDomain),
-                              .json = true};
-  testing::internal::CaptureStderr();
-  const auto pods = nlohmann::json::parse(output_of(settings));
-  EXPECT_THAT(testing::internal::GetCapturedStderr(), testing::HasSubstr("bad"));
-  ASSERT_EQ(pods.size(), 1U);
-  EXPECT_EQ(pods[0]["name"], "good");
+DemoSettings settings_of(const std::string& manifests, bool json = false) {
+  return {.manifests = *read_manifests(manifests, "dump"),
+          .policy = std::string(extender::kDefaultPolicy),
+          .resource_domain = std::string(kDefaultResourceDomain),
+          .json = json};
+}
+
+std::string pod_with(const std::string& name, const std::string& limits,
+                     const std::string& spec = "") {
+  return "---\nkind: Pod\nmetadata: {name: " + name +
+         "}\nspec: {containers: [{name: c, image: x, resources: {limits: {" + limits + "}}}]" +
+         spec + "}\n";
+}
+
+TEST(Demo, ShowsAPodThatTheApiServerRefuses) {
+  const std::string dump = kDumpedNode + pod_with("bad", "vke.volcengine.com/mgpu-core: -20") +
+                           pod_with("good", "vke.volcengine.com/mgpu-core: 100");
+  const auto pods = nlohmann::json::parse(output_of(settings_of(dump, true)));
+  ASSERT_EQ(pods.size(), 2U);
+  EXPECT_THAT(pods[0]["reason"], testing::StartsWith("refused by the API server: "));
+  EXPECT_EQ(pods[1]["node"], "n1");
+  const std::string text = output_of(settings_of(dump));
+  EXPECT_THAT(text, testing::ContainsRegex("bad +Refused "));
+  EXPECT_THAT(text, testing::HasSubstr("\n1 of 2 pods run on 1 card, of whose compute 100.0 % is "
+                                       "granted.\n"));
+}
+
+TEST(Demo, PodsThatRequestNoGpusAreLeftOut) {
+  const std::string text = output_of(settings_of(kDumpedNode + pod_with("web", "cpu: 1")));
+  EXPECT_THAT(text, testing::HasSubstr("Left out because they request no GPUs: 1 pods.\n"));
+  EXPECT_THAT(text, testing::HasSubstr("\n0 of 0 pods run on 1 card,"));
+}
+
+constexpr const char* kLabelledNode = R"(
+kind: Node
+metadata:
+  name: n1
+  labels: {nvidia.com/gpu.product: NVIDIA-A100-SXM4-80GB, nvidia.com/gpu.count: "2",
+           nvidia.com/gpu.memory: "81920", pool: a}
+status: {capacity: {nvidia.com/gpu: "2"}, allocatable: {nvidia.com/gpu: "2"}}
+)";
+
+TEST(Demo, ShowsAClusterOfNvidiasDevicePluginAsMgpuWouldSeeIt) {
+  const std::string text = output_of(settings_of(
+      kLabelledNode + pod_with("runs", "nvidia.com/gpu: 1", ", nodeName: other") +
+      pod_with("new", "vke.volcengine.com/mgpu-core: 30, vke.volcengine.com/mgpu-memory: 8192") +
+      pod_with("mig", "nvidia.com/mig-1g.10gb: 1") +
+      pod_with("model", "nvidia.com/gpu: 1, nvidia.com/priority: 1")));
+  EXPECT_THAT(text, testing::StartsWith("mgpu-extender on 127.0.0.1:"));
+  EXPECT_THAT(text, testing::HasSubstr("This is how mgpu would see your cluster: 1 of 1 nodes have "
+                                       "the cards of NVIDIA's labels, and 1 pods were converted"));
+  EXPECT_THAT(text, testing::ContainsRegex("n1 +1 +Healthy +. .*/81,920 +NVIDIA-A100-SXM4-80GB\n"));
+  EXPECT_THAT(text, testing::ContainsRegex("runs +Starting +n1 +. +100 +whole cards"));
+  EXPECT_THAT(text, testing::ContainsRegex("new +Starting +n1 +. +30 "));
+  EXPECT_THAT(text, testing::HasSubstr("default/mig: 0/1 nodes are available: 1 Insufficient "
+                                       "nvidia.com/mig-1g.10gb.\n"));
+  EXPECT_THAT(text, testing::HasSubstr("default/model: cannot be converted: "));
+}
+
+TEST(Demo, PodsStayOffNodesThatTheyMayNotEnter) {
+  const std::string core = "vke.volcengine.com/mgpu-core: 100";
+  const std::string text = output_of(settings_of(
+      kLabelledNode + std::string("spec: {taints: [{key: gpu, effect: NoSchedule}]}\n") +
+      pod_with("plain", core) + pod_with("tolerates", core, ", tolerations: [{operator: Exists}]") +
+      pod_with("selects", core, ", tolerations: [{operator: Exists}], nodeSelector: {pool: b}")));
+  EXPECT_THAT(text, testing::ContainsRegex("tolerates +Starting +n1 "));
+  for (const char* name : {"plain", "selects"}) {
+    EXPECT_THAT(text, testing::HasSubstr(std::string("default/") + name +
+                                         ": 0/1 nodes are available: 1 node(s) had untolerated "
+                                         "taints or didn't match Pod's node affinity/selector.\n"));
+  }
 }
 
 TEST(Demo, APodOfADumpThatIsBeingDeletedHoldsItsCardsUntilItHasFinished) {

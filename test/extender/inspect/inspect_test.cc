@@ -190,8 +190,9 @@ TEST_F(Inspect, ShowsWhatIsWrongWithACard) {
   const Json explained = read(explain(test::pod_json("q", {{kCore, "10"}, {kMemory, "500"}})));
   EXPECT_EQ(explained["nodes"][1]["cards"][0]["why"], "unhealthy: XID 79");
   facts.cards[0].health = "XID 95";
+  facts.cards[0].since = "2026-01-02T03:04:05Z";
   ledger.apply_node(facts);
-  EXPECT_EQ(view("node", "name=n2")["cards"][0]["health"], "XID 95");
+  EXPECT_EQ(view("node", "name=n2")["cards"][0]["health"], "XID 95 since 2026-01-02T03:04:05Z");
 }
 
 // It counts on each card, and is on one of them at most.

@@ -27,8 +27,8 @@ std::string complete(std::vector<std::string> words) {
 }
 
 TEST(Completion, ProposesCommands) {
-  EXPECT_THAT(complete({""}),
-              AllOf(StartsWith("nodes\t"), HasSubstr("\ndoctor\t"), testing::EndsWith("\n:4\n")));
+  EXPECT_THAT(complete({""}), AllOf(StartsWith("overview\t"), HasSubstr("\ndoctor\t"),
+                                    testing::EndsWith("\n:4\n")));
   EXPECT_THAT(complete({"cor"}), AllOf(StartsWith("cordon-card\t"), Not(HasSubstr("uncordon"))));
   EXPECT_EQ(complete({"no-such"}), ":4\n");
 }

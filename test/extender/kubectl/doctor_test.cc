@@ -323,7 +323,6 @@ TEST_F(DoctorTest, AnApiServerThatDoesNotAnswerIsOneFindingOfMany) {
 
 TEST(KubectlMgpu, RefusesAWrongCommandLine) {
   const std::pair<std::vector<std::string>, std::string> cases[] = {
-      {{}, "a command is needed: nodes, cards, pods, "},
       {{"fly"}, "unknown command \"fly\""},
       {{"doctor", "-o", "yaml"}, "--output must be table or json, found \"yaml\""},
       {{"doctor", "-n", "A/b"}, "--namespace must be a name of a-z, 0-9, \"-\" and \".\""},

@@ -10,6 +10,7 @@ namespace mgpu::test {
 namespace {
 
 using namespace kubectl;
+using testing::AllOf;
 using testing::HasSubstr;
 
 const std::string kExplained = MGPU_SOURCE_DIR "/test/golden/kubectl/explain-";
@@ -97,15 +98,26 @@ TEST(ExplainText, SaysThatThePodIsNotValid) {
                      {"nodes", Json::array()}};
   const auto text = explain_text(json, false, false);
   ASSERT_TRUE(text);
-  EXPECT_EQ(*text,
-            "Pod d/p waits.\n"
-            "It cannot be placed: container \"app\" requests memory without core.\n");
+  EXPECT_EQ(*text, "d/p cannot be placed: container \"app\" requests memory without core.\n");
 }
 
-TEST(ExplainText, ShowsTheFirstNodesOfMany) {
+TEST(ExplainText, IsShortWhateverTheNumberOfNodes) {
   Json json = waiting();
   for (int i = 4; i <= 40; ++i) json["nodes"].push_back(json["nodes"][0]);
-  EXPECT_THAT(*explain_text(json, false, false), HasSubstr("and 30 more nodes; -o wide shows all"));
+  EXPECT_EQ(*explain_text(json, false, false), *explain_text(waiting(), false, false));
+  json["nodesFitting"] = 2;
+  EXPECT_THAT(*explain_text(json, false, false),
+              AllOf(testing::StartsWith("research/waits is pending: its cards fit on 2 of 5 nodes, "
+                                        "and kube-scheduler has not placed it.\n"),
+                    HasSubstr("\nkube-scheduler: 0/3 nodes are available: ")));
+}
+
+TEST(ExplainText, BeginsWithACardThatIsBroken) {
+  Json json = landed();
+  json["nodes"][1]["cards"][0]["why"] = "unhealthy: XID 79 since 2026-01-02T03:04:05Z";
+  EXPECT_THAT(*explain_text(json, false, false),
+              testing::StartsWith("research/waits is bound to gpu-2, where card 0 is unhealthy: "
+                                  "XID 79 since 2026-01-02T03:04:05Z.\n"));
 }
 
 TEST(ExplainText, IsHarmlessWhateverTheNames) {

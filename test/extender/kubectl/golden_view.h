@@ -19,13 +19,21 @@ struct Shown {
   std::string err;
 };
 
-inline Shown shown_as(const kubectl::View& view, const std::string& format, bool terminal) {
+inline Shown shown_as(const kubectl::View& view, const kubectl::ViewFlags& flags, bool terminal,
+                      std::size_t width = 0) {
   Shown shown;
   kubectl::Console console{.print = [&](std::string_view text) { shown.out += text; },
                            .print_error = [&](std::string_view text) { shown.err += text; },
-                           .colors = terminal};
-  kubectl::show(view, format, console);
+                           .colors = terminal,
+                           .width = width};
+  if (const auto printed = kubectl::show(view, flags, console); !printed) {
+    shown.err += printed.error().message;
+  }
   return shown;
+}
+
+inline Shown shown_as(const kubectl::View& view, const std::string& format, bool terminal) {
+  return shown_as(view, kubectl::ViewFlags{.output = format}, terminal);
 }
 
 // $MGPU_WRITE_GOLDEN=1 writes the file instead.

@@ -47,6 +47,7 @@ TEST(PortForward, ReadsTheChosenPortAndEndsTheProcess) {
       "echo Forwarding from 127.0.0.1:40123 '->' 9802; exec sleep 600");
   auto forward = PortForward::start({.pod = {"kube-system", "mgpu-extender-1"},
                                      .port = 9802,
+                                     .local = 40123,
                                      .kubeconfig = "/k c",
                                      .context = "c"},
                                     20s);
@@ -54,7 +55,7 @@ TEST(PortForward, ReadsTheChosenPortAndEndsTheProcess) {
   EXPECT_EQ((*forward)->port(), 40123);
   EXPECT_EQ(kubectl.file("words"),
             "port-forward --address=127.0.0.1 --namespace=kube-system --kubeconfig=/k c "
-            "--context=c pod/mgpu-extender-1 :9802\n");
+            "--context=c pod/mgpu-extender-1 40123:9802\n");
   const pid_t child = pid_in(kubectl.file("pid"));
   ASSERT_GT(child, 0);
   EXPECT_EQ(::kill(child, 0), 0);

@@ -3,6 +3,7 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
+#include <cstdlib>
 #include <fstream>
 #include <nlohmann/json.hpp>
 
@@ -284,13 +285,82 @@ TEST_F(VerbsTest, ExplainReadsTheReasonsAndWhatWouldHelp) {
   cluster.api.set("/api/v1/namespaces/research/pods/waits",
                   R"({"metadata": {"name": "waits", "namespace": "research"}, "status": {
       "conditions": [{"type": "PodScheduled", "status": "False", "message": "0/1 nodes"}]}})");
-  const Ran ran = cluster.at_url({"explain", "waits", "-n", "research"});
+  const Ran ran = cluster.at_url({"explain", "pod/waits", "-n", "research"});
   EXPECT_EQ(ran.code, 0) << ran.err;
-  EXPECT_THAT(ran.out,
-              AllOf(HasSubstr("kube-scheduler: 0/1 nodes\n"),
-                    HasSubstr("It fits on gpu-1 with mgpu-memory 16000 instead of 20480 for "
-                              "container app."),
-                    HasSubstr("It fits on gpu-1 when pod research/train terminates.")));
+  EXPECT_THAT(
+      ran.out,
+      AllOf(StartsWith("research/waits is pending: its cards fit on none of 1 node.\n"),
+            HasSubstr("\nIt would fit\n"
+                      "  on gpu-1 with mgpu-memory 16000 instead of 20480 for container app\n"
+                      "  on gpu-1 when pod research/train terminates\n")));
+  EXPECT_THAT(cluster.at_url({"explain", "waits", "-n", "research", "-o", "wide"}).out,
+              HasSubstr("kube-scheduler: 0/1 nodes\n"));
+}
+
+TEST_F(VerbsTest, ExplainNamesTheCommandForRequestsOfOthers) {
+  cluster.extender.set("/inspect/explain",
+                       R"({"namespace": "default", "name": "p", "request": {"containers": []},
+      "message": "the pod requests no cards", "nodesFitting": 0, "reasons": [], "nodes": []})");
+  cluster.api.set("/api/v1/namespaces/default/pods/p",
+                  R"({"metadata": {"name": "p"}, "spec": {"containers": [{"name": "c",
+      "resources": {"limits": {"nvidia.com/gpu": "1"}}}]}})");
+  EXPECT_EQ(cluster.at_url({"explain", "p"}).out,
+            "default/p cannot be placed: it requests nvidia.com/gpu, which mgpu does not give; "
+            "kubectl mgpu convert -f FILE rewrites its manifest.\n");
+}
+
+TEST_F(VerbsTest, ExplainSaysWhichRightsItNeeds) {
+  cluster.api.set("/api/v1/namespaces/mgpu-system/pods?",
+                  R"({"kind": "Status", "message": "pods is forbidden: User \"anna\""})", 403);
+  EXPECT_EQ(cluster.with_config({"explain", "p"}).err,
+            "kubectl mgpu: list the pods of the extender in namespace mgpu-system: HTTP 403: pods "
+            "is forbidden: User \"anna\"; a Role with list pods and create pods/portforward in "
+            "this namespace permits it; until then, kubectl describe pod p --namespace default "
+            "has the events of the pod\n");
+}
+
+// --- overview and what all commands have
+// ----------------------------------------------------------
+
+TEST_F(VerbsTest, WithoutACommandItIsTheOverview) {
+  const Ran ran = cluster.at_url({});
+  EXPECT_EQ(ran.code, 0) << ran.err;
+  EXPECT_THAT(ran.out, AllOf(StartsWith("Cards       2 in 3 nodes, 2 usable, 0 idle\n"),
+                             HasSubstr("\nPods        2 placed, 0 pending\n")));
+  EXPECT_EQ(cluster.at_url({"overview"}).out, ran.out);
+  cluster.api.set("/api/v1/pods?", R"({"kind": "Status", "message": "no"})", 403);
+  const Ran without = cluster.at_url({});
+  EXPECT_EQ(without.code, 1);
+  EXPECT_THAT(without.out, StartsWith("Cards       2 in 3 nodes"));
+  EXPECT_THAT(without.err, HasSubstr("list the pods of all namespaces: HTTP 403"));
+}
+
+TEST_F(VerbsTest, NamesMayHaveTheirKind) {
+  EXPECT_EQ(cluster.at_url({"nodes", "node/gpu-2", "nodes/gpu-1", "-o", "name"}).out,
+            "node/gpu-2\nnode/gpu-1\n");
+  EXPECT_EQ(cluster.with_config({"pods", "-n", "research", "pod/notebook", "-o", "name"}).out,
+            "pod/notebook\n");
+  EXPECT_EQ(cluster.at_url({"nodes", "pod/gpu-2"}).code, 1);
+}
+
+TEST_F(VerbsTest, TablesAreSortedAndHaveNoHeaders) {
+  const Ran ran = cluster.at_url({"cards", "--sort-by", "free", "--no-headers"});
+  EXPECT_EQ(ran.code, 1);
+  EXPECT_THAT(ran.err, HasSubstr("--sort-by must be one of node, index, health, "));
+  EXPECT_THAT(cluster.at_url({"nodes", "--sort-by", "free", "--no-headers"}).out,
+              StartsWith("gpu-1   OK "));
+}
+
+TEST_F(VerbsTest, WatchShowsTheTableAgainUntilItFails) {
+  std::size_t asked = 0;
+  cluster.extender.clear();
+  cluster.extender.otherwise = [&](const std::string&, const std::string&) -> Answers::Answer {
+    if (++asked > 2) return {500, "{}"};
+    return {200, R"({"nodes": [)" + node_json("gpu-1") + R"(], "drift": []})"};
+  };
+  const Ran ran = cluster.at_url({"nodes", "-w", "-o", "name"});
+  EXPECT_EQ(ran.code, 1);
+  EXPECT_EQ(ran.out, "node/gpu-1\nnode/gpu-1\n");
 }
 
 TEST_F(VerbsTest, ExplainShowsTheNodesOfAllPages) {
@@ -316,7 +386,7 @@ TEST_F(VerbsTest, ExplainNamesAPodThatDoesNotExist) {
 // A pod may have the name of a command.
 TEST_F(VerbsTest, ExplainTakesAnyNameOfAPod) {
   cluster.extender.set("/inspect/explain?namespace=default&name=version", kWaits);
-  EXPECT_THAT(cluster.at_url({"explain", "version"}).out, HasSubstr("Pod research/waits waits."));
+  EXPECT_THAT(cluster.at_url({"explain", "version"}).out, HasSubstr("research/waits is pending"));
 }
 
 // --- simulate ------------------------------------------------------------------------------------
@@ -378,10 +448,15 @@ TEST_F(VerbsTest, SimulateNamesAWrongManifest) {
   }
 }
 
-TEST(VerbsUsage, NeedsAKubeconfigAlsoForAnExtenderAtAUrl) {
-  const Ran ran = run({"nodes", "--url", "http://127.0.0.1:9", "--kubeconfig", "/nowhere"});
-  EXPECT_EQ(ran.code, 1);
-  EXPECT_THAT(ran.err, HasSubstr("; a kubeconfig is needed with --url, too"));
+TEST_F(VerbsTest, AnExtenderAtAUrlNeedsNoKubeconfig) {
+  ::setenv("KUBECONFIG", "/nowhere", 1);
+  const Ran ran = run({"nodes", "--url", cluster.url(), "-o", "name"});
+  EXPECT_EQ(ran.out, "node/gpu-1\nnode/gpu-2\n") << ran.err;
+  EXPECT_THAT(run({"nodes", "--url", cluster.url(), "-l", "a=b"}).err,
+              AllOf(HasSubstr("list nodes: "), HasSubstr("/nowhere")));
+  EXPECT_THAT(run({"nodes", "--url", cluster.url(), "--kubeconfig", "/other"}).err,
+              HasSubstr("/other"));
+  ::unsetenv("KUBECONFIG");
 }
 
 TEST(VerbsUsage, RefusesAWrongCommandLine) {

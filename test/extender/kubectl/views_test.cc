@@ -36,7 +36,7 @@ std::vector<InspectedNode> some_nodes() {
   InspectedNode second{.name = "gpu-2", .problem = {}, .isolation = {}, .pods = 1, .cards = {}};
   second.cards = {card_of(0, 80, 32'768), card_of(1, 0, 0), card_of(2, 0, 0)};
   second.cards[1].healthy = false;
-  second.cards[1].health = "XID 79";
+  second.cards[1].health = "XID 79 since 2026-01-01T11:56:00Z";
   second.cards[1].core.free = 0;
   second.cards[2].cordoned = true;
   second.cards[2].model = "Tesla T4";
@@ -131,11 +131,11 @@ TEST(InspectedNodes, SayWhichMemberOfTheAnswerCannotBeRead) {
 }
 
 TEST(NodesView, IsPrintedInEveryFormat) {
-  expect_golden(nodes_view(some_nodes()), kGolden + "nodes");
+  expect_golden(nodes_view(some_nodes(), noon()), kGolden + "nodes");
 }
 
 TEST(CardsView, IsPrintedInEveryFormat) {
-  expect_golden(cards_view(some_nodes()), kGolden + "cards");
+  expect_golden(cards_view(some_nodes(), noon()), kGolden + "cards");
 }
 
 TEST(PodsView, IsPrintedInEveryFormat) {
@@ -208,8 +208,8 @@ TEST(Usages, AcceptAnyNumber) {
 }
 
 TEST(Views, AreHarmlessWhateverTheNames) {
-  expect_harmless(nodes_view(hostile_nodes()), 3);
-  expect_harmless(cards_view(hostile_nodes()), 6);
+  expect_harmless(nodes_view(hostile_nodes(), noon()), 4);
+  expect_harmless(cards_view(hostile_nodes(), noon()), 7);
   auto pods = some_pods();
   pods[0].ref = {hostile_text(), hostile_text()};
   pods[0].node = hostile_text();
@@ -220,7 +220,8 @@ TEST(Views, AreHarmlessWhateverTheNames) {
 }
 
 TEST(Views, SayThatThereIsNothing) {
-  for (const View& view : {nodes_view({}), cards_view({}), pods_view({}, false, noon())}) {
+  for (const View& view :
+       {nodes_view({}, noon()), cards_view({}, noon()), pods_view({}, false, noon())}) {
     const Shown table = shown_as(view, "table", true);
     EXPECT_THAT(table.out, IsEmpty());
     EXPECT_THAT(table.err, HasSubstr(".\n"));
@@ -230,9 +231,85 @@ TEST(Views, SayThatThereIsNothing) {
 }
 
 TEST(Views, HaveColorsAndBarsOnATerminalOnly) {
-  const View view = cards_view(some_nodes());
-  EXPECT_THAT(shown_as(view, "table", true).out, HasSubstr("\x1b[31m[##########] 100/100\x1b[0m"));
+  const View view = cards_view(some_nodes(), noon());
+  EXPECT_THAT(shown_as(view, "table", true).out, HasSubstr("\x1b[34m[##########]\x1b[0m 100/100"));
   EXPECT_THAT(shown_as(view, "table", false).out, Not(HasSubstr("#")));
+}
+
+TEST(Views, HaveRedForWhatIsWrongOnly) {
+  EXPECT_EQ(color_of(Fill{0, 100}), Color::kNone);
+  EXPECT_EQ(color_of(Fill{100, 100}), Color::kBlue);
+  EXPECT_EQ(color_of(Fill{101, 100}), Color::kRed);
+  const std::string nodes = shown_as(nodes_view(some_nodes(), noon()), "table", true).out;
+  EXPECT_THAT(nodes, HasSubstr("\x1b[31m1 Unhealthy, 1 Cordoned\x1b[0m"));
+  auto cordoned = some_nodes();
+  cordoned[1].cards[1].healthy = true;
+  EXPECT_THAT(shown_as(nodes_view(cordoned, noon()), "table", true).out,
+              HasSubstr("\x1b[33m1 Cordoned\x1b[0m"));
+}
+
+std::size_t longest_line(const std::string& text) {
+  std::size_t longest = 0;
+  std::size_t begin = 0;
+  for (std::size_t end = text.find('\n'); end != text.npos; end = text.find('\n', begin)) {
+    longest = std::max(longest, end - begin);
+    begin = end + 1;
+  }
+  return longest;
+}
+
+TEST(Views, FitIntoTheTerminal) {
+  const View view = nodes_view(some_nodes(), noon());
+  const std::string without = shown_as(view, ViewFlags{}, false).out;
+  // On a terminal without colors every character takes a column.
+  const std::string bare = shown_as(view, ViewFlags{}, false, longest_line(without)).out;
+  EXPECT_EQ(bare, without);
+  for (const std::size_t width : {120U, 100U, 90U}) {
+    const std::string cut = shown_as(view, ViewFlags{}, false, width).out;
+    EXPECT_LE(longest_line(cut), width);
+    EXPECT_THAT(cut, HasSubstr("..."));
+  }
+  EXPECT_THAT(shown_as(view, ViewFlags{}, true, longest_line(without)).out, Not(HasSubstr("###")));
+  EXPECT_FALSE(shown_as(view, ViewFlags{}, true, 1).out.empty());
+}
+
+TEST(Views, AreSortedByAColumn) {
+  const View view = cards_view(some_nodes(), noon());
+  const auto first = [&](const std::string& column) {
+    const Shown shown = shown_as(view, ViewFlags{.sort_by = column, .no_headers = true}, false);
+    return shown.out.substr(0, 12) + shown.err;
+  };
+  EXPECT_EQ(first("memory"), "gpu-1   1   ");
+  EXPECT_EQ(first("HEALTH"), "gpu-2   2   ");
+  EXPECT_THAT(shown_as(view, ViewFlags{.sort_by = "core"}, false).out,
+              testing::ContainsRegex("100/100.*\n.*80/100.*\n.*30/100"));
+  EXPECT_THAT(first("colour"),
+              HasSubstr("--sort-by must be one of node, index, health, pods, core, memory, core, "
+                        "memory, model, uuid, found \"colour\""));
+}
+
+TEST(Overview, HasSumsAndWhatNeedsAttention) {
+  auto nodes = some_nodes();
+  nodes[0].cards[1].overfull = true;
+  nodes[0].cards[1].overfull_detail = "a/b and c/d";
+  auto pods = some_pods();
+  expect_golden_text(overview_text(nodes, &pods, noon(), false), kGolden + "overview.txt");
+  EXPECT_EQ(overview_text({}, nullptr, noon(), false),
+            "Cards       0 in 0 nodes, 0 usable, 0 idle\n"
+            "Granted     none of the compute, none of the memory\n"
+            "Pods        0 placed\n\nkubectl mgpu help lists the commands.\n");
+  nodes[0].name = hostile_text();
+  nodes[0].problem = hostile_text();
+  pods[2].message = hostile_text();
+  for (const char c : overview_text(nodes, &pods, noon(), false)) {
+    EXPECT_TRUE(c == '\n' || static_cast<unsigned char>(c) >= 0x20);
+  }
+}
+
+TEST(HealthText, HasTheTimeSince) {
+  EXPECT_EQ(health_text("XID 79 since 2026-01-01T11:56:00Z", noon()), "XID 79 for 4m");
+  EXPECT_EQ(health_text("lost since yesterday", noon()), "lost since yesterday");
+  EXPECT_EQ(health_text("XID 79", noon()), "XID 79");
 }
 
 TEST(Bar, IsFullAndEmptyOnlyWhereTheCardIs) {
