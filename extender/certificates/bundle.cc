@@ -28,10 +28,11 @@ auto members_of(Bundle& bundle) {
 }
 
 // Why a valid certificate is renewed before its end; empty: it is not.
-std::string due_reason(const CertificateFacts& facts, sys_seconds signer_end, sys_seconds now) {
-  const auto life = facts.not_after - facts.not_before;
-  if (now < facts.not_after - life / kRenewalPart) return {};
-  const sys_seconds end = std::min<sys_seconds>(now + kCertificateLife, signer_end);
+std::string due_reason(const CertificateFacts& facts, std::chrono::days life,
+                       sys_seconds signer_end, sys_seconds now) {
+  if (now < facts.not_after - std::chrono::seconds(life + kClockTolerance) / kRenewalPart)
+    return {};
+  const sys_seconds end = std::min<sys_seconds>(now + life, signer_end);
   if (end < facts.not_after + kRenewalGainMin) return {};
   return "expires on " + date_text(facts.not_after);
 }
@@ -45,7 +46,7 @@ std::string server_reason(const CertificateBundle& bundle, const ServerNames& na
   for (const std::string& name : names) {
     if (!facts->names.contains(name)) return fmt::format("{} {}", kLacksName, name);
   }
-  return due_reason(*facts, signer_end, now);
+  return due_reason(*facts, kCertificateLife, signer_end, now);
 }
 
 std::string client_reason(const CertificateBundle& bundle, sys_seconds signer_end,
@@ -57,7 +58,7 @@ std::string client_reason(const CertificateBundle& bundle, sys_seconds signer_en
   if (facts->common_name != kSchedulerName) {
     return fmt::format("{} {}", kLacksName, kSchedulerName);
   }
-  return due_reason(*facts, signer_end, now);
+  return due_reason(*facts, kClientLife, signer_end, now);
 }
 
 constexpr const char* kReplaceAuthority =

@@ -76,7 +76,8 @@ PemPair signed_pair(X509* certificate, EVP_PKEY* key, EVP_PKEY* signing_key) {
 
 // `usage` is that of extendedKeyUsage, and `names` that of subjectAltName; empty: none.
 Result<PemPair> issue(const PemPair& authority, const std::string& common_name,
-                      const std::string& usage, const std::string& names, sys_seconds now) {
+                      const std::string& usage, const std::string& names, sys_seconds now,
+                      std::chrono::days life) {
   const X509Owner signer = signer_of(authority);
   const KeyOwner signing_key = read_private_key(authority.key);
   if (!signer || !signing_key) return error("the authority has no key that belongs to it");
@@ -86,7 +87,7 @@ Result<PemPair> issue(const PemPair& authority, const std::string& common_name,
   set_common_name(X509_get_subject_name(certificate.get()), common_name);
   must(X509_set_issuer_name(certificate.get(), X509_get_subject_name(signer.get())) == 1);
   set_life(certificate.get(), now - kClockTolerance,
-           std::min<sys_seconds>(now + kCertificateLife, facts_of(signer.get()).not_after));
+           std::min<sys_seconds>(now + life, facts_of(signer.get()).not_after));
   const auto add = [&](int kind, const std::string& value) {
     add_extension(certificate.get(), signer.get(), kind, value);
   };
@@ -128,12 +129,12 @@ Result<PemPair> issue_server(const PemPair& authority, const ServerNames& names,
     if (!value.empty()) value += ',';
     value += (canonical_ip(name).empty() ? "DNS:" : "IP:") + name;
   }
-  return issue(authority, "mgpu-extender", "serverAuth", value, now);
+  return issue(authority, "mgpu-extender", "serverAuth", value, now, kCertificateLife);
 }
 
 Result<PemPair> issue_client(const PemPair& authority, const std::string& common_name,
                              sys_seconds now) {
-  return issue(authority, common_name, "clientAuth", "", now);
+  return issue(authority, common_name, "clientAuth", "", now, kClientLife);
 }
 
 }  // namespace mgpu::extender

@@ -18,8 +18,9 @@ struct PemPair {
 // A certificate authority that signs itself, valid for kAuthorityLife.
 PemPair make_authority(std::chrono::sys_seconds now);
 
-// Certificates of a new key, valid for kCertificateLife, or as long as the authority is. In
-// `authority` the certificate that belongs to the key signs. Errors: the authority cannot sign.
+// Certificates of a new key, valid for kCertificateLife or kClientLife, or as long as the authority
+// is. In `authority` the certificate that belongs to the key signs. Errors: the authority cannot
+// sign.
 Result<PemPair> issue_server(const PemPair& authority, const ServerNames& names,
                              std::chrono::sys_seconds now);
 Result<PemPair> issue_client(const PemPair& authority, const std::string& common_name,

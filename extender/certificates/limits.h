@@ -10,6 +10,9 @@ namespace mgpu::extender {
 // reads a file that somebody has copied to the host.
 inline constexpr std::chrono::days kAuthorityLife{3653};
 inline constexpr std::chrono::days kCertificateLife{365};
+// As long as its authority: a kube-scheduler outside of the cluster has a copy of the file, and
+// would stop one day where nobody copies it again.
+inline constexpr std::chrono::days kClientLife = kAuthorityLife;
 // Certificates are valid from this time before they are made, for clocks that are slow.
 inline constexpr std::chrono::days kClockTolerance{1};
 // A certificate is renewed when this part of its life is left.

@@ -95,12 +95,12 @@ TEST_F(CertificateBundleTest, AnotherAuthorityVouchesForNothing) {
   EXPECT_NE(bundle.server.key, bundle.client.key);
 }
 
-TEST_F(CertificateBundleTest, IsValidForAYearAndTheAuthorityForTen) {
+TEST_F(CertificateBundleTest, IsValidForAYearAndTheAuthorityAndItsClientForTen) {
   EXPECT_EQ(verify_server(bundle, {.at = kNow + days(364)}), "ok");
   EXPECT_EQ(verify_server(bundle, {.at = kNow + days(366)}), "certificate has expired");
   const auto ends = expiries_of(bundle);
   EXPECT_EQ(ends.at("server"), kNow + kCertificateLife);
-  EXPECT_EQ(ends.at("client"), kNow + kCertificateLife);
+  EXPECT_EQ(ends.at("client"), kNow + kAuthorityLife);
   EXPECT_EQ(ends.at("ca"), kNow + kAuthorityLife);
   const CertificateBundle last = renew(bundle, kNow + days(3600));
   EXPECT_EQ(verify_server(last, {.at = kNow + days(3652)}), "ok");
@@ -126,12 +126,22 @@ TEST_F(CertificateBundleTest, NeedsNothingUntilAThirdOfTheLifeIsLeft) {
   const Examination found = examine_at(bundle, due);
   EXPECT_TRUE(found.usable) << "until it is renewed";
   EXPECT_EQ(found.renew_server, "expires on 2027-03-01");
-  EXPECT_EQ(found.renew_client, "expires on 2027-03-01");
+  EXPECT_EQ(found.renew_client, "");
   const CertificateBundle fresh = renew(bundle, due);
   EXPECT_EQ(fresh.authority.certificate, bundle.authority.certificate);
   EXPECT_NE(fresh.server.key, bundle.server.key);
   EXPECT_EQ(verify_server(fresh, {.at = due + days(364)}), "ok");
   EXPECT_FALSE(examine_at(fresh, due).renewals());
+}
+
+// Those of earlier versions were for a year.
+TEST_F(CertificateBundleTest, AClientThatEndsLongBeforeItsAuthorityIsRenewedOnce) {
+  CertificateBundle early = bundle;
+  early.client = *issue_client(bundle.authority, "kube-scheduler", kNow - days(8 * 365));
+  EXPECT_EQ(examine_at(early, kNow).renew_client, "expires on 2028-03-03");
+  const CertificateBundle fresh = renew(early, kNow);
+  EXPECT_EQ(expiries_of(fresh).at("client"), kNow + kAuthorityLife);
+  EXPECT_FALSE(examine_at(fresh, kNow).renewals());
 }
 
 TEST_F(CertificateBundleTest, ACertificateIsNotRenewedToEndWithItsAuthorityAgain) {
