@@ -45,6 +45,10 @@ func TestInstallHelmTestShowsTheCard(t *testing.T) {
 		!strings.Contains(output, "The container has 1 % and 1024 MiB of card 1, GPU-00000001.") {
 		t.Errorf("helm test says:\n%s", output)
 	}
+	// The driver of a card of a file limits nothing.
+	if want := "Nothing limits it on its node: it can use the whole card."; !strings.Contains(output, want) {
+		t.Errorf("helm test says:\n%s\nwant %s", output, want)
+	}
 }
 
 // A test that cannot fail would not show that the chart works.
