@@ -217,7 +217,7 @@ func TestDoctorSaysWhatTheUserMayNotRead(t *testing.T) {
 	report := world.doctor(t, nobodyToken)
 	report.expect(t, "nodes", "unknown", "list nodes: HTTP 403")
 	report.expect(t, "policies", "unknown", "list ValidatingAdmissionPolicies: HTTP 403")
-	report.expect(t, "leader", "unknown", "get the Lease in namespace kube-system: HTTP 403")
+	report.expect(t, "leader", "unknown", "get the Lease in namespace mgpu-system: HTTP 403")
 	report.expect(t, "rights", "note", "were not checked")
 	report.expect(t, "api-server", "ok", "has version")
 	report.expect(t, "versions", "ok", "all programs have version")
