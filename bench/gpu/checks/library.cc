@@ -44,7 +44,7 @@ void replace_mounts(std::vector<plugin::Mount> by, std::vector<plugin::Mount>& m
 class SharedCard {
  public:
   SharedCard(const Trial& trial, const NodeUnderTest& node)
-      : trial_(trial), node_(node), pages_(trial.scratch + "/pages", kContext) {
+      : trial_(trial), node_(node), pages_(trial.scratch + "/pages", kContext, false) {
     record_.id = plugin::AllocationId("trial");
     record_.cards = {{CardIndex(0), node.card.uuid, share_of(30, kShareLimitMiB)}};
   }
