@@ -18,7 +18,7 @@ func TestWebShowsWaitingPodsWithTheirReasons(t *testing.T) {
 	world := newWorld(t, 2)
 	create(world.ctx, t, world.pod("too-large").share(50, 40_000))
 	create(world.ctx, t, world.pod("without-cards").cpu0())
-	waitPending(world.ctx, t, world.namespace, "too-large", "large enough")
+	waitPending(world.ctx, t, world.namespace, "too-large", "node(s) had no card that large, even empty")
 	page := world.extender.openPage(t, "/web/")
 	page.waitLive()
 	page.waitText(`[data-total=waiting] strong`, "1")
@@ -298,7 +298,7 @@ func TestWebPictures(t *testing.T) {
 	world.breakCard(t, "node-05")
 	create(world.ctx, t, newPod("training", "pretrain-0").wholeCards(9))
 	create(world.ctx, t, newPod("serving", "embed-0").annotation(domain+"/gpu-model", "H100").share(20, 8192))
-	waitPending(world.ctx, t, "serving", "embed-0", "match")
+	waitPending(world.ctx, t, "serving", "embed-0", "node(s) had no card of the requested model")
 	for _, picture := range []struct {
 		name   string
 		path   string

@@ -90,7 +90,7 @@ func TestWebVerbServesThePage(t *testing.T) {
 func TestWebVerbSaysWhenNoExtenderRuns(t *testing.T) {
 	command := exec.Command(os.Getenv("MGPU_KUBECTL_MGPU_BINARY"), "web", "--kubeconfig", plane.kubeconfig(adminToken))
 	output, _ := command.CombinedOutput()
-	want := `no pod of the extender runs in the namespace "kube-system": kubectl mgpu doctor finds the cause`
+	want := "no pod of mgpu-extender runs in namespace kube-system; kubectl mgpu doctor finds the cause"
 	if !strings.Contains(string(output), want) || command.ProcessState.ExitCode() != 1 {
 		t.Errorf("exit code %d: %s", command.ProcessState.ExitCode(), output)
 	}
