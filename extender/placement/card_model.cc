@@ -10,6 +10,7 @@ namespace {
 constexpr std::string_view kVendor = "nvidia";
 // What NVIDIA's device plugin appends to the label of a card that it shares.
 constexpr std::string_view kShared = "shared";
+constexpr std::string_view kInstance = "mig";
 
 constexpr bool is_separator(char c) {
   return c == ' ' || c == '-' || c == '_';
@@ -31,15 +32,16 @@ class Spelling {
  public:
   explicit Spelling(std::string_view name) : rest_(without_ends(name)) {
     const std::size_t first = std::min(rest_.find_first_of(" -_"), rest_.size());
-    if (first < rest_.size() && is_word(rest_.substr(0, first), kVendor)) {
-      rest_ = without_ends(rest_.substr(first));
-    }
+    has_vendor_ = is_word(rest_.substr(0, first), kVendor);
+    if (has_vendor_ && first < rest_.size()) rest_ = without_ends(rest_.substr(first));
     const std::size_t last = rest_.find_last_of(" -_");
     if (last != rest_.npos && is_word(rest_.substr(last + 1), kShared)) {
       rest_ = without_ends(rest_.substr(0, last));
     }
   }
 
+  bool has_vendor() const { return has_vendor_; }
+  bool at_end() const { return Spelling(*this).next() == 0; }
   // 0 at the end.
   int next() {
     bool separated = false;
@@ -62,6 +64,7 @@ class Spelling {
   }
 
   std::string_view rest_;
+  bool has_vendor_ = false;
 };
 
 int compare(std::string_view a, std::string_view b) {
@@ -74,14 +77,57 @@ int compare(std::string_view a, std::string_view b) {
   }
 }
 
-bool lists(const std::vector<std::string>& models, std::string_view model) {
-  return std::ranges::any_of(models, [&](const auto& name) { return same_model(name, model); });
+bool ends_word(int c) {
+  return c == 0 || c == '-';
+}
+
+// Both are behind the word then.
+bool skip_same_word(Spelling& name, Spelling& model) {
+  Spelling a = name;
+  Spelling b = model;
+  for (;;) {
+    const int x = a.next();
+    const int y = b.next();
+    if (ends_word(x) && ends_word(y)) break;
+    if (x != y) return false;
+  }
+  name = a;
+  model = b;
+  return true;
+}
+
+void skip_word(Spelling& model) {
+  while (!ends_word(model.next())) continue;
+}
+
+// Whether the model has all words of the name in their order.
+bool has_words(Spelling name, Spelling model) {
+  while (!name.at_end()) {
+    while (!skip_same_word(name, model)) {
+      if (model.at_end()) return false;
+      skip_word(model);
+    }
+  }
+  return true;
+}
+
+bool lists(const std::vector<std::string>& names, std::string_view model) {
+  return std::ranges::any_of(names, [&](const auto& name) { return names_model(name, model); });
 }
 
 }  // namespace
 
 bool same_model(std::string_view a, std::string_view b) {
   return a == b || compare(a, b) == 0;
+}
+
+bool names_model(std::string_view name, std::string_view model) {
+  if (same_model(name, model)) return true;
+  const Spelling part(name);
+  if (part.has_vendor() || part.at_end()) return false;
+  const Spelling all(model);
+  const Spelling instance(kInstance);
+  return has_words(part, all) && (has_words(instance, part) || !has_words(instance, all));
 }
 
 bool ModelLess::operator()(std::string_view a, std::string_view b) const {

@@ -5,6 +5,10 @@
 // "NVIDIA A100-SXM4-80GB", "NVIDIA-A100-SXM4-80GB-SHARED", "a100 sxm4 80gb" are one model. Case
 // (ASCII only, whatever the locale), the vendor, the kind of separator and the suffix -SHARED do
 // not count. The suffix of a MIG instance does, because an instance is not the card.
+//
+// They also write a part: "A100", "A100 80GB". It names each model that has its words in this
+// order, so that it means the same on each node, whatever cards the others have. A name that begins
+// with "NVIDIA" is no part: "NVIDIA H200" does not name "NVIDIA H200 NVL", and "H200" does.
 #pragma once
 
 #include <cstdint>
@@ -18,13 +22,16 @@ namespace mgpu::extender {
 
 bool same_model(std::string_view a, std::string_view b);
 
+// Whether `name`, as a user writes it, names `model`.
+bool names_model(std::string_view name, std::string_view model);
+
 // A strict order in which names are equivalent where same_model is true.
 struct ModelLess {
   using is_transparent = void;
   bool operator()(std::string_view a, std::string_view b) const;
 };
 
-// Whether `model` is in `models`, or `models` is empty, and is not in `excluded`.
+// Whether one of `models` names `model`, or `models` is empty, and none of `excluded` names it.
 bool accepts_model(const std::vector<std::string>& models, const std::vector<std::string>& excluded,
                    std::string_view model);
 

@@ -5,6 +5,7 @@
 #include <limits>
 
 #include "common/base/check.h"
+#include "extender/placement/card_model.h"
 #include "extender/placement/fit.h"
 #include "extender/placement/measures.h"
 
@@ -30,15 +31,6 @@ TargetWorkload::TargetWorkload(const Workload& workload) {
       for (CpuStep& step : size.steps) step.probability = below += step.probability;
     }
   }
-  for (const Selection& selection : selections_) {
-    for (const auto* models : {&selection.models, &selection.models_excluded})
-      for (const std::string& model : *models) by_model_[model];
-    by_others_.push_back(selection.models.empty());
-  }
-  for (auto& [model, accepting] : by_model_) {
-    for (const Selection& selection : selections_)
-      accepting.push_back(accepts_model(selection.models, selection.models_excluded, model));
-  }
 }
 
 void TargetWorkload::add(const WeightedClass& one) {
@@ -56,11 +48,6 @@ void TargetWorkload::add(const WeightedClass& one) {
   size->steps.push_back({what.resources.cpu.value(), one.probability});
 }
 
-const TargetWorkload::Accepting* TargetWorkload::accepting_of(std::string_view model) const {
-  const auto named = by_model_.find(model);
-  return named == by_model_.end() ? &by_others_ : &named->second;
-}
-
 void TargetWorkload::FreeCards::add(const FreeCard& card) {
   MGPU_CHECK(count < cards.size(), "no node has more cards than are counted");
   std::size_t place = count++;
@@ -70,13 +57,7 @@ void TargetWorkload::FreeCards::add(const FreeCard& card) {
 
 TargetWorkload::FreeCards TargetWorkload::free_cards(const Node& node) const {
   FreeCards free;
-  const Card* before = nullptr;
-  const Accepting* accepting = nullptr;
-  for (const Card& card : cards_of(node)) {
-    if (before == nullptr || before->model != card.model) accepting = accepting_of(card.model);
-    before = &card;
-    free.add({free_core(card), accepting});
-  }
+  for (const Card& card : cards_of(node)) free.add({free_core(card), &card.model});
   return free;
 }
 
@@ -84,13 +65,20 @@ TargetWorkload::FreeCards TargetWorkload::free_cards(const Node& node) const {
 double TargetWorkload::usable(std::size_t number, const FreeCards& free,
                               std::int64_t milli_cpu) const {
   const auto cards = free.all();
+  const Selection& selection = selections_[number];
+  const std::string* model = nullptr;  // of the card before, as most cards of a node have it
+  bool accepted = false;
   double sum = 0;
   std::size_t next = 0;
   std::int32_t large = 0;  // the accepted ones of the cards before `next`, and their sum
   std::int64_t core = 0;
-  for (const Size& size : selections_[number].sizes) {
+  for (const Size& size : selection.sizes) {
     for (; next < cards.size() && cards[next].core >= size.core; ++next) {
-      if (!(*cards[next].accepting)[number]) continue;
+      if (model == nullptr || *model != *cards[next].model) {
+        model = cards[next].model;
+        accepted = accepts_model(selection.models, selection.models_excluded, *model);
+      }
+      if (!accepted) continue;
       ++large;
       core += cards[next].core;
     }
@@ -102,12 +90,15 @@ double TargetWorkload::usable(std::size_t number, const FreeCards& free,
   return sum;
 }
 
-// Eight rounds of the loops in `usable` are as long as a step.
+// Eight rounds of the loops in `usable` are as long as a step, and the comparison of a name
+// some 64.
 std::uint32_t TargetWorkload::fragmentation_steps(std::size_t cards) const {
   constexpr std::size_t kRoundsPerStep = 8;
+  constexpr std::size_t kRoundsPerName = 64;
   std::size_t rounds = 0;
   for (const Selection& selection : selections_) {
     rounds += cards;
+    rounds += kRoundsPerName * (selection.models.size() + selection.models_excluded.size());
     for (const Size& size : selection.sizes) rounds += 1 + size.steps.size();
   }
   return static_cast<std::uint32_t>(1 + 2 * cards + rounds / kRoundsPerStep);

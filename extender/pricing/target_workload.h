@@ -16,14 +16,11 @@
 
 #include <array>
 #include <cstdint>
-#include <map>
 #include <span>
 #include <string>
-#include <string_view>
 #include <vector>
 
 #include "common/contract/limits.h"
-#include "extender/placement/card_model.h"
 #include "extender/placement/cluster.h"
 #include "extender/pricing/workload.h"
 
@@ -59,10 +56,9 @@ class TargetWorkload {
     std::vector<std::string> models_excluded;
     std::vector<Size> sizes;  // descending by core
   };
-  using Accepting = std::vector<bool>;  // by selection
   struct FreeCard {
     std::int64_t core;
-    const Accepting* accepting;
+    const std::string* model;
   };
   struct FreeCards {
     std::array<FreeCard, kCardsPerNodeMax> cards;  // descending by core
@@ -72,13 +68,10 @@ class TargetWorkload {
   };
 
   void add(const WeightedClass& one);
-  const Accepting* accepting_of(std::string_view model) const;
   FreeCards free_cards(const Node& node) const;
   double usable(std::size_t selection, const FreeCards& free, std::int64_t milli_cpu) const;
 
   std::vector<Selection> selections_;
-  std::map<std::string, Accepting, ModelLess> by_model_;  // the models that a selection names
-  Accepting by_others_;                                   // every other model
   double total_ = 0;  // the probability of all classes, also of those that request no cards
 };
 

@@ -8,7 +8,6 @@
 #include <utility>
 
 #include "common/base/check.h"
-#include "extender/placement/card_model.h"
 #include "extender/pricing/limits.h"
 
 namespace mgpu::extender {
@@ -17,7 +16,7 @@ namespace {
 
 // Sorted, without duplicates.
 std::vector<std::string> each_once(const std::vector<std::string>& models) {
-  const std::set<std::string, ModelLess> once(models.begin(), models.end());
+  const std::set<std::string> once(models.begin(), models.end());
   return {once.begin(), once.end()};
 }
 

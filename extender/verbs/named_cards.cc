@@ -88,7 +88,9 @@ std::string unmatched_names(const Ledger& ledger, const CardSelector& selector,
     }
   });
   for (NameList& list : models) {
-    list.remove_if([&](const std::string& name) { return all.contains(name); });
+    list.remove_if([&](const std::string& name) {
+      return std::ranges::any_of(all, [&](const auto& model) { return names_model(name, model); });
+    });
   }
   std::vector<std::string> lists;
   for (const NameList& list : {models[0], models[1], uuids[0], uuids[1]}) {

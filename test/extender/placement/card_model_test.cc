@@ -39,7 +39,46 @@ TEST(ModelNames, CompareAsPeopleWriteThem) {
   }
 }
 
+TEST(ModelNames, APartNamesEachModelWithItsWords) {
+  struct {
+    const char* name;
+    const char* model;
+    bool names;
+  } const cases[] = {
+      {"A100", "NVIDIA A100-SXM4-80GB", true},
+      {"a100", "NVIDIA A100-PCIE-40GB", true},
+      {"A100 80GB", "NVIDIA A100-SXM4-80GB", true},
+      {"A100-80GB-SHARED", "NVIDIA A100-SXM4-80GB", true},
+      {"SXM4", "NVIDIA A100-SXM4-80GB", true},
+      {"80GB A100", "NVIDIA A100-SXM4-80GB", false},
+      {"A10", "NVIDIA A100-SXM4-80GB", false},
+      {"A1000", "NVIDIA A100-SXM4-80GB", false},
+      {"A100 A100", "NVIDIA A100-SXM4-80GB", false},
+      {"A100 SXM4 80GB HBM2", "NVIDIA A100-SXM4-80GB", false},
+      {"T4", "Tesla T4", true},
+      {"H200", "NVIDIA H200 NVL", true},
+      // A whole name.
+      {"NVIDIA H200", "NVIDIA H200", true},
+      {"NVIDIA H200", "NVIDIA H200 NVL", false},
+      {"nvidia-h200-shared", "NVIDIA H200 NVL", false},
+      {"nvidia-tesla-t4", "Tesla T4", true},
+      {"NVIDIA", "NVIDIA H200", false},
+      // An instance is not the card.
+      {"A100", "NVIDIA A100-SXM4-80GB MIG 1g.10gb", false},
+      {"A100 MIG 1g.10gb", "NVIDIA A100-SXM4-80GB MIG 1g.10gb", true},
+      {"MIG", "NVIDIA A100-SXM4-80GB", false},
+      // No words.
+      {"-", "NVIDIA H200", false},
+      {"()", "NVIDIA H200", false},
+      {"H200", "", false},
+  };
+  for (const auto& test : cases)
+    EXPECT_EQ(names_model(test.name, test.model), test.names) << test.name << " " << test.model;
+}
+
 TEST(AcceptsModel, ByBothLists) {
+  EXPECT_TRUE(accepts_model({"A100"}, {"80GB"}, "NVIDIA A100-SXM4-40GB"));
+  EXPECT_FALSE(accepts_model({"A100"}, {"80GB"}, "NVIDIA A100-SXM4-80GB"));
   EXPECT_TRUE(accepts_model({}, {}, "T4"));
   EXPECT_TRUE(accepts_model({}, {}, ""));
   EXPECT_TRUE(accepts_model({"P100", "t4"}, {}, "T4"));
