@@ -43,6 +43,7 @@ Result<std::unique_ptr<Extender>> Extender::start(ExtenderSettings settings,
   if (extender->election_) extender->watches_.pods().start();
   extender->binder_.start_reconciling();
   extender->cluster_events_.start();
+  extender->pending_events_.start();
   extender->start_sequence_.start();
   return extender;
 }
@@ -302,7 +303,7 @@ void Extender::update_metrics() {
   probe_.leader(may_decide());
   probe_.binds_in_flight(binder_.in_flight());
   probe_.unsettled_pods(start_sequence_.unsettled());
-  probe_.events_dropped(cluster_events_.dropped());
+  probe_.events_dropped(cluster_events_.dropped() + pending_events_.dropped());
   watches_.update_metrics();
 }
 

@@ -46,6 +46,7 @@
 #include "extender/learning/price_refresher.h"
 #include "extender/ledger/disruption_budgets.h"
 #include "extender/ledger/ledger.h"
+#include "extender/pending_events.h"
 #include "extender/probe.h"
 #include "extender/requeue/requeue.h"
 #include "extender/use_metrics.h"
@@ -163,7 +164,9 @@ class Extender {
       lease_.identity(),
       [this] { return may_decide(); },
       [this] { return start_sequence_.unsettled_pods(kClusterEventsFindingsMax); }};
-  AsioExecutor inspections_;   // for the views of /inspect alone
+  AsioExecutor inspections_;  // for the views of /inspect and Events about pending pods alone
+  PendingEvents pending_events_{verb_context_, transport_, inspections_, lease_.identity(),
+                                [this] { return may_decide(); }};
   AsioExecutor web_executor_;  // for the web page alone; stopped before prometheus_ ends
   std::unique_ptr<kube::CurlTransport> prometheus_;  // may be null
   std::optional<Web> web_;

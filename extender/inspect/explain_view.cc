@@ -218,6 +218,17 @@ std::optional<ClaimView> own_claim(const Ledger& ledger, const kube::Pod& pod) {
   return claim;
 }
 
+std::string why_no_cards(const kube::Pod& pod) {
+  const auto of_nvidia = [](const kube::Container& container) {
+    return container.limits.contains("nvidia.com/gpu") ||
+           container.requests.contains("nvidia.com/gpu");
+  };
+  const bool asks = std::ranges::any_of(pod.containers, of_nvidia) ||
+                    std::ranges::any_of(pod.init_containers, of_nvidia);
+  return asks ? "the pod asks for nvidia.com/gpu, which mgpu does not give: kubectl mgpu convert"
+              : "the pod requests no cards";
+}
+
 void explain_all(Json& out, const VerbContext& context, const PodRequest& pod,
                  const kube::Pod& object, const Page& page, const ExplainBounds& bounds) {
   const Ledger& ledger = context.ledger;
@@ -251,25 +262,30 @@ void explain_all(Json& out, const VerbContext& context, const PodRequest& pod,
 
 }  // namespace
 
-http::Response explain_view(const VerbContext& context, const kube::Pod& pod, const Page& page,
-                            const ExplainBounds& bounds) {
+Json explanation_of(const VerbContext& context, const kube::Pod& pod, const Page& page,
+                    const ExplainBounds& bounds) {
   Json out = {{"namespace", pod.metadata.name_space}, {"name", pod.metadata.name}};
   if (!pod.node_name.empty()) out["node"] = pod.node_name;
   auto read = read_pod_request(pod, context.settings);
   out["request"] = request_json(read ? read->request : GpuRequest());
   if (pod.finished() || !read || read->request.empty()) {
     out["message"] = pod.finished() ? "the pod has finished and holds no cards"
-                     : read         ? "the pod requests no cards"
+                     : read         ? why_no_cards(pod)
                                     : read.error().message;
     set_outcomes(out, {}, {}, 0);
     out["nodes"] = Json::array();
-    return json_response(out);
+    return out;
   }
   out["policy"] = std::string(read->policy.node->name) + "/" + std::string(read->policy.card->name);
   // A pod that does not exist yet: nothing is reserved for it, and it may take no card of others.
   if (read->pod.uid.empty()) read->pod.uid = PodUid("none");
   explain_all(out, context, *read, pod, page, bounds);
-  return json_response(out);
+  return out;
+}
+
+http::Response explain_view(const VerbContext& context, const kube::Pod& pod, const Page& page,
+                            const ExplainBounds& bounds) {
+  return json_response(explanation_of(context, pod, page, bounds));
 }
 
 }  // namespace mgpu::extender

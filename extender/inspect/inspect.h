@@ -54,7 +54,11 @@
 //               "nodesFitting", "reasons": [{"reason", "nodes", "evictionCanHelp"}*],
 //                                                   of all nodes
 //               "nodesNotExamined"?,                the nodes that these do not include
-//               of a pod that is not bound, at most kNearestMax each, the nearest first:
+//               of a pod that is not bound, about the nodes on which it does not fit:
+//               "room": [{"container", "cards",     the most cards of one node with room for it
+//                         "free"?: {"core", "memoryMiB"},     of the card that lacks the least
+//                         "largest"?: {"core", "memoryMiB"}}*],   the largest card that matches
+//               at most kNearestMax each, the nearest first:
 //               "smallerRequests": [{"node", "container", "core", "memoryMiB"}*],
 //                                                   it would fit with that much less of each card
 //               "releases": [{"node", "pods": [{"namespace", "name"}*]}*],

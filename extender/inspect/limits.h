@@ -34,6 +34,8 @@ inline constexpr std::size_t kSimulatedPodsMax = 10'000;
 inline constexpr std::size_t kInspectDriftMax = 1'000;
 // Pods that the sentence about an overfull card names. It is also an Event, which has a bound.
 inline constexpr std::size_t kOverfullPodsMax = 8;
+// Pods of its namespace that the Event of a pending pod names, for whose release it could be bound.
+inline constexpr std::size_t kPendingTextPodsMax = 3;
 // The timeout of reading the pod to explain. A drain waits for it.
 inline constexpr std::chrono::milliseconds kExplainTimeout{5'000};
 static_assert(kExplainTimeout + kExplainTimeMax < http::kDrainTimeout);

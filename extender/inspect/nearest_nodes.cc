@@ -19,6 +19,10 @@ void insert_nearest(std::vector<T>& all, T one, const Key& key) {
   if (all.size() > kNearestMax) all.pop_back();
 }
 
+Json share_json(const Share& share) {
+  return {{"core", share.core.value()}, {"memoryMiB", share.memory.value()}};
+}
+
 // The CPU and main memory that are to be free on the node, too, where they are known of it.
 std::optional<NodeResources> resources_on(const Node& node, const NodeResources& resources) {
   const bool known = !node.allocatable.zero() && node.pods_allowed > 0;
@@ -30,8 +34,15 @@ std::optional<NodeResources> resources_on(const Node& node, const NodeResources&
 void NearestNodes::examine(const Node& node) {
   // With less, a search might end at its bound.
   if (node.cards.empty() || budget_.steps < 2 * kPlacementStepsMax) return;
+  add_room(node);
   add_shortfall(node);
   add_release(node);
+}
+
+void NearestNodes::add_room(const Node& node) {
+  budget_.spend(linear_steps(node, pod_.request));
+  for (std::size_t i = 0; i < rooms_.size(); ++i)
+    rooms_[i].add(node, pod_.request.selector, pod_.request.containers[i]);
 }
 
 void NearestNodes::add_shortfall(const Node& node) {
@@ -63,6 +74,14 @@ void NearestNodes::add_release(const Node& node) {
 }
 
 void NearestNodes::set(Json& out) const {
+  out["room"] = Json::array();
+  for (std::size_t i = 0; i < rooms_.size(); ++i) {
+    const MostRoom& room = rooms_[i];
+    Json one = {{"container", pod_.request.containers[i].name}, {"cards", room.cards}};
+    if (room.free) one["free"] = share_json(*room.free);
+    if (!room.largest.memory.zero()) one["largest"] = share_json(room.largest);
+    out["room"].push_back(std::move(one));
+  }
   out["smallerRequests"] = Json::array();
   for (const Smaller& one : smaller_) {
     out["smallerRequests"].push_back(

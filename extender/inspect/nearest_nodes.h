@@ -18,12 +18,17 @@ class NearestNodes {
   // All outlive this. `least` is what a share of a card has at least. Nodes that are examined after
   // `steps` are left out.
   NearestNodes(const Ledger& ledger, const PodRequest& pod, const Share& least, std::uint32_t steps)
-      : ledger_(ledger), pod_(pod), least_(least), budget_{steps} {}
+      : ledger_(ledger),
+        pod_(pod),
+        least_(least),
+        budget_{steps},
+        rooms_(pod.request.containers.size()) {}
 
   // Examines a node that the pod does not fit. `node` is what is left of it for the pod.
   void examine(const Node& node);
 
-  // Sets "smallerRequests" and "releases", each with at most kNearestMax nodes, the nearest first.
+  // Sets "room", for each container, and "smallerRequests" and "releases", each with at most
+  // kNearestMax nodes, the nearest first.
   void set(Json& out) const;
 
  private:
@@ -37,6 +42,7 @@ class NearestNodes {
     std::vector<PodRef> pods;
   };
 
+  void add_room(const Node& node);
   void add_shortfall(const Node& node);
   void add_release(const Node& node);
 
@@ -44,6 +50,7 @@ class NearestNodes {
   const PodRequest& pod_;
   const Share least_;
   SearchBudget budget_;
+  std::vector<MostRoom> rooms_;    // by container
   std::vector<Smaller> smaller_;   // ascending by size
   std::vector<Release> releases_;  // ascending by the number of pods
 };

@@ -75,6 +75,9 @@ Json placement_json(const GpuRequest& request, const Placement& placement);
 
 http::Response simulate_view(const VerbContext& context, const kube::Pod& pod,
                              const SimulateQuery& query, const ExplainBounds& bounds);
+// What explain_view answers.
+Json explanation_of(const VerbContext& context, const kube::Pod& pod, const Page& page,
+                    const ExplainBounds& bounds);
 http::Response explain_view(const VerbContext& context, const kube::Pod& pod, const Page& page,
                             const ExplainBounds& bounds);
 

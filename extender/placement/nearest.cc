@@ -16,6 +16,12 @@ struct CardShortfall {
   std::int64_t size = 0;
 };
 
+Share shortfall_on(const Card& card, const ContainerRequest& container) {
+  const Share asked = container.on(card.capacity);
+  const Share room = card.room();
+  return {asked.core.minus_saturating(room.core), asked.memory.minus_saturating(room.memory)};
+}
+
 // What each usable card lacks for the container.
 std::vector<CardShortfall> shortfalls(const Node& node, const CardSelector& selector,
                                       const ContainerRequest& container) {
@@ -24,10 +30,7 @@ std::vector<CardShortfall> shortfalls(const Node& node, const CardSelector& sele
   const auto cards = cards_of(node);
   for (std::size_t i = 0; i < cards.size(); ++i) {
     if ((usable >> i & 1) == 0) continue;
-    const Share asked = container.on(cards[i].capacity);
-    const Share room = cards[i].room();
-    const Share lacks{asked.core.minus_saturating(room.core),
-                      asked.memory.minus_saturating(room.memory)};
+    const Share lacks = shortfall_on(cards[i], container);
     all.push_back({lacks, size_of({0, lacks}, cards[i].capacity)});
   }
   return all;
@@ -49,6 +52,24 @@ std::optional<Share> least_shortfall(const Node& node, const CardSelector& selec
 }
 
 }  // namespace
+
+void MostRoom::add(const Node& node, const CardSelector& selector,
+                   const ContainerRequest& container) {
+  std::int32_t fitting = 0;
+  for (const Card& card : cards_of(node)) {
+    if (!matches(selector, card)) continue;
+    if (card.capacity.memory > largest.memory) largest = card.capacity;
+    if (!card.usable()) continue;
+    const Share asked = container.on(card.capacity);
+    const Share room = card.room();
+    if (asked.fits_in(room)) ++fitting;
+    const std::int64_t size = size_of({0, shortfall_on(card, container)}, card.capacity);
+    if (free && size >= lacks) continue;
+    free = room;
+    lacks = size;
+  }
+  cards = std::max(cards, fitting);
+}
 
 std::int64_t size_of(const Shortfall& shortfall, const Share& capacity) {
   const auto part = [](std::int64_t lacks, std::int64_t whole) {

@@ -23,6 +23,16 @@ struct Shortfall {
 std::optional<Shortfall> shortfall_of(const Node& node, const GpuRequest& request,
                                       const Share& least, SearchBudget& budget);
 
+// The most that nodes have for one container.
+struct MostRoom {
+  std::int32_t cards = 0;       // usable cards of one node that have room for it
+  std::optional<Share> free{};  // on the usable card that lacks the least
+  std::int64_t lacks = 0;       // what that card lacks, as size_of
+  Share largest{};              // the capacity of the matching card with the most memory
+
+  void add(const Node& node, const CardSelector& selector, const ContainerRequest& container);
+};
+
 // The sum of the parts of a card that it lacks, in thousandths of a card of `capacity`.
 std::int64_t size_of(const Shortfall& shortfall, const Share& capacity);
 

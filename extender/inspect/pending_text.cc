@@ -1,0 +1,165 @@
+#include "extender/inspect/pending_text.h"
+
+#include <fmt/format.h>
+#include <fmt/ranges.h>
+
+#include <cstdint>
+#include <vector>
+
+#include "common/base/text.h"
+#include "common/kube/limits.h"
+#include "extender/inspect/limits.h"
+
+namespace mgpu::extender {
+namespace {
+
+using std::int64_t;
+
+int64_t number_of(const Json& json, const char* name) {
+  return json.at(name).get<int64_t>();
+}
+
+std::string text_of(const Json& json, const char* name) {
+  return json.at(name).get<std::string>();
+}
+
+std::string amounts(const Json& share) {
+  return fmt::format("mgpu-core {} and mgpu-memory {}", number_of(share, "core"),
+                     number_of(share, "memoryMiB"));
+}
+
+bool is_whole(const Json& container) {
+  return !container.contains("memoryMiB");
+}
+
+// "container app needs 2 cards of one node with mgpu-core 50 and mgpu-memory 4096 free on each"
+std::string needs_text(const Json& container) {
+  const int64_t cards = number_of(container, "cards");
+  std::string text = fmt::format("container {} needs ", text_of(container, "name"));
+  if (is_whole(container))
+    return text + (cards == 1 ? "a whole card" : fmt::format("{} whole cards of one node", cards));
+  text += cards == 1 ? "a card" : fmt::format("{} cards of one node", cards);
+  return text + fmt::format(" with {} free{}", amounts(container), cards == 1 ? "" : " on each");
+}
+
+// The most that there is for the container, which lacks room.
+std::string has_text(const Json& container, const Json& room) {
+  if (!room.contains("largest")) return "no card matches";
+  const Json& largest = room.at("largest");
+  if (!is_whole(container) && number_of(container, "memoryMiB") > number_of(largest, "memoryMiB")) {
+    return "the largest card has " + amounts(largest);
+  }
+  if (!room.contains("free")) return "no card that matches is usable";
+  const int64_t cards = number_of(room, "cards");
+  if (is_whole(container) || number_of(container, "cards") > 1)
+    return cards == 0 ? "no such card is free" : fmt::format("no node has more than {}", cards);
+  return fmt::format("the nearest card has {} free", amounts(room.at("free")));
+}
+
+// What the first container for which no node has enough cards needs, and what there is.
+std::string shortage_text(const Json& explained) {
+  const Json& containers = explained.at("request").at("containers");
+  const Json& rooms = explained.at("room");
+  for (std::size_t i = 0; i < rooms.size(); ++i) {
+    if (number_of(rooms[i], "cards") >= number_of(containers.at(i), "cards")) continue;
+    return fmt::format("{}; {}", needs_text(containers.at(i)),
+                       has_text(containers.at(i), rooms[i]));
+  }
+  return {};
+}
+
+std::string reasons_text(const Json& explained) {
+  std::vector<std::string> reasons;
+  for (const Json& reason : explained.at("reasons"))
+    reasons.push_back(fmt::format("{} {}", number_of(reason, "nodes"), text_of(reason, "reason")));
+  return fmt::format("{}", fmt::join(reasons, ", "));
+}
+
+// As in the manifest: "mgpu-core 40 instead of 60".
+std::string smaller_text(const Json& explained, const Json& smaller) {
+  std::vector<std::string> changes;
+  for (const Json& container : explained.at("request").at("containers")) {
+    if (container.at("name") != smaller.at("container")) continue;
+    const int64_t cards = number_of(container, "cards");
+    const auto add = [&](const char* amount, const char* resource) {
+      const int64_t less = number_of(smaller, amount);
+      if (less == 0) return;
+      const int64_t now = number_of(container, amount);
+      changes.push_back(
+          fmt::format("{} {} instead of {}", resource, cards * (now - less), cards * now));
+    };
+    add("core", "mgpu-core");
+    add("memoryMiB", "mgpu-memory");
+    break;
+  }
+  return fmt::format("with {} for container {}", fmt::join(changes, " and "),
+                     text_of(smaller, "container"));
+}
+
+std::string release_text(const std::string& name_space, const Json& release) {
+  std::vector<std::string> pods;
+  int64_t others = 0;
+  int64_t more = 0;
+  for (const Json& pod : release.at("pods")) {
+    if (pod.at("namespace") != name_space) {
+      ++others;
+    } else if (pods.size() < kPendingTextPodsMax) {
+      pods.push_back("pod " + text_of(pod, "name"));
+    } else {
+      ++more;
+    }
+  }
+  if (more > 0) pods.push_back(counted(more, "more pod"));
+  if (others > 0) pods.push_back(counted(others, "pod") + " of other namespaces");
+  const bool one = pods.size() == 1 && others <= 1;
+  return fmt::format("when {} {}", fmt::join(pods, " and "), one ? "terminates" : "terminate");
+}
+
+// "It fits on n1 with mgpu-core 40 instead of 60 for container app, or on n2 when pod a terminates"
+std::string help_text(const Json& explained) {
+  const std::string name_space = text_of(explained, "namespace");
+  std::vector<std::string> ways;
+  std::string before;
+  const auto add = [&](const Json& nearest, const std::string& how) {
+    const std::string node = text_of(nearest, "node");
+    ways.push_back(node == before ? how : fmt::format("on {} {}", node, how));
+    before = node;
+  };
+  const Json& smaller = explained.at("smallerRequests");
+  if (!smaller.empty()) add(smaller[0], smaller_text(explained, smaller[0]));
+  const Json& releases = explained.at("releases");
+  if (!releases.empty()) add(releases[0], release_text(name_space, releases[0]));
+  return ways.empty() ? "" : fmt::format("It fits {}", fmt::join(ways, ", or "));
+}
+
+}  // namespace
+
+bool cards_fit(const Json& explained) {
+  return number_of(explained, "nodesFitting") > 0;
+}
+
+std::string pending_text(const Json& explained) {
+  std::vector<std::string> sentences;
+  const auto add = [&](std::string text) {
+    if (!text.empty()) sentences.push_back(std::move(text));
+  };
+  if (!explained.contains("policy")) {
+    add("invalid request: " + text_of(explained, "message"));
+  } else if (cards_fit(explained)) {
+    add(
+        fmt::format("the cards that the pod needs are free on {}; the Event of kube-scheduler says "
+                    "what else is missing there",
+                    counted(number_of(explained, "nodesFitting"), "node")));
+  } else {
+    add(shortage_text(explained));
+    const std::string help = help_text(explained);
+    if (sentences.empty() || help.empty()) add(reasons_text(explained));
+    add(help);
+  }
+  if (explained.contains("policy") && explained.contains("message"))
+    add(text_of(explained, "message"));
+  return std::string(
+      cut_text(fmt::format("{}", fmt::join(sentences, ". ")), kube::kEventMessageMax));
+}
+
+}  // namespace mgpu::extender

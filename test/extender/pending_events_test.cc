@@ -1,0 +1,149 @@
+#include "extender/pending_events.h"
+
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+
+#include <nlohmann/json.hpp>
+#include <optional>
+#include <string>
+#include <vector>
+
+#include "common/base/log.h"
+#include "test/support/kube_objects.h"
+#include "test/support/ledger_text.h"
+#include "test/support/node_server.h"
+
+namespace mgpu::extender {
+namespace {
+
+using testing::HasSubstr;
+using testing::IsEmpty;
+using testing::SizeIs;
+using EventJson = test::NodeServer::Json;
+
+const std::string kCore = "vke.volcengine.com/mgpu-core";
+const std::string kMemory = "vke.volcengine.com/mgpu-memory";
+
+class PendingEventsTest : public testing::Test {
+ protected:
+  PendingEventsTest() {
+    EXPECT_TRUE(set_log_level("off"));
+    settings.contract = *Contract::for_domain(kDefaultResourceDomain);
+    settings.policy = *find_policy("binpack");
+    server.create_node();
+    ledger.apply_node(test::facts_of("n1: 0[100/8000]"));
+    events.emplace(context, server.api(), explaining, "extender-1", [this] { return decides; });
+    events->start();
+    server.run();
+  }
+  void create(const std::string& name, const test::Amounts& limits,
+              const EventJson& more = EventJson::object()) {
+    EventJson pod = EventJson::parse(test::pod_json(name, limits));
+    pod["metadata"]["namespace"] = "team";
+    pod.merge_patch(more);
+    post("/api/v1/namespaces/team/pods", pod.dump());
+  }
+  void post(const std::string& target, const std::string& body) {
+    const auto response = server.api().call({.method = kube::Method::kPost,
+                                             .target = target,
+                                             .body = body,
+                                             .content_type = "application/json"});
+    EXPECT_TRUE(response.ok()) << response.body;
+    server.run();
+  }
+  void wait(Duration time) {
+    for (Duration passed{}; passed < time; passed += kPendingPollInterval) {
+      server.executor().advance(kPendingPollInterval);
+      server.run();
+      explaining.run_ready();
+      server.run();
+    }
+  }
+  std::vector<EventJson> written() { return server.events("team"); }
+
+  test::NodeServer server;
+  test::ManualExecutor explaining{2};
+  Ledger ledger;
+  Settings settings;
+  DisruptionBudgets budgets;
+  CurrentPrices prices;
+  const VerbContext context{settings, ledger, budgets, prices};
+  bool decides = true;
+  std::optional<PendingEvents> events;
+};
+
+TEST_F(PendingEventsTest, SaysWhyAPodIsPending) {
+  create("p", {{kCore, "60"}, {kMemory, "9000"}});
+  wait(kPendingBeforeEvent - kPendingPollInterval);
+  EXPECT_THAT(written(), IsEmpty());
+  wait(2 * kPendingPollInterval);
+  ASSERT_THAT(written(), SizeIs(1));
+  const EventJson event = written()[0];
+  EXPECT_EQ(event["type"], "Warning");
+  EXPECT_EQ(event["reason"], "MGPUPending");
+  EXPECT_EQ(event["source"]["component"], "mgpu-extender");
+  EXPECT_EQ(event["involvedObject"]["kind"], "Pod");
+  EXPECT_EQ(event["involvedObject"]["name"], "p");
+  EXPECT_THAT(event["message"].get<std::string>(),
+              HasSubstr("the largest card has mgpu-core 100 and mgpu-memory 8000. It fits on n1 "
+                        "with mgpu-memory 8000 instead of 9000 for container app"));
+  wait(2 * kPendingBetweenEvents);
+  EXPECT_THAT(written(), SizeIs(1)) << "the answer is the same";
+  EXPECT_EQ(written()[0]["count"], 1);
+}
+
+TEST_F(PendingEventsTest, SaysAnotherAnswer) {
+  create("p", {{kCore, "60"}, {kMemory, "9000"}});
+  wait(kPendingBeforeEvent + kPendingPollInterval);
+  ledger.apply_node(test::facts_of("n1: 0[100/8500]"));
+  wait(kPendingBetweenEvents + kPendingBetweenLooks);
+  EXPECT_THAT(written(), SizeIs(2));
+}
+
+TEST_F(PendingEventsTest, SaysWhatKubeSchedulerNeverAsksAbout) {
+  create("p", {{kCore, "50"}});
+  wait(kPendingBeforeEvent + kPendingPollInterval);
+  ASSERT_THAT(written(), SizeIs(1));
+  EXPECT_THAT(written()[0]["message"].get<std::string>(), HasSubstr("invalid request: container"));
+}
+
+TEST_F(PendingEventsTest, SaysNothingOfPodsThatDoNotWaitForCards) {
+  create("no-cards", {});
+  create("gated", {{kCore, "60"}, {kMemory, "9000"}},
+         {{"spec", {{"schedulingGates", {{{"name", "queue"}}}}}}});
+  create("bound", {{kCore, "60"}, {kMemory, "9000"}});
+  post("/api/v1/namespaces/team/pods/bound/binding", test::binding_json("bound", "n1"));
+  wait(2 * kPendingBeforeEvent);
+  EXPECT_THAT(written(), IsEmpty());
+}
+
+TEST_F(PendingEventsTest, OnlyTheProcessThatDecidesWrites) {
+  decides = false;
+  create("p", {{kCore, "60"}, {kMemory, "9000"}});
+  wait(4 * kPendingBeforeEvent);
+  EXPECT_THAT(written(), IsEmpty());
+  decides = true;
+  wait(kPendingPollInterval);
+  EXPECT_THAT(written(), SizeIs(1)) << "it knows how long the pod has been pending";
+}
+
+TEST_F(PendingEventsTest, IsBoundedForANamespaceWithManyPods) {
+  for (int i = 0; i < 40; ++i) create("p" + std::to_string(i), {{kCore, "60"}, {kMemory, "9000"}});
+  wait(kPendingBeforeEvent);
+  const std::size_t before = written().size();
+  wait(3 * kPendingPollInterval);
+  EXPECT_EQ(written().size(), before + 3 * kPendingOfANamespace);
+}
+
+TEST_F(PendingEventsTest, EndsWhileAnExplanationIsQueued) {
+  create("p", {{kCore, "60"}, {kMemory, "9000"}});
+  server.executor().advance(kPendingBeforeEvent + kPendingPollInterval);
+  server.run();
+  events.reset();
+  explaining.run_ready();
+  server.run();
+  EXPECT_THAT(written(), IsEmpty());
+}
+
+}  // namespace
+}  // namespace mgpu::extender
