@@ -82,6 +82,24 @@ TEST_F(NearestView, NamesTheNodeThatLacksTheLeastFirst) {
     {"node": "n1", "container": "c0", "core": 0, "memoryMiB": 4000}])"));
 }
 
+TEST_F(NearestView, NamesARequestOfNvidiasDevicePlugin) {
+  kube::Pod pod = pod_of("q", 0, 0);
+  EXPECT_EQ(explain(pod)["message"], "the pod requests no cards");
+  pod.containers[0].limits["nvidia.com/gpu"] = "1";
+  EXPECT_EQ(explain(pod)["message"],
+            "the pod asks for nvidia.com/gpu, which mgpu does not give: kubectl mgpu convert");
+}
+
+TEST_F(NearestView, SaysTheMostThatThereIs) {
+  node("n1: 0[100/8000] 1[100/8000]");
+  node("n2: 0[100/16000 unhealthy]");
+  bind("a", "n1", "60/2000", "0");
+  bind("b", "n1", "80/2000", "1");
+  EXPECT_EQ(explain(pod_of("q", 50, 6'000))["room"], Parsed::parse(R"([
+    {"container": "c0", "cards": 0, "free": {"core": 40, "memoryMiB": 6000},
+     "largest": {"core": 100, "memoryMiB": 16000}}])"));
+}
+
 TEST_F(NearestView, NamesTheFewestPodsThatWouldHaveToEnd) {
   node("n1: 0[100/8000]");
   node("n2: 0[100/8000]");
