@@ -21,8 +21,8 @@ using testing::IsEmpty;
 using testing::SizeIs;
 using EventJson = test::NodeServer::Json;
 
-const std::string kCore = "vke.volcengine.com/mgpu-core";
-const std::string kMemory = "vke.volcengine.com/mgpu-memory";
+const std::string kPercentOf = "vke.volcengine.com/mgpu-core";
+const std::string kMemoryOf = "vke.volcengine.com/mgpu-memory";
 
 class PendingEventsTest : public testing::Test {
  protected:
@@ -73,7 +73,7 @@ class PendingEventsTest : public testing::Test {
 };
 
 TEST_F(PendingEventsTest, SaysWhyAPodIsPending) {
-  create("p", {{kCore, "60"}, {kMemory, "9000"}});
+  create("p", {{kPercentOf, "60"}, {kMemoryOf, "9000"}});
   wait(kPendingBeforeEvent - kPendingPollInterval);
   EXPECT_THAT(written(), IsEmpty());
   wait(2 * kPendingPollInterval);
@@ -93,7 +93,7 @@ TEST_F(PendingEventsTest, SaysWhyAPodIsPending) {
 }
 
 TEST_F(PendingEventsTest, SaysAnotherAnswer) {
-  create("p", {{kCore, "60"}, {kMemory, "9000"}});
+  create("p", {{kPercentOf, "60"}, {kMemoryOf, "9000"}});
   wait(kPendingBeforeEvent + kPendingPollInterval);
   ledger.apply_node(test::facts_of("n1: 0[100/8500]"));
   wait(kPendingBetweenEvents + kPendingBetweenLooks);
@@ -101,7 +101,7 @@ TEST_F(PendingEventsTest, SaysAnotherAnswer) {
 }
 
 TEST_F(PendingEventsTest, SaysWhatKubeSchedulerNeverAsksAbout) {
-  create("p", {{kCore, "50"}});
+  create("p", {{kPercentOf, "50"}});
   wait(kPendingBeforeEvent + kPendingPollInterval);
   ASSERT_THAT(written(), SizeIs(1));
   EXPECT_THAT(written()[0]["message"].get<std::string>(), HasSubstr("invalid request: container"));
@@ -109,9 +109,9 @@ TEST_F(PendingEventsTest, SaysWhatKubeSchedulerNeverAsksAbout) {
 
 TEST_F(PendingEventsTest, SaysNothingOfPodsThatDoNotWaitForCards) {
   create("no-cards", {});
-  create("gated", {{kCore, "60"}, {kMemory, "9000"}},
+  create("gated", {{kPercentOf, "60"}, {kMemoryOf, "9000"}},
          {{"spec", {{"schedulingGates", {{{"name", "queue"}}}}}}});
-  create("bound", {{kCore, "60"}, {kMemory, "9000"}});
+  create("bound", {{kPercentOf, "60"}, {kMemoryOf, "9000"}});
   post("/api/v1/namespaces/team/pods/bound/binding", test::binding_json("bound", "n1"));
   wait(2 * kPendingBeforeEvent);
   EXPECT_THAT(written(), IsEmpty());
@@ -119,7 +119,7 @@ TEST_F(PendingEventsTest, SaysNothingOfPodsThatDoNotWaitForCards) {
 
 TEST_F(PendingEventsTest, OnlyTheProcessThatDecidesWrites) {
   decides = false;
-  create("p", {{kCore, "60"}, {kMemory, "9000"}});
+  create("p", {{kPercentOf, "60"}, {kMemoryOf, "9000"}});
   wait(4 * kPendingBeforeEvent);
   EXPECT_THAT(written(), IsEmpty());
   decides = true;
@@ -128,7 +128,8 @@ TEST_F(PendingEventsTest, OnlyTheProcessThatDecidesWrites) {
 }
 
 TEST_F(PendingEventsTest, IsBoundedForANamespaceWithManyPods) {
-  for (int i = 0; i < 40; ++i) create("p" + std::to_string(i), {{kCore, "60"}, {kMemory, "9000"}});
+  for (int i = 0; i < 40; ++i)
+    create("p" + std::to_string(i), {{kPercentOf, "60"}, {kMemoryOf, "9000"}});
   wait(kPendingBeforeEvent);
   const std::size_t before = written().size();
   wait(3 * kPendingPollInterval);
@@ -136,7 +137,7 @@ TEST_F(PendingEventsTest, IsBoundedForANamespaceWithManyPods) {
 }
 
 TEST_F(PendingEventsTest, EndsWhileAnExplanationIsQueued) {
-  create("p", {{kCore, "60"}, {kMemory, "9000"}});
+  create("p", {{kPercentOf, "60"}, {kMemoryOf, "9000"}});
   server.executor().advance(kPendingBeforeEvent + kPendingPollInterval);
   server.run();
   events.reset();

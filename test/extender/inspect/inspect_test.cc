@@ -23,7 +23,7 @@ namespace mgpu::extender {
 namespace {
 
 using testing::HasSubstr;
-using Json = nlohmann::json;
+using Parsed = nlohmann::json;
 
 const std::string kCore = "vke.volcengine.com/mgpu-core";
 const std::string kMemory = "vke.volcengine.com/mgpu-memory";
@@ -59,11 +59,11 @@ class Inspect : public testing::Test {
     request.body = manifest;
     return send(std::move(request)).value();
   }
-  static Json read(const http::Response& answer) {
+  static Parsed read(const http::Response& answer) {
     EXPECT_EQ(answer.status, 200) << answer.body;
-    return Json::parse(answer.body);
+    return Parsed::parse(answer.body);
   }
-  Json view(const std::string& name, const std::string& query = "") {
+  Parsed view(const std::string& name, const std::string& query = "") {
     return read(get(name, query));
   }
   void bind(const char* pod, const char* node, const char* request, const char* cards) {
@@ -94,11 +94,11 @@ class Inspect : public testing::Test {
 
 TEST_F(Inspect, ShowsEveryCardOfTheCluster) {
   bind("p", "n1", "30/300", "1");
-  const Json cluster = view("cluster");
+  const Parsed cluster = view("cluster");
   EXPECT_EQ(cluster["nodes"].size(), 2U);
   EXPECT_EQ(cluster["nodes"][0]["name"], "n1");
   EXPECT_EQ(cluster["nodes"][0]["pods"], 1);
-  EXPECT_EQ(cluster["nodes"][0]["cards"][0], Json::parse(R"({
+  EXPECT_EQ(cluster["nodes"][0]["cards"][0], Parsed::parse(R"({
     "index": 0, "uuid": "GPU-1", "model": "A10", "healthy": true, "uncertain": false,
     "cordoned": false,
     "core": {"capacity": 100, "used": 0, "free": 100, "expected": 0},
@@ -118,8 +118,8 @@ TEST_F(Inspect, ShowsTheProfileOfANode) {
                    .policy = "spread",
                    .minimum = {Percent(10), MiB(500)}};
   ledger.apply_node(std::move(facts));
-  const Json node = view("node", "name=n3");
-  EXPECT_EQ(node["profile"], Json::parse(R"({
+  const Parsed node = view("node", "name=n3");
+  EXPECT_EQ(node["profile"], Parsed::parse(R"({
     "name": "infer", "problem": "isolation mps begins later", "isolation": "none",
     "policy": "spread", "minimum": {"core": 10, "memoryMiB": 500}})"));
   EXPECT_EQ(node["cards"][0]["core"]["capacity"], 200);
@@ -139,7 +139,7 @@ TEST_F(Inspect, ShowsThatANodeStartsPartsOfOneCardOnly) {
 
 TEST_F(Inspect, ShowsTheTotalsOfTheCluster) {
   bind("p", "n1", "30/300", "1");
-  EXPECT_EQ(view("cluster")["totals"], Json::parse(R"({
+  EXPECT_EQ(view("cluster")["totals"], Parsed::parse(R"({
     "nodes": 2, "cards": 3,
     "core": {"capacity": 300, "used": 30, "free": 170, "expected": 0},
     "memoryMiB": {"capacity": 4000, "used": 300, "free": 2700, "expected": 0},
@@ -150,7 +150,7 @@ TEST_F(Inspect, ShowsTheTotalsOfTheCluster) {
 
 TEST_F(Inspect, ShowsPodsWhoseCardsAreNotKnown) {
   ledger.apply_pod(test::blocking_claim("by-hand", "n1"));
-  const Json cluster = view("cluster");
+  const Parsed cluster = view("cluster");
   ASSERT_EQ(cluster["drift"].size(), 1U);
   EXPECT_EQ(cluster["drift"][0]["name"], "by-hand");
   EXPECT_EQ(cluster["drift"][0]["node"], "n1");
@@ -163,7 +163,7 @@ TEST_F(Inspect, ShowsTheCardsWithMoreInUseThanTheirCapacity) {
   bind("a", "n1", "80/800", "0");
   EXPECT_FALSE(view("cluster")["nodes"][0]["cards"][0].contains("overfull"));
   bind("b", "n1", "80/800", "0");
-  for (const Json& node : {view("cluster")["nodes"][0], view("node", "name=n1")}) {
+  for (const Parsed& node : {view("cluster")["nodes"][0], view("node", "name=n1")}) {
     EXPECT_EQ(node["cards"][0]["overfull"], true);
     EXPECT_FALSE(node["cards"][1].contains("overfull"));
   }
@@ -187,7 +187,7 @@ TEST_F(Inspect, ShowsWhatIsWrongWithACard) {
   ledger.apply_node(facts);
   EXPECT_EQ(view("node", "name=n2")["cards"][0]["health"], "XID 79");
   EXPECT_FALSE(view("node", "name=n1")["cards"][0].contains("health"));
-  const Json explained = read(explain(test::pod_json("q", {{kCore, "10"}, {kMemory, "500"}})));
+  const Parsed explained = read(explain(test::pod_json("q", {{kCore, "10"}, {kMemory, "500"}})));
   EXPECT_EQ(explained["nodes"][1]["cards"][0]["why"], "unhealthy: XID 79");
   facts.cards[0].health = "XID 95";
   facts.cards[0].since = "2026-01-02T03:04:05Z";
@@ -199,8 +199,8 @@ TEST_F(Inspect, ShowsWhatIsWrongWithACard) {
 TEST_F(Inspect, APodWithoutAnnotationsMakesNoCardOverfull) {
   bind("a", "n1", "80/800", "0");
   ledger.apply_pod(test::drifting_claim("by-hand", "n1", "30/100"));
-  const Json cluster = view("cluster");
-  const Json card = cluster["nodes"][0]["cards"][0];
+  const Parsed cluster = view("cluster");
+  const Parsed card = cluster["nodes"][0]["cards"][0];
   EXPECT_EQ(card["core"]["used"], 110);
   EXPECT_FALSE(card.contains("overfull"));
   EXPECT_EQ(cluster["totals"]["cardsOverfull"], 0);
@@ -208,9 +208,9 @@ TEST_F(Inspect, APodWithoutAnnotationsMakesNoCardOverfull) {
 
 TEST_F(Inspect, ShowsAnEmptyCluster) {
   ledger.replace_nodes({});
-  const Json cluster = view("cluster");
-  EXPECT_EQ(cluster["nodes"], Json::array());
-  EXPECT_EQ(cluster["drift"], Json::array());
+  const Parsed cluster = view("cluster");
+  EXPECT_EQ(cluster["nodes"], Parsed::array());
+  EXPECT_EQ(cluster["drift"], Parsed::array());
 }
 
 TEST_F(Inspect, ShowsTheClusterInPages) {
@@ -220,8 +220,8 @@ TEST_F(Inspect, ShowsTheClusterInPages) {
   std::string seen;
   std::string query = "limit=3";
   for (int pages = 1;; ++pages) {
-    const Json page = view("cluster", query);
-    for (const Json& node : page["nodes"]) seen += node["name"].get<std::string>() + " ";
+    const Parsed page = view("cluster", query);
+    for (const Parsed& node : page["nodes"]) seen += node["name"].get<std::string>() + " ";
     EXPECT_EQ(page["totals"]["nodes"], 7) << "totals are of the whole cluster";
     if (!page.contains("next")) break;
     ASSERT_LT(pages, 4);
@@ -242,9 +242,9 @@ TEST_F(Inspect, RefusesAnInvalidLimit) {
 
 TEST_F(Inspect, ShowsANodeWithItsPods) {
   bind("p", "n1", "init:10/100 30/300", "1 | 1");
-  const Json node = view("node", "name=n1");
+  const Parsed node = view("node", "name=n1");
   EXPECT_EQ(node["cards"].size(), 2U);
-  EXPECT_EQ(node["pods"], Json::parse(R"([{
+  EXPECT_EQ(node["pods"], Parsed::parse(R"([{
     "namespace": "default", "name": "p", "uid": "p", "node": "n1", "phase": "bound",
     "priority": 0,
     "containers": [{"name": "c0", "kind": "init", "cards": [1]},
@@ -260,7 +260,7 @@ TEST_F(Inspect, ShowsTheProblemOfANode) {
 
 TEST_F(Inspect, ShowsWhatAPodHolds) {
   test::assume_id(ledger, "p", "n1", "30/300");
-  const Json pod = view("pod", "name=p");
+  const Parsed pod = view("pod", "name=p");
   EXPECT_EQ(pod["phase"], "assumed");
   EXPECT_EQ(pod["node"], "n1");
   EXPECT_EQ(pod["containers"][0]["cards"].size(), 1U);
@@ -285,51 +285,51 @@ TEST_F(Inspect, RequiresAName) {
 
 TEST_F(Inspect, ExplainsAManifestCardByCard) {
   bind("p", "n1", "90/300", "0");
-  const Json explained = read(explain(test::pod_json("q", {{kCore, "30"}, {kMemory, "500"}})));
+  const Parsed explained = read(explain(test::pod_json("q", {{kCore, "30"}, {kMemory, "500"}})));
   EXPECT_EQ(explained["namespace"], "default");
   EXPECT_EQ(explained["policy"], "binpack/binpack");
-  EXPECT_EQ(explained["request"], Json::parse(R"({"containers": [
+  EXPECT_EQ(explained["request"], Parsed::parse(R"({"containers": [
     {"name": "app", "kind": "app", "cards": 1, "core": 30, "memoryMiB": 500}]})"));
   EXPECT_EQ(explained["nodesFitting"], 1);
-  const Json& n1 = explained["nodes"][0];
+  const Parsed& n1 = explained["nodes"][0];
   EXPECT_EQ(n1["fits"], true);
-  EXPECT_EQ(n1["placement"], Json::parse(R"([{"container": "app", "cards": [1]}])"));
+  EXPECT_EQ(n1["placement"], Parsed::parse(R"([{"container": "app", "cards": [1]}])"));
   EXPECT_EQ(n1["cards"][0]["fits"], false);
-  EXPECT_EQ(n1["cards"][0]["core"], Json::parse(R"({"asked": 30, "free": 10})"));
+  EXPECT_EQ(n1["cards"][0]["core"], Parsed::parse(R"({"asked": 30, "free": 10})"));
   EXPECT_EQ(n1["cards"][0]["why"], "mgpu-core: requests 30, 10 free");
   EXPECT_EQ(n1["cards"][1]["fits"], true);
-  const Json& n2 = explained["nodes"][1];
+  const Parsed& n2 = explained["nodes"][1];
   EXPECT_EQ(n2["fits"], false);
   EXPECT_EQ(n2["evictionCanHelp"], false);
   EXPECT_EQ(n2["reason"], explained["reasons"][0]["reason"]);
 }
 
 TEST_F(Inspect, CountsTheReasonsOfAllNodesOnEveryPage) {
-  const Json explained = read(explain(test::pod_json("q", {{kCore, "800"}}), "limit=1"));
+  const Parsed explained = read(explain(test::pod_json("q", {{kCore, "800"}}), "limit=1"));
   EXPECT_EQ(explained["nodes"].size(), 1U);
   EXPECT_EQ(explained["next"], "n1");
   EXPECT_EQ(explained["nodesFitting"], 0);
   std::size_t nodes = 0;
-  for (const Json& reason : explained["reasons"]) nodes += reason["nodes"].get<std::size_t>();
+  for (const Parsed& reason : explained["reasons"]) nodes += reason["nodes"].get<std::size_t>();
   EXPECT_EQ(nodes, 2U);
 }
 
 TEST_F(Inspect, ExplainsWhyAPodIsRefusedEverywhere) {
-  const Json explained = read(explain(test::pod_json("q", {{kMemory, "500"}})));
+  const Parsed explained = read(explain(test::pod_json("q", {{kMemory, "500"}})));
   EXPECT_THAT(explained["message"].get<std::string>(), HasSubstr("container"));
-  EXPECT_EQ(explained["nodes"], Json::array());
+  EXPECT_EQ(explained["nodes"], Parsed::array());
 }
 
 TEST_F(Inspect, SaysWhichModelsThereAre) {
-  const auto message = [&](Json requests, const std::string& key, const std::string& models,
+  const auto message = [&](Parsed requests, const std::string& key, const std::string& models,
                            const std::string& node = "") {
-    Json pod = Json::parse(test::pod_json("q", requests));
+    Parsed pod = Parsed::parse(test::pod_json("q", requests));
     pod["metadata"]["annotations"]["vke.volcengine.com/" + key] = models;
     if (!node.empty()) pod["spec"]["nodeName"] = node;
     return read(explain(pod.dump())).value("message", "");
   };
-  const Json share = {{kCore, "30"}, {kMemory, "500"}};
-  const Json two_cards = {{kCore, "200"}};
+  const Parsed share = {{kCore, "30"}, {kMemory, "500"}};
+  const Parsed two_cards = {{kCore, "200"}};
   EXPECT_EQ(message(two_cards, "gpu-model", "A10"), "the models of the cluster's cards are A10");
   EXPECT_EQ(message(two_cards, "gpu-model", "A10", "n1"), "") << "the pod is bound";
   EXPECT_EQ(message(share, "gpu-model", "A10"), "") << "the pod fits";
@@ -339,11 +339,11 @@ TEST_F(Inspect, SaysWhichModelsThereAre) {
 }
 
 TEST_F(Inspect, SaysThatAPodHasFinished) {
-  Json pod = Json::parse(test::pod_json("q", {{kCore, "100"}}));
+  Parsed pod = Parsed::parse(test::pod_json("q", {{kCore, "100"}}));
   pod["status"]["phase"] = "Succeeded";
-  const Json explained = read(explain(pod.dump()));
+  const Parsed explained = read(explain(pod.dump()));
   EXPECT_EQ(explained["message"], "the pod has finished and holds no cards");
-  EXPECT_EQ(explained["nodes"], Json::array());
+  EXPECT_EQ(explained["nodes"], Parsed::array());
 }
 
 TEST_F(Inspect, SaysThatAPodRequestsNoCards) {
@@ -363,7 +363,7 @@ TEST_F(Inspect, RefusesAnInvalidManifest) {
 
 TEST_F(Inspect, ReadsThePodToExplain) {
   create(test::pod_json("q", {{kCore, "200"}}));
-  const Json explained = view("explain", "name=q");
+  const Parsed explained = view("explain", "name=q");
   EXPECT_EQ(explained["request"]["containers"][0]["cards"], 2);
   EXPECT_EQ(explained["nodes"][0]["fits"], true);
 }
@@ -378,11 +378,11 @@ TEST_F(Inspect, ExplainsThatCardsAreKeptForAnotherPod) {
       NodeName("n1"), executor.now() + kNominationLife);
   const std::string manifest = test::pod_json("q", {{kCore, "30"}, {kMemory, "500"}});
   create(manifest);
-  for (const Json& explained : {read(explain(manifest)), view("explain", "name=q")}) {
+  for (const Parsed& explained : {read(explain(manifest)), view("explain", "name=q")}) {
     EXPECT_EQ(explained["nodesFitting"], 0);
-    const Json& n1 = explained["nodes"][0];
+    const Parsed& n1 = explained["nodes"][0];
     EXPECT_EQ(n1["reason"], sentence(Reason::kNominated));
-    EXPECT_EQ(n1["cards"][1]["core"], Json::parse(R"({"asked": 30, "free": 20})"));
+    EXPECT_EQ(n1["cards"][1]["core"], Parsed::parse(R"({"asked": 30, "free": 20})"));
     EXPECT_THAT(explained["reasons"].dump(), HasSubstr(sentence(Reason::kNominated)));
   }
   EXPECT_EQ(view("cluster")["totals"]["podsNominated"], 1);
@@ -404,10 +404,10 @@ TEST_F(Inspect, IsUnavailableWithoutTheApiServer) {
 }
 
 TEST_F(Inspect, ShowsThePoliciesBeforeAnyPodIsSeen) {
-  const Json policy = view("policy");
+  const Parsed policy = view("policy");
   EXPECT_EQ(policy["default"], "binpack");
   EXPECT_EQ(policy["podsSeen"], 0);
-  EXPECT_EQ(policy["policies"], (Json{"equilibrium", "binpack", "spread"}));
+  EXPECT_EQ(policy["policies"], (Parsed{"equilibrium", "binpack", "spread"}));
   EXPECT_FALSE(policy.contains("prices"));
 }
 
@@ -417,17 +417,17 @@ TEST_F(Inspect, ShowsTheLearnedWorkload) {
   learned.workload.classes[1].assumed = true;
   current.publish(std::make_shared<const PriceSnapshot>(std::move(learned)), executor.now());
   executor.advance(std::chrono::milliseconds(1'500));
-  const Json prices = view("policy")["prices"];
+  const Parsed prices = view("policy")["prices"];
   EXPECT_EQ(prices["version"], 1);
   EXPECT_EQ(prices["ageSeconds"], 1.5);
-  EXPECT_EQ(prices["kinds"], Json::parse(R"([{"model": "A10", "memoryMiB": 1000}])"));
+  EXPECT_EQ(prices["kinds"], Parsed::parse(R"([{"model": "A10", "memoryMiB": 1000}])"));
   ASSERT_EQ(prices["classes"].size(), 2U);
-  const Json& first = prices["classes"][0];
+  const Parsed& first = prices["classes"][0];
   EXPECT_EQ(first["probability"], 0.75);
   EXPECT_EQ(first["core"], 30);
   EXPECT_EQ(first["memoryMiB"], 300);
   EXPECT_EQ(first["milliCPU"], 2'000);
-  EXPECT_EQ(first["models"], Json::array({"A10"}));
+  EXPECT_EQ(first["models"], Parsed::array({"A10"}));
   EXPECT_EQ(first["gpus"], 0.3);
   EXPECT_GE(first["supplyPrice"], 0);
   EXPECT_FALSE(first.contains("assumed"));
@@ -511,7 +511,7 @@ struct ExplainBoundsTest : Inspect {
     for (int node = 0; node < kNodes; ++node)
       ledger.apply_node(test::facts_of("n" + std::to_string(node) + ":" + cards));
   }
-  Json explain_within(const ExplainBounds& bounds, std::size_t limit = kNodes) {
+  Parsed explain_within(const ExplainBounds& bounds, std::size_t limit = kNodes) {
     const auto pod = kube::read_pod(hostile_pod());
     return read(explain_view(context, *pod, {.after = "", .limit = limit}, bounds));
   }
@@ -520,7 +520,7 @@ struct ExplainBoundsTest : Inspect {
 };
 
 TEST_F(ExplainBoundsTest, EndsAtItsSteps) {
-  const Json explained = explain_within({500'000, kExplainRowsMax, [] { return true; }});
+  const Parsed explained = explain_within({500'000, kExplainRowsMax, [] { return true; }});
   EXPECT_GE(explained["nodes"].size(), 1U);
   EXPECT_LT(explained["nodes"].size(), std::size_t{kNodes});
   EXPECT_EQ(explained["next"], explained["nodes"].back()["name"]);
@@ -529,25 +529,25 @@ TEST_F(ExplainBoundsTest, EndsAtItsSteps) {
 
 TEST_F(ExplainBoundsTest, EndsWhenItIsToldTo) {
   int calls = 0;
-  const Json explained =
+  const Parsed explained =
       explain_within({kExplainStepsMax, kExplainRowsMax, [&] { return ++calls < 3; }});
   EXPECT_EQ(explained["nodes"].size(), 3U) << "the first and two others";
   EXPECT_EQ(explained["nodesFitting"], 0);
-  EXPECT_EQ(explained["reasons"], Json::array());
+  EXPECT_EQ(explained["reasons"], Parsed::array());
   EXPECT_EQ(explained["nodesNotExamined"], kNodes);
   EXPECT_EQ(explained["message"],
             "the explanation ended at its limit of steps or time: 9 of 9 nodes were not examined");
 }
 
 TEST_F(ExplainBoundsTest, EndsAtItsRowsAndContinuesOnTheNextPage) {
-  const Json explained = explain_within({kExplainStepsMax, 200, [] { return true; }});
+  const Parsed explained = explain_within({kExplainStepsMax, 200, [] { return true; }});
   ASSERT_EQ(explained["nodes"].size(), 2U) << "a node has 17 * 8 rows";
   EXPECT_EQ(explained["next"], "n1");
   EXPECT_FALSE(explained.contains("nodesNotExamined")) << "the reasons of all nodes have no rows";
 }
 
 TEST_F(ExplainBoundsTest, ThePageIsExplainedThoughTheStepsDoNotSufficeForAllNodes) {
-  const Json explained = explain_within({500'000, kExplainRowsMax, [] { return true; }}, 1);
+  const Parsed explained = explain_within({500'000, kExplainRowsMax, [] { return true; }}, 1);
   EXPECT_EQ(explained["nodes"].size(), 1U);
   EXPECT_EQ(explained["next"], "n0");
 }

@@ -18,7 +18,7 @@ class PendingText : public testing::Test {
   PendingText() {
     settings.contract = *Contract::for_domain(kDefaultResourceDomain);
     settings.policy = *find_policy("binpack");
-    pod.metadata = {.name_space = "default", .name = "q", .uid = "q"};
+    pod.metadata = {.name = "q", .name_space = "default", .uid = "q"};
   }
   void node(const char* text) { ledger.apply_node(test::facts_of(text)); }
   void bind(const char* name, const char* on, const char* request, const char* cards,
