@@ -72,7 +72,8 @@ class TurnKeeper::Member {
   Member(AllocationId id, const std::string& folder)
       : id_(std::move(id)),
         usage_path_(folder + "/usage"),
-        turn_(folder + "/turn", O_RDWR),
+        turn_path_(folder + "/turn"),
+        turn_(turn_path_, O_RDWR),
         activity_(folder + "/activity", O_RDONLY),
         locks_(usage_path_.c_str(), identity_of(usage_path_)) {
     void* const mapped =
@@ -89,6 +90,14 @@ class TurnKeeper::Member {
   Member& operator=(Member&&) = delete;
 
   const AllocationId& id() const { return id_; }
+
+  // Whether its pages are still those of the container, which may have started again with others.
+  bool is_current() const {
+    share::FileIdentity own;
+    const share::FileIdentity there = identity_of(turn_path_);
+    return share::identify(turn_.get(), &own) && own.device == there.device &&
+           own.inode == there.inode;
+  }
 
   // What its processes have said since the last call. A page that cannot be read says nothing.
   CardActivity read(Nanoseconds now) {
@@ -144,6 +153,7 @@ class TurnKeeper::Member {
 
   const AllocationId id_;
   const std::string usage_path_;
+  const std::string turn_path_;
   const PageFile turn_;
   const PageFile activity_;
   share::SlotLocks locks_;
@@ -194,7 +204,12 @@ void TurnKeeper::run() {
 void TurnKeeper::follow_records() {
   std::set<std::pair<CardUuid, AllocationId>> known;
   std::set<std::pair<CardUuid, AllocationId>> there;
-  for (const auto& [uuid, card] : cards_) {
+  for (auto& [uuid, card] : cards_) {
+    std::erase_if(card.members, [&turns = card.turns](const auto& item) {
+      if (item.second->is_current()) return false;
+      turns.remove(item.first);
+      return true;
+    });
     for (const auto& [id, member] : card.members) known.emplace(uuid, member->id());
   }
   for (const Record& record : records_.bound()) {

@@ -93,11 +93,27 @@ void wake_all(const Turns& turns) {
   syscall(SYS_futex, &turns.page->turn, FUTEX_WAKE, 0x7fffffff, nullptr, nullptr, 0);
 }
 
+// While it exists, calls of this thread end no capture: to ask for an event is not allowed while a
+// stream is captured (cuThreadExchangeStreamCaptureMode).
+class Uncaptured {
+ public:
+  Uncaptured() { REAL(cuThreadExchangeStreamCaptureMode)(&mode_); }
+  ~Uncaptured() { REAL(cuThreadExchangeStreamCaptureMode)(&mode_); }
+  Uncaptured(const Uncaptured&) = delete;
+  Uncaptured& operator=(const Uncaptured&) = delete;
+  Uncaptured(Uncaptured&&) = delete;
+  Uncaptured& operator=(Uncaptured&&) = delete;
+
+ private:
+  int mode_ = kRelaxed;
+};
+
 // --- marks, with the lock ---
 
 // Puts an event behind all launches so far, in `on`, which waits for them.
 void mark(Stream& stream, Handle on, bool per_thread) {
   if (stream.mark_count == kMarks || stream.marked == stream.launched) return;
+  const Uncaptured uncaptured;
   Mark& next = stream.marks[stream.mark_count];
   if (stream.mark_count == stream.event_count) {
     if (REAL(cuEventCreate)(&next.event, kTimingDisabled) != kSuccess) return;
@@ -144,9 +160,10 @@ void poll(LaunchWindow& window, Stream& stream) {
   }
 }
 
-void poll_all(Turns& turns, bool with_marks) {
+void poll_all(Turns& turns) {
+  const Uncaptured uncaptured;
   turns.streams.for_each([&](std::uint64_t, Stream& stream) {
-    if (with_marks && stream.mark_count == 0) mark_from_outside(stream);
+    if (stream.mark_count == 0) mark_from_outside(stream);
     poll(turns.window, stream);
   });
 }
@@ -187,15 +204,13 @@ bool say_done(Turns& turns) {
 bool look(Turns& turns) {
   const Lock lock(mutex);
   if (exiting || (turns.activity->load() & kWorks) == 0) return false;
-  poll_all(turns, true);
+  poll_all(turns);
   return !say_done(turns);
 }
 
 void* watch(void* which) {
   Turns& turns = *static_cast<Turns*>(which);
   prctl(PR_SET_TIMERSLACK, 1000);
-  int mode = kRelaxed;  // its calls end no capture of another thread
-  REAL(cuThreadExchangeStreamCaptureMode)(&mode);
   while (!exiting) {
     const std::uint32_t turn = turn_of(turns);
     if (turn != kTurnAlone && look(turns)) {
@@ -271,7 +286,7 @@ bool wait_for_turn(Turns& turns) {
 bool count(Turns& turns, bool in_any_case, std::uint64_t key, const Stream& launched) {
   const Lock lock(mutex);
   const bool alone = turn_of(turns) == kTurnAlone;
-  if (!turns.window.may_launch(alone)) poll_all(turns, true);
+  if (!turns.window.may_launch(alone)) poll_all(turns);
   if (!turns.window.may_launch(alone) && !in_any_case) return false;
   turns.activity->fetch_or(kWorks, std::memory_order_seq_cst);
   // Either this sees that the turn has ended, or the plugin sees that there is work.

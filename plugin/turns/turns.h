@@ -45,7 +45,7 @@ struct TurnSettings {
   // How far behind the others a container comes back that was idle.
   Nanoseconds credit = std::chrono::milliseconds(100);
   // How far ahead of the others a container can get by work that did not end.
-  Nanoseconds debt = std::chrono::seconds(3);
+  Nanoseconds debt = std::chrono::seconds(10);
   // With fixed shares: at most this much time is saved up, times the share, and how much there must
   // be to begin. Who waits for the card goes on saving, up to `saved_waiting`.
   Nanoseconds saved = std::chrono::milliseconds(100);

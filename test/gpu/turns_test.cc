@@ -210,6 +210,18 @@ TEST_F(Turns, GoOnWhereAProcessOfTheHolderIsKilled) {
   }
 }
 
+// A container that starts again may get other pages.
+TEST_F(Turns, FollowAContainerThatGetsOtherPages) {
+  const std::string first = add_container("a", 70);
+  const std::string second = add_container("b", 30);
+  keep_turns(TurnRule::kBurst);
+  ::usleep(50'000);
+  std::filesystem::remove_all(first);
+  add_container("a", 70);
+  ::usleep(700'000);
+  EXPECT_THAT(part_of_first(kBusy, kBusy, first, second), AllOf(Gt(0.55), Lt(0.85)));
+}
+
 TEST_F(Turns, EndWithThePlugin) {
   const std::string first = add_container("a", 50);
   const std::string second = add_container("b", 50);
