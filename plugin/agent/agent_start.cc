@@ -274,6 +274,7 @@ void Agent::maintain() {
     }
     if (!progress_.wait_for_change(kMonitorPeriod)) break;
   }
+  turns.reset();  // the other process keeps them
   if (incumbent_.replaced()) return leave_node_to_successor();
 }
 

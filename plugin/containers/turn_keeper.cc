@@ -8,6 +8,7 @@
 #include <unistd.h>
 
 #include <algorithm>
+#include <array>
 #include <climits>
 #include <cstddef>
 #include <set>
@@ -28,6 +29,7 @@ constexpr Nanoseconds kIdle = milliseconds(5);
 constexpr Nanoseconds kQuiet = seconds(1);
 // A process that says the same for so long may have ended.
 constexpr Nanoseconds kSuspicious = milliseconds(10);
+constexpr Nanoseconds kAskAgain = milliseconds(100);
 
 Nanoseconds now_of_clock() {
   return std::chrono::steady_clock::now().time_since_epoch();
@@ -107,20 +109,20 @@ class TurnKeeper::Member {
     constexpr off_t kBegin = offsetof(share::ActivityPage, slots);
     if (::pread(activity_.get(), words.data(), sizeof(words), kBegin) != bytes) words.fill(0);
     for (std::size_t slot = 0; slot < words.size(); ++slot) {
-      const bool changed = words[slot] != seen_[slot];
-      if (changed) changed_ = now;
-      if (words[slot] == 0) continue;
-      if (!changed && now - changed_ >= kSuspicious &&
-          locks_.is_free(static_cast<unsigned>(slot))) {
-        continue;
-      }
-      activity.worked |= changed || (words[slot] & share::kWorks) != 0;
+      const std::uint32_t changes = words[slot] ^ seen_[slot];
+      if (changes != 0) checked_[slot] = now;
+      if (changes != 0) ended_[slot] = false;
+      if (words[slot] == 0 || has_ended(slot, now)) continue;
+      activity.worked |= changes >= share::kLaunch || (words[slot] & share::kWorks) != 0;
       activity.works |= (words[slot] & share::kWorks) != 0;
       activity.waits |= (words[slot] & share::kWaits) != 0;
     }
     seen_ = words;
     return activity;
   }
+
+  // Another process, which kept the turns before, may have written last.
+  void write_again() { turn_now_ = ~std::uint32_t{0}; }
 
   // `anew`: also where it is the same.
   void set(std::uint32_t turn, bool anew = false) {
@@ -142,6 +144,15 @@ class TurnKeeper::Member {
  private:
   using Words = std::array<std::uint32_t, share::kSlots>;
 
+  // A process that says the same for a while is asked about, now and then.
+  bool has_ended(std::size_t slot, Nanoseconds now) {
+    if (!ended_[slot] && now - checked_[slot] >= kSuspicious) {
+      ended_[slot] = locks_.is_free(static_cast<unsigned>(slot));
+      checked_[slot] = ended_[slot] ? now : now + kAskAgain;
+    }
+    return ended_[slot];
+  }
+
   static share::FileIdentity identity_of(const std::string& path) {
     const PageFile file(path, O_RDONLY);
     share::FileIdentity identity;
@@ -159,7 +170,8 @@ class TurnKeeper::Member {
   share::SlotLocks locks_;
   void* page_ = nullptr;  // TurnPage, for the futex
   Words seen_{};
-  Nanoseconds changed_{};
+  std::array<Nanoseconds, share::kSlots> checked_{};
+  std::array<bool, share::kSlots> ended_{};
   std::uint32_t turn_now_ = ~std::uint32_t{0};
   std::uint32_t beat_ = 0;
 };
@@ -210,7 +222,10 @@ void TurnKeeper::follow_records() {
       turns.remove(item.first);
       return true;
     });
-    for (const auto& [id, member] : card.members) known.emplace(uuid, member->id());
+    for (const auto& [id, member] : card.members) {
+      known.emplace(uuid, member->id());
+      member->write_again();
+    }
   }
   for (const Record& record : records_.bound()) {
     for (const CardGrant& grant : record.cards) {
@@ -247,9 +262,13 @@ Nanoseconds TurnKeeper::look(Card& card, Nanoseconds now) const {
   std::map<CardTurns::Id, CardActivity> activity;
   for (auto& [id, member] : card.members) activity.emplace(id, member->read(now));
   const CardTurns::Look look = card.turns.look(now, activity);
-  for (const auto& [id, turn] : look.turns) {
-    // Who waits sees that somebody keeps the turns.
-    card.members.at(id)->set(word_of(turn), activity.at(id).waits);
+  // Nobody begins before the others were told to wait.
+  for (const bool waits : {true, false}) {
+    for (const auto& [id, turn] : look.turns) {
+      if ((turn == Turn::kWait) != waits) continue;
+      // Who waits sees that somebody keeps the turns.
+      card.members.at(id)->set(word_of(turn), activity.at(id).waits);
+    }
   }
   return look.next;
 }

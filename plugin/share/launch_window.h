@@ -15,7 +15,8 @@ class LaunchWindow {
   // `alone`: nobody else wants the card, but may at any moment.
   bool may_launch(bool alone) const {
     const std::uint64_t queued = (in_flight_ + 1) * expected();
-    return in_flight_ == 0 || queued <= (alone ? kAloneFactor * kQueued : kQueued);
+    if (in_flight_ == 0 || allowed_ > 0) return true;
+    return queued <= (alone ? kAloneFactor * kQueued : kQueued);
   }
   // A mark is due in a stream after so many launches.
   std::uint64_t mark_every() const {
@@ -25,10 +26,14 @@ class LaunchWindow {
   // Nanoseconds of a monotonic clock.
   void launched(std::uint64_t now) {
     if (in_flight_++ == 0) last_ = now;
+    if (allowed_ > 0) --allowed_;
   }
   // So many launches have ended since the last ones, with the times between them.
   void finished(std::uint64_t launches, std::uint64_t now) {
     if (launches == 0) return;
+    stuck_since_ = 0;
+    allowed_ = 0;
+    next_allowed_ = 1;
     std::uint64_t each = (now - last_) / launches;
     // The card, or this process, may have done nothing for a while.
     if (each > kGrowth * expected()) each = kGrowth * expected();
@@ -36,12 +41,26 @@ class LaunchWindow {
     last_ = now;
     in_flight_ -= launches < in_flight_ ? launches : in_flight_;
   }
+  // A launch waits. Work that waits for a later launch of its program would never end: while
+  // nothing is finished, more and more launches are let through.
+  void blocked(std::uint64_t now) {
+    const std::uint64_t patience = 4 * expected() > kPatience ? 4 * expected() : kPatience;
+    if (stuck_since_ == 0) stuck_since_ = now;
+    if (now - stuck_since_ < patience) return;
+    stuck_since_ = now;
+    allowed_ = next_allowed_;
+    if (next_allowed_ < kAllowedMax) next_allowed_ *= 2;
+  }
+  // Nobody will know when these launches end.
+  void drop(std::uint64_t launches) { in_flight_ -= launches < in_flight_ ? launches : in_flight_; }
   // Nothing is queued.
   void clear() { in_flight_ = 0; }
 
  private:
   static constexpr std::uint64_t kAloneFactor = 4;
   static constexpr std::uint64_t kGrowth = 4;
+  static constexpr std::uint64_t kPatience = 20'000'000;
+  static constexpr std::uint64_t kAllowedMax = 1'024;
   static constexpr std::uint64_t kMarkMax = 32;
   static constexpr std::uint64_t kLeast = 500;
 
@@ -53,6 +72,9 @@ class LaunchWindow {
   std::uint64_t in_flight_ = 0;
   std::uint64_t taken_ = 0;  // by a launch
   std::uint64_t last_ = 0;
+  std::uint64_t stuck_since_ = 0;  // 0: it is not
+  std::uint64_t allowed_ = 0;
+  std::uint64_t next_allowed_ = 1;
 };
 
 }  // namespace mgpu::share

@@ -24,7 +24,10 @@ constexpr long kWaitMax = 50'000'000;  // ns of one wait for a turn
 constexpr std::size_t kStreamsMax = 4096;
 constexpr unsigned kMarks = 4;           // of a stream that are not done
 constexpr unsigned kTimingDisabled = 2;  // CU_EVENT_DISABLE_TIMING
+constexpr long kSleepMax = 5'000'000;    // ns of one sleep of the thread that watches
 constexpr Result kNotReady = 600;
+constexpr Result kFirstCaptureError = 900;  // CUDA_ERROR_STREAM_CAPTURE_UNSUPPORTED
+constexpr Result kLastCaptureError = 908;
 constexpr int kRelaxed = 2;                  // CU_STREAM_CAPTURE_MODE_RELAXED
 constexpr std::uintptr_t kThreadStream = 2;  // CU_STREAM_PER_THREAD
 
@@ -112,10 +115,12 @@ class Uncaptured {
 
 // Puts an event behind all launches so far, in `on`, which waits for them.
 void mark(Stream& stream, Handle on, bool per_thread) {
-  if (stream.mark_count == kMarks || stream.marked == stream.launched) return;
+  if (stream.marked == stream.launched) return;
   const Uncaptured uncaptured;
-  Mark& next = stream.marks[stream.mark_count];
-  if (stream.mark_count == stream.event_count) {
+  // The last one moves where there are enough.
+  const bool moves = stream.mark_count == kMarks;
+  Mark& next = stream.marks[moves ? kMarks - 1 : stream.mark_count];
+  if (!moves && stream.mark_count == stream.event_count) {
     if (REAL(cuEventCreate)(&next.event, kTimingDisabled) != kSuccess) return;
     ++stream.event_count;
   }
@@ -123,31 +128,37 @@ void mark(Stream& stream, Handle on, bool per_thread) {
   if (record(next.event, on) != kSuccess) return;
   next.upto = stream.launched;
   stream.marked = stream.launched;
-  ++stream.mark_count;
+  if (!moves) ++stream.mark_count;
 }
 
+// Also where it cannot be known: the legacy default stream cannot be used while a stream of its
+// context is captured.
 bool is_capturing(Handle stream, bool per_thread) {
   int status = 0;
   const auto ask = per_thread ? REAL(cuStreamIsCapturing_ptsz) : REAL(cuStreamIsCapturing);
-  return ask(stream, &status) == kSuccess && status != 0;
+  return ask(stream, &status) != kSuccess || status != 0;
 }
 
-// By a thread that has not launched. The legacy default stream waits for those of threads.
+// By a thread that has not launched, which cannot name the default stream of another one: there
+// each launch has a mark.
 void mark_from_outside(Stream& stream) {
-  if (stream.calls > 0 || stream.gone || stream.marked == stream.launched) return;
+  if (stream.calls > 0 || stream.gone || stream.per_thread) return;
+  if (stream.marked == stream.launched) return;
   Handle before = nullptr;
-  const Handle on = stream.per_thread ? nullptr : stream.stream;
   if (REAL(cuCtxPushCurrent_v2)(stream.context) != kSuccess) return;
-  if (!is_capturing(on, false)) mark(stream, on, false);
+  if (!is_capturing(stream.stream, false)) mark(stream, stream.stream, false);
   REAL(cuCtxPopCurrent_v2)(&before);
 }
 
-// Any answer but one is that the work is done, or that nobody will ever know.
+// An error is that nobody will ever know, unless something is captured.
+bool is_reached(const Mark& mark) {
+  const Result result = REAL(cuEventQuery)(mark.event);
+  return result != kNotReady && (result < kFirstCaptureError || result > kLastCaptureError);
+}
+
 void poll(LaunchWindow& window, Stream& stream) {
   unsigned done = 0;
-  while (done < stream.mark_count && REAL(cuEventQuery)(stream.marks[done].event) != kNotReady) {
-    ++done;
-  }
+  while (done < stream.mark_count && is_reached(stream.marks[done])) ++done;
   if (done == 0) return;
   const std::uint64_t upto = stream.marks[done - 1].upto;
   window.finished(upto - stream.finished, now());
@@ -180,8 +191,9 @@ bool is_done(const Stream& stream) {
 
 // Those of threads and of streams that have ended are not named again.
 void forget_done(Turns& turns) {
-  turns.streams.erase_if([](std::uint64_t, Stream& stream) {
+  turns.streams.erase_if([&](std::uint64_t, Stream& stream) {
     if ((!stream.gone && !stream.per_thread) || !is_done(stream)) return false;
+    turns.window.drop(stream.launched - stream.finished);
     destroy_events(stream);
     return true;
   });
@@ -219,7 +231,9 @@ void* watch(void* which) {
     }
     turns.helper_sleeps.store(true, std::memory_order_seq_cst);
     const bool new_work = (turns.activity->load(std::memory_order_seq_cst) & kWorks) != 0;
-    if (turn == kTurnAlone || !new_work) wait_while(turns, turn, 0);
+    // Work may begin between these two, and its wake be lost.
+    if (turn == kTurnAlone || !new_work)
+      wait_while(turns, turn, turn == kTurnAlone ? 0 : kSleepMax);
     turns.helper_sleeps.store(false, std::memory_order_seq_cst);
   }
   return nullptr;
@@ -228,8 +242,17 @@ void* watch(void* which) {
 // The driver's own functions at the exit of a program come after this one, since it was
 // initialized before.
 void leave() {
-  const Lock lock(mutex);
+  // A forked child has no such thread, and perhaps a lock that nobody releases.
+  if (!cards_attached()) return;
   exiting = true;
+  // The thread may be in a call of the driver, which may take any time.
+  for (int tries = 0; tries < 100; ++tries) {
+    if (pthread_mutex_trylock(&mutex) == 0) {
+      pthread_mutex_unlock(&mutex);
+      return;
+    }
+    rest_for(1'000'000);
+  }
 }
 
 // With the lock.
@@ -266,6 +289,7 @@ std::uint64_t key_of(Handle stream, bool per_thread, Handle context) {
 bool wait_for_turn(Turns& turns) {
   constexpr int kSilentMax = 2;
   std::uint32_t beat = turns.page->beat.load();
+  if (exiting) return true;
   if (turn_of(turns) != kTurnWait) return false;
   if (turns.was_silent && beat == turns.silent_beat) return true;
   int silent = 0;
@@ -287,7 +311,10 @@ bool count(Turns& turns, bool in_any_case, std::uint64_t key, const Stream& laun
   const Lock lock(mutex);
   const bool alone = turn_of(turns) == kTurnAlone;
   if (!turns.window.may_launch(alone)) poll_all(turns);
-  if (!turns.window.may_launch(alone) && !in_any_case) return false;
+  if (!turns.window.may_launch(alone) && !in_any_case) {
+    turns.window.blocked(now());
+    return false;
+  }
   turns.activity->fetch_or(kWorks, std::memory_order_seq_cst);
   // Either this sees that the turn has ended, or the plugin sees that there is work.
   if (turn_of(turns) == kTurnWait && !in_any_case) {
@@ -295,8 +322,14 @@ bool count(Turns& turns, bool in_any_case, std::uint64_t key, const Stream& laun
     return false;
   }
   turns.activity->fetch_add(kLaunch, std::memory_order_relaxed);
+  if (turns.streams.size() == kStreamsMax && turns.streams.find(key) == nullptr) forget_done(turns);
   Stream* known = turns.streams.find(key);
-  if (turns.streams.size() == kStreamsMax) forget_done(turns);
+  if (known != nullptr &&
+      known->context != launched.context) {  // the handle is another stream's now
+    turns.window.drop(known->launched - known->finished);
+    destroy_events(*known);
+    *known = launched;
+  }
   if (known == nullptr && turns.streams.size() < kStreamsMax) {
     known = turns.streams.insert(key);
     if (known != nullptr) *known = launched;
@@ -316,6 +349,7 @@ void end_launches_of_stream(Handle stream) {
   for (Turns& turns : all) {
     Stream* const known = turns.streams.find(key);
     if (known == nullptr) continue;
+    poll(turns.window, *known);
     mark_from_outside(*known);
     known->gone = true;
   }
@@ -379,7 +413,8 @@ Launch::~Launch() {
     Stream* const known = turns.streams.find(key_);
     if (known != nullptr && known->calls > 0) {
       --known->calls;
-      const bool due = known->launched - known->marked >= turns.window.mark_every();
+      const bool due =
+          known->per_thread || known->launched - known->marked >= turns.window.mark_every();
       if (due && !known->gone) mark(*known, stream_, per_thread_);
     }
     start_helper(turns);
@@ -394,6 +429,7 @@ void end_launches_of_context(Handle context) {
   for (Turns& turns : all) {
     turns.streams.erase_if([&](std::uint64_t, Stream& stream) {
       if (stream.context != context) return false;
+      turns.window.drop(stream.launched - stream.finished);
       destroy_events(stream);
       return true;
     });

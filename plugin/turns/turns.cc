@@ -28,11 +28,13 @@ void CardTurns::remove(Id id) {
 
 // Since the last look.
 bool CardTurns::had_card(Id id, const Container& container) const {
-  const bool lingers = held_ && id == holder_ && last_ - container.worked < settings_.linger;
-  return container.now.worked || lingers;
+  const bool holds = held_ && id == holder_;
+  const bool lingers = holds && last_ - container.worked < settings_.linger;
+  return container.now.worked || lingers || (holds && container.now.waits);
 }
 
-// Charges the time since the last look to those who had work on the card, in equal parts.
+// Charges the time since the last look to the holder if it had work on the card, and to others that
+// had some in equal parts: whoever says so for nothing takes nothing off the holder.
 void CardTurns::account(Nanoseconds now) {
   // A look that comes very late says little.
   const double passed =
@@ -42,7 +44,12 @@ void CardTurns::account(Nanoseconds now) {
       containers_, [&](const auto& item) { return had_card(item.first, item.second); });
   for (auto& [id, container] : containers_) {
     const bool uses = had_card(id, container);
-    const double used = uses ? passed / static_cast<double>(users) : 0;
+    const bool holds = held_ && id == holder_;
+    double used = uses ? passed / static_cast<double>(holds ? 1 : users) : 0;
+    // Looks are seldom where little happens.
+    if (!container.worked_all && !container.now.waits) {
+      used = std::min(used, count(settings_.linger));
+    }
     container.virtual_time += used / container.share;
     const double most =
         container.share * count(container.now.waits ? settings_.saved_waiting : settings_.saved);
@@ -63,7 +70,7 @@ void CardTurns::limit_virtual_time() {
   for (auto& [id, container] : containers_) {
     container.virtual_time =
         std::clamp(container.virtual_time, virtual_now_ - count(settings_.credit),
-                   virtual_now_ + count(settings_.debt));
+                   virtual_now_ + count(settings_.debt) / container.share);
     container.active = container.now.works || container.now.waits || (held_ && id == holder_);
   }
 }
@@ -91,13 +98,14 @@ void CardTurns::consider_revoking(Nanoseconds now, const std::pair<const Id, Con
   bool had_turn = false;
   if (waiter != nullptr) {
     const Container& other = waiter->second;
-    idle = !holder.now.works && !holder.now.waits && now - holder.worked >= settings_.linger;
+    idle = !holder.now.works &&
+           now - holder.worked >= (holder.now.waits ? settings_.wake : settings_.linger);
     had_turn = other.virtual_time < holder.virtual_time &&
                now - granted_ >= (other.fresh ? settings_.short_quantum : settings_.quantum);
   }
   if (!poor && !idle && !had_turn) return;
   revoked_ = true;
-  went_idle_ = idle && !poor;
+  went_idle_ = idle && !poor && !holder.now.waits;
   revoked_at_ = now;
 }
 
@@ -115,6 +123,7 @@ CardTurns::Look CardTurns::look(Nanoseconds now, const std::map<Id, CardActivity
     const bool worked = container.now.works;
     container.now = said != activity.end() ? said->second : CardActivity{};
     container.now.worked = container.now.worked || worked;
+    container.worked_all = worked || container.now.works;
   }
   account(now);
   for (auto& [id, container] : containers_) {
@@ -125,7 +134,9 @@ CardTurns::Look CardTurns::look(Nanoseconds now, const std::map<Id, CardActivity
   if (held_ && !revoked_) consider_revoking(now, waiter);
   if (held_ && revoked_) {
     Container& holder = containers_.at(holder_);
-    const bool ends = !holder.now.works || now - revoked_at_ >= settings_.drain;
+    // What was seen before it was told says nothing.
+    const bool seen = now > revoked_at_;
+    const bool ends = seen && (!holder.now.works || now - revoked_at_ >= settings_.drain);
     if (ends) holder.fresh = went_idle_;
     if (ends) held_ = false;
   }

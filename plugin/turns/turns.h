@@ -39,13 +39,15 @@ struct TurnSettings {
   Nanoseconds short_quantum = std::chrono::microseconds(1500);
   // Gaps between two pieces of work up to this length are nobody else's.
   Nanoseconds linger = std::chrono::microseconds(200);
+  // How long a container that waited may take to begin, when it has got its turn.
+  Nanoseconds wake = std::chrono::milliseconds(2);
   // How long what was queued may take when the turn ends. The driver then mixes the work of two
   // containers until it is done.
   Nanoseconds drain = std::chrono::milliseconds(500);
   // How far behind the others a container comes back that was idle.
   Nanoseconds credit = std::chrono::milliseconds(100);
-  // How far ahead of the others a container can get by work that did not end.
-  Nanoseconds debt = std::chrono::seconds(10);
+  // What a container can owe the others because its work did not end.
+  Nanoseconds debt = std::chrono::seconds(1);
   // With fixed shares: at most this much time is saved up, times the share, and how much there must
   // be to begin. Who waits for the card goes on saving, up to `saved_waiting`.
   Nanoseconds saved = std::chrono::milliseconds(100);
@@ -87,9 +89,10 @@ class CardTurns {
     double virtual_time;
     double saved;  // of fixed shares; below 0 is what it owes
     CardActivity now{};
-    bool active = false;   // at the last look
-    bool fresh = true;     // was idle before it waited
-    Nanoseconds worked{};  // when it was last seen with work
+    bool worked_all = false;  // and not only at times since the last look
+    bool active = false;      // at the last look
+    bool fresh = true;        // was idle before it waited
+    Nanoseconds worked{};     // when it was last seen with work
   };
 
   bool had_card(Id id, const Container& container) const;

@@ -222,10 +222,10 @@ func TestNodeLibraryDealsTheTimeOfACardByShares(t *testing.T) {
 		world.createBound(t, world.pod(name).share(percent, 2048).running(busy), "0")
 	}
 	more, less := world.waitRunning(t, "more"), world.waitRunning(t, "less")
-	world.node.wantTimes(t, more, less, 0.6, 0.8)
+	world.node.wantTimes(t, more, less, 0.55, 0.85)
 	world.plugin.kill()
 	world.plugin.startAgain(t)
-	world.node.wantTimes(t, more, less, 0.6, 0.8)
+	world.node.wantTimes(t, more, less, 0.55, 0.85)
 	if environment := world.node.logOf(more, "c0"); strings.Contains(environment, "error") {
 		t.Errorf("a program failed: %s", environment)
 	}

@@ -126,6 +126,17 @@ class Turns : public testing::Test {
 
   void keep_turns(TurnRule rule) { keeper_.emplace(*pages_, *records_, rule); }
 
+  // The same, of three tries: this machine may be busy with something else.
+  static double part_between(double least, double most, const std::vector<std::string>& first,
+                             const std::vector<std::string>& second, const std::string& one,
+                             const std::string& other) {
+    double part = -1;
+    for (int tries = 0; tries < 3 && (part < least || part > most); ++tries) {
+      part = part_of_first(first, second, one, other);
+    }
+    return part;
+  }
+
   // What the first container has of all kernels, by time.
   static double part_of_first(const std::vector<std::string>& first,
                               const std::vector<std::string>& second, const std::string& one,
@@ -153,12 +164,12 @@ TEST_F(Turns, GiveEachContainerItsShareOfTheTime) {
   const std::string first = add_container("a", 70);
   const std::string second = add_container("b", 30);
   keep_turns(TurnRule::kBurst);
-  EXPECT_THAT(part_of_first(kBusy, kBusy, first, second), AllOf(Gt(0.55), Lt(0.85)));
+  EXPECT_THAT(part_between(0.6, 0.8, kBusy, kBusy, first, second), AllOf(Gt(0.6), Lt(0.8)));
   const std::vector<std::string> long_kernels = {"5000", "0", "2", "1000"};
-  EXPECT_THAT(part_of_first(kBusy, long_kernels, first, second), AllOf(Gt(0.55), Lt(0.85)))
+  EXPECT_THAT(part_between(0.6, 0.8, kBusy, long_kernels, first, second), AllOf(Gt(0.6), Lt(0.8)))
       << "time counts, and not how many kernels there are";
   keeper_.reset();
-  EXPECT_THAT(part_of_first(kBusy, kBusy, first, second), AllOf(Gt(0.35), Lt(0.65)))
+  EXPECT_THAT(part_between(0.4, 0.6, kBusy, kBusy, first, second), AllOf(Gt(0.4), Lt(0.6)))
       << "without turns the shares decide nothing";
 }
 
@@ -210,6 +221,33 @@ TEST_F(Turns, GoOnWhereAProcessOfTheHolderIsKilled) {
   }
 }
 
+// Its turn must not seem to have work as long as another process of the container has some.
+TEST_F(Turns, GoOnWhereAProcessBesideABusyOneIsKilled) {
+  const std::string first = add_container("a", 50);
+  const std::string second = add_container("b", 50);
+  keep_turns(TurnRule::kBurst);
+  Program killed(first, {"200", "0", "1", "60000"});
+  Program sibling(first, {"200", "0", "1", "60000"});
+  Program other(second, {"200", "0", "1", "1000"});
+  killed.begin();
+  sibling.begin();
+  ::usleep(100'000);
+  killed.kill();
+  other.begin();
+  EXPECT_THAT(other.kernels(), Gt(800)) << "of 5,000 in a second";
+}
+
+TEST_F(Turns, DoNotHoldBackAProgramThatMakesContextsOrForks) {
+  const std::string folder = add_container("a", 50);
+  add_container("b", 50);
+  keep_turns(TurnRule::kBurst);
+  for (const char* how : {"contexts", "forks"}) {
+    Program program(folder, {"200", how, "1", "500"});
+    program.begin();
+    EXPECT_THAT(program.kernels(), Gt(50)) << how;
+  }
+}
+
 // A container that starts again may get other pages.
 TEST_F(Turns, FollowAContainerThatGetsOtherPages) {
   const std::string first = add_container("a", 70);
@@ -219,7 +257,7 @@ TEST_F(Turns, FollowAContainerThatGetsOtherPages) {
   std::filesystem::remove_all(first);
   add_container("a", 70);
   ::usleep(700'000);
-  EXPECT_THAT(part_of_first(kBusy, kBusy, first, second), AllOf(Gt(0.55), Lt(0.85)));
+  EXPECT_THAT(part_between(0.6, 0.8, kBusy, kBusy, first, second), AllOf(Gt(0.6), Lt(0.8)));
 }
 
 TEST_F(Turns, EndWithThePlugin) {
