@@ -438,10 +438,12 @@ void end_launches_of_context(Handle context) {
 
 // --- the driver's functions ------------------------------------------------------------
 
+// NOLINTBEGIN(bugprone-macro-parentheses): the arguments of a call have theirs.
 #define MGPU_LAUNCH(name, parameters, arguments, stream, per_thread)                 \
   Result name parameters {                                                           \
     return launch_in_turn(stream, per_thread, [&] { return REAL(name) arguments; }); \
   }
+// NOLINTEND(bugprone-macro-parentheses)
 #define MGPU_KERNEL_PARAMETERS                                                              \
   (Handle function, unsigned grid_x, unsigned grid_y, unsigned grid_z, unsigned block_x,    \
    unsigned block_y, unsigned block_z, unsigned shared_bytes, Handle stream, void** values, \

@@ -95,7 +95,7 @@ TEST(ApiError, AnAnswerWithoutTheStatusOfTheApiServerSaysNothing) {
 TEST(ApiError, QuotesTheServersMessageUpToALimit) {
   EXPECT_EQ(api_error(reply_with(409, R"({"reason":"Conflict","message":"pod \"p\" is\nbound"})"))
                 .message,
-            R"(HTTP 409 Conflict: pod \"p\" is\nbound)");
+            R"(HTTP 409 Conflict: pod "p" is\nbound)");
   EXPECT_EQ(api_error(reply_with(502, "<html>")).message, "HTTP 502: \"<html>\"");
   EXPECT_EQ(api_error(reply_with(503)).message, "HTTP 503");
   EXPECT_EQ(api_error(failure(true)).message, "connection reset");
