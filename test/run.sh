@@ -571,7 +571,8 @@ prepare_install() {
   build_once etcd "etcdctl and etcdutl" test/cluster/etcd/{go.mod,go.sum} || return 1
   etcd=$built
   build release mgpu-extender mgpu-device-plugin mgpu-mps mgpu-set-limits kubectl-mgpu fake_mps_control fake_gpu_machine \
-    fake_gpu_cuda fake_gpu_nvml fake_gpu_client || return 1
+    fake_gpu_cuda fake_gpu_nvml fake_gpu_client \
+    fake_gpu_turns || return 1
   # Another stage may read them already.
   [[ ! -f $scratch/images/images.json ]] || return 0
   step "build the images" bash deploy/images/build.sh --repository mgpu.test --tag test "$scratch/images" \
