@@ -72,7 +72,8 @@ class Files(unittest.TestCase):
     @unittest.skipUnless(os.environ.get("MGPU_HELM_BINARY"), "MGPU_HELM_BINARY is not set")
     def test_helm_renders_the_archive_as_the_folder(self):
         helm = os.environ["MGPU_HELM_BINARY"]
-        rendered = [must_run(helm, "template", "mgpu", chart, "--namespace", "mgpu-system")
+        rendered = [must_run(helm, "template", "mgpu", chart, "--namespace", "mgpu-system",
+                             "--set", "image.registry=registry.example.com/mgpu")
                     for chart in (made / f"mgpu-{VERSION}.tgz", ROOT / "deploy/chart")]
         self.assertEqual(rendered[0], rendered[1])
         self.assertIn("kind: DaemonSet", rendered[0])
