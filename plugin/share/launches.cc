@@ -157,6 +157,7 @@ bool is_reached(const Mark& mark) {
 }
 
 void poll(LaunchWindow& window, Stream& stream) {
+  const Uncaptured uncaptured;
   unsigned done = 0;
   while (done < stream.mark_count && is_reached(stream.marks[done])) ++done;
   if (done == 0) return;
@@ -172,7 +173,6 @@ void poll(LaunchWindow& window, Stream& stream) {
 }
 
 void poll_all(Turns& turns) {
-  const Uncaptured uncaptured;
   turns.streams.for_each([&](std::uint64_t, Stream& stream) {
     if (stream.mark_count == 0) mark_from_outside(stream);
     poll(turns.window, stream);

@@ -23,10 +23,10 @@ struct TurnPage {
   std::atomic<std::uint32_t> beat;
 };
 
-// The bits of an ActivityPage::slots. The others count launches.
-constexpr std::uint32_t kWorks =
-    1;  // has work on the card, or had some in a turn that was not watched
-constexpr std::uint32_t kWaits = 2;  // has work that it may not give to the card
+// The bits of an ActivityPage::slots. The others count launches. kWorks: the process has work on
+// the card; it stays while nobody watches. kWaits: it has work that it may not give to the card.
+constexpr std::uint32_t kWorks = 1;
+constexpr std::uint32_t kWaits = 2;
 constexpr std::uint32_t kLaunch = 4;
 
 struct ActivityPage {

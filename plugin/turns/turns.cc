@@ -1,7 +1,6 @@
 #include "plugin/turns/turns.h"
 
 #include <algorithm>
-#include <cstdlib>
 #include <limits>
 
 namespace mgpu::plugin {

@@ -14,7 +14,7 @@
 #include <chrono>
 #include <cstddef>
 #include <map>
-#include <vector>
+#include <utility>
 
 namespace mgpu::plugin {
 

@@ -57,7 +57,7 @@ void exit_in_a_child() {
 
 int run(const std::string& duration, const std::string& how, int count, std::int64_t milliseconds) {
   const long gap = std::atol(how.c_str());
-  ::alarm(120);
+  ::alarm(70);
   library = ::dlopen("libcuda.so.1", RTLD_NOW);
   if (library == nullptr) return std::puts("no library"), 1;
   Handle context = nullptr;
