@@ -188,7 +188,7 @@ func TestPrometheusReadsEveryMetricOfTheirPage(t *testing.T) {
 // --- tables --------------------------------------------------------------------------------------
 
 // MetricRow is a row of a table in deploy/METRICS.md.
-type MetricRow struct{ name, kind, unit, labels, series, meaning string }
+type MetricRow struct{ name, kind, labels, series, meaning string }
 
 // metricRows returns the rows of the tables by program, which are the headings.
 func metricRows(t *testing.T) map[string][]MetricRow {
@@ -207,14 +207,14 @@ func metricRows(t *testing.T) map[string][]MetricRow {
 		if program != extenderJob && program != pluginJob || !regexp.MustCompile("^\\| `(mgpu|process)_").MatchString(line) {
 			continue
 		}
-		if len(cells) != 6 {
-			t.Fatalf("the row has %d cells, want 6: %s", len(cells), line)
+		if len(cells) != 5 {
+			t.Fatalf("the row has %d cells, want 5: %s", len(cells), line)
 		}
 		for i := range cells {
 			cells[i] = strings.TrimSpace(cells[i])
 		}
-		rows[program] = append(rows[program], MetricRow{strings.Trim(cells[0], "`"), cells[1], cells[2],
-			strings.ReplaceAll(cells[3], "`", ""), cells[4], cells[5]})
+		rows[program] = append(rows[program], MetricRow{strings.Trim(cells[0], "`"), cells[1],
+			strings.ReplaceAll(cells[2], "`", ""), cells[3], cells[4]})
 	}
 	return rows
 }
@@ -224,7 +224,7 @@ func (r MetricRow) String() string {
 	if r.labels != "" {
 		labels = "`" + strings.ReplaceAll(r.labels, ", ", "`, `") + "`"
 	}
-	return fmt.Sprintf("| `%s` | %s | %s | %s | %s | %s |", r.name, r.kind, r.unit, labels, r.series, r.meaning)
+	return fmt.Sprintf("| `%s` | %s | %s | %s | %s |", r.name, r.kind, labels, r.series, r.meaning)
 }
 
 func (w *MonitoredWorld) checkTables(t *testing.T) {
@@ -242,14 +242,12 @@ func (w *MonitoredWorld) checkTables(t *testing.T) {
 				continue
 			}
 			delete(seen, row.name)
-			want := row
-			want.unit, want.series = unitOf(row), got.series
-			if got.labels != row.labels || got.kind != row.kind || got.meaning != row.meaning || want.unit != row.unit {
-				got.unit, got.series = want.unit, row.series
+			series := got.series
+			if got.series = row.series; got != row {
 				t.Errorf("the row of %s is\n%s\nwant\n%s", job, row, got)
 			}
-			if limit := seriesBound(t, row); number(t, want.series) > limit {
-				t.Errorf("%s has %s series, want at most %d", row.name, want.series, limit)
+			if limit := seriesBound(t, row); number(t, series) > limit {
+				t.Errorf("%s has %s series, want at most %d", row.name, series, limit)
 			}
 		}
 		for _, name := range slices.Sorted(maps.Keys(seen)) {
@@ -295,27 +293,10 @@ func (w *MonitoredWorld) scraped(t *testing.T, job string) map[string]MetricRow 
 			delete(labels[name], own)
 		}
 		row.labels = strings.Join(slices.Sorted(maps.Keys(labels[name])), ", ")
-		row.unit, row.series = unitOf(row), fmt.Sprint(count[name])
+		row.series = fmt.Sprint(count[name])
 		rows[name] = row
 	}
 	return rows
-}
-
-// unitOf returns the unit that the name says, or else that of the table.
-func unitOf(row MetricRow) string {
-	name := strings.TrimSuffix(row.name, "_total")
-	for _, unit := range []string{"seconds", "bytes", "ratio"} {
-		if strings.HasSuffix(name, "_timestamp_"+unit) {
-			return unit + " since 1970"
-		}
-		if strings.HasSuffix(name, "_"+unit) {
-			return unit
-		}
-	}
-	if slices.Contains([]string{"seconds", "bytes", "ratio"}, row.unit) {
-		return "not " + row.unit
-	}
-	return row.unit
 }
 
 // seriesBound returns the bound of a row for the plugin of this test: two cards, and one share.
