@@ -38,7 +38,6 @@ var otherwiseRun = map[string]string{
 	"kubectl delete namespace":                     "TestInstallDocumentationRemovesWhatIsLeft",
 	"helm template":                                "render.sh, with other flags",
 	"deploy/install.sh\ncmake":                     "test/run.sh, with more targets",
-	"json\n":                                       "no command",
 	"ini\n":                                        "no command",
 }
 
