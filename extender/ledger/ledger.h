@@ -117,6 +117,8 @@ class View {
   // A non-GPU pod on that node; empty where there is no such pod there.
   std::optional<NonGpuPod> non_gpu_on(std::string_view node,
                                       const PodUid& uid) const MGPU_NO_THREAD_ANALYSIS;
+  // The pod is known, and not on that node.
+  bool elsewhere(std::string_view node, const PodUid& uid) const MGPU_NO_THREAD_ANALYSIS;
 
  private:
   friend class Ledger;

@@ -50,6 +50,13 @@ std::optional<NonGpuPod> View::non_gpu_on(std::string_view node, const PodUid& u
   return NonGpuPod{uid, pod.record->node.name, pod.resources, pod.anti_affinity};
 }
 
+bool View::elsewhere(std::string_view node, const PodUid& uid) const {
+  const auto on_node = [&](const Entry* entry) { return entry->record->node.name.str() == node; };
+  const auto claims = ledger_.claims_.of(uid);
+  if (!claims.empty()) return std::ranges::none_of(claims, on_node);
+  return ledger_.non_gpu_.contains(uid) && !non_gpu_on(node, uid);
+}
+
 void Ledger::read(Instant now, const std::function<void(const View&)>& read) {
   const MutexLock lock(mutex_);
   expected_.expire(now);

@@ -52,16 +52,29 @@ std::optional<NodeState> read_node(const View& view, const NodeVictims& proposed
   return state;
 }
 
+// kube-scheduler 1.37 proposes the members of a group on all nodes as one victim, but finds the
+// victims of an answer only on the node itself, and fails the whole preemption where one is not
+// there (convertToVictims in pkg/scheduler/extender.go). Members on other nodes stay.
+std::vector<NodeVictims> only_local(std::vector<NodeVictims> nodes, Ledger& ledger, Instant now) {
+  for (NodeVictims& one : nodes) {
+    ledger.read(now, [&](const View& view) {
+      std::erase_if(one.victims,
+                    [&](const PodUid& uid) { return view.elsewhere(one.node.str(), uid); });
+    });
+  }
+  return nodes;
+}
+
 // One entry for each proposed node; nothing where the node is unknown.
-std::vector<std::optional<NodeState>> read_nodes(const PreemptionArgs& args,
+std::vector<std::optional<NodeState>> read_nodes(const std::vector<NodeVictims>& nodes,
                                                  const DecidedPod& preemptor, Ledger& ledger,
                                                  Instant now) {
   std::vector<std::optional<NodeState>> states;
-  while (states.size() < args.nodes.size()) {
-    const std::size_t end = std::min(args.nodes.size(), states.size() + kNodeCopiesMax);
+  while (states.size() < nodes.size()) {
+    const std::size_t end = std::min(nodes.size(), states.size() + kNodeCopiesMax);
     ledger.read(now, [&](const View& view) {
       while (states.size() < end)
-        states.push_back(read_node(view, args.nodes[states.size()], preemptor));
+        states.push_back(read_node(view, nodes[states.size()], preemptor));
     });
   }
   return states;
@@ -109,7 +122,8 @@ std::optional<NominatedPlacement> placement_after(const NodeVictims& victims, No
 }
 
 std::vector<NodeVictims> only_on(const NodeName& node, std::vector<NodeVictims> nodes) {
-  std::erase_if(nodes, [&](const NodeVictims& one) { return one.node != node; });
+  std::erase_if(nodes,
+                [&](const NodeVictims& one) { return one.node != node || one.victims.empty(); });
   return nodes;
 }
 
@@ -121,19 +135,20 @@ std::vector<NodeVictims> preempt(const PreemptionArgs& args, const VerbContext& 
   const auto pod = read_pod_request(args.pod, settings);
   if (!pod) return {};
   if (pod->request.empty()) return args.nodes;
-  if (!args.pod.node_name.empty()) return only_on(NodeName(args.pod.node_name), args.nodes);
+  const auto nodes = only_local(args.nodes, context.ledger, now);
+  if (!args.pod.node_name.empty()) return only_on(NodeName(args.pod.node_name), nodes);
   const Preemptor preemptor{pod->request, pod->resources,
                             asks_only_for_resources(args.pod, settings.contract)};
   const auto price_snapshot = context.prices.current();
-  auto states = read_nodes(args, pod->pod, context.ledger, now);
+  auto states = read_nodes(nodes, pod->pod, context.ledger, now);
   std::vector<NodeVictims> answer;
   std::vector<NominatedPlacement> placements;
   SearchBudget steps = context.ledger.preemption_steps(pod->request, pod->pod, now);
   const std::uint32_t given = steps.steps;
-  for (std::size_t i = 0; i < args.nodes.size() && steps.steps > 0; ++i) {
+  for (std::size_t i = 0; i < nodes.size() && steps.steps > 0; ++i) {
     if (!states[i] || context.ledger.searches_ended()) continue;
     set_violations(*states[i], context.budgets);
-    auto victims = choose_on_node(args.nodes[i], *states[i], preemptor, context.budgets, steps);
+    auto victims = choose_on_node(nodes[i], *states[i], preemptor, context.budgets, steps);
     if (!victims) continue;
     auto placement = placement_after(*victims, *std::move(states[i]), *pod, price_snapshot.get());
     if (placement) placements.push_back(*std::move(placement));

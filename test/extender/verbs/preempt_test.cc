@@ -261,6 +261,23 @@ TEST_F(PreemptTest, ProposedVictimsThatAreNotKnownStay) {
               ElementsAre("n1: a cpu (0)"));
 }
 
+// From 1.37 on kube-scheduler proposes the members of a group on all nodes as one victim, but fails
+// the whole preemption where the answer for a node has pods of another one.
+TEST_F(PreemptTest, ProposedVictimsOfOtherNodesAreLeftOut) {
+  add_whole_node("n1: 0[100/8000]");
+  add_whole_node("n2: 0[100/8000]");
+  put("a", "n1", "50/1000", "0");
+  put("b", "n2", "50/1000", "0");
+  put_non_gpu("cpu", 1);
+  const PodText whole_card{.requests = {"100"}, .priority = 9};
+  EXPECT_THAT(run_preempt(whole_card, {proposal("n1", {"a", "b", "cpu"}, 1),
+                                       proposal("n2", {"a", "b", "cpu"}, 1)}),
+              ElementsAre("n1: a cpu (1)", "n2: b (1)"));
+  const PodText bound{.requests = {"50/1000"}, .priority = 9, .spec = R"("nodeName":"n1",)"};
+  EXPECT_THAT(run_preempt(bound, {proposal("n1", {"b", "a"})}), ElementsAre("n1: a (0)"));
+  EXPECT_THAT(run_preempt(bound, {proposal("n1", {"b"})}), IsEmpty());
+}
+
 TEST_F(PreemptTest, TheProposedVictimsStayWhereTheCardsAreFreeAlready) {
   add_node(ledger, "n1: 0[100/8000] 1[100/8000]");
   put("a", "n1", "50/1000", "0");
