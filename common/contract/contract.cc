@@ -16,6 +16,8 @@
 namespace mgpu {
 namespace {
 
+constexpr auto kCountMax = static_cast<std::int32_t>(kCardsPerNodeMax);
+
 // apimachinery's dns1123LabelFmt, which does not limit the length.
 bool is_label(std::string_view label) {
   return !label.empty() && label.front() != '-' && label.back() != '-' &&
@@ -126,17 +128,37 @@ Result<std::vector<CardIndex>> parse_card_indices(std::string_view text) {
 }
 
 Result<std::vector<std::int32_t>> parse_card_counts(std::string_view text) {
-  constexpr auto kMost = static_cast<std::int32_t>(kCardsPerNodeMax);
   std::vector<std::int32_t> counts;
   for (const std::string_view entry : split(text, ',')) {
-    const auto count = read_number(without_blanks(entry), kMost);
+    const auto count = read_number(without_blanks(entry), kCountMax);
     if (!count) {
       return bad_list("card count list", text,
                       fmt::format("must be one number from 0 to {} for each container, separated "
                                   "by commas, such as \"2,0,1\"; found {}",
-                                  kMost, in_quotes(entry)));
+                                  kCountMax, in_quotes(entry)));
     }
     counts.push_back(*count);
+  }
+  return counts;
+}
+
+Result<std::map<std::string, std::int32_t>> parse_named_card_counts(std::string_view text) {
+  std::map<std::string, std::int32_t> counts;
+  for (const std::string_view entry : split(text, ',')) {
+    const std::size_t equals = std::min(entry.find('='), entry.size());
+    const std::string_view name = without_blanks(entry.substr(0, equals));
+    const auto count =
+        read_number(without_blanks(entry.substr(std::min(equals + 1, entry.size()))), kCountMax);
+    if (name.empty() || !count) {
+      return bad_list("card count list", text,
+                      fmt::format("must have the name of a container and a number from 0 to {} in "
+                                  "each entry, such as \"train=2,side=0\"; found {}",
+                                  kCountMax, in_quotes(entry)));
+    }
+    if (!counts.emplace(name, *count).second) {
+      return bad_list("card count list", text,
+                      fmt::format("names container {} twice", in_quotes(name)));
+    }
   }
   return counts;
 }

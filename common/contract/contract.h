@@ -19,6 +19,9 @@
 //   index-list := index ("," index)*        ascending, no index twice: "3", "0,2"
 //   count-list := count ("," count)*        one for each app container in spec order, 0 = no card:
 //                                           "2,0,1"; blanks around a count are ignored
+//               | name "=" count ("," name "=" count)*
+//                                           of the app containers with these names: "train=2";
+//                                           others have as many cards as without a list
 //   name-list  := name ("," name)*          1 .. kCardTextMax bytes each, since no card has a
 //                                           longer name; blanks around a name are ignored
 //   node-cards := {"version": 1, "profile": s, "profileProblem": s, "isolation": s,
@@ -95,6 +98,8 @@ Result<std::vector<CardIndex>> parse_card_indices(std::string_view text);
 
 // Errors: not numbers, more than kCardsPerNodeMax for one container.
 Result<std::vector<std::int32_t>> parse_card_counts(std::string_view text);
+// Errors: an entry without a name, the same name twice, and those.
+Result<std::map<std::string, std::int32_t>> parse_named_card_counts(std::string_view text);
 
 // Errors: an empty name, one of more than kCardTextMax bytes, more than kSelectorEntriesMax names.
 Result<std::vector<std::string>> parse_names(std::string_view text);

@@ -163,16 +163,32 @@ Error about_annotation(const std::string& key, const Error& problem) {
   return error(annotation_text(key) + ": " + problem.message);
 }
 
-using CardCounts = std::vector<std::int32_t>;
+using CardCounts = std::vector<std::optional<std::int32_t>>;
+
+// Sidecars that are injected change the positions of containers, and not their names.
+Result<CardCounts> read_named_counts(const kube::Pod& pod, const std::string& key,
+                                     const std::string& text) {
+  auto named = parse_named_card_counts(text);
+  if (!named) return about_annotation(key, named.error());
+  CardCounts counts;
+  for (const kube::Container& container : pod.containers) {
+    const auto of_name = named->extract(container.name);
+    counts.push_back(of_name ? std::optional(of_name.mapped()) : std::nullopt);
+  }
+  if (named->empty()) return counts;
+  return error(fmt::format("annotation {} {} names {}, which is no container in spec.containers",
+                           key, in_quotes(text), in_quotes(named->begin()->first)));
+}
 
 // One number for each app container, or nothing without the annotation.
 Result<CardCounts> read_counts(const kube::Pod& pod, const Contract& contract) {
   const std::string& key = contract.container_multiple_gpu;
   const std::string* text = find(pod.metadata.annotations, key);
   if (text == nullptr) return CardCounts{};
+  if (text->find('=') != text->npos) return read_named_counts(pod, key, *text);
   auto counts = parse_card_counts(*text);
   if (!counts) return about_annotation(key, counts.error());
-  if (counts->size() == pod.containers.size()) return counts;
+  if (counts->size() == pod.containers.size()) return CardCounts(counts->begin(), counts->end());
   return error(fmt::format("annotation {} {} has {}; the pod has {}, and each needs a number", key,
                            in_quotes(*text), counted(std::ssize(*counts), "number"),
                            counted(std::ssize(pod.containers), "container")));
@@ -215,7 +231,7 @@ Result<GpuRequest> read_counted_containers(const kube::Pod& pod, const Result<Ca
   }
   if (!counts) return counts.error();
   for (std::size_t i = 0; i < pod.containers.size(); ++i) {
-    const auto count = counts->empty() ? std::nullopt : std::optional((*counts)[i]);
+    const auto count = counts->empty() ? std::nullopt : (*counts)[i];
     if (auto ok = read(pod.containers[i], ContainerKind::kApp, count); !ok) return ok.error();
   }
   return request_of_pod;

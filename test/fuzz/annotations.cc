@@ -32,6 +32,16 @@ void expect_counts(std::string_view text) {
   }
 }
 
+void expect_named_counts(std::string_view text) {
+  const auto counts = parse_named_card_counts(text);
+  if (!counts) return expect_sentence(counts.error().message);
+  expect(counts->size() == entries_of(text), "each entry is a name and a count");
+  for (const auto& [name, count] : *counts) {
+    expect(!name.empty(), "a container has a name");
+    expect(count >= 0 && count <= static_cast<int>(kCardsPerNodeMax), "a count is 0 to 64");
+  }
+}
+
 void expect_names(std::string_view text) {
   const auto names = parse_names(text);
   if (!names) return expect_sentence(names.error().message);
@@ -59,6 +69,7 @@ void expect_domain(std::string_view text) {
 MGPU_FUZZER(annotations) {
   expect_indices(input);
   expect_counts(input);
+  expect_named_counts(input);
   expect_names(input);
   expect_domain(input);
 }

@@ -204,6 +204,23 @@ TEST(ReadRequest, TheAnnotationCountsAppContainersOnly) {
   EXPECT_THAT(outcome(pod), HasSubstr("has 2 numbers; the pod has 1 container, and"));
 }
 
+TEST(ReadRequest, TheAnnotationMayNameContainers) {
+  const auto named = [](const char* counts) {
+    return outcome(pod_of({container("side", "", ""), container("train", "120", "4000"),
+                           container("eval", "200", "")},
+                          counts));
+  };
+  EXPECT_EQ(named("train=2"), "train=60/2000x2 eval=wholex2");
+  EXPECT_EQ(named(" eval = 2 , train=4,side=0"), "train=30/1000x4 eval=wholex2");
+  EXPECT_THAT(named("train=0"), HasSubstr("but has 0 in annotation"));
+  EXPECT_THAT(named("side=1,train=2"), HasSubstr("\"side\" has 1 in annotation"));
+  EXPECT_THAT(named("train=2,trian=1"),
+              HasSubstr(" names \"trian\", which is no container in spec.containers"));
+  for (const char* mixed : {"2,train=2", "train=2,", "=2", "train=", "train=-1", "train=65"})
+    EXPECT_THAT(named(mixed), HasSubstr("must have the name of a container and a number from 0"));
+  EXPECT_THAT(named("train=2,train=2"), HasSubstr("names container \"train\" twice"));
+}
+
 TEST(ReadRequest, RejectsLongNamesOnlyOfContainersThatRequestCards) {
   const std::string longest(kContainerNameMax, 'a');
   EXPECT_EQ(outcome(pod_of({container(longest, "100", "")})), longest + "=whole");
