@@ -31,6 +31,8 @@ type WrongPod struct {
 	warned     string   // by the policy mgpu-request-warnings
 }
 
+const namedForm = `must have the name of a container and a number from 0 to 64 in each entry, such as "train=2,side=0"; `
+
 var wrongPods = []WrongPod{
 	{what: "an amount in words", containers: []string{"app CORE=half MEMORY=1024"}, otherwise: "quantities must match"},
 	{what: "a percentage", containers: []string{"app CORE=30% MEMORY=1024"}, otherwise: "quantities must match"},
@@ -78,6 +80,26 @@ var wrongPods = []WrongPod{
 	{what: "a word for a number", containers: []string{"app CORE=100 MEMORY=1024"}, annotation: "MULTIPLE=two",
 		refused: `annotation MULTIPLE: card count list "two" must be one number from 0 to 64 for each container, separated by ` +
 			`commas, such as "2,0,1"; found "two"`},
+	{what: "a container that is not there", containers: []string{"app CORE=100 MEMORY=1024", "log"}, annotation: "MULTIPLE=trian=1,app=2,lgo=0",
+		refused: `annotation MULTIPLE "trian=1,app=2,lgo=0" names "lgo", which is no container in spec.containers`},
+	{what: "an init container in the annotation", containers: []string{"app CORE=30 MEMORY=1024", "init:load CORE=30 MEMORY=1024"},
+		annotation: "MULTIPLE=load=1", refused: `annotation MULTIPLE "load=1" names "load", which is no container in spec.containers`},
+	{what: "a container twice", containers: []string{"app CORE=100 MEMORY=1024"}, annotation: "MULTIPLE=app=2, app =2,x",
+		refused: `annotation MULTIPLE: card count list "app=2, app =2,x" names container "app" twice`},
+	{what: "names and numbers", containers: []string{"app CORE=100 MEMORY=1024", "log"}, annotation: "MULTIPLE=app=2, 0",
+		refused: `annotation MULTIPLE: card count list "app=2, 0" ` + namedForm + `found " 0"`},
+	{what: "no name", containers: []string{"app CORE=100 MEMORY=1024"}, annotation: "MULTIPLE= =2",
+		refused: `annotation MULTIPLE: card count list " =2" ` + namedForm + `found " =2"`},
+	{what: "a name without a number", containers: []string{"app CORE=100 MEMORY=1024"}, annotation: "MULTIPLE=app=",
+		refused: `annotation MULTIPLE: card count list "app=" ` + namedForm + `found "app="`},
+	{what: "two numbers of a name", containers: []string{"app CORE=100 MEMORY=1024"}, annotation: "MULTIPLE=app=2=2",
+		refused: `annotation MULTIPLE: card count list "app=2=2" ` + namedForm + `found "app=2=2"`},
+	{what: "too many cards of a name", containers: []string{"app CORE=100 MEMORY=1024"}, annotation: "MULTIPLE=app=65",
+		refused: `annotation MULTIPLE: card count list "app=65" ` + namedForm + `found "app=65"`},
+	{what: "no card for a named container with requests", containers: []string{"app CORE=30 MEMORY=1024"}, annotation: "MULTIPLE=app=0",
+		refused: `container "app" requests CORE 30 but has 0 in annotation MULTIPLE; its entry must be 1 or more`},
+	{what: "a card for a named container without requests", containers: []string{"app CORE=30 MEMORY=1024", "log"},
+		annotation: "MULTIPLE=log=1", refused: `container "log" has 1 in annotation MULTIPLE but requests no CORE; its entry must be 0`},
 	{what: "no card for a container with requests", containers: []string{"app CORE=30 MEMORY=1024"}, annotation: "MULTIPLE=0",
 		refused: `container "app" requests CORE 30 but has 0 in annotation MULTIPLE; its entry must be 1 or more`},
 	{what: "a card for a container without requests", containers: []string{"app CORE=30 MEMORY=1024", "log"}, annotation: "MULTIPLE=1,1",
@@ -113,6 +135,12 @@ var goodPods = []WrongPod{
 	{what: "64 cards", containers: []string{"app CORE=6400"}},
 	{what: "two cards with memory", containers: []string{"app CORE=200 MEMORY=2048"}},
 	{what: "parts of two cards", containers: []string{"app CORE=60 MEMORY=2048", "log"}, annotation: "MULTIPLE=2, 0"},
+	// A webhook may inject a container at any position.
+	{what: "an injected sidecar", containers: []string{"proxy", "app CORE=60 MEMORY=2048"}, annotation: "MULTIPLE=app=2"},
+	{what: "names in another order", containers: []string{"app CORE=60 MEMORY=2048", "log", "eval CORE=200"},
+		annotation: "MULTIPLE= eval = 2 ,log=0,app=4"},
+	{what: "a named container without a number", containers: []string{"app CORE=60 MEMORY=2048", "eval CORE=200"},
+		annotation: "MULTIPLE=app=2"},
 	{what: "an init container", containers: []string{"app CORE=30 MEMORY=1024", "init:load CORE=100"}, annotation: "MULTIPLE=1"},
 	{what: "no amount", containers: []string{"app CORE=0 MEMORY=0"}},
 	{what: "two policies", containers: []string{"app CORE=30 MEMORY=1024"}, annotation: "DOMAIN/mgpu-policy=spread/binpack"},

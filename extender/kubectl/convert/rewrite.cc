@@ -68,16 +68,16 @@ Result<std::vector<std::int64_t>> read_amounts(const Container& container,
   return amounts;
 }
 
-// The numbers of cards of the app containers, empty if the annotation is not needed.
-std::string split_of(const std::vector<Plan>& plans, std::size_t apps) {
-  const std::span of_apps = std::span(plans).first(apps);
-  const auto is_split = [](const Plan& plan) {
-    return plan.cards > 1 && plan.core < 100 * plan.cards;
-  };
-  if (std::ranges::none_of(of_apps, is_split)) return "";
-  std::vector<std::int64_t> cards;
-  for (const Plan& plan : of_apps) cards.push_back(plan.cards);
-  return fmt::format("{}", fmt::join(cards, ","));
+// The numbers of cards of the app containers with parts of several, "train=2".
+std::string split_of(const Pod& pod, const std::vector<Plan>& plans) {
+  std::vector<std::string> splits;
+  for (std::size_t i = 0; i < pod.apps; ++i) {
+    const auto& [cards, core] = std::pair(plans[i].cards, plans[i].core);
+    if (cards > 1 && core < 100 * cards) {
+      splits.push_back(fmt::format("{}={}", pod.containers[i].name, cards));
+    }
+  }
+  return fmt::format("{}", fmt::join(splits, ","));
 }
 
 Result<Plan> plan_container(const Pod& pod, std::size_t index, const Vocabulary& vocabulary,
@@ -160,7 +160,7 @@ Result<void> rewrite_one(Pod& pod, const Vocabulary& vocabulary, const Settings&
     auto change = apply_plan(pod.containers[i], plans[i], vocabulary, contract);
     if (!change.empty()) changes.push_back(std::move(change));
   }
-  if (const std::string split = split_of(plans, pod.apps); !split.empty()) {
+  if (const std::string split = split_of(pod, plans); !split.empty()) {
     annotations->added[contract.container_multiple_gpu] = split;
   }
   apply_annotations(pod, *annotations, changes);
