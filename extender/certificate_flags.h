@@ -14,7 +14,7 @@ namespace mgpu::extender {
 void add_certificate_flags(Options& options, std::string& secret, std::string& names,
                            bool& metrics);
 
-// None where both are empty. Errors: one without the other, an invalid value; the sentence names
+// None if both are empty. Errors: one without the other, an invalid value; the sentence names
 // the flag.
 Result<std::optional<CertificateSettings>> certificate_settings(const std::string& secret,
                                                                 const std::string& names);

@@ -18,7 +18,7 @@ using Json = nlohmann::json;
 // kJsonDepthMax.
 Json read_json(std::string_view text);
 
-// The member of an object; null where it is absent or `object` is not an object.
+// The member of an object; null if it is absent or `object` is not an object.
 const Json& member(const Json& object, std::string_view name);
 // The same along a path such as "spec.nodeName".
 const Json& member_at(const Json& object, std::string_view path);
@@ -28,7 +28,7 @@ std::string text_at(const Json& object, std::string_view path);
 // Why a request is refused. The functions of verbs.h throw it; serve() turns it into the answer.
 struct Refusal {
   int code = 400;
-  std::string reason = {};          // "Conflict"; empty where Kubernetes gives none
+  std::string reason = {};          // "Conflict"; empty if Kubernetes gives none
   std::string message = {};         // as in Kubernetes where clients read it
   std::string name = {};            // details.name
   std::string kind = {};            // details.kind: "pods", "pods/binding"

@@ -48,7 +48,7 @@ void check_container(const Json& container, const std::string& path) {
   check_quantities(resources, "requests", path + ".resources.");
 }
 
-// The member of an object; null where it is absent.
+// The member of an object; null if it is absent.
 Json* find(Json& object, std::string_view name) {
   const auto found = object.find(name);
   return found == object.end() || found->is_null() ? nullptr : &*found;

@@ -35,7 +35,7 @@ struct ApiPath {
   const ServedKind& served() const { return served_kinds()[kind]; }
   // "namespace/name", or "name" of a cluster-scoped object.
   std::string key() const { return name_space.empty() ? name : name_space + "/" + name; }
-  // Empty where the query does not have it.
+  // Empty if the query does not have it.
   std::string_view parameter(std::string_view key) const;
   bool flag(std::string_view key) const;  // "1" or "true"
 };

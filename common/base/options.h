@@ -82,9 +82,9 @@ class Options {
 
   // The name and description of each command, in the order in which they were added.
   std::vector<std::pair<std::string, std::string>> commands() const;
-  // The flags of a command, or of the program for "". Empty where there is no such command.
+  // The flags of a command, or of the program for "". Empty if there is no such command.
   std::vector<FlagName> flags_of(const std::string& command) const;
-  // What add_words() has named, such as "POD...". Empty where a command takes no words.
+  // What add_words() has named, such as "POD...". Empty if a command takes no words.
   std::string words_of(const std::string& command) const;
 
   // -h, --help and --version always exist, and "help COMMAND" in a program with commands. Unknown

@@ -285,7 +285,7 @@ void Http2Frames::end_request(Http2StreamId id, Stream& stream) {
   events_.on_request(id, std::exchange(stream.fields, {}).request);
 }
 
-// `why` is null where it has been reported.
+// `why` is null if it has been reported.
 void Http2Frames::refuse(Http2StreamId id, const char* why, const Response& response) {
   if (why != nullptr) events_.on_refused(why);
   respond(id, response);

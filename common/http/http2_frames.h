@@ -48,7 +48,7 @@ struct Http2Events {
 
 struct Http2Limits {
   std::size_t header_bytes;  // names and values of a request
-  // Of one request, and half of what the requests of a connection that are being received may have.
+  // The most of one request, and half of the most of all requests that a connection is receiving.
   std::size_t body_bytes;
 };
 

@@ -15,7 +15,7 @@
 namespace mgpu::http {
 
 struct RequestSource {
-  // Of HTTP/1: Host headers. Of HTTP/2: different values of ":authority" and Host.
+  // In HTTP/1 Host headers, in HTTP/2 different values of ":authority" and Host.
   std::size_t hosts = 0;
   bool needs_host = true;  // false in HTTP/1.0, which browsers do not use
   std::string host{};      // of the first one

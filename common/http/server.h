@@ -59,7 +59,7 @@ struct ServerOptions {
   std::size_t header_bytes_max = kHttpHeaderBytesMax;
   std::size_t body_bytes_max = kHttpBodyBytesMax;
   std::size_t connections_max = kHttpConnectionsMax;
-  // Of clients that have not presented an allowed certificate, and not of a loopback address. See
+  // For clients that have not presented an allowed certificate, and not on a loopback address. See
   // admission.h.
   std::size_t connections_per_address_max = kHttpConnectionsPerAddressMax;
   std::chrono::milliseconds connection_age_max = kHttpConnectionAgeMax;

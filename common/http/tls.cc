@@ -32,7 +32,7 @@ Result<std::string> read_pem(const std::string& what, const std::string& path) {
   return error(fmt::format("cannot read {} {}: it is empty", what, in_quotes(path)));
 }
 
-// `path` is empty where the text does not come from a file.
+// `path` is empty if the text does not come from a file.
 Error unusable(std::string_view what, const std::string& path, const error_code& why) {
   if (path.empty()) return error(fmt::format("cannot use the {}: {}", what, why.message()));
   return error(fmt::format("cannot use {} file {}: {}", what, in_quotes(path), why.message()));

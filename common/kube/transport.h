@@ -30,15 +30,15 @@ struct Request {
   Method method = Method::kGet;
   std::string target;  // path and query, percent-encoded: "/api/v1/pods?limit=500"
   std::string body;
-  std::string content_type;  // of `body`; empty where there is no body
+  std::string content_type;  // of `body`; empty if there is no body
   // The answer may be in Kubernetes' protobuf encoding, or in JSON, as the in-memory server's is.
   bool protobuf = false;
   Duration timeout{0};  // of the whole exchange; 0: kApiRequestTimeout; watches have none
-  // Of the body of the answer; at most kApiResponseBytesMax.
+  // The most of the answer's body; at most kApiResponseBytesMax.
   std::size_t response_bytes_max = kApiResponseBytesMax;
 };
 
-// Why there is no answer. `sent` is true where the server may have acted on the request.
+// Why there is no answer. `sent` is true if the server may have acted on the request.
 struct TransportFailure {
   std::string message;  // one sentence: "connection refused", "certificate has expired", ...
   bool sent = false;

@@ -21,7 +21,7 @@ namespace {
 constexpr int kFailed = 1;
 constexpr int kUsage = 2;
 
-// Of request_shutdown(). Unlike SIGTERM, it stays blocked, so that a request that comes during the
+// Sent by request_shutdown(). Unlike SIGTERM, it stays blocked, so that a request during the
 // shutdown changes nothing.
 constexpr int kRequestSignal = SIGUSR1;
 
@@ -45,7 +45,7 @@ const char* name_of(int signal) {
   return signal == SIGTERM ? "SIGTERM" : "SIGINT";
 }
 
-// Of a process with the number 1 the kernel ignores signals without a handler.
+// For a process with the number 1 the kernel ignores signals without a handler.
 void end_after(std::chrono::seconds time) {
   std::signal(SIGALRM, [](int) { ::_exit(kFailed); });
   ::alarm(static_cast<unsigned>(time.count()));

@@ -30,7 +30,7 @@ std::string quoted(const std::string& text) {
   return '"' + json_escaped(text) + '"';
 }
 
-// Empty where there are none.
+// Empty if there are none.
 std::string list_member(const char* name, const std::vector<std::string>& texts) {
   if (texts.empty()) return {};
   std::vector<std::string> elements;

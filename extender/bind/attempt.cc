@@ -28,7 +28,7 @@ Claim claim_of(const BindablePod& pod, const NodeName& node) {
   return claim;
 }
 
-// Nothing where the device plugin would read other cards from the annotations than the ledger
+// Nothing if the device plugin would read other cards from the annotations than the ledger
 // counts.
 std::optional<Annotations> annotations_of(const GpuRequest& request, const Placement& placement,
                                           const Contract& contract) {

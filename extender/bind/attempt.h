@@ -33,7 +33,7 @@ enum class BindOutcome {
 
 struct BindAnswer {
   BindOutcome outcome = BindOutcome::kBound;
-  std::string error;  // one sentence; empty where the pod is bound
+  std::string error;  // one sentence; empty if the pod is bound
 };
 
 struct BinderEvents {
@@ -125,7 +125,7 @@ class BindAttempt : public std::enable_shared_from_this<BindAttempt> {
   Step step_ = Step::kQueued;
   bool answered_ = false;
   std::optional<BindablePod> pod_;  // the copy that was decided on
-  std::optional<ClaimId> claim_;    // none where the pod requests no cards
+  std::optional<ClaimId> claim_;    // none if the pod requests no cards
   Annotations annotations_;         // what the POST carries
   int posts_ = 0;
   bool touched_ = false;  // by touch_large()

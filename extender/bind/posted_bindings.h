@@ -35,7 +35,7 @@ class PostedBindings {
   bool contains(ClaimId claim) const { return by_claim_.contains(claim); }
   // The claim has one.
   PostedBinding& at(ClaimId claim);
-  // Does nothing where the claim has none.
+  // Does nothing if the claim has none.
   void erase(ClaimId claim);
   void erase_if(const std::function<bool(ClaimId, const PostedBinding&)>& is_over);
   std::size_t size() const { return by_claim_.size(); }

@@ -22,7 +22,7 @@ struct CertificateFacts {
 std::string date_text(std::chrono::sys_seconds time);
 
 CertificateFacts facts_of(X509* certificate);
-// Of the first certificate in PEM text. None: there is none.
+// Reads the first certificate in PEM text. Returns nullopt if there is none.
 std::optional<CertificateFacts> read_facts(const std::string& pem);
 
 // The certificate in `authority.certificate` that belongs to `authority.key`. Null: there is none.

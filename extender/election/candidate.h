@@ -33,7 +33,7 @@ class LeaseCandidate {
   LeaseCandidate(std::string identity, const ElectionSettings& settings)
       : identity_(std::move(identity)), settings_(settings) {}
 
-  // The Lease as it is; none where it does not exist.
+  // The Lease as it is; none if it does not exist.
   void observe(const std::optional<kube::Lease>& lease, Instant now);
   // kube-scheduler has sent this process a request.
   void note_asked(Instant now) { asked_at_ = now; }

@@ -87,7 +87,7 @@ void LeaderElection::watch() {
   watch_->start();
 }
 
-// Of the watch.
+// Takes what the watch shows.
 void LeaderElection::observe(const std::optional<kube::Lease>& lease) {
   if (role_ != Role::kCandidate) return;
   note(lease);

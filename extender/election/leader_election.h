@@ -34,7 +34,7 @@ class LeaderElection {
     std::function<void()> on_taken;                               // once
     std::function<void(const std::string& sentence)> on_lost;     // at most once, after on_taken
     std::function<void(const std::string& sentence)> on_problem;  // each failure
-    // Of a candidate: another process holds the Lease. Once for each holder.
+    // Called for a candidate if another process holds the Lease, once for each holder.
     std::function<void(const std::string& holder)> on_other_holder{};
   };
 

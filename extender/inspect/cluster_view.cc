@@ -18,7 +18,7 @@ namespace mgpu::extender {
 
 namespace {
 
-// Of one card, or of many: `free` is summed card by card, since an overfull card has none.
+// Sums of one card or of many. `free` is summed card by card, since an overfull card has none.
 struct Amounts {
   Share capacity;
   Share used;
@@ -126,7 +126,7 @@ Json cards_json(const NodeView& view) {
   return out;
 }
 
-// Of how many pods each card holds a share.
+// Returns of how many pods each card holds a share.
 std::map<CardIndex, std::size_t> pods_on_cards(const NodeView& view) {
   std::map<CardIndex, std::size_t> pods;
   for (const ClaimView& claim : view.claims)

@@ -158,7 +158,7 @@ class Explanation {
                : why_not(found.node, pod_.request, budget);
   }
 
-  // A copy of the node as if the pod, where it is bound, were not on it. Nothing where the API
+  // A copy of the node as if the pod, where it is bound, were not on it. Nothing if the API
   // server has no such node.
   std::optional<NodeForPod> found_without_pod(const NodeName& name) const {
     auto found = ledger_.node_for(name.str(), pod_.pod);

@@ -26,7 +26,7 @@ class Inspections {
   Inspections(const Inspections&) = delete;
   Inspections& operator=(const Inspections&) = delete;
 
-  // Null where all slots are taken.
+  // Null if all slots are taken.
   Slot reserve();
   // Runs `inspect` after those before it. It is not run once this is destroyed.
   void run(Slot slot, std::function<void()> inspect);

@@ -26,7 +26,7 @@ class LowPriorityThread {
 
   Mutex mutex_;
   ConditionVariable changed_;
-  // Null where there is nothing to do.
+  // Null if there is nothing to do.
   const std::function<void()>* computation_ MGPU_GUARDED_BY(mutex_) = nullptr;
   bool ending_ MGPU_GUARDED_BY(mutex_) = false;
   std::thread thread_;  // used by the caller of run() and the destructor

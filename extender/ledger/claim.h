@@ -34,9 +34,9 @@ struct Claim {
   NodeName node;
   GpuRequest request;
   NodeResources resources;             // the CPU and main memory that the pod requests
-  std::optional<Placement> placement;  // empty where it cannot be read; `drift` is then set
+  std::optional<Placement> placement;  // empty if it cannot be read; `drift` is then set
   // Without a placement: the most that the pod may hold of any one card, which counts on each card
-  // of the node. Empty where it is not known: then all cards are uncertain.
+  // of the node. Empty if it is not known: then all cards are uncertain.
   std::optional<Share> most_of_one_card{};
   // kChangedAnnotations: the cards that the pod was bound with still count. kBindingWithoutCards:
   // these are not known, or the node does not have one of them.
@@ -85,7 +85,7 @@ struct NodeFacts {
   std::vector<CardFacts> cards;
   NodeResources allocatable;
   std::string problem;
-  std::int64_t pods_allowed = 0;      // zero where it is not known
+  std::int64_t pods_allowed = 0;      // zero if it is not known
   bool by_capacity = false;           // the cards are those of the capacity
   std::vector<CardIndex> cordoned{};  // ascending; the node need not have them
   NodeProfile profile{};

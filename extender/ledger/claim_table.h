@@ -19,12 +19,12 @@ class ClaimTable {
   Entry& add(Claim claim, Phase phase, Instant touched);
   void erase(Entry& entry);
 
-  // Null where there is none.
+  // Null if there is none.
   Entry* find(ClaimId id);
   // All claims of one pod, in no order.
   std::vector<Entry*> of(const PodUid& uid) const;
-  // Of several claims of this name the bound one, else the latest attempt. Null where there is
-  // none.
+  // Returns the bound one of several claims of this name, else the latest attempt. Null if there
+  // is none.
   const Entry* of(const PodRef& pod) const;
   // The claims in Phase::kAssumed, by id.
   const std::map<ClaimId, Entry*>& assumed() const { return assumed_; }

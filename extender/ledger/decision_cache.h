@@ -48,7 +48,7 @@ using Cells = std::vector<Cell<Decision>>;  // by slot
 // The scores of nodes by one price snapshot, the latest that was used.
 class ScoreCache {
  public:
-  // Null where a later price snapshot has been used. A new price snapshot replaces the scores by
+  // Null if a later price snapshot has been used. A new price snapshot replaces the scores by
   // those of prewarm, or else by none.
   Cells<Scored>* by(const PriceSnapshot* price_snapshot);
   // Whether by() was called in the last kIdleRefreshesMax calls of this function, which is called
@@ -60,7 +60,7 @@ class ScoreCache {
  private:
   struct Scores {
     const PriceSnapshot* price_snapshot = nullptr;
-    // Of the price snapshot, whose address another may get later.
+    // That of the price snapshot, whose address another may get later.
     std::uint64_t version = 0;
     Cells<Scored> cells;
   };
@@ -88,7 +88,7 @@ class DecisionCache {
     std::rotate(entries_.begin(), at, at + 1);
     return entries_.front()->cache;
   }
-  // Null where there is none.
+  // Null if there is none.
   Cache* find(const RequestKey& key) {
     const auto at = position(key);
     return at == entries_.end() ? nullptr : &(*at)->cache;

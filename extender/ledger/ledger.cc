@@ -30,7 +30,7 @@ bool within_capacity(const Entry& entry) {
 }
 
 // The claim with the cards that the pod was bound with: the attempt that the API server accepted,
-// or else the first sight of the pod on this node. Null where neither is known.
+// or else the first sight of the pod on this node. Null if neither is known.
 const Entry* bound_with(const std::vector<Entry*>& claims, const NodeName& node) {
   const Entry* first = nullptr;
   for (const Entry* entry : claims) {

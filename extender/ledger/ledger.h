@@ -82,7 +82,7 @@ struct NodeVersion {
 // A copy, for a decision about one pod without the lock.
 struct NodeForPod {
   Node node;
-  // The node in which what is reserved for nominated pods is used; empty where nothing is.
+  // The node in which what is reserved for nominated pods is used; empty if nothing is.
   std::optional<Node> with_reservations;
   Healths healths;
 
@@ -106,15 +106,15 @@ struct Counts {
 // that.)
 class View {
  public:
-  // Null where the API server has no such node, or the watch has not delivered it yet.
+  // Null if the API server has no such node, or the watch has not delivered it yet.
   const Node* find(std::string_view node) const MGPU_NO_THREAD_ANALYSIS;
-  // A copy in which cards that are reserved for nominated pods are used. Empty where `find` is
+  // A copy in which cards that are reserved for nominated pods are used. Empty if `find` is
   // null.
   std::optional<Node> find_for(std::string_view node,
                                const DecidedPod& pod) const MGPU_NO_THREAD_ANALYSIS;
   // The claims on a node, bound and assumed; the pointers are valid as long as the view.
   std::vector<const ClaimView*> claims_on(std::string_view node) const MGPU_NO_THREAD_ANALYSIS;
-  // A non-GPU pod on that node; empty where there is no such pod there.
+  // A non-GPU pod on that node; empty if there is no such pod there.
   std::optional<NonGpuPod> non_gpu_on(std::string_view node,
                                       const PodUid& uid) const MGPU_NO_THREAD_ANALYSIS;
   // The pod is known, and not on that node.
@@ -287,9 +287,9 @@ class Ledger {
   void visit_versions(
       const std::function<void(const NodeName& node, const NodeVersion& version)>& visit) const;
   std::optional<NodeView> node(const NodeName& name) const;
-  // Nothing where the API server has no such node.
+  // Nothing if the API server has no such node.
   std::optional<NodeForPod> node_for(std::string_view name, const DecidedPod& pod) const;
-  // Of several claims of this name the bound one, else the latest attempt.
+  // Returns the bound one of several claims of this name, else the latest attempt.
   std::optional<ClaimView> claim(const PodRef& pod) const;
   // Claims with drift, the first `most` in the order of pods.
   std::vector<ClaimView> drifting(std::size_t most = std::numeric_limits<std::size_t>::max()) const;
@@ -330,7 +330,7 @@ class Ledger {
 
   // Each of these leaves totals and indices consistent.
   NodeRecord* find(std::string_view node) const MGPU_REQUIRES(mutex_);
-  // Null where the API server has no such node, though pods may be on it.
+  // Null if the API server has no such node, though pods may be on it.
   NodeRecord* find_present(std::string_view node) const MGPU_REQUIRES(mutex_);
   NodeRecord& record_of(const NodeName& node) MGPU_REQUIRES(mutex_);
   void erase_if_empty(NodeRecord& record) MGPU_REQUIRES(mutex_);

@@ -48,7 +48,7 @@ class NodeIndex {
     if (found == slots_.end()) return std::nullopt;
     return found->second;
   }
-  // Null where the slot is free.
+  // Null if the slot is free.
   NodeRecord* record(NodeSlot slot) const { return records_[slot]; }
   // Greater than 0. It increases with every change that may affect a decision, and also when
   // another record takes the slot.

@@ -71,7 +71,7 @@ class Nominations {
   // Counts the first node offered until `until`, or longer where the watch shows the nomination.
   // Without an effect where the pod is nominated already.
   void count_until(const PodUid& uid, Instant until);
-  // The watch shows the pod nominated for `node`; empty where it is not nominated any more. Ignored
+  // The watch shows the pod nominated for `node`; empty if it is not nominated any more. Ignored
   // for a pod that neither preempt nor filter answered.
   void nominate(const PodUid& uid, const NodeName& node);
   // These pods are nominated, and no others.
@@ -124,7 +124,7 @@ class Nominations {
   // By other pods than this one.
   Share kept_everywhere(const DecidedPod& pod) const;
   bool finds_reservations(const DecidedPod& pod, std::string_view node) const;
-  // Null where nothing is counted for the pod.
+  // Null if nothing is counted for the pod.
   const NominatedPlacement* counted(const PodUid& uid) const;
   void count_on(Offers::iterator at, const NodeName& node);
   Offers::iterator erase(Offers::iterator at);

@@ -18,7 +18,7 @@ namespace mgpu::extender {
 
 class SearchAllowances {
  public:
-  // Of `most` steps those that a decision about a pod of the namespace may take now.
+  // Returns how many of `most` steps a decision about a pod of the namespace may take now.
   std::uint32_t of(const std::string& name_space, std::uint32_t most, Instant now);
   // A decision took these; `limited`: it had fewer than its bound, and used all of them.
   void charge(const std::string& name_space, std::uint32_t spent, bool limited, Instant now);

@@ -142,7 +142,7 @@ class SteppedDecisions {
 
   using NextSlots = std::array<std::optional<NodeSlot>, 32>;
 
-  // Of the next names. In a loop of its own the processor waits for several of them at a time.
+  // Finds the next names. In a loop of its own the processor waits for several at a time.
   NextSlots find_next(const NodeIndex& index) const {
     NextSlots slots;
     const auto names = names_.subspan(next_).first(std::min(slots.size(), names_.size() - next_));

@@ -89,7 +89,7 @@ class PriceTables {
 
  private:
   friend class Packing;
-  // Of one kind and one price of card memory.
+  // The knapsack of one kind and one price of card memory.
   struct Knapsack {
     std::vector<PairRow> size_value;  // b, by size
     std::vector<PairRow> value;       // K, 0..100

@@ -16,7 +16,7 @@ namespace mgpu::extender {
 struct PodClass {
   NodeResources resources = {};
   std::int32_t cards = 0;
-  Share per_card = {};                            // core is 100 and memory is zero where `whole`
+  Share per_card = {};                            // core is 100 and memory is zero if `whole`
   bool whole = false;                             // all of the card's memory, whatever its size
   std::vector<std::string> models = {};           // as in CardSelector; ascending, each once
   std::vector<std::string> models_excluded = {};  // the same

@@ -25,7 +25,7 @@ struct Series {
   Labels labels{};  // the name of the metric is __name__
   std::vector<Sample> samples{};
 
-  // Empty where there is no such label.
+  // Empty if there is no such label.
   std::string_view label(std::string_view name) const;
 };
 

@@ -15,7 +15,7 @@ namespace mgpu::promql {
 // program reads there, and what it does without a URL.
 void add_prometheus_flags(Options& options, Access& access, const std::string& url_help);
 
-// None where the URL is empty. Errors: another flag without the URL, an invalid value; the sentence
+// None if the URL is empty. Errors: another flag without the URL, an invalid value; the sentence
 // names the flag.
 Result<std::optional<kube::Config>> prometheus_config(const Access& access);
 

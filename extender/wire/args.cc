@@ -95,7 +95,7 @@ class ExtenderArgs::Reader {
   std::optional<std::string_view> text(ondemand::value& value);
 
   ExtenderArgs& args_;
-  std::string_view pod_;  // JSON text; empty where the request has no Pod
+  std::string_view pod_;  // JSON text; empty if the request has no Pod
   bool skipped_ = false;  // something was not checked
   // The last backslash of the message, or null. Names have none as a rule, and come after the Pod.
   const char* last_escape_ = nullptr;
@@ -166,7 +166,7 @@ Result<void> ExtenderArgs::Reader::read_names(ondemand::value value) {
   });
 }
 
-// Nothing where the value is not a string, or a malformed one.
+// Nothing if the value is not a string, or a malformed one.
 std::optional<std::string_view> ExtenderArgs::Reader::text(ondemand::value& value) {
   const std::string_view token = value.raw_json_token();
   if (!token.starts_with('"')) return std::nullopt;

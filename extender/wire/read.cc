@@ -22,7 +22,7 @@ Result<dom::object> parse_object(dom::parser& parser, std::string_view body) {
   return object;
 }
 
-// The last member of that name, as encoding/json reads it; nothing where it is absent or null.
+// The last member of that name, as encoding/json reads it; nothing if it is absent or null.
 std::optional<dom::element> member(const dom::object& object, std::string_view lower) {
   std::optional<dom::element> found;
   for (const dom::key_value_pair field : object) {

@@ -92,7 +92,7 @@ struct BindingArgs {
 };
 // Errors: not JSON; PodName, PodNamespace, PodUID or Node is absent or empty.
 Result<BindingArgs> read_binding_args(std::string_view body);
-// `error` is empty where the pod is bound.
+// `error` is empty if the pod is bound.
 std::string write_binding_reply(std::string_view error);
 
 // The victims on one node.

@@ -48,7 +48,7 @@ class DriftDetector {
   const Parts parts_;
   const Settings settings_;
   PodUid own_pod_;  // empty: this process runs in no pod
-  // Of the one thread.
+  // Used by the one thread.
   DriftWatch watch_;
   std::uint64_t reads_ = 0;  // of the cards before the last step
 

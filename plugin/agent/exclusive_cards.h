@@ -73,7 +73,7 @@ class ExclusiveCards {
   ComputeModes& modes_;
   const Records& records_;
   std::atomic<bool> enabled_ = false;
-  // Of the thread of follow(). The cards that were healthy before a release; none: not known.
+  // The cards that were healthy before a release; none: not known. Used by the thread of follow().
   std::optional<std::set<CardUuid>> healthy_;
   int release_restores_ = 0;
   // Modes are changed under it, so that follow() does not act on records that have become old.

@@ -139,7 +139,7 @@ class Isolation {
   MemoryLimits limits_;
   LimitSetter setter_;
   std::atomic<IsolationMode> mode_;
-  // Of the thread of prepare() and choose(). Others may read the hooks after the choice.
+  // Used by the thread of prepare() and choose(). Others may read the hooks after the choice.
   std::unique_ptr<LimitServer> server_;
   LimitHook hook_;
   LimitHook mps_hook_;

@@ -13,7 +13,7 @@ std::string bare_id(const std::string& id) {
   return at == std::string::npos ? id : id.substr(at + 3);
 }
 
-// Without a sample a container has certainly used nothing where the driver measures all processes,
+// Without a sample a container has certainly used nothing if the driver measures all processes,
 // or all but clients of MPS and it has no process.
 std::optional<double> known_percent(const ContainerUse& use, const CardUse& card) {
   if (!card.listed) return std::nullopt;

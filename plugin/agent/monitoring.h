@@ -27,7 +27,7 @@ class Monitoring {
     Inventory& inventory;
     const Pods& pods;
     const Records& records;
-    // Of the library in containers.
+    // Those of the library in containers.
     const SharePages& pages;
     const ReservedMemory& reserved;
   };

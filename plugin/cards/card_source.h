@@ -106,7 +106,7 @@ class CardSource {
   // the wait.
   virtual void wait_for_change(std::chrono::milliseconds timeout) = 0;
   virtual void interrupt() = 0;  // any thread
-  // Why only a new process can use the cards again; one sentence, and empty where that would not
+  // Why only a new process can use the cards again; one sentence, and empty if that would not
   // help.
   virtual std::string needs_restart() const { return {}; }
   // Closes the driver's libraries. The next read() opens them again. May do nothing.

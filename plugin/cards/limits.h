@@ -44,7 +44,7 @@ inline constexpr int kMissingReads = 3;
 inline constexpr std::chrono::milliseconds kLoadUvmPeriod{60'000};
 inline constexpr std::chrono::milliseconds kLoadUvmTimeout{10'000};
 inline constexpr std::size_t kLoadUvmBytesMax = 4096;
-// Of /proc/driver/nvidia/params, which has about 2 KiB.
+// The most of /proc/driver/nvidia/params, which has about 2 KiB.
 inline constexpr std::size_t kDriverParametersBytesMax = std::size_t{64} << 10;
 // The CDI spec of NVIDIA's toolkit has some 60 KB, and more with many MIG devices.
 inline constexpr std::size_t kToolkitSpecBytesMax = std::size_t{1} << 20;

@@ -49,7 +49,7 @@ class Fields {
   std::string absolute_path(std::string_view name) const;
   std::vector<Entry> list(std::string_view name, std::size_t most) const;
 
-  // Of the types int, std::int64_t and double.
+  // Reads a number of the types int, std::int64_t and double.
   template <class Number>
   Number number(std::string_view name, Number least, Number most) const;
 

@@ -67,7 +67,7 @@ class LimitServer {
   UniqueFd end_read_;  // readable once end_write_ is closed
   UniqueFd end_write_;
   FileIdentity identity_;
-  // Of the thread.
+  // Used by the thread.
   std::vector<Client> clients_;
   bool has_no_descriptor_ = false;  // the last connection could not be accepted
   std::thread thread_;

@@ -47,7 +47,7 @@ class TurnKeeper {
   const SharePages& pages_;
   const Records& records_;
   const TurnRule rule_;
-  // Of the thread.
+  // Used by the thread.
   std::map<CardUuid, Card> cards_{};
   CardTurns::Id last_id_ = 0;
 

@@ -32,7 +32,7 @@ struct ContainerUse {
   Owner owner;
   CardGrant grant;
   MiB memory_used;  // by its processes on this card
-  // Of the whole card, at most 100; not set without a sample. The driver measures the time in which
+  // Percent of the whole card; not set without a sample. The driver measures the time in which
   // a process computes. A client of MPS does so on the part of the card that it was given.
   std::optional<double> sm_percent;
   std::int32_t processes = 0;

@@ -21,8 +21,8 @@ struct AccessFacts {
   // Why the container runtime does not resolve the names of our CDI devices; empty: it does. Not
   // set: it did not answer.
   std::optional<std::string> cdi_problem;
-  // Of the container runtime: the handler of pods without a RuntimeClass, and the handlers that run
-  // NVIDIA's container runtime. Not set: the runtime does not report them.
+  // The container runtime's handler of pods without a RuntimeClass, and the handlers that run
+  // NVIDIA's container runtime. Not set if the runtime does not report them.
   std::optional<std::string> default_handler;
   std::vector<std::string> nvidia_handlers;
   ToolkitSettings toolkit;

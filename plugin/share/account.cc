@@ -10,7 +10,7 @@
 namespace mgpu::share {
 namespace {
 
-// Of one call. A try fails only if another operation was completed meanwhile; 73 failures were the
+// For one call. A try fails only if another operation was completed meanwhile; 73 failures were the
 // most that 64 processes saw that do nothing else.
 constexpr int kTriesMax = 1000;
 

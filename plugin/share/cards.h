@@ -23,7 +23,7 @@ bool cards_attached();
 
 // Null if there is no such card, or if its page cannot be used.
 Card* card_of(Device device);
-// Of the current context.
+// Returns the card of the current context.
 Card* current_card();
 // The error of a call that needs a card and got none.
 Result no_card();

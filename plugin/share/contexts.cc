@@ -21,7 +21,7 @@ Table<Context> contexts;
 constexpr std::uint64_t kDefaultStack = 1024;
 // The card has this much more for a context than NVML shows for its process (seen: 5.56 MiB).
 constexpr std::int64_t kHiddenOfContext = 6 << 20;
-// Of all kernels that were looked up, or the default size of stacks.
+// The largest of all kernels that were looked up, or the default size of stacks.
 std::uint64_t largest_local = kDefaultStack;
 Handle primaries[kCardsMax];  // null: not active
 std::uintptr_t last_ending = 0;

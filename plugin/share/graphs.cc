@@ -14,7 +14,7 @@ constexpr int kDepthMax = 64;  // of graphs in graphs
 
 pthread_mutex_t mutex = PTHREAD_RECURSIVE_MUTEX_INITIALIZER_NP;
 Table<GraphNeed> needs;  // of executable graphs
-// Of all that were launched: what one has allocated may outlive it, unless it frees that itself.
+// The need of all that were launched: what one has allocated may outlive it, unless it frees it.
 GraphNeed all;
 std::atomic<bool> any = false;
 

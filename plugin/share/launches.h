@@ -13,7 +13,7 @@ bool any_turns();
 // Finds the turns of a card, when its account is attached. Null without a failure: it has none.
 Failure attach_turns(unsigned card, const char* folder, const std::uint8_t (&uuid)[16],
                      unsigned slot);
-// Of the parent of a forked child.
+// Forgets the launches of the parent in a forked child.
 void forget_launches();
 
 // A launch on the current card, before and after the driver's call. A stream that is captured

@@ -20,7 +20,7 @@ Failure read_page(const char* path, void* page, std::size_t size, FileIdentity* 
   return static_cast<std::size_t>(bytes) == size ? nullptr : "is too short";
 }
 
-// Of a copy of a page, whose last operation is in its slot.
+// Counts on a copy of a page, whose last operation is in its slot.
 std::uint64_t units_of_ended(const UsagePage& copy, SlotLocks& locks) {
   std::uint64_t units = 0;
   for (unsigned slot = 0; slot < kSlots; ++slot) {

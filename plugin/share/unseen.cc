@@ -72,7 +72,7 @@ bool count(unsigned card, bool in_any_case) {
   std::uint64_t shown = listed(card);
   if (shown == kUnknown) return true;
   if (shown > 0) shown += static_cast<std::uint64_t>(hidden[card]);
-  // Of what others of its threads allocate and free meanwhile, the larger.
+  // The larger one, because its other threads may allocate or free meanwhile.
   const std::uint64_t after = account.own_bytes();
   const std::uint64_t counted = (before > after ? before : after) - unseen[card];
   const std::uint64_t wanted = shown > counted ? shown - counted : 0;

@@ -18,7 +18,7 @@
 
 namespace mgpu::plugin {
 
-// Of a monotonic clock with any beginning.
+// Times of a monotonic clock with any beginning.
 using Nanoseconds = std::chrono::nanoseconds;
 
 enum class TurnRule {
@@ -35,7 +35,7 @@ enum class Turn {
 struct TurnSettings {
   TurnRule rule = TurnRule::kBurst;
   Nanoseconds quantum = std::chrono::milliseconds(9);
-  // Of a container that runs while one waits that comes from being idle.
+  // The quantum of a container while one waits that comes from being idle.
   Nanoseconds short_quantum = std::chrono::microseconds(1500);
   // Gaps between two pieces of work up to this length are nobody else's.
   Nanoseconds linger = std::chrono::microseconds(200);

@@ -259,22 +259,45 @@ constexpr Ban kBannedCalls[] = {
     {"using namespace std;", "name what is used"},
     {"boost::beast::http::write(", "use the asynchronous form"},
 };
+// Folders whose comments have been read for these rules.
+const Paths kReadForIf = {
+    "common/",           "extender/bind/",       "extender/certificates/", "extender/election/",
+    "extender/inspect/", "extender/kubectl/",    "extender/learning/",     "extender/ledger/",
+    "extender/pricing/", "extender/prometheus/", "extender/requeue/",      "extender/wire/",
+    "plugin/",
+};
+const Paths kReadForVerbs = {
+    "common/",
+    "extender/bind/",
+    "extender/certificates/",
+    "extender/election/",
+    "extender/learning/",
+    "extender/ledger/",
+    "extender/pricing/",
+    "extender/requeue/",
+    "extender/wire/",
+    "plugin/",
+};
 // Words that the project does not use any more, also in comments.
 struct Renamed {
-  std::string_view in;  // the folders that have been read for it
+  Paths in;  // the folders that have been read for it
   std::string_view word;
   std::string_view instead;
 };
-constexpr Renamed kRenamed[] = {
-    {"extender/kubectl/", "harmless(", "sanitize_for_terminal()"},
-    {"extender/kubectl/", "without_formulas", "escape_csv_formula()"},
-    {"extender/", "kind_name", "to_string(), as for every enum"},
-    {"extender/", "level_name", "to_string(), as for every enum"},
-    {"extender/kubectl/", "empty where", "\"empty if\": \"where\" is for places"},
-    {"extender/kubectl/", "null where", "\"null if\": \"where\" is for places"},
-    {"extender/kubectl/", "none where", "\"none if\": \"where\" is for places"},
-    {"extender/kubectl/", "nothing where", "\"nothing if\": \"where\" is for places"},
-    {"extender/kubectl/", "zero where", "\"zero if\": \"where\" is for places"},
+const Renamed kRenamed[] = {
+    {{"extender/kubectl/"}, "harmless(", "sanitize_for_terminal()"},
+    {{"extender/kubectl/"}, "without_formulas", "escape_csv_formula()"},
+    {{"extender/"}, "kind_name", "to_string(), as for every enum"},
+    {{"extender/"}, "level_name", "to_string(), as for every enum"},
+    {kReadForIf, "empty where", "\"empty if\": \"where\" is for places"},
+    {kReadForIf, "null where", "\"null if\": \"where\" is for places"},
+    {kReadForIf, "none where", "\"none if\": \"where\" is for places"},
+    {kReadForIf, "nothing where", "\"nothing if\": \"where\" is for places"},
+    {kReadForIf, "zero where", "\"zero if\": \"where\" is for places"},
+    {kReadForIf, "true where", "\"true if\": \"where\" is for places"},
+    {kReadForIf, "false where", "\"false if\": \"where\" is for places"},
+    {kReadForVerbs, "// Of", "a verb, as in \"Returns\", or the noun that it is"},
+    {kReadForVerbs, "// None:", "\"Returns nullopt if\", or \"Empty if\""},
 };
 // In two parts, so that this file does not contain them.
 const std::string kBannedWords[] = {std::string("TO") + "DO", std::string("FIX") + "ME",
@@ -440,7 +463,7 @@ std::vector<std::string> wording_complaints(const SourceFile& file) {
       complaints.push_back(complaint(file, i + 1, word + ": do it, or open an issue"));
     }
     for (const Renamed& renamed : kRenamed) {
-      if (!is_cxx(file) || !file.path.starts_with(renamed.in)) continue;
+      if (!is_cxx(file) || !starts_with_any(file.path, renamed.in)) continue;
       const bool found =
           has_word(lines[i], renamed.word) || has_word(lower_case(lines[i]), renamed.word);
       if (!found) continue;

@@ -142,13 +142,19 @@ TEST(WordingRules, RefuseWordsThatHaveBeenReplaced) {
   const std::string path = "extender/kubectl/a.cc";
   for (const auto& [line, instead] : {std::pair("level_name(level)", "to_string()"),
                                       std::pair("print(harmless(text));", "sanitize_for_terminal"),
-                                      std::pair("// Empty where there is none.", "empty if")}) {
+                                      std::pair("// Empty where there is none.", "empty if"),
+                                      std::pair("// True where it fits.", "true if")}) {
     EXPECT_THAT(wording_complaints({path, line}),
                 ElementsAre(AllOf(HasSubstr(path + ":1: "), HasSubstr(instead))))
         << line;
   }
   EXPECT_THAT(wording_complaints({path, "// Says where it is empty, and is harmless.\n"}),
               IsEmpty());
+  EXPECT_THAT(wording_complaints({"plugin/a.h", "  // Of the thread.\n"}),
+              ElementsAre(HasSubstr("a verb")));
+  EXPECT_THAT(wording_complaints({"common/a.h", "// None: there is none.\n"}),
+              ElementsAre(HasSubstr("Returns nullopt if")));
+  EXPECT_THAT(wording_complaints({"plugin/a.h", "// Offers cards\n// of the node.\n"}), IsEmpty());
 }
 
 TEST(WordingRules, RefuseCallsWithABetterReplacement) {

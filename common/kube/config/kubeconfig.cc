@@ -66,7 +66,7 @@ class YamlCursor {
     return all;
   }
 
-  // The value of a member as JSON; empty where it is absent.
+  // The value of a member as JSON; empty if it is absent.
   std::string json(std::string_view name) const {
     return has(name) ? yaml::json_of(member(name)) : "";
   }

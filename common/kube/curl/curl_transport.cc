@@ -302,7 +302,7 @@ bool CurlTransport::State::retry_unauthorized(Owned& transfer) {
   return true;
 }
 
-// Removes the transfer from libcurl; null where it is unknown.
+// Removes the transfer from libcurl; null if it is unknown.
 CurlTransport::State::Owned CurlTransport::State::take(CURL* easy) {
   const auto found = in_flight.find(easy);
   if (found == in_flight.end()) return nullptr;

@@ -34,7 +34,7 @@ struct JsonValue::Cursor {
   void fail(simdjson::error_code code);
   // True for a value of this kind. A value of another kind but null is a problem.
   bool is(ValueKind wanted, std::string_view expected);
-  // None where the value is not an object, which is a problem but for null.
+  // None if the value is not an object, which is a problem but for null.
   std::optional<ondemand::object> open_object();
 };
 

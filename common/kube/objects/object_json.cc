@@ -253,7 +253,7 @@ std::optional<LabelSelector> read_selector(JsonValue& from) {
   return selector;
 }
 
-// The text after the first `"<name>":"`, up to the next quote; empty where there is none. Names and
+// The text after the first `"<name>":"`, up to the next quote; empty if there is none. Names and
 // versions have no escapes.
 std::string first_text(std::string_view text, std::string_view name) {
   const std::string begin = fmt::format("\"{}\":\"", name);
@@ -264,7 +264,7 @@ std::string first_text(std::string_view text, std::string_view name) {
   return std::string(text.substr(0, std::min(end, kQuotedValueMax)));
 }
 
-// The text from `"metadata":{` on; empty where this is not near the beginning.
+// The text from `"metadata":{` on; empty if this is not near the beginning.
 std::string_view metadata_at_beginning(std::string_view text) {
   const std::string_view beginning = text.substr(0, kWatchLineBytesKept);
   const std::size_t metadata = beginning.find("\"metadata\":{");

@@ -22,7 +22,7 @@ Result<EndpointSlice> read_endpoint_slice(std::string_view json);
 // No error sentence has a value of `data`.
 Result<Secret> read_secret(std::string_view json);
 
-// Of any list: metadata.resourceVersion, metadata.continue and the text of each item.
+// Reads metadata.resourceVersion, metadata.continue and the text of each item of any list.
 Result<ListPage> read_list_page(std::string_view json);
 // One line of a watch.
 Result<WatchLine> read_watch_line(std::string_view json);
@@ -34,9 +34,9 @@ struct LineBeginning {
   std::string name;  // "namespace/name", or "name"
   std::string resource_version;
 };
-// None: the beginning has no name or no version.
+// Returns nullopt if the beginning has no name or no version.
 std::optional<LineBeginning> read_line_beginning(std::string_view line);
-// The same name, of an object that cannot be read; empty where its beginning does not have it.
+// The same name, of an object that cannot be read; empty if its beginning does not have it.
 std::string name_of_object(std::string_view json);
 
 // Fields absent from the text are zero or empty, as all are of a text that is not a Status.

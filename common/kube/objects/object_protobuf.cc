@@ -183,7 +183,7 @@ Container container_of(const proto::Container& from) {
   return container;
 }
 
-// Of the status of a container or a pod.
+// Reads the status of a container or a pod.
 template <class Status>
 std::optional<GivenResources> given_of(const Status& from) {
   if (!from.has_resources()) return std::nullopt;
@@ -230,7 +230,7 @@ void read_spec(const proto::PodSpec& spec, Pod& pod) {
                     has_shared_volume(spec);
 }
 
-// Empty where the years of a metav1.Time, 0 to 9999, do not have it.
+// Empty if the years of a metav1.Time, 0 to 9999, do not have it.
 std::string time_text(const proto::Time& time) {
   constexpr std::int64_t kFirst = -62'167'219'200;
   constexpr std::int64_t kLast = 253'402'300'799;

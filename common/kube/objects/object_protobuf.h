@@ -14,14 +14,14 @@ namespace mgpu::kube {
 
 // The bodies of answers. Errors: it is not a message of this form; its kind is another one.
 Result<ListPage> read_pod_list_protobuf(std::string_view body);
-// Empty where it is not a Status.
+// Empty if it is not a Status.
 Status read_status_protobuf(std::string_view body);
 // Errors: those, and a type that does not exist.
 Result<WatchLine> read_pod_event_protobuf(std::string_view event);
 
 // An item of a list or the object of an event.
 Result<Pod> read_pod_protobuf(std::string_view message);
-// "namespace/name", or "name"; empty where it cannot be read.
+// "namespace/name", or "name"; empty if it cannot be read.
 std::string name_in_protobuf(std::string_view message);
 
 // A body of POST pods/{name}/binding.

@@ -22,7 +22,7 @@ template <class T>
 struct Consumer {
   // Also called for objects of a relist that is given up before its end.
   std::function<Result<T>(std::string_view json)> read;
-  // Of a collection in_protobuf(): the server sends either.
+  // Set for a collection in_protobuf(): the server sends either.
   std::function<Result<T>(std::string_view message)> read_protobuf{};
   std::function<void(T)> apply;   // the object is new, or has changed
   std::function<void(T)> remove;  // the object was deleted; this is its last state

@@ -63,7 +63,7 @@ struct WatchAction {
 struct WatchStep {
   std::vector<WatchEvent> events;  // in order, to be delivered before the action is taken
   WatchAction action;
-  std::string problem;     // one sentence for the log; empty where there is no problem
+  std::string problem;     // one sentence for the log; empty if there is no problem
   std::string unreadable;  // which object of a line was skipped, and why; usually empty
 };
 

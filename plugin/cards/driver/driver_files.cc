@@ -155,7 +155,7 @@ FilesByName files_in(const DriverPlace& place, std::string_view folder,
   return files;
 }
 
-// "580.95.05" of "/usr/lib64/libcuda.so.580.95.05". Empty where the name has no version of a
+// "580.95.05" of "/usr/lib64/libcuda.so.580.95.05". Empty if the name has no version of a
 // driver, which begins with three digits: "libcuda.so.1", and "libcuda.so.1.1" of Jetson.
 std::string version_of(std::string_view file) {
   const std::size_t at = file.rfind(".so.");

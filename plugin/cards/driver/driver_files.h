@@ -52,7 +52,7 @@ std::vector<Mount> driver_files(const DriverPlace& place);
 // container are left out. Errors: a link cannot be made.
 Result<void> link_in_dev_char(const DriverPlace& place, const std::vector<DeviceNode>& nodes);
 
-// What a container with these edits lacks to run CUDA: "/dev/nvidia-uvm is missing". Empty where it
+// What a container with these edits lacks to run CUDA: "/dev/nvidia-uvm is missing". Empty if it
 // has what it needs.
 std::string missing_for_cuda(const DriverPlace& place, const Edits& shared);
 

@@ -21,7 +21,7 @@ namespace mgpu::plugin {
 namespace {
 
 constexpr std::string_view kModule = "nvidia-uvm";
-// Of nvidia-uvm and nvidia-uvm-tools (NVIDIA/nvidia-modprobe nvidia-modprobe-utils.h).
+// Minors of nvidia-uvm and nvidia-uvm-tools (NVIDIA/nvidia-modprobe nvidia-modprobe-utils.h).
 constexpr std::array<std::pair<std::string_view, unsigned>, 2> kMinors = {
     {{"/dev/nvidia-uvm", 0}, {"/dev/nvidia-uvm-tools", 1}}};
 constexpr std::string_view kParameters = "/proc/driver/nvidia/params";

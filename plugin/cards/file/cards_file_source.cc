@@ -29,7 +29,7 @@ nanoseconds since_epoch(const timespec& time) {
 }
 
 // Differs between two versions of a file: inode, size, times of modification and of status change.
-// None: the file does not exist.
+// Empty if the file does not exist.
 using FileState = std::optional<std::tuple<ino_t, off_t, nanoseconds, nanoseconds>>;
 
 FileState state_of(const struct stat& status) {

@@ -73,7 +73,7 @@ class MpsClients {
   };
 
   void end_clients(const CardUuid& card);
-  // None: the daemon does not respond, which its probes report.
+  // Returns nullopt if the daemon does not respond, which its probes report.
   std::optional<Clients> clients_to_end(const CardUuid& card, Time deadline);
   void end_client(const CardUuid& card, const Client& client, const PodUid& pod, Time deadline);
   Result<std::string> command(const CardUuid& card, const std::string& text, Time deadline);

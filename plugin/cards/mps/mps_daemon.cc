@@ -256,7 +256,7 @@ void MpsDaemon::note_load(const MpsLoad& load, Time now, Target target) {
 }
 
 // Without it the first program would start the server, and fail if it cannot start; and a program
-// outside of MPS could have opened an exclusive card before. It changes nothing where the server is
+// outside of MPS could have opened an exclusive card before. It changes nothing if the server is
 // starting already, and where another process has started the daemon, an earlier version may not.
 void MpsDaemon::start_server(const MpsLoad& load, Time now) {
   state_.running = false;

@@ -120,7 +120,7 @@ class MpsDaemon {
   Phase phase_ = Phase::kNew;
   Time since_;       // start of the phase
   Time next_probe_;  // of a running daemon
-  // None: the daemon was not started by us and is known by its responses only, or does not run.
+  // Empty if the daemon does not run, or we did not start it and know it by its responses only.
   std::optional<DaemonProcess> process_;
   std::vector<std::int64_t> servers_;  // as of the last successful probe, and
   std::vector<std::int64_t> clients_;

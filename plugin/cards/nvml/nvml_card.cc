@@ -59,7 +59,7 @@ bool list_with_room(unsigned& count, const List& list) {
   return false;
 }
 
-// None: the driver has no such list, or cannot return it now.
+// Returns nullopt if the driver has no such list, or cannot return it now.
 std::optional<std::vector<ProcessInfoV1>> processes_of(const ProcessList& list, Device device) {
   if (!list) return std::nullopt;
   std::vector<unsigned char> bytes;

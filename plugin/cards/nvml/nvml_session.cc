@@ -41,7 +41,7 @@ namespace {
 constexpr std::string_view kMig = "MIG";
 constexpr char kUnnamedCard[] = "NVIDIA GPU";
 
-// Empty where it is not known.
+// Empty if it is not known.
 std::string system_text(int (*function)(char*, unsigned)) {
   char text[kTextBytes] = {};
   if (function == nullptr || function(text, sizeof text - 1) != kOk) return {};
