@@ -43,6 +43,7 @@ Result<std::optional<CertificateSettings>> certificate_settings(const std::strin
   const std::size_t slash = secret.find('/');
   const std::string name_space = secret.substr(0, slash);
   const std::string name = slash == std::string::npos ? "" : secret.substr(slash + 1);
+  // The name of a namespace has no dots, and that of a Secret may have some.
   const bool label = name_space.find('.') == std::string::npos;
   if (!label || !is_object_name(name_space) || !is_object_name(name)) {
     return error(

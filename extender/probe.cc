@@ -85,6 +85,7 @@ Probe::Probe(Metrics& metrics, Ledger& ledger)
   metrics.on_collect([this] { read_ledger(); });
 }
 
+// increase() in Prometheus misses the first event of a series that does not begin at 0.
 void Probe::create_series() {
   for (const char* verb : {"filter", "prioritize", "prioritize-non-gpu", "preempt", "bind"}) {
     verb_seconds_[verb] =

@@ -37,6 +37,7 @@ void Watched::on_change() {
 
 void Watched::on_problem(const std::string& problem) {
   probe_.watch_problem(name_);
+  // One warning for an outage, not one for each try.
   const bool first = !std::exchange(failing_, true);
   (first ? log_warn : log_debug)("list or watch failed, trying again", {{"problem", problem}});
   const MutexLock lock(mutex_);

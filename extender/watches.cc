@@ -66,6 +66,7 @@ Watched Watches::watch_nominations() {
                  {.on_change = [this] { parts_.requeue.on_change(); }});
 }
 
+// Not the pods: they are listed when no earlier binding can happen any more (start_sequence.h).
 void Watches::start() {
   nodes_.start();
   budgets_watch_.start();

@@ -61,6 +61,7 @@ std::string json_escaped(std::string_view text) {
   for (std::size_t i = 0; i < text.size();) {
     const std::size_t length = utf8_sequence_at(text, i);
     if (length == 0) {
+      // U+FFFD: JSON is UTF-8, and the texts of tenants and drivers need not be.
       out += "\xEF\xBF\xBD";
     } else if (const std::size_t special = kSpecial.find(text[i]); special != kSpecial.npos) {
       out += {'\\', kEscapes[special]};

@@ -49,6 +49,7 @@ Result<void> write_file(const std::string& path, std::string_view text, Durabili
   if (synced && ::fsync(file.number()) != 0) return failed("sync", part);
   file.close();
   if (std::rename(part.c_str(), path.c_str()) != 0) return failed("write", path);
+  // A power loss may undo the rename unless the folder was synced, too.
   if (!synced) return {};
   file = UniqueFd(::open(folder.c_str(), O_RDONLY | O_DIRECTORY | O_CLOEXEC));
   if (!file.is_open() || ::fsync(file.number()) != 0) return failed("sync", folder);

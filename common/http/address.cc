@@ -65,6 +65,7 @@ Result<Endpoint> parse_endpoint(std::string_view text) {
   const std::string address(parts ? parts->host : "");
   const bool has_brackets = parts && parts->bracketed;
   const bool v6 = address.find(':') != std::string::npos;
+  // Without brackets the last group of an IPv6 address could be taken for the port.
   if (port && is_ip_address(address) && v6 == has_brackets) return Endpoint{address, *port};
   return error(
       fmt::format("{} is not an IP address and a port such as \"127.0.0.1:9802\" or \"[::1]:9802\"",

@@ -55,6 +55,7 @@ asio::awaitable<error_code> Connection::write(std::string_view head, std::string
 }
 
 asio::awaitable<void> Connection::end_writing() {
+  // Without TLS's own end the client could not tell a complete answer from one that was cut off.
   if (tls_) co_await tls_->async_shutdown(kAwait);
   shut_down_writing();
 }

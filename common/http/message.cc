@@ -21,6 +21,7 @@ std::string percent_decoded(std::string_view text) {
       out += static_cast<char>(byte);
       i += 2;
     } else {
+      // Go's url.Values and HTML forms write a blank as "+".
       out += text[i] == '+' ? ' ' : text[i];
     }
   }

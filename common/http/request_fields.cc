@@ -26,6 +26,7 @@ void RequestFields::set_target(std::string_view target) {
 
 void RequestFields::add(std::string_view name, std::string_view value) {
   if (name == "host") {
+    // A request with several hosts is refused, so they are counted (request_source.cc).
     if (++source.hosts == 1) source.host = value;
   } else if (name == "origin") {
     if (!source.origin) source.origin = value;
@@ -45,6 +46,7 @@ void RequestFields::add(std::string_view name, std::string_view value) {
 }
 
 bool sends_body(std::string_view method, int status) {
+  // These answers end with the header; a client would take a body for its next answer.
   return method != "HEAD" && status != kNotModified;
 }
 

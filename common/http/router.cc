@@ -30,6 +30,7 @@ void Router::route(Request request, Respond respond) const {
   if (methods == handlers_.end()) {
     return respond(error_response(404, "path " + in_quotes(request.path) + " not found"));
   }
+  // The answer to HEAD has the header of that to GET; the session leaves out the body.
   const auto handler = methods->second.find(request.method == "HEAD" ? "GET" : request.method);
   if (handler != methods->second.end()) {
     return handler->second(std::move(request), std::move(respond));
@@ -37,6 +38,7 @@ void Router::route(Request request, Respond respond) const {
   const std::string allow = allowed(methods->second);
   Response refusal = error_response(
       405, "method " + in_quotes(request.method) + " is not allowed, must be " + allow);
+  // RFC 9110 requires it in each answer 405.
   refusal.headers = {{"Allow", allow}};
   respond(std::move(refusal));
 }

@@ -15,6 +15,7 @@ Result<std::optional<http::Endpoint>> local_endpoint(const std::string& value) {
   if (value.empty()) return std::optional<http::Endpoint>();
   auto endpoint = http::parse_endpoint(value);
   if (!endpoint) return error("--local-metrics-bind-address: " + endpoint.error().message);
+  // This listener asks for no token, so it must not be reachable from other machines.
   if (http::is_loopback(endpoint->address)) return std::optional(std::move(*endpoint));
   return error("--local-metrics-bind-address: " + in_quotes(value) +
                " is not a loopback address, such as 127.0.0.1:9802");

@@ -24,6 +24,7 @@ void write_scalar(const Value& scalar, std::string& out) {
   bool truth = false;
   long long whole = 0;
   double number = 0;
+  // YAML's infinity and NaN stay texts: JSON does not have them.
   if (YAML::convert<bool>::decode(node, truth)) {
     out += truth ? "true" : "false";
   } else if (may_be_number && YAML::convert<long long>::decode(node, whole)) {

@@ -60,6 +60,7 @@ bool same_request(const BindablePod& a, const BindablePod& b) {
          a.request.policy.card == b.request.policy.card;
 }
 
+// The pods that are kept are bounded in bytes, since tenants choose the length of these texts.
 std::size_t bytes_of(const BindablePod& pod) {
   std::size_t bytes = sizeof(pod) + pod.ref.name.capacity() + pod.ref.name_space.capacity() +
                       pod.uid.str().capacity() + pod.resource_version.capacity() +

@@ -19,6 +19,7 @@ BindingState binding_state_of(const kube::Pod& pod, const PodUid& uid, const Nod
     return terminating ? BindingState::kTerminating : BindingState::kUnbound;
   }
   if (pod.node_name != node.str()) return BindingState::kBoundElsewhere;
+  // An earlier attempt may have bound the pod to the same node with other cards.
   if (std::ranges::all_of(annotations, [&](const auto& one) { return has(one.first, one.second); }))
     return BindingState::kBoundAsPosted;
   return has(contract.assumed, "true") ? BindingState::kBoundWithOtherCards

@@ -68,6 +68,7 @@ void HolderLease::read() {
                       MGPU_CHECK(reads_ > 0, "a read that was started ends");
                       --reads_;
                       const kube::ApiResult<void> held = examine(read);
+                      // Called after this read had begun, whose answer may be older.
                       if (!waiting_.empty()) read_later();
                       for (const Done& done : group) done(held);
                     }));

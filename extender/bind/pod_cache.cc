@@ -13,6 +13,7 @@ void PodCache::put(BindablePod pod) {
   const PodUid uid = pod.uid;
   const MutexLock lock(mutex_);
   const auto known = by_uid_.find(uid);
+  // Before the check of the size: bind must not find an older version of a pod that is too large.
   if (known != by_uid_.end()) erase(known->second);
   if (bytes > limits_.pod_bytes) return;
   pods_.push_back({std::move(pod), bytes});

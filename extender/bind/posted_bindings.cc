@@ -32,6 +32,7 @@ void PostedBindings::erase(ClaimId claim) {
 }
 
 void PostedBindings::erase_if(const std::function<bool(ClaimId, const PostedBinding&)>& is_over) {
+  // First by uid, since this looks up the bindings that the next line erases.
   std::erase_if(by_uid_, [&](const auto& one) { return is_over(one.second, at(one.second)); });
   std::erase_if(by_claim_, [&](const auto& one) { return is_over(one.first, one.second.binding); });
   MGPU_CHECK(by_uid_.size() == by_claim_.size(), "each binding is found by claim and by uid");

@@ -55,6 +55,7 @@ Result<ServerNames> parse_server_names(std::string_view text) {
   return names;
 }
 
+// An IPv6 address can be written in several ways, and names are compared as texts.
 std::string canonical_ip(std::string_view text) {
   std::array<char, 16> bytes{};
   const std::string terminated(text);

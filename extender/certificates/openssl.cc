@@ -38,6 +38,7 @@ std::vector<X509Owner> read_certificates(const std::string& pem) {
   }
   const unsigned long failure = ERR_peek_last_error();
   ERR_clear_error();
+  // OpenSSL reports the end of the text as an error, too.
   const bool at_end = failure == 0 || ERR_GET_REASON(failure) == PEM_R_NO_START_LINE;
   if (!at_end) all.clear();
   return all;

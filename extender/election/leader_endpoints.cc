@@ -77,6 +77,7 @@ void LeaderEndpoints::write_if_different(const kube::Service& service,
   }
   kube::EndpointSlice slice = wanted(service);
   if (found && same_endpoint(*found, slice)) return wait(kEndpointsInterval);
+  // As a precondition, since another process may have written meanwhile.
   if (found) slice.metadata.resource_version = found->metadata.resource_version;
   kube::Request request = kube::write_endpoint_slice(service, slice);
   request.timeout = kBindTimeout;

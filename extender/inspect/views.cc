@@ -41,6 +41,7 @@ PageOfNodes cut_page(std::vector<NodeName> names, const Page& page) {
 }
 
 http::Response json_response(const Json& json) {
+  // By default dump() throws if a text of the cluster is not UTF-8.
   return {.body = json.dump(2, ' ', false, Json::error_handler_t::replace) + "\n"};
 }
 

@@ -13,6 +13,7 @@ bool is_refresh_due(const RefreshState& last, const RefreshState& now) {
   const bool changed = now.pods != last.pods || released > 0;
   const bool old = changed && now.began - last.began >= kPriceAgeMax;
   if (!pods && released < kPriceRefreshPods && !old) return false;
+  // So refreshes take at most a tenth of the time of one processor, however large the cluster is.
   return now.began - last.began >= last.took * (kPriceRefreshRest + 1);
 }
 
@@ -35,6 +36,7 @@ PriceRefresher::~PriceRefresher() {
     thread.swap(thread_);
   }
   ended_.notify_all();
+  // Without the lock, which the thread takes before it ends.
   if (thread.joinable()) thread.join();
 }
 

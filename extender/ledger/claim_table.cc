@@ -10,6 +10,7 @@ namespace {
 template <class Index>
 void erase_from(Index& index, Entry& entry) {
   auto [at, end] = index.equal_range(&entry);
+  // Claims of several attempts to bind one pod are equal in an index.
   while (at != end && *at != &entry) ++at;
   MGPU_CHECK(at != end, "a claim is missing in an index");
   index.erase(at);

@@ -80,6 +80,7 @@ void Ledger::visit_in_steps(const std::function<void(const Node&)>& visit,
 void Ledger::each_record(MutexLock& lock, const std::function<void(NodeRecord&)>& visit) const {
   for (NodeSlot slot = 0; slot < index_.size(); ++slot) {
     if (NodeRecord* record = index_.record(slot)) visit(*record);
+    // Filter and bind wait for the lock, so it is released between parts of a large cluster.
     if ((slot + 1) % kNodesHeldMax != 0) continue;
     lock.unlock();
     lock.lock();

@@ -35,6 +35,7 @@ void Nominations::offer(const DecidedPod& pod, std::vector<NominatedPlacement> p
   first_end_ = std::min(first_end_, until);
   count_on(at, on);
   const NominatedPlacement* now = counted(pod.uid);
+  // The same cards are kept as before: nothing was released for which other pods are tried again.
   if (before && now != nullptr && *before == *now) releases_ = releases;
 }
 

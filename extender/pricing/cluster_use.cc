@@ -14,6 +14,7 @@ constexpr double kMilliPerCard = 1000;
 
 std::optional<double> part(double some, double all) {
   if (all <= 0) return std::nullopt;
+  // A sum of floating-point numbers may exceed the whole by its rounding.
   return std::clamp(some / all, 0.0, 1.0);
 }
 

@@ -52,6 +52,7 @@ WeightedClass prior_class(const Model& model, std::int32_t cards, double probabi
 void add_model_prior(const Kinds& kinds, Workload& workload) {
   MGPU_CHECK(has_all_probabilities(workload), "the probabilities of a workload sum up to 1");
   const std::vector<Model> models = models_of(kinds);
+  // With one model, a pod that names it is like one that names none.
   if (workload.classes.empty() || models.size() < 2) return;
   const auto count = static_cast<double>(models.size());
   for (WeightedClass& one : workload.classes)

@@ -46,6 +46,7 @@ std::string quoted(std::string_view text) {
   for (std::size_t at = 0; at < text.size();) {
     const std::size_t length = utf8_sequence_at(text, at);
     const auto byte = static_cast<unsigned char>(text[at]);
+    // PromQL has Go's escapes, by which any byte of a label's value can be written.
     if (length == 0 || byte < 0x20 || byte == 0x7f) {
       out += fmt::format("\\x{:02x}", byte);
     } else {

@@ -84,6 +84,7 @@ void RequeueTracker::failed(Instant retry_at) {
 
 void RequeueTracker::add(Entry entry) {
   on_settled(entry.uid);
+  // Stranded pods stay if possible: their release has come, and that of the others may not.
   if (by_uid_.size() >= kRequeuePodsMax) drop_front(waiting_.empty() ? stranded_ : waiting_);
   if (entry.urgent) ++urgent_;
   Entries& entries = entry.stranded_since ? stranded_ : waiting_;

@@ -40,6 +40,7 @@ Error malformed(simdjson::error_code code) {
 }
 
 Error unexpected(std::string_view field, std::string_view found, std::string_view expected) {
+  // The raw text of a value from simdjson goes on up to the next token.
   while (!found.empty() && found.back() <= ' ') found.remove_suffix(1);
   return error(fmt::format("{} is {}, expected {}", field, in_quotes(found), expected));
 }

@@ -23,6 +23,7 @@ std::chrono::milliseconds AccessCheck::run() {
     const MutexLock lock(mutex_);
     report_ = found;
   }
+  // What is unknown, or keeps the node from offering cards, is asked again soon.
   const bool complete = found.unknown.empty() && cdi_problem().empty();
   return complete ? period_ : std::min(period_, kAccessRetry);
 }

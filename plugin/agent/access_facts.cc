@@ -91,6 +91,7 @@ AccessFacts access_facts(const AccessPlace& place, kube::Transport& transport,
                          const std::function<bool()>& stopping) {
   AccessFacts facts;
   read_toolkit(place, facts);
+  // Each question may take its whole timeout, and a shutdown does not wait for all of them.
   if (!stopping()) ask_runtime(place, facts);
   if (!stopping()) ask_for_capacity(place, transport, facts);
   if (!stopping()) ask_for_slices(place, transport, facts);

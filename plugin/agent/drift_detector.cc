@@ -63,6 +63,7 @@ void DriftDetector::report(const Drift& drift) {
 }
 
 void DriftDetector::step(std::vector<ProcessSample> processes) {
+  // Until then each process on a card would seem to belong to no pod.
   if (!parts_.pods.listed()) return;
   const auto changes = watch_.step(facts(std::move(processes)));
   for (const Drift& drift : changes.begun) report(drift);

@@ -89,6 +89,7 @@ void Findings::report_unhealthy_cards(const std::vector<CardFacts>& before,
                                       const std::vector<CardFacts>& now) {
   for (const CardFacts& card : now) {
     const auto was = std::ranges::find(before, card.uuid, &CardFacts::uuid);
+    // A card that the profile reserves counts as not healthy, and nothing is wrong with it.
     if (card.healthy() || card.reserved() || (was != before.end() && !was->healthy())) continue;
     const std::string message = fmt::format("card {} ({}) is not healthy: {}", card.index.value(),
                                             card.uuid.str(), card.health);

@@ -61,6 +61,7 @@ Result<KnownCards> fetch_card_indices(kube::Transport& transport, const NodeName
 
 std::optional<KnownCards> find_card_indices(const std::string& path, kube::Transport& transport,
                                             const NodeName& node, const Contract& contract) {
+  // The annotation may be old or lost after a restore of etcd, and the file after one of the disk.
   auto known = load_card_indices(path);
   if (known) return *std::move(known);
   log_info("reading the indices of the cards from the Node object",

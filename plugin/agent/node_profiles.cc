@@ -36,6 +36,7 @@ bool NodeProfiles::choose(const kube::StringMap& labels) {
     problem_ = problem;
     if (profile) current_ = *profile;
   }
+  // Without the lock: writing to the disk may take long, and readers of the profile would wait.
   if (profile) keep(*profile);
   return true;
 }

@@ -10,6 +10,7 @@ bool Progress::wait(std::chrono::milliseconds time) {
 bool Progress::wait_for_change(std::chrono::milliseconds time) {
   MutexLock lock(mutex_);
   changed_.wait_for(lock, time, [this]() MGPU_REQUIRES(mutex_) { return woken_ || stopping_; });
+  // Only now, so that a wake() between two waits ends the second one.
   woken_ = false;
   return !stopping_;
 }

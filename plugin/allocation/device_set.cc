@@ -31,6 +31,7 @@ Result<DeviceSet> DeviceSet::of(std::span<const std::string> ids) {
   }
   DeviceSet set;
   set.ids_.assign(ids.begin(), ids.end());
+  // kubelet sends the devices in any order, on which the hash must not depend.
   std::ranges::sort(set.ids_);
   const auto repeated = std::ranges::unique(set.ids_);
   set.ids_.erase(repeated.begin(), repeated.end());

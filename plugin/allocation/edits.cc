@@ -7,6 +7,7 @@
 namespace mgpu::plugin {
 
 Environment environment_of(const Record& record) {
+  // "void": otherwise NVIDIA's runtime gives the container the cards that its image names.
   return {{"MGPU_ALLOCATION", record.id.str()},
           {"MGPU_DEVICES_HASH", record.devices.hash()},
           {"MGPU_CORE_PERCENT", std::to_string(record.devices.size())},

@@ -60,6 +60,7 @@ Result<void> LimitSetter::set(const AllocationId& id, std::int64_t pid) {
   for (const CardLimit& limit : limits) limited.cards.push_back(limit.card);
   {
     const MutexLock lock(mutex_);
+    // Before the call: if it fails, some of several cards may be limited, which clear() undoes.
     limited_[id] = std::move(limited);
   }
   if (auto set = limits_.set(*cgroup, limits); !set) return set;
@@ -96,6 +97,7 @@ void LimitSetter::clear(const AllocationId& id) {
     limited_.erase(at);
   }
   std::error_code unreadable;
+  // The limits of a cgroup end with it.
   if (!std::filesystem::exists(limited->cgroup, unreadable)) return;
   const auto cleared = limits_.clear(limited->cgroup, limited->cards);
   if (cleared) return;

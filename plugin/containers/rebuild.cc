@@ -35,6 +35,7 @@ std::optional<Rebuilt> rebuild(const CheckpointEntry& entry, const std::optional
   record.devices = entry.devices;
   if (!was_started(*pod, entry.container)) return Rebuilt{record, ""};
   const Identity identity = {entry.allocation, pod->ref(), entry.uid, entry.container};
+  // The container runs on its cards already, and keeps them whatever their health is now.
   for (CardFacts& card : cards) card.health = kHealthy;
   const NodeState node = {NodeName(pod->node_name), std::move(cards), {}};
   const auto decided = decide(identity, record, *pod, node, contract);

@@ -57,6 +57,7 @@ std::size_t RecordCollector::collect_unstarted() {
   }
   std::size_t removed = 0;
   for (const Record& record : records) {
+    // kubelet writes its checkpoint after Allocate has returned: a new record may be missing once.
     if (unknown_before.contains(record.id)) {
       remove(record, "kubelet's checkpoint does not have it");
       ++removed;

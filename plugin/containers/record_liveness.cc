@@ -44,6 +44,7 @@ RecordLiveness liveness_of(const Pods& pods, const Result<std::vector<ContainerD
     return **read;
   };
   liveness.has_processes = [with_processes](const PodUid& uid) {
+    // What cannot be read counts as running, so that no share is given out twice.
     return with_processes().has_error() || with_processes()->contains(uid);
   };
   liveness.sees_processes = [with_processes] {

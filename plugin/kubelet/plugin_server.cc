@@ -91,6 +91,7 @@ std::string PluginServer::refusing_endpoint() {
 }
 
 PluginServer::~PluginServer() {
+  // First, so that kubelet does not connect to a server that ends.
   ::unlink(path_.c_str());
   ::unlink(refusing_path_.c_str());
   service_.stop();

@@ -32,6 +32,7 @@ Registration::Registration(RegistrationRequest request)
 
 Registration::~Registration() {
   if (!answered_) context_.TryCancel();
+  // gRPC requires that a queue is empty before it is destroyed.
   queue_.Shutdown();
   void* tag = nullptr;
   bool ok = false;

@@ -82,6 +82,7 @@ DriftWatch::Changes DriftWatch::step(const DriftFacts& facts) {
     if (is_known(kind, facts)) {
       update(kind, facts, changes);
     } else {
+      // Without a list of processes, only drifts of pods that are gone are known to have ended.
       end_with_pods(kind, facts, changes);
     }
   }

@@ -39,6 +39,7 @@ std::vector<Overuse> Watchdog::step(const std::vector<ContainerUse>& use) {
     MGPU_CHECK(container.memory_used > container.grant.share.memory,
                "an excess is above the grant");
     const Overuse overuse{container.owner, container.grant, container.memory_used};
+    // Stops above the number at which it is reported, so that it is reported once.
     next.insert_or_assign(key, Entry{std::min(samples + 1, kSamplesUntilOver + 1), overuse});
     if (samples + 1 == kSamplesUntilOver) newly_over.push_back(overuse);
   }

@@ -16,6 +16,7 @@ Result show_share(Result result, Size* free, Size* total) {
   if (card == nullptr) return no_card();
   count_unused_pools(*card);
   count_unseen_now_and_then(*card);
+  // Otherwise a program sees what killed processes held as used.
   card->account.reap();
   const std::uint64_t limit = card->account.limit_bytes();
   const std::uint64_t reserved = card->account.total_bytes();

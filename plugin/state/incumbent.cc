@@ -41,6 +41,7 @@ bool Incumbent::replaced() const {
 bool Incumbent::successor_ended() const {
   if (!replaced()) return false;
   const UniqueFd found(::open(path_.c_str(), O_RDONLY | O_CLOEXEC));
+  // The kernel ends the lock with its process, however that ends.
   return found.is_open() && ::flock(found.number(), LOCK_SH | LOCK_NB) == 0;
 }
 

@@ -38,6 +38,7 @@ Result<Config> load_in_cluster(const std::string& directory) {
   config.server = fmt::format("https://{}{}{}:{}", ipv6 ? "[" : "", host, ipv6 ? "]" : "", port);
   config.ca.file = directory + "/ca.crt";
   config.token_file = directory + "/token";
+  // Read here already, so that the program says at its start what is missing in the pod.
   for (const std::string& file : {config.ca.file, config.token_file}) {
     const auto text = read_file(file, kCredentialFileBytesMax);
     if (!text) return error("in-cluster: " + text.error().message);

@@ -49,6 +49,7 @@ bool TokenSource::replaced(const std::string& refused, Instant now) {
 }
 
 Result<void> TokenSource::read(Instant now) {
+  // Also if it fails, so that a file that is missing is not read for each request.
   read_at_ = now;
   const auto text = read_file(file_, kCredentialFileBytesMax);
   if (!text) return error("token: " + text.error().message);

@@ -42,6 +42,7 @@ Result<bool> read_access_review(std::string_view json) {
   };
   const auto read = read_json(json, [&](JsonValue& root) { root.read({{"status", read_status}}); });
   if (!read) return error("SubjectAccessReview: " + read.error().message);
+  // Kubernetes says that both are never true; of a webhook that sets both, the refusal counts.
   return allowed && !denied;
 }
 

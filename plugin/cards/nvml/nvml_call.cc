@@ -45,6 +45,7 @@ Error OpenNvml::failed(const char* function, const CardUuid& card, int code) con
 }
 
 Result<void> NvmlCalls::run(std::function<Result<void>()> call) {
+  // Shared with the call, which may return after run() has stopped waiting for it.
   const auto outcome = std::make_shared<std::optional<Result<void>>>();
   const MutexLock lock(calls_);
   const bool in_time = thread_.start([outcome, call = std::move(call)] { *outcome = call(); }) &&
