@@ -1,4 +1,4 @@
-// Metrics of how the cluster is used as a whole (pricing/cluster_use.h), and of the pods that wait.
+// Metrics of how the cluster is used as a whole (pricing/cluster_use.h), and of pending pods.
 //
 //   mgpu_extender_compute_cards{state}             compute in cards: "allocated", "free" or
 //                                                  "unusable"

@@ -95,6 +95,13 @@ class Documents(unittest.TestCase):
             with self.subTest(page):
                 self.assertLessEqual(len((ROOT / page).read_text().split()), most)
 
+    def test_pages_for_users_say_each_thing_once(self):
+        # Nobody reads more. Whoever adds a paragraph looks for one that is said twice (deploy/README.md).
+        builders = {"README.md", "REFERENCE.md"}
+        pages = [ROOT / "README.md", *(page for page in (ROOT / "deploy").glob("*.md") if page.name not in builders)]
+        self.assertGreater(len(pages), 10)
+        self.assertLessEqual(sum(len(page.read_text().split()) for page in pages), 25_500)
+
     def test_the_readme_installs_as_the_page_about_the_installation_does(self):
         # Tests of the stage install run the commands of that page.
         commands = re.findall(r"^(?:helm|kubectl label) (?:.*\\\n)*.*$", (ROOT / "README.md").read_text(), re.MULTILINE)
