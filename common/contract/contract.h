@@ -26,9 +26,14 @@
 //                                           longer name; blanks around a name are ignored
 //   node-cards := {"version": 1, "profile": s, "profileProblem": s, "isolation": s,
 //                  "policy": policy, "minimumCore": n, "minimumMemoryMiB": n,
-//                  "partsOfOneCard": bool, "cards": [card*]}
+//                  "partsOfOneCard": bool, "links": link*, "cards": [card*]}
 //   card       := {"index": n, "uuid": s, "model": s, "memoryMiB": n, "corePercent": n,
-//                  "health": "Healthy" | other, "since": RFC 3339 time}
+//                  "numa": n, "health": "Healthy" | other, "since": RFC 3339 time}
+//   link       := "-" no closer than the next ones, or not known | "n" on one NUMA node |
+//                 "p" below one PCIe host bridge | the number of NVLinks between the two cards:
+//                 "1" .. "9", "A" (10) .. "Z" (35 and more)
+//                 of each card, in the order of their indices, with each card of a lower index:
+//                 of the second card with the first, of the third with the first and the second
 //                 strings have 1 .. kCardTextMax bytes, "profileProblem" 1 .. kProfileProblemMax;
 //                 only "version", "cards", "index", "uuid", "model", "memoryMiB" and "health" are
 //                 required; unknown members are ignored
@@ -36,6 +41,8 @@
 //                 node; false if absent
 //                 "corePercent" is the compute of the card that pods may hold in sum, 100 if
 //                 absent: a reader that ignores it counts with 100, and never with more
+//                 "numa": its NUMA node, absent if it is not known; a reader that ignores this and
+//                 "links" chooses cards as on a node that does not have them
 //                 "health": a card whose health begins with "reserved by profile " is reserved
 //
 // Pure; thread-safe.
@@ -43,6 +50,7 @@
 
 #include <cstdint>
 #include <map>
+#include <optional>
 #include <span>
 #include <string>
 #include <string_view>
@@ -51,6 +59,7 @@
 #include "common/base/ids.h"
 #include "common/base/result.h"
 #include "common/base/units.h"
+#include "common/contract/card_links.h"
 #include "common/contract/limits.h"
 
 namespace mgpu {
@@ -125,6 +134,7 @@ struct CardFacts {
   std::string since{};                         // the start of `health`, RFC 3339; may be empty
   // The compute that pods may hold in sum, kWholeCard .. kCardCoreMax.
   Percent core = kWholeCard;
+  std::optional<std::int32_t> numa{};  // its NUMA node
 
   bool healthy() const { return health == kHealthy; }
   bool reserved() const { return health.starts_with(kReservedBy); }
@@ -148,6 +158,7 @@ struct NodeProfile {
 struct NodeCards {
   std::vector<CardFacts> cards;  // ascending by index
   NodeProfile profile;
+  CardLinks links{};  // of `cards`, by their positions; empty: they are not known
   bool operator==(const NodeCards&) const = default;
 };
 
@@ -156,6 +167,8 @@ struct NodeCards {
 Result<NodeCards> parse_node_annotation(std::string_view json);
 // The cards alone.
 Result<std::vector<CardFacts>> parse_node_cards(std::string_view json);
-std::string format_node_cards(std::span<const CardFacts> cards, const NodeProfile& profile = {});
+// REQUIRES: `links` is empty, or of these cards in the order of their indices.
+std::string format_node_cards(std::span<const CardFacts> cards, const NodeProfile& profile = {},
+                              const CardLinks& links = {});
 
 }  // namespace mgpu

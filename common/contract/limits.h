@@ -15,7 +15,9 @@ inline constexpr std::size_t kCardsPerNodeMax = 64;
 // The containers of a pod that request cards.
 inline constexpr std::size_t kGpuContainersPerPodMax = 64;
 inline constexpr std::size_t kSelectorEntriesMax = 64;
-// The node annotation with the cards: 64 cards of 200 bytes are 13 KiB.
+// Linux has at most 1,024 NUMA nodes (CONFIG_NODES_SHIFT).
+inline constexpr std::int32_t kNumaNodeMax = 1023;
+// The node annotation with the cards: 64 cards of 200 bytes and their links are 15 KiB.
 inline constexpr std::size_t kCardsAnnotationBytesMax = 64 * 1024;
 // A UUID or name from NVML (NVML_DEVICE_UUID_V2_BUFFER_SIZE and others).
 inline constexpr std::size_t kCardTextMax = 96;

@@ -8,6 +8,7 @@
 #include <string>
 #include <utility>
 
+#include "common/base/check.h"
 #include "common/base/text.h"
 #include "common/contract/contract.h"
 #include "common/contract/limits.h"
@@ -63,6 +64,7 @@ class MemberReader {
     fail(name, fmt::format("a string of {} to {} bytes", least, most), value);
     return "";
   }
+  bool has(const char* name) const { return !member(object_, name).is_null(); }
   // False if it is absent.
   bool flag(const char* name) {
     const json& value = member(object_, name);
@@ -103,6 +105,9 @@ Result<std::vector<CardFacts>> read_cards(const json& list) {
         .health = read.text("health", 1),
         .since = read.text("since", 0),
         .core = Percent(read.optional("corePercent", kWholeCard.value(), kCardCoreMax))};
+    if (read.has("numa")) {
+      card.numa = static_cast<std::int32_t>(read.integer("numa", 0, kNumaNodeMax));
+    }
     if (!read.problem().empty()) return error(read.problem());
     if (!indices.insert(card.index).second) {
       return error(fmt::format("{}: index {} is used twice", name, card.index.value()));
@@ -127,6 +132,14 @@ Result<NodeProfile> read_profile(const json& document) {
                       .parts_of_one_card = read.flag("partsOfOneCard")};
   if (!read.problem().empty()) return error(read.problem());
   return profile;
+}
+
+// Empty if there are none.
+Result<CardLinks> read_links(const json& document, std::size_t cards) {
+  const json& links = member(document, "links");
+  if (links.is_null()) return CardLinks();
+  if (!links.is_string()) return error("links must be a string, found " + shown(links));
+  return CardLinks::parse(links.get_ref<const std::string&>(), cards);
 }
 
 // Absent members stand for the values of a node without a profile.
@@ -166,7 +179,9 @@ Result<NodeCards> parse_node_annotation(std::string_view text) {
   if (!read) return read.error();
   auto profile = read_profile(document);
   if (!profile) return profile.error();
-  return NodeCards{*std::move(read), *std::move(profile)};
+  auto links = read_links(document, read->size());
+  if (!links) return links.error();
+  return NodeCards{*std::move(read), *std::move(profile), *std::move(links)};
 }
 
 Result<std::vector<CardFacts>> parse_node_cards(std::string_view text) {
@@ -175,7 +190,9 @@ Result<std::vector<CardFacts>> parse_node_cards(std::string_view text) {
   return std::move(read->cards);
 }
 
-std::string format_node_cards(std::span<const CardFacts> cards, const NodeProfile& profile) {
+std::string format_node_cards(std::span<const CardFacts> cards, const NodeProfile& profile,
+                              const CardLinks& links) {
+  MGPU_CHECK(links.empty() || links.cards() == cards.size(), "the links are of other cards");
   ordered_json list = ordered_json::array();
   for (const CardFacts& card : cards) {
     list.push_back({{"index", card.index.value()},
@@ -185,9 +202,11 @@ std::string format_node_cards(std::span<const CardFacts> cards, const NodeProfil
                     {"health", card.health}});
     if (!card.since.empty()) list.back()["since"] = card.since;
     if (card.core != kWholeCard) list.back()["corePercent"] = card.core.value();
+    if (card.numa) list.back()["numa"] = *card.numa;
   }
   ordered_json document{{"version", 1}};
   add_profile(document, profile);
+  if (links.cards() > 1) document["links"] = links.text();
   document["cards"] = std::move(list);
   // Invalid UTF-8 is replaced, because dump() would throw an exception.
   return document.dump(-1, ' ', false, ordered_json::error_handler_t::replace);

@@ -27,4 +27,14 @@ inline void expect_cards(const std::vector<CardFacts>& cards) {
   expect(again && *again == cards, "cards are read as they are written");
 }
 
+// The same of the whole annotation.
+inline void expect_node(const NodeCards& node) {
+  expect_cards(node.cards);
+  expect(node.links.empty() || node.links.cards() == node.cards.size(), "links are of the cards");
+  const auto again = parse_node_annotation(format_node_cards(node.cards, node.profile, node.links));
+  const bool same_links = again && (again->links == node.links || node.links.cards() < 2);
+  expect(again && again->cards == node.cards && again->profile == node.profile && same_links,
+         "a node is read as it is written");
+}
+
 }  // namespace mgpu::fuzz

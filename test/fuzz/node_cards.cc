@@ -8,9 +8,9 @@
 namespace mgpu::fuzz {
 
 MGPU_FUZZER(node_cards) {
-  const auto cards = parse_node_cards(input);
-  if (cards) return expect_cards(*cards);
-  expect_sentence(cards.error().message);
+  const auto node = parse_node_annotation(input);
+  if (node) return expect_node(*node);
+  expect_sentence(node.error().message);
 }
 
 }  // namespace mgpu::fuzz

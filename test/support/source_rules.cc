@@ -181,6 +181,7 @@ const Paths kValueHeaders = {
     "common/kube/config/token_source.h",
     "common/contract/quantity.h",
     "common/contract/contract.h",
+    "common/contract/card_links.h",
     "common/contract/container_kind.h",
     "common/contract/drift.h",
     "common/base/digest.h",
