@@ -55,12 +55,26 @@ void add_pod(Api& api, const PodRef& pod, Json& explained) {
   }
 }
 
-// The sentence for a user who may not reach the extender.
-Error without_rights(const Error& failure, const PodRef& pod) {
-  if (failure.message.find("HTTP 403") == std::string::npos) return failure;
-  return error(fmt::format(
-      "{}; until then, kubectl describe pod {} --namespace {} has the events of the pod",
-      failure.message, pod.name, pod.name_space));
+// What a user may read who may not reach the extender: the message of kube-scheduler, and mgpu's
+// Events of the pod.
+Result<Json> without_extender(Api& api, const PodRef& pod) {
+  const auto body = api.get(kube::get_pod(pod).target, "get pod " + to_string(pod));
+  if (!body.known()) return error(body.problem());
+  const auto read = read_gpu_pod(body.value());
+  if (!read) return read.error();
+  Json said = {{"namespace", pod.name_space}, {"name", pod.name}};
+  if (!read->pod.node_name.empty()) said["node"] = read->pod.node_name;
+  if (!read->unscheduled_message.empty()) said["schedulerMessage"] = read->unscheduled_message;
+  said["events"] = Json::array();
+  const std::string events = fmt::format("/api/v1/namespaces/{}/events", pod.name_space);
+  const auto add = [&said](const std::string& text) {
+    const auto event = Json::parse(text, nullptr, false);
+    const std::string reason = event.is_object() ? event.value("reason", "") : "";
+    if (!reason.starts_with("MGPU")) return;
+    said["events"].push_back({{"reason", reason}, {"message", event.value("message", "")}});
+  };
+  api.list({events, "involvedObject.name=" + pod.name}, "list the Events of the pod", add);
+  return said;
 }
 
 class ExplainVerb {
@@ -81,7 +95,14 @@ class ExplainVerb {
     if (!cluster) return cluster.error();
     const PodRef pod{namespace_of(name_space_, (*cluster)->config()), names_.front()};
     const auto extender = Extender::connect(**cluster, extender_);
-    if (!extender) return without_rights(extender.error(), pod);
+    if (!extender && is_forbidden(extender.error())) {
+      const auto said = without_extender((*cluster)->api(), pod);
+      if (said) print(console, *said, said_text(*said));
+      return error(
+          fmt::format("{}; meanwhile, kubectl describe pod {} --namespace {} has all Events",
+                      extender.error().message, pod.name, pod.name_space));
+    }
+    if (!extender) return extender.error();
     auto explained = whole_explanation(**extender, pod);
     if (!explained) return explained.error();
     if (explained->contains("node")) {
@@ -93,17 +114,17 @@ class ExplainVerb {
     } else {
       add_pod((*cluster)->api(), pod, *explained);
     }
-    if (output_ == "json" || output_ == "yaml") {
-      console.print(output_ == "json" ? json_text(*explained) : yaml_text(*explained));
-      return kFine;
-    }
     const auto text = explain_text(*explained, output_ == "wide", console.colors);
     if (!text) return text.error();
-    console.print(*text);
+    print(console, *explained, *text);
     return kFine;
   }
 
  private:
+  void print(Console& console, const Json& json, const std::string& text) const {
+    console.print(output_ == "json" ? json_text(json) : output_ == "yaml" ? yaml_text(json) : text);
+  }
+
   ClusterFlags access_;
   ExtenderFlags extender_;
   std::vector<std::string> names_;

@@ -311,6 +311,19 @@ std::string kind_of_reason(const std::string& why) {
   return kind;
 }
 
+std::string said_text(const Json& said) {
+  std::string text = fmt::format(
+      "{} is {}.\n", pod_text(said),
+      said.contains("node") ? "bound to " + name_text(text_of(said, "node")) : "pending");
+  if (said.contains("schedulerMessage"))
+    text += fmt::format("kube-scheduler: {}\n", sentence_text(text_of(said, "schedulerMessage")));
+  for (const Json& event : said.at("events")) {
+    text += fmt::format("{}: {}\n", name_text(text_of(event, "reason")),
+                        sentence_text(text_of(event, "message")));
+  }
+  return text;
+}
+
 Result<std::string> explain_text(const Json& explained, bool wide, bool terminal) {
   return read_answer<std::string>("/inspect/explain of the extender",
                                   [&] { return Sections(explained, wide, terminal).take(); });

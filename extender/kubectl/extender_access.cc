@@ -40,11 +40,7 @@ Result<std::vector<RunningExtender>> extender_pods(Api& api, const std::string& 
                  if (pod && runs_extender(*pod)) pods.push_back({*std::move(pod)});
                });
   if (!listed.known()) {
-    const bool forbidden = listed.missing() == Missing::kForbidden;
-    return error(listed.problem() +
-                 (forbidden ? "; a Role with list pods and create pods/portforward in this "
-                              "namespace permits it"
-                            : ""));
+    return error(listed.problem());
   }
   const auto lease =
       read_fact(api.get(fmt::format("/apis/coordination.k8s.io/v1/namespaces/{}/leases/{}",
@@ -71,7 +67,18 @@ std::string error_in(const std::string& body) {
   return json["error"].get<std::string>();
 }
 
+// Says which role permits what the API server has refused.
+Error with_role(const Error& failure) {
+  if (!is_forbidden(failure)) return failure;
+  return error(failure.message +
+               "; the ClusterRole mgpu-viewer permits it, bound by a RoleBinding there");
+}
+
 }  // namespace
+
+bool is_forbidden(const Error& failure) {
+  return failure.message.find(" is forbidden: User ") != std::string::npos;
+}
 
 Result<void> check_name(const std::string& flag, const std::string& name) {
   const auto is_allowed = [](char c) {
@@ -156,9 +163,9 @@ Result<std::unique_ptr<Extender>> Extender::connect(Cluster& cluster, const Exte
     return extender;
   }
   const auto pod = find_extender_pod(cluster.api(), flags);
-  if (!pod) return pod.error();
+  if (!pod) return with_role(pod.error());
   auto client = ServiceClient::to_pod(cluster, pod->ref, flags.port, pod->takes_token);
-  if (!client) return client.error();
+  if (!client) return with_role(client.error());
   extender->client_ = std::move(*client);
   return extender;
 }

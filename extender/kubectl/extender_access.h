@@ -42,6 +42,9 @@ struct ExtenderPod {
 // listed; there is none, with the namespace in which mgpu is.
 Result<ExtenderPod> find_extender_pod(Api& api, const ExtenderFlags& flags);
 
+// Whether the API server has refused a request of the user, as kubectl or the transport says it.
+bool is_forbidden(const Error& failure);
+
 class Extender {
  public:
   // At the URL, or by kubectl port-forward to the pod that holds the Lease, or else to any that

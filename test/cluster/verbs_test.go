@@ -162,6 +162,9 @@ func TestKubectlMgpuSaysWhatTheUserMayNotRead(t *testing.T) {
 		if code != 1 || output != "" || strings.Count(problems, "\n") != 1 || !strings.Contains(problems, "forbidden") {
 			t.Errorf("%v: exit code %d, %q, %q", words, code, output, problems)
 		}
+		if reads := words[0] == "nodes" || words[0] == "explain"; reads && !strings.Contains(problems, "the ClusterRole mgpu-viewer permits") {
+			t.Errorf("%v: %q names no role", words, problems)
+		}
 	}
 }
 

@@ -312,11 +312,35 @@ TEST_F(VerbsTest, ExplainNamesTheCommandForRequestsOfOthers) {
 TEST_F(VerbsTest, ExplainSaysWhichRightsItNeeds) {
   cluster.api.set("/api/v1/namespaces/mgpu-system/pods?",
                   R"({"kind": "Status", "message": "pods is forbidden: User \"anna\""})", 403);
-  EXPECT_EQ(cluster.with_config({"explain", "p"}).err,
+  const Ran ran = cluster.with_config({"explain", "p"});
+  EXPECT_EQ(ran.err,
             "kubectl mgpu: list the pods of the extender in namespace mgpu-system: HTTP 403: pods "
-            "is forbidden: User \"anna\"; a Role with list pods and create pods/portforward in "
-            "this namespace permits it; until then, kubectl describe pod p --namespace default "
-            "has the events of the pod\n");
+            "is forbidden: User \"anna\"; the ClusterRole mgpu-viewer permits it, bound by a "
+            "RoleBinding there; meanwhile, kubectl describe pod p --namespace default has all "
+            "Events\n");
+  EXPECT_EQ(ran.out, "");
+  EXPECT_THAT(cluster.with_config({"nodes"}).err, HasSubstr("the ClusterRole mgpu-viewer permits"));
+}
+
+TEST_F(VerbsTest, ExplainSaysWhatThePodSaysWithoutTheExtender) {
+  cluster.api.set("/api/v1/namespaces/mgpu-system/pods?",
+                  R"({"kind": "Status", "message": "pods is forbidden: User \"anna\""})", 403);
+  cluster.api.set("/api/v1/namespaces/default/pods/p",
+                  R"({"metadata": {"name": "p"}, "status": {"conditions": [
+      {"type": "PodScheduled", "status": "False", "message": "0/1 nodes\u001b"}]}})");
+  cluster.api.set("/api/v1/namespaces/default/events?", R"({
+      "kind": "EventList", "metadata": {"resourceVersion": "1"}, "items": [
+      {"reason": "FailedScheduling", "message": "0/1"},
+      {"reason": "MGPUPending", "message": "container c0 needs a whole card"}]})");
+  const Ran ran = cluster.with_config({"explain", "p"});
+  EXPECT_EQ(ran.out,
+            "default/p is pending.\nkube-scheduler: 0/1 nodes\\u{1b}\n"
+            "MGPUPending: container c0 needs a whole card\n");
+  EXPECT_THAT(ran.err, HasSubstr("the ClusterRole mgpu-viewer permits it"));
+  EXPECT_EQ(ran.code, 1);
+  EXPECT_EQ(nlohmann::json::parse(
+                cluster.with_config({"explain", "p", "-o", "json"}).out)["events"][0]["reason"],
+            "MGPUPending");
 }
 
 // --- overview and what all commands have
