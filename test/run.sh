@@ -59,7 +59,11 @@ cd "$(dirname "${BASH_SOURCE[0]}")/.."
 source test/reuse.sh
 source test/background.sh
 
-readonly components_version=1.36.3
+readonly components_version=1.37.2
+# The stage skew also runs tests with this version, whose modules are in test/cluster/components/1.36.mod.
+readonly earlier_version=1.36.3
+# helm renders the chart for this version by default. It is the first one with all policies of the chart.
+readonly helm_version=1.36.3
 readonly cache=${XDG_CACHE_HOME:-$HOME/.cache}/mgpu
 # Without the data for debuggers, compiling takes a tenth less.
 readonly go_flags=(-trimpath -gcflags=all=-dwarf=false)
@@ -79,6 +83,11 @@ readonly skew_tests='^TestSkew'
 # These need a whole cluster, as the stage install; the others come first.
 readonly skew_chart_tests='^TestSkewChart'
 readonly skew_other_tests='^TestSkew([^C]|C[^h])'
+# What depends most on the version of Kubernetes, of the stages cluster, node and install.
+readonly earlier_tests='^Test(AGang|The(Extender|DevicePlugin)HasExactly|Preemption|TheCardsOfVictims|NoPodIs|Nobody'\
+'|OtherSubresources|OnlyWho|APendingPod|Node(ContainersSeeExactly|CrashedContainer|EndedPods|KubeletKilled|PluginUpgrade'\
+'|ReplacedPlugin|TwoDevicePlugins|UpgradeWithAnOverlap)|Install(GivesAPod|UpgradeReplaces|Uninstall|SchedulerOfTheChart'\
+'|Policies|StaticPod|Doctor))'
 readonly simulation_time=60s
 # The first seed of a day. Each process adds its number to it, and the number of processes from one history to
 # the next.
@@ -231,7 +240,7 @@ prepare_images() {
   build release "${programs[@]}" || return 1
   build_once runtime "containerd and network plugins" test/cluster/runtime/{go.mod,go.sum} || return 1
   export MGPU_RUNTIME_FOLDER=$built
-  build_once "helm-$components_version" "helm" test/cluster/helm/{go.mod,go.sum} || return 1
+  build_once "helm-$helm_version" "helm" test/cluster/helm/{go.mod,go.sum} || return 1
   export MGPU_HELM_BINARY=$built/helm
 }
 
@@ -385,16 +394,17 @@ check_go_format() {
 
 # --- real cluster ---------------------------------------------------------------------------------
 
-# Builds etcd and the components of Kubernetes as one program.
+# Builds etcd and the components of Kubernetes of the version in `kind` as one program.
 build_components() { # folder
-  local component=k8s.io/component-base/version client=k8s.io/client-go/pkg/version
-  local -a values=()
+  local component=k8s.io/component-base/version client=k8s.io/client-go/pkg/version version=${kind#*-}
+  local -a values=() modules=()
   local package
   for package in "$component" "$client"; do
-    values+=("-X $package.gitVersion=v$components_version" "-X $package.gitMajor=${components_version%%.*}"
-      "-X $package.gitMinor=$(cut -d . -f 2 <<<"$components_version")")
+    values+=("-X $package.gitVersion=v$version" "-X $package.gitMajor=${version%%.*}"
+      "-X $package.gitMinor=$(cut -d . -f 2 <<<"$version")")
   done
-  (cd test/cluster/components && go_build -ldflags "-s -w ${values[*]}" -o "$1/" .)
+  [[ $version == "$components_version" ]] || modules=(-modfile "${version%.*}.mod")
+  (cd test/cluster/components && go_build "${modules[@]}" -ldflags "-s -w ${values[*]}" -o "$1/" .)
 }
 
 # Builds containerd, its shim, ctr and the network plugins.
@@ -402,10 +412,9 @@ build_runtime() { # folder
   (cd test/cluster/runtime && go_build -ldflags "-s -w" -o "$1/" tool)
 }
 
-# helm is a module of its own, because it needs other versions of modules than Kubernetes. `helm template`
-# uses the version of Kubernetes that helm was built with.
+# helm is a module of its own, because it needs other versions of modules than Kubernetes.
 build_helm() { # folder
-  local package=helm.sh/helm/v3/pkg/chartutil version=$components_version
+  local package=helm.sh/helm/v3/pkg/chartutil version=$helm_version
   (cd test/cluster/helm && go_build -o "$1/" -ldflags "-s -w -X $package.k8sVersionMajor=${version%%.*} \
     -X $package.k8sVersionMinor=$(cut -d . -f 2 <<<"$version")" tool)
 }
@@ -565,7 +574,7 @@ stage_old-kubelets() {
 prepare_install() {
   local built
   prepare_runtime || return 1
-  build_once "helm-$components_version" "helm" test/cluster/helm/{go.mod,go.sum} || return 1
+  build_once "helm-$helm_version" "helm" test/cluster/helm/{go.mod,go.sum} || return 1
   helm=$built/helm
   kueue=$(download_kueue) || { say "failed: download_kueue" && failed=$((failed + 1)) && return 1; }
   build_once etcd "etcdctl and etcdutl" test/cluster/etcd/{go.mod,go.sum} || return 1
@@ -605,10 +614,19 @@ stage_failover() {
   run_cluster_test failover -test.run '^TestFailoverTimes$' -test.timeout 12h
 }
 
+# Runs tests of one of the stages with `earlier_version` of Kubernetes.
+run_earlier_tests() { # stage, tests of other stages
+  local -x MGPU_COMPONENTS_BINARY=$earlier/components
+  run_cluster_test "skew-$1-${earlier_version%.*}" -test.run "${MGPU_TEST:-$earlier_tests}" -test.skip "$2|$skew_tests"
+}
+
 # Uses the release build.
 stage_skew() {
-  local built previous
+  local built previous earlier
   prepare_install || return 1
+  build_once "components-$earlier_version" "etcd and Kubernetes $earlier_version" \
+    test/cluster/components/{"${earlier_version%.*}".{mod,sum},main.go} || return 1
+  earlier=$built
   previous=$(cat test/cluster/previous-version)
   build_once "previous-${previous::12}" "mgpu ${previous::12}" test/cluster/previous-version || return 1
   export MGPU_PREVIOUS_FOLDER=$built
@@ -621,9 +639,12 @@ stage_skew() {
   export MGPU_DEVICE_PLUGIN_BINARY=$PWD/build/release/plugin/mgpu-device-plugin
   export MGPU_MPS_CONTROL_BINARY=$PWD/build/release/test/fake_mps_control
   run_cluster_test skew -test.run "${MGPU_TEST:-$skew_tests}" -test.skip "$skew_chart_tests"
+  run_earlier_tests cluster "$node_tests|$install_tests|$web_tests"
+  run_earlier_tests node '^Test([^N]|N[^o]|No[^d])'
   export MGPU_HELM_BINARY=$helm MGPU_IMAGES_FOLDER=$scratch/images MGPU_ETCD_TOOLS_FOLDER=$etcd
   export MGPU_KUBECTL_MGPU_BINARY=$PWD/build/release/extender/kubectl-mgpu
   run_cluster_test skew-chart -test.run "${MGPU_TEST:-$skew_tests}" -test.skip "$skew_other_tests"
+  run_earlier_tests install '^Test([^I]|I[^n])'
   unset MGPU_HELM_BINARY
 }
 
@@ -663,7 +684,7 @@ prepare_runtime() {
   export MGPU_RUNTIME_FOLDER=$built
 }
 
-# Of the modules that both use, go.mod has the versions of components/go.mod, and the flags are the same, so that their
+# Of the modules that both use, test/cluster/go.mod has the versions of components/go.mod, and the flags are the same, so that their
 # packages are compiled once.
 build_cluster_tests() {
   (cd test/cluster && CGO_ENABLED=0 nice "$go" test -c -p "$jobs" "${go_flags[@]}" -o ../../build/cluster.test .)

@@ -79,8 +79,8 @@ func TestTheFileForEvictionsAddsTheRightToEvict(t *testing.T) {
 	}
 }
 
-// checkRights compares the rights that a token has in a namespace with `want`. The rights of every
-// authenticated user do not count.
+// checkRights compares the rights that a token has in a namespace with `want`. The rights that Kubernetes gives to
+// all service accounts do not count: from 1.37 on they may read ClusterTrustBundles.
 func checkRights(ctx context.Context, t *testing.T, namespace, token string, want []string) {
 	t.Helper()
 	got := rightsOf(ctx, t, namespace, token)

@@ -5,6 +5,7 @@ package cluster
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"os"
 	"path/filepath"
@@ -34,7 +35,7 @@ const (
 	tokenLines     = adminToken + `,admin,1,"system:masters"
 ` + schedulerToken + `,system:kube-scheduler,2
 ` + extenderToken + `,system:serviceaccount:kube-system:mgpu-extender,3,"system:serviceaccounts,system:serviceaccounts:kube-system"
-` + nobodyToken + `,nobody,4
+` + nobodyToken + `,nobody,4,"system:serviceaccounts"
 ` + kubeletToken + `,system:node:` + nodeName + `,5,"system:nodes"
 ` + pluginToken + `,system:serviceaccount:kube-system:mgpu-device-plugin,6,"system:serviceaccounts,system:serviceaccounts:kube-system"
 ` + secondToken + `,system:node:` + secondName + `,10,"system:nodes"
@@ -58,6 +59,7 @@ type ControlPlane struct {
 	full          *FullCluster // nil: without controllers, service accounts and Services
 	folder        string
 	binaries      string // folder with etcd, kube-apiserver, kube-scheduler and kubelet
+	minor         int    // version of them, as 37 for 1.37
 	etcdPort      int
 	etcdPeerPort  int
 	apiServerPort int
@@ -120,6 +122,9 @@ func (c *ControlPlane) prepare(components string) error {
 		*port = free
 	}
 	var err error
+	if c.minor, err = minorOf(filepath.Join(c.binaries, "kube-apiserver")); err != nil {
+		return err
+	}
 	if c.authority, err = newAuthority(filepath.Join(c.folder, "pki"), "mgpu-test-ca"); err != nil {
 		return err
 	}
@@ -155,7 +160,7 @@ func (c *ControlPlane) startAPIServerOn(port int, name string) (*Process, error)
 		"--endpoint-reconciler-type", "none", "--service-cluster-ip-range", "10.0.0.0/24",
 		"--disable-admission-plugins", "ServiceAccount",
 		// PodGroups, which a kube-scheduler without these gates ignores.
-		"--feature-gates", gangGates, "--runtime-config", "scheduling.k8s.io/v1alpha2=true"}
+		"--feature-gates", c.groupGates(), "--runtime-config", c.groupVersion() + "=true"}
 	if c.full != nil {
 		flags = c.full.apiServerFlags()
 	}
@@ -202,6 +207,22 @@ func (c *ControlPlane) connectHistory() error {
 	return err
 }
 
+// groupGates returns the feature gates of PodGroups. Programs end at the name of a gate that they do not have.
+func (c *ControlPlane) groupGates() string {
+	if c.minor >= groupsAreBeta {
+		return "GenericWorkload=true"
+	}
+	return "GenericWorkload=true,GangScheduling=true"
+}
+
+// groupVersion returns the API of PodGroups, which is off by default.
+func (c *ControlPlane) groupVersion() string {
+	if c.minor >= groupsAreBeta {
+		return "scheduling.k8s.io/v1beta1"
+	}
+	return "scheduling.k8s.io/v1alpha2"
+}
+
 // version returns the version of the components, as in v1.36.3.
 func (c *ControlPlane) version(t testing.TB) string {
 	t.Helper()
@@ -236,7 +257,13 @@ func (c *ControlPlane) kubeconfigOf(path, server, token string) string {
 	config.AuthInfos["test"] = &clientcmdapi.AuthInfo{Token: token}
 	config.Contexts["test"] = &clientcmdapi.Context{Cluster: "test", AuthInfo: "test"}
 	config.CurrentContext = "test"
-	if err := clientcmd.WriteToFile(*config, path); err != nil {
+	// A test that runs beside this one may have it read.
+	part, err := os.CreateTemp(filepath.Dir(path), "kubeconfig-*")
+	if err != nil {
+		panic(err)
+	}
+	_ = part.Close()
+	if err := errors.Join(clientcmd.WriteToFile(*config, part.Name()), os.Rename(part.Name(), path)); err != nil {
 		panic(err)
 	}
 	return path

@@ -8,28 +8,30 @@ import (
 	"time"
 
 	corev1 "k8s.io/api/core/v1"
-	schedulingv1alpha2 "k8s.io/api/scheduling/v1alpha2"
-	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 )
-
-const gangGates = "GenericWorkload=true,GangScheduling=true"
 
 func (b *PodBuilder) inGroup(name string) *PodBuilder {
 	b.pod.Spec.SchedulingGroup = &corev1.PodSchedulingGroup{PodGroupName: &name}
 	return b
 }
 
-// newGangWorld has one node with four cards of which 50, 40, 30 and 30 % are free, and no other free cards,
-// and a kube-scheduler that knows PodGroups.
-func newGangWorld(t *testing.T) *World {
+// newGroupWorld has nodes and a kube-scheduler that knows PodGroups.
+func newGroupWorld(t *testing.T, nodes int) *World {
 	t.Helper()
 	world := &World{ctx: context.Background(), extender: plane.startExtender(t)}
 	plane.startScheduler(t, SchedulerSetup{configuration: "kube-scheduler.yaml", extenderURL: world.extender.url(),
-		gates: gangGates})
+		gates: plane.groupGates()})
 	world.namespace = newNamespace(world.ctx, t)
-	world.nodes = plane.createNodes(world.ctx, t, "gpu-", 1)
-	world.extender.waitNodes(t, 1)
+	world.nodes = plane.createNodes(world.ctx, t, "gpu-", nodes)
+	world.extender.waitNodes(t, nodes)
 	world.history = plane.beginHistory(world.ctx, t, world.namespace)
+	return world
+}
+
+// newGangWorld has one node with four cards of which 50, 40, 30 and 30 % are free, and no other free cards.
+func newGangWorld(t *testing.T) *World {
+	t.Helper()
+	world := newGroupWorld(t, 1)
 	for i, used := range append(slices.Repeat([]int{100}, cardsOfEachNode-4), 70, 70, 60, 50) {
 		name := fmt.Sprint("full-", i)
 		create(world.ctx, t, world.pod(name).share(used, 8000))
@@ -38,17 +40,26 @@ func newGangWorld(t *testing.T) *World {
 	return world
 }
 
+// createGroup creates a PodGroup that needs `members`, with more fields of its spec, each after a comma. The
+// version of the API depends on that of Kubernetes.
+func (w *World) createGroup(t *testing.T, name string, members int, fields string) {
+	t.Helper()
+	client := plane.admin.Discovery().RESTClient()
+	path := fmt.Sprintf("/apis/%s/namespaces/%s/podgroups", plane.groupVersion(), w.namespace)
+	body := fmt.Sprintf(`{"apiVersion":"%s","kind":"PodGroup","metadata":{"name":"%s"},`+
+		`"spec":{"schedulingPolicy":{"gang":{"minCount":%d}}%s}}`, plane.groupVersion(), name, members, fields)
+	err := client.Post().AbsPath(path).SetHeader("Content-Type", "application/json").
+		SetHeader("Accept", "application/json").Body([]byte(body)).Do(w.ctx).Error()
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() { _ = client.Delete().AbsPath(path, name).Do(context.Background()).Error() })
+}
+
 // createGang creates a PodGroup that needs all its members, and the members.
 func (w *World) createGang(t *testing.T, group string, members, core int) {
 	t.Helper()
-	object := &schedulingv1alpha2.PodGroup{ObjectMeta: metav1.ObjectMeta{Name: group, Namespace: w.namespace},
-		Spec: schedulingv1alpha2.PodGroupSpec{SchedulingPolicy: schedulingv1alpha2.PodGroupSchedulingPolicy{
-			Gang: &schedulingv1alpha2.GangSchedulingPolicy{MinCount: int32(members)}}}}
-	groups := plane.admin.SchedulingV1alpha2().PodGroups(w.namespace)
-	if _, err := groups.Create(w.ctx, object, metav1.CreateOptions{}); err != nil {
-		t.Fatal(err)
-	}
-	t.Cleanup(func() { _ = groups.Delete(context.Background(), group, metav1.DeleteOptions{}) })
+	w.createGroup(t, group, members, "")
 	for i := range members {
 		create(w.ctx, t, w.pod(fmt.Sprint(group, "-", i)).share(core, 1000).inGroup(group))
 	}
@@ -90,5 +101,32 @@ func TestAGangOfWhichOneMemberFitsIsNotBoundInPart(t *testing.T) {
 	for i := range 4 {
 		waitBound(world.ctx, t, world.namespace, fmt.Sprint("small-", i))
 	}
+	world.history.check(world.ctx, t)
+}
+
+// kube-scheduler proposes all members of such a group as one victim, also those on other nodes.
+func TestAPodPreemptsAMemberOfAGroupOnTwoNodes(t *testing.T) {
+	if plane.minor < groupsAreBeta {
+		t.Skip("disruptionMode is an object from Kubernetes 1.37 on")
+	}
+	world := newGroupWorld(t, 2)
+	for name, value := range map[string]int32{"low": 1, "high": 1000} {
+		createPriorityClass(world.ctx, t, name, value)
+	}
+	world.createGroup(t, "group", 2, `,"priorityClassName":"low","disruptionMode":{"all":{}}`)
+	for _, name := range []string{"a", "b"} {
+		create(world.ctx, t, world.pod(name).priorityClass("low").wholeCards(cardsOfEachNode).inGroup("group"))
+	}
+	for _, name := range []string{"a", "b"} {
+		waitBound(world.ctx, t, world.namespace, name)
+	}
+	create(world.ctx, t, world.pod("preemptor").priorityClass("high").wholeCards(1))
+	victims := world.waitNominated(t, "preemptor")
+	// The other member stays on its node.
+	if len(victims) != 1 {
+		t.Fatalf("evicted %v, want one of a and b", victims)
+	}
+	deleteNow(world.ctx, t, world.namespace, victims[0])
+	waitBound(world.ctx, t, world.namespace, "preemptor")
 	world.history.check(world.ctx, t)
 }

@@ -38,7 +38,7 @@ func TestInstallDoctorReachesTheExtenderByPortForward(t *testing.T) {
 	report.expect(t, "versions", "ok", "all programs have version")
 	report.expect(t, "certificates", "ok", "reports no certificates")
 	// kubelet answers, too.
-	report.expect(t, "kubelets", "note", "kubelet 1.36 updates the status of pods")
+	report.expect(t, "kubelets", "note", "kubelet 1.36 and 1.37 update the status of pods")
 
 	// A user who may read the pods, and not forward ports to them.
 	grantPods(ctx, t, "kube-system", "nobody", "pods")

@@ -7,13 +7,14 @@ import (
 	"strings"
 )
 
-// Minor versions of Kubernetes 1 from which kubelet has what the tests use.
+// Minor versions of Kubernetes 1 from which it has what the tests use.
 const (
 	kubeletReadsEndpoint    = 27 // containerRuntimeEndpoint in its configuration
 	kubeletHasSidecars      = 29
 	kubeletHasPodLogsDir    = 30
 	kubeletHasFailCgroupV1  = 31
 	kubeletHasShortBackoffs = 32 // crashLoopBackOff
+	groupsAreBeta           = 37 // PodGroups need one gate
 )
 
 // Old kubelets write the logs of containers here.
@@ -27,7 +28,7 @@ func (c *ControlPlane) kubeletProgram() string {
 	return filepath.Join(c.binaries, "kubelet")
 }
 
-// minorOf returns the minor version of a kubelet, as 36 for v1.36.3.
+// minorOf returns the minor version of a program of Kubernetes, as 36 for v1.36.3.
 func minorOf(program string) (int, error) {
 	said, err := runTool(program, "--version")
 	if err != nil {

@@ -265,7 +265,7 @@ constexpr Rule kGates[] = {
        return when(gates != nullptr && is_off(*gates, "KubeletPodResources"));
      }},
     {Level::kNote,
-     "kubelet 1.36 updates the status of pods with shares every few seconds "
+     "kubelet 1.36 and 1.37 update the status of pods with shares every few seconds "
      "(kubernetes/kubernetes#142293)",
      to_change("set featureGates: {ResourceHealthStatus: false, ResourceHealthStatusMessage: "
                "false} in the configuration of kubelet"),

@@ -1,7 +1,7 @@
 //go:build ignore
 
 // Writes checkpoint.json and checkpoint-empty.json with kubelet's own code: in a module that
-// requires k8s.io/kubernetes v1.36.3 (test/cluster/components), go run generate.go FOLDER.
+// requires k8s.io/kubernetes v1.36.3, go run generate.go FOLDER. v1.37.2 writes the same files.
 package main
 
 import (
