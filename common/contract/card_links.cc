@@ -21,6 +21,16 @@ std::string link_name(Link link) {
   return link == Link::kSwitch ? "PIX" : link == Link::kSameNuma ? "NODE" : "SYS";
 }
 
+Result<Link> link_of_name(std::string_view name) {
+  if (name == "SYS") return Link::kFar;
+  if (name == "NODE" || name == "PHB") return Link::kSameNuma;
+  if (name == "PIX" || name == "PXB") return Link::kSwitch;
+  for (int count = 1; count <= kNvlinksMax; ++count)
+    if (name == link_name(nvlinks(count))) return nvlinks(count);
+  return error(fmt::format("a link must be SYS, NODE, PHB, PIX, PXB or NV1 to NV{}, found {}",
+                           kNvlinksMax, in_quotes(name)));
+}
+
 CardLinks::CardLinks(std::size_t cards) : cards_(cards), links_(pairs(cards)) {
   MGPU_CHECK(cards <= kCardsPerNodeMax, "links of more cards than a node has");
 }

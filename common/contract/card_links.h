@@ -33,6 +33,8 @@ constexpr int nvlink_count(Link link) {
 }
 // As `nvidia-smi topo -m` names it: "NV12", "PIX", "NODE", "SYS".
 std::string link_name(Link link);
+// Also "PXB", "PHB". Errors: another name.
+Result<Link> link_of_name(std::string_view name);
 
 // The links between the cards of a node, by their positions.
 class CardLinks {

@@ -79,6 +79,7 @@ Result<Contract> Contract::for_domain(std::string_view domain) {
                   .gpu_model_exclude = prefix + "gpu-model-exclude",
                   .gpu_uuid = prefix + "gpu-uuid",
                   .gpu_uuid_exclude = prefix + "gpu-uuid-exclude",
+                  .gpu_links = prefix + "gpu-links",
                   .node_cards = prefix + "mgpu-cards",
                   .profile = prefix + "mgpu-profile",
                   .cordoned_cards = prefix + "mgpu-cordoned-cards",

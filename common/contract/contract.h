@@ -9,6 +9,7 @@
 //              <domain>/mgpu-policy                      policy | policy "/" policy
 //              <domain>/gpu-model[-exclude]              name-list
 //              <domain>/gpu-uuid[-exclude]               name-list
+//              <domain>/gpu-links                        "required" | "preferred" | "ignored"
 //              condition <domain>/mgpu-bind-checked      message: a value never used before
 //   node       <domain>/mgpu-cards                       node-cards
 //              <domain>/mgpu-cordoned-cards              index-list of cards that get no pods
@@ -85,6 +86,7 @@ struct Contract {
   std::string gpu_model_exclude;
   std::string gpu_uuid;
   std::string gpu_uuid_exclude;
+  std::string gpu_links;
   std::string node_cards;
   std::string profile;  // a label of the node: the name of its profile
   std::string cordoned_cards;

@@ -269,7 +269,31 @@ Result<CardSelector> read_selector(const kube::Pod& pod, const Contract& contrac
   return selector;
 }
 
+constexpr LinkPreference kLinkPreferences[] = {LinkPreference::kPreferred,
+                                               LinkPreference::kRequired, LinkPreference::kIgnored};
+
+Result<LinkPreference> read_links(const kube::Pod& pod, const Contract& contract) {
+  const std::string* text = find(pod.metadata.annotations, contract.gpu_links);
+  if (text == nullptr) return LinkPreference::kPreferred;
+  for (const LinkPreference preference : kLinkPreferences)
+    if (*text == to_string(preference)) return preference;
+  return error(fmt::format("annotation {} must be required, preferred or ignored, found {}",
+                           contract.gpu_links, in_quotes(*text)));
+}
+
 }  // namespace
+
+std::string_view to_string(LinkPreference preference) {
+  switch (preference) {
+    case LinkPreference::kRequired:
+      return "required";
+    case LinkPreference::kIgnored:
+      return "ignored";
+    case LinkPreference::kPreferred:
+      break;
+  }
+  return "preferred";
+}
 
 Result<GpuRequest> read_containers(const kube::Pod& pod, const Contract& contract, MiB min_memory) {
   return read_counted_containers(pod, read_counts(pod, contract), contract, min_memory);
@@ -300,6 +324,9 @@ Result<GpuRequest> read_request(const kube::Pod& pod, const Contract& contract, 
   auto selector = read_selector(pod, contract);
   if (!selector) return selector.error();
   request->selector = std::move(*selector);
+  const auto links = read_links(pod, contract);
+  if (!links) return links.error();
+  request->links = *links;
   if (const auto* policy = find(pod.metadata.annotations, contract.policy)) {
     request->policy = *policy;
   }

@@ -14,6 +14,7 @@
 #include <cstdint>
 #include <span>
 #include <string>
+#include <string_view>
 #include <vector>
 
 #include "common/base/result.h"
@@ -61,12 +62,22 @@ struct CardSelector {
   bool operator==(const CardSelector&) const = default;
 };
 
+// What a pod asks of the links between the cards of a container that has several (card_links.h).
+enum class LinkPreference : std::uint8_t {
+  kPreferred,  // the best connected of the sets of cards that are equally good otherwise
+  kRequired,   // each two cards have NVLink
+  kIgnored,    // links do not count
+};
+// "required", "preferred", "ignored".
+std::string_view to_string(LinkPreference preference);
+
 struct GpuRequest {
   // The containers that request cards: init containers and sidecars in spec order, then app
   // containers in spec order. Empty for a non-GPU pod.
   std::vector<ContainerRequest> containers;
   CardSelector selector;
   std::string policy;  // the annotation; empty: the default of the extender
+  LinkPreference links = LinkPreference::kPreferred;
 
   bool empty() const { return containers.empty(); }
   bool operator==(const GpuRequest&) const = default;
@@ -76,7 +87,7 @@ struct GpuRequest {
 // requests in the README. Each sentence names the container or annotation, the value and what was
 // expected. The name of the policy is not checked here (policy.h).
 Result<GpuRequest> read_request(const kube::Pod& pod, const Contract& contract, MiB min_memory);
-// The same without the annotations that select cards or a policy.
+// The same without the annotations that select cards or a policy, or are about links.
 Result<GpuRequest> read_containers(const kube::Pod& pod, const Contract& contract, MiB min_memory);
 // The same for a bound pod whose container-multiple-gpu may have changed since: an app container
 // has as many cards as its index annotation names, and none without that annotation.

@@ -203,7 +203,7 @@ Result<NodeCards> cards_of(const kube::Node& node, const Contract& contract) {
     if (has_plugin(node)) return NodeCards();
     auto cards = cards_by_capacity(node, contract);
     if (!cards) return cards.error();
-    return NodeCards{*std::move(cards), {}};
+    return NodeCards{*std::move(cards), {}, {}};
   }
   Result<NodeCards> cards = parse_node_annotation(annotation->second);
   if (cards.has_error())
@@ -261,6 +261,7 @@ NodeFacts node_facts_of(const kube::Node& node, const Contract& contract) {
   } else {
     facts.cards = std::move(cards->cards);
     facts.profile = std::move(cards->profile);
+    facts.links = std::move(cards->links);
     check_policy(facts.profile);
   }
   const auto cordoned = node.metadata.annotations.find(contract.cordoned_cards);

@@ -90,6 +90,7 @@ struct NodeFacts {
   std::vector<CardIndex> cordoned{};  // ascending; the node need not have them
   NodeProfile profile{};
   NodeGates gates{};
+  CardLinks links{};  // of `cards`, by their positions; empty if they are not known
 };
 NodeFacts node_facts_of(const kube::Node& node, const Contract& contract);
 

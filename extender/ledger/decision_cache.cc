@@ -16,7 +16,8 @@
 namespace mgpu::extender {
 
 RequestKey RequestKey::of(const GpuRequest& request) {
-  RequestKey key{.containers = request.containers, .selector = request.selector};
+  RequestKey key{
+      .containers = request.containers, .selector = request.selector, .links = request.links};
   for (ContainerRequest& container : key.containers) container.name.clear();
   return key;
 }

@@ -26,6 +26,7 @@ namespace mgpu::extender {
 struct RequestKey {
   std::vector<ContainerRequest> containers;
   CardSelector selector;
+  LinkPreference links = LinkPreference::kPreferred;
   // Only scores depend on these.
   NodeResources resources = {};
   PolicyChoice policy = {};

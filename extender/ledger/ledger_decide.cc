@@ -173,7 +173,7 @@ namespace {
 
 struct RequestScores {
   explicit RequestScores(std::shared_ptr<const RequestKey> of)
-      : key(std::move(of)), request{key->containers, key->selector, {}} {
+      : key(std::move(of)), request{key->containers, key->selector, {}, key->links} {
     if (key->chosen_by_pod) request.policy = key->policy.node->name;
   }
 

@@ -3,6 +3,7 @@
 #include <fmt/format.h>
 
 #include <algorithm>
+#include <memory>
 #include <utility>
 
 #include "common/base/check.h"
@@ -24,6 +25,7 @@ Card card_from(CardFacts facts, bool cordoned) {
   card.uuid = std::move(facts.uuid);
   card.model = std::move(facts.model);
   card.capacity = facts.capacity();
+  card.numa = facts.numa;
   card.kind = kind_id(card.model, facts.memory);
   return card;
 }
@@ -41,7 +43,11 @@ bool same(const Card& card, const CardFacts& facts, const NodeFacts& node) {
   return card.cordoned == is_cordoned(node, facts.index) && card.index == facts.index &&
          card.uuid == facts.uuid && card.model == facts.model &&
          card.capacity == facts.capacity() && card.healthy == facts.healthy() &&
-         card.reserved == facts.reserved();
+         card.reserved == facts.reserved() && card.numa == facts.numa;
+}
+
+bool same_links(const Node& node, const CardLinks& links) {
+  return node.links == nullptr ? links.empty() : *node.links == links;
 }
 
 void mark_uncertain(NodeRecord& record) {
@@ -145,7 +151,7 @@ Share at_most_of(const Card& card, const Share& most) {
 bool changes(const NodeRecord& record, const NodeFacts& facts) {
   return !record.present || record.node.profile != facts.profile ||
          record.node.allocatable != facts.allocatable ||
-         record.node.pods_allowed != facts.pods_allowed ||
+         record.node.pods_allowed != facts.pods_allowed || !same_links(record.node, facts.links) ||
          !std::equal(record.node.cards.begin(), record.node.cards.end(), facts.cards.begin(),
                      facts.cards.end(), [&](const Card& card, const CardFacts& one) {
                        return same(card, one, facts);
@@ -160,6 +166,8 @@ void set_facts(NodeRecord& record, NodeFacts facts) {
   record.node.allocatable = facts.allocatable;
   record.node.pods_allowed = facts.pods_allowed;
   set_profile(record.node, std::move(facts.profile));
+  record.node.links =
+      facts.links.empty() ? nullptr : std::make_shared<const CardLinks>(std::move(facts.links));
   record.node.cards.clear();
   record.node.cards.reserve(facts.cards.size());
   for (CardFacts& card : facts.cards) {
@@ -175,6 +183,7 @@ void set_absent(NodeRecord& record) {
   record.present = false;
   record.problem.clear();
   record.healths.clear();
+  record.node.links.reset();
   set_profile(record.node, {});
   record.node.cards.clear();
   count_all(record);

@@ -2,6 +2,8 @@
 #pragma once
 
 #include <cstdint>
+#include <memory>
+#include <optional>
 #include <string>
 #include <vector>
 
@@ -21,10 +23,11 @@ struct Card {
   Share used;      // held by bound and assumed pods; a card with more used than capacity is full
   Share expected;  // expected placements between filter and bind; they never make a node infeasible
   bool healthy = true;
-  bool reserved = false;   // by the profile of the node, and therefore not healthy
-  bool uncertain = false;  // a pod whose cards are not known may be on it
-  bool cordoned = false;   // an administrator keeps new pods from it
-  KindId kind = 0;         // of its model and memory (card_model.h); 0 where not computed
+  bool reserved = false;               // by the profile of the node, and therefore not healthy
+  bool uncertain = false;              // a pod whose cards are not known may be on it
+  bool cordoned = false;               // an administrator keeps new pods from it
+  std::optional<std::int32_t> numa{};  // its NUMA node; no decision needs it
+  KindId kind = 0;  // of its model and memory (card_model.h); 0 where not computed
 
   bool offered() const { return healthy && !cordoned; }
   bool usable() const { return offered() && !uncertain; }
@@ -46,6 +49,8 @@ struct Node {
   // none.
   const Policy* node_policy = nullptr;
   const Policy* card_policy = nullptr;
+  // Between the cards, by their positions; null if they are not known.
+  std::shared_ptr<const CardLinks> links;
 
   NodeResources resources_left() const { return room_in(allocatable, resources_used); }
 

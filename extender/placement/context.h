@@ -26,6 +26,9 @@ struct PlacementContext {
   NodeResources resources;              // the CPU and main memory that the pod requests
   std::uint64_t tie_break_seed;         // a number of the pod, for choices that should look random
   const PriceSnapshot* price_snapshot;  // the expected workload; null where it is not known
+  // Whether links decide between cards that are equally good otherwise (links.h). A score does not
+  // depend on them, and is computed for thousands of nodes.
+  bool by_links = true;
 };
 
 // FNV-1a of the pod's uid, so that every replica of the extender finds the same number.

@@ -121,6 +121,16 @@ CardSet usable_cards(const Node& node, const CardSelector& selector) {
                     [&](const Card& card) { return card.usable() && matches(selector, card); });
 }
 
+CardSet cards_with_room(const Node& node, CardSet cards, const ContainerRequest& container,
+                        Room room) {
+  CardSet with_room = 0;
+  for (CardSet left = cards; left != 0; left &= left - 1) {
+    const Card& card = node.cards[static_cast<std::size_t>(std::countr_zero(left))];
+    if (container.on(card.capacity).fits_in(room_of(card, room))) with_room |= left & ~(left - 1);
+  }
+  return with_room;
+}
+
 bool fits_alone(const Node& node, const CardSelector& selector, const ContainerRequest& container) {
   std::int32_t found = 0;
   for (const Card& card : cards_of(node)) {

@@ -38,6 +38,10 @@ CardSet matching_cards(const Node& node, const CardSelector& selector);
 CardSet offered_cards(const Node& node, const CardSelector& selector);
 CardSet usable_cards(const Node& node, const CardSelector& selector);
 
+// Those of `cards` that have room for `container`.
+CardSet cards_with_room(const Node& node, CardSet cards, const ContainerRequest& container,
+                        Room room);
+
 // Whether enough cards have room for `container` alone.
 bool fits_alone(const Node& node, const CardSelector& selector, const ContainerRequest& container);
 

@@ -21,6 +21,10 @@ inline constexpr std::uint32_t kPreemptionStepsMax = 4'000'000;
 // The same for the scores of all nodes: 0.2 s. By a policy with prices, a pod of four containers
 // takes some 7,000,000 on 5,000 nodes of 8 cards.
 inline constexpr std::uint32_t kScoreStepsMax = 10'000'000;
+// Steps of one search for the best connected cards: 1 ms. Any 8 of 16 cards take some 40,000.
+inline constexpr std::uint32_t kLinkStepsMax = 60'000;
+// Links that are read in the time of a step.
+inline constexpr std::size_t kLinksPerStep = 8;
 // Steps to explain why one card is not enough for one container: a sentence of 1 us.
 inline constexpr std::uint32_t kExplainedCardSteps = 50;
 // The texts of selector, affinity and tolerations of a pod that are compared with nodes: 10 us for

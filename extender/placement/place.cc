@@ -11,6 +11,7 @@
 #include "extender/placement/fit.h"
 #include "extender/placement/holds.h"
 #include "extender/placement/limits.h"
+#include "extender/placement/links.h"
 #include "extender/placement/search.h"
 
 namespace mgpu::extender {
@@ -46,13 +47,44 @@ Outcome search(const Node& node, CardSet open, Room room, const GpuRequest& requ
   return Search(node, open, room, request, nullptr, budget).run();
 }
 
+// Why cards that are linked as the pod requires do not suffice for the container alone; empty where
+// they do.
+std::optional<Reason> why_not_linked(const Node& node, const GpuRequest& request,
+                                     const ContainerRequest& container, SearchBudget& budget) {
+  const LinkRule rule = link_rule(node, request.links, container);
+  if (rule == LinkRule::kNoCards) return Reason::kNoLinkedCards;
+  if (rule != LinkRule::kLinked) return std::nullopt;
+  const auto find = [&](CardSet cards, Room room) {
+    const auto count = static_cast<std::size_t>(container.cards);
+    const auto set = find_linked(node, cards_with_room(node, cards, container, room), count);
+    budget.spend(set.steps);
+    return set;
+  };
+  const ConnectedSet now = find(usable_cards(node, request.selector), Room::kNow);
+  if (now.cards != 0) return std::nullopt;
+  const ConnectedSet ever = find(offered_cards(node, request.selector), Room::kEmpty);
+  if (!now.exact || !ever.exact) return Reason::kSearchBound;
+  return ever.cards == 0 ? Reason::kNoLinkedCards : Reason::kLinkedCards;
+}
+
+// Why the container does not fit alone, with the links that the pod requires.
+std::optional<Reason> why_not_one(const Node& node, const GpuRequest& request,
+                                  const ContainerRequest& container,
+                                  const std::optional<Reason>& alone, SearchBudget& budget) {
+  if (request.links != LinkPreference::kRequired || (alone && !eviction_can_help(*alone)))
+    return alone;
+  const auto linked = why_not_linked(node, request, container, budget);
+  return alone && linked != Reason::kNoLinkedCards ? alone : linked;
+}
+
 // REQUIRES: the request has several containers and does not fit.
 Reason reason_of(const Node& node, const GpuRequest& request, SearchBudget& budget) {
   if (!budget.spend(linear_steps(node, request))) return Reason::kSearchBound;
   const CardSet matching = matching_cards(node, request.selector);
   std::optional<Reason> each;  // the first in the order of Reason that applies to one container
   for (const ContainerRequest& container : request.containers) {
-    const auto reason = why_not_alone(node, matching, container);
+    const auto reason =
+        why_not_one(node, request, container, why_not_alone(node, matching, container), budget);
     if (reason && (!each || *reason < *each)) each = reason;
   }
   if (each && !eviction_can_help(*each)) return *each;
@@ -73,7 +105,9 @@ std::optional<Reason> why_not_together(const Node& node, const GpuRequest& reque
   if (!budget.spend(linear_steps(node, request))) return Reason::kSearchBound;
   const CardSet usable = usable_cards(node, request.selector);
   const bool each_fits = std::ranges::all_of(request.containers, [&](const auto& container) {
-    return fits_alone(node, usable, container);
+    return fits_alone(node, usable, container) &&
+           (request.links != LinkPreference::kRequired ||
+            !why_not_linked(node, request, container, budget));
   });
   if (!each_fits) return reason_of(node, request, budget);
   switch (search(node, usable, Room::kNow, request, budget)) {
@@ -111,26 +145,49 @@ class Decision {
   std::optional<Placement> find_alone(Room room, const Policy& policy) {
     const ContainerRequest& container = context_.request.containers.front();
     const std::uint32_t steps = card_steps(policy, context_, node_);
-    std::array<std::pair<Score, CardIndex>, kCardsPerNodeMax> best;
-    std::ptrdiff_t count = 0;
+    const auto wanted = static_cast<std::size_t>(container.cards);
+    std::array<LinkCandidate, kCardsPerNodeMax> best;
+    std::size_t count = 0;
     for (CardSet left = usable_; left != 0; left &= left - 1) {
-      const Card& card = node_.cards[static_cast<std::size_t>(std::countr_zero(left))];
+      const auto at = static_cast<std::size_t>(std::countr_zero(left));
+      const Card& card = node_.cards[at];
       const Share share = container.on(card.capacity);
       if (!share.fits_in(room_of(card, room))) continue;
       const Score score =
           policy.score_card(context_, node_, card, card.used + card.expected, share);
-      best[static_cast<std::size_t>(count++)] = {-score, card.index};
+      best[count++] = {score, at};
       spent_ += steps;
     }
-    if (count < container.cards) return std::nullopt;
-    std::partial_sort(best.begin(), best.begin() + container.cards, best.begin() + count);
-    Placement placement{{std::vector<CardIndex>(static_cast<std::size_t>(container.cards))}};
-    auto& cards = placement.cards_of.front();
-    std::transform(best.begin(), best.begin() + container.cards, cards.begin(),
-                   [](const auto& ranked) { return ranked.second; });
-    std::ranges::sort(cards);
-    MGPU_CHECK(std::ranges::adjacent_find(cards) == cards.end(), "each card is taken once");
+    if (count < wanted) return std::nullopt;
+    std::ranges::sort(std::span(best).first(count), {}, [](const LinkCandidate& candidate) {
+      return std::pair(-candidate.score, candidate.card);
+    });
+    CardSet chosen = choose(std::span(best).first(count), wanted);
+    if (chosen == 0) return std::nullopt;
+    MGPU_CHECK(std::popcount(chosen) == container.cards, "each card is taken once");
+    Placement placement{{{}}};
+    for (; chosen != 0; chosen &= chosen - 1) {
+      placement.cards_of.front().push_back(
+          node_.cards[static_cast<std::size_t>(std::countr_zero(chosen))].index);
+    }
     return placement;
+  }
+
+  // The cards of the only container; none where too few are linked as the pod requires.
+  CardSet choose(std::span<const LinkCandidate> best, std::size_t count) {
+    const GpuRequest& request = context_.request;
+    const LinkRule rule = link_rule(node_, request.links, request.containers.front());
+    CardSet first = 0;
+    for (const LinkCandidate& candidate : best.first(count)) first |= CardSet{1} << candidate.card;
+    if (rule == LinkRule::kNone || (rule == LinkRule::kBest && !context_.by_links)) return first;
+    if (rule == LinkRule::kNoCards) return 0;
+    const ConnectedSet set = rule == LinkRule::kLinked ? best_linked(*node_.links, best, count)
+                                                       : best_connected(*node_.links, best, count);
+    spent_ += set.steps;
+    if (set.cards != 0 || set.exact) return set.cards;
+    CardSet all = 0;
+    for (const LinkCandidate& candidate : best) all |= CardSet{1} << candidate.card;
+    return find_linked(node_, all, count).cards;
   }
 
   // In the policy's order; where the steps are too few for that, in the order that why_not
@@ -155,9 +212,23 @@ class Decision {
   std::uint64_t spent_;
 };
 
+bool are_linked(const Node& node, const std::vector<CardIndex>& cards) {
+  const auto position = [&](CardIndex card) {
+    return static_cast<std::size_t>(node.find(card) - node.cards.data());
+  };
+  for (const CardIndex a : cards) {
+    for (const CardIndex b : cards) {
+      if (a == b) continue;
+      if (node.links == nullptr || node.links->between(position(a), position(b)) < Link::kNvlink)
+        return false;
+    }
+  }
+  return true;
+}
+
 // Whether the placement is valid now: each container has as many distinct cards as it requests,
-// which the pod may use and which have room for all that the pod holds of them. It is checked apart
-// from the searches.
+// linked as the pod requires, which the pod may use and which have room for all that the pod holds
+// of them. It is checked apart from the searches.
 bool is_valid(const Node& node, const GpuRequest& request, const Placement& placement) {
   if (placement.cards_of.size() != request.containers.size()) return false;
   for (std::size_t i = 0; i < request.containers.size(); ++i) {
@@ -165,6 +236,7 @@ bool is_valid(const Node& node, const GpuRequest& request, const Placement& plac
     const bool ascending =
         std::ranges::adjacent_find(cards, std::ranges::greater_equal{}) == cards.end();
     if (!ascending || std::cmp_not_equal(cards.size(), request.containers[i].cards)) return false;
+    if (request.links == LinkPreference::kRequired && !are_linked(node, cards)) return false;
   }
   return std::ranges::all_of(holds(node, request, placement), [&](const CardHold& hold) {
     const Card* card = node.find(hold.card);
@@ -188,8 +260,10 @@ std::optional<Reason> why_not(const Node& node, const GpuRequest& request, Searc
   if (request.containers.size() == 1) {
     budget.spend(linear_steps(node, request));
     const ContainerRequest& container = request.containers.front();
-    if (fits_alone(node, request.selector, container)) return std::nullopt;
-    return why_not_alone(node, request.selector, container);
+    const bool fits = fits_alone(node, request.selector, container);
+    if (fits && request.links != LinkPreference::kRequired) return std::nullopt;
+    const auto alone = fits ? std::nullopt : why_not_alone(node, request.selector, container);
+    return why_not_one(node, request, container, alone, budget);
   }
   // No node may use up the steps of all nodes.
   SearchBudget own{std::min(budget.steps, kPlacementStepsMax)};

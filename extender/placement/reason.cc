@@ -28,6 +28,7 @@ constexpr Sentence kSentences[] = {
     {"node(s) had too few cards that are not cordoned"},
     {"node(s) had no card that large, even empty",
      "node(s) had too few cards that large, even empty"},
+    {"node(s) had too few cards linked by NVLink, even empty"},
     {"node(s) had no room for all containers together, even with empty cards"},
     {"node(s) had cards blocked by a pod whose cards are not known"},
     {"node(s) had no single card with enough free mgpu-core",
@@ -36,6 +37,7 @@ constexpr Sentence kSentences[] = {
      "node(s) had too few cards with enough free mgpu-memory"},
     {"node(s) had no single card with enough free mgpu-core and mgpu-memory",
      "node(s) had too few cards with enough free mgpu-core and mgpu-memory"},
+    {"node(s) had too few free cards linked by NVLink"},
     {"node(s) had room for each container alone, but not for all together"},
     {"node(s) had no placement within the bound of the search"},
     {"node(s) had free cards that are kept for another pod"},
@@ -65,6 +67,7 @@ Rejection rejection(Reason reason) {
     case Reason::kCore:
     case Reason::kMemory:
     case Reason::kCoreAndMemory:
+    case Reason::kLinkedCards:
     case Reason::kTogether:
     case Reason::kSearchBound:
       return Rejection::kFragmentation;
@@ -81,6 +84,7 @@ Rejection rejection(Reason reason) {
     case Reason::kTooFewCards:
     case Reason::kNoCardMatches:
     case Reason::kCardsTooSmall:
+    case Reason::kNoLinkedCards:
     case Reason::kContainersTooLarge:
       return Rejection::kNeverFits;
   }

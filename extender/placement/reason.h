@@ -21,12 +21,14 @@ enum class Reason : std::uint8_t {
   kCardsUnhealthy,      // too few of the matching cards are healthy
   kCardsCordoned,       // too few of the healthy cards are not cordoned
   kCardsTooSmall,       // too few of these cards are large enough, even empty
+  kNoLinkedCards,       // too few of these are linked by NVLink, which the pod requires
   kContainersTooLarge,  // the pod's containers together exceed the cards, even empty
   // Evictions may make the pod fit (FailedNodes).
   kCardsUncertain,  // cards are blocked by a pod whose cards are not known
   kCore,            // too few cards have the compute
   kMemory,          // enough cards have the compute, too few have the memory
   kCoreAndMemory,   // some have the compute, some the memory, too few have both
+  kLinkedCards,     // enough cards have room, and too few of them are linked by NVLink
   kTogether,        // each container fits alone, but not all of them together
   kSearchBound,     // the search ended at its bound of steps without a result
   kNominated,       // what is free is reserved for other pods (ledger/nominations.h)

@@ -20,7 +20,9 @@ std::int32_t common_score(Score score) {
 
 Scored score_of(const Node& node, const PlacementContext& context, const PolicyChoice& policy,
                 SearchBudget& budget) {
-  const auto result = place(node, context, *policy.card, budget);
+  PlacementContext without_links = context;
+  without_links.by_links = false;
+  const auto result = place(node, without_links, *policy.card, budget);
   const auto* placed = std::get_if<Placed>(&result);
   if (placed == nullptr) return {};
   const auto holds = extender::holds(node, context.request, placed->placement);

@@ -92,8 +92,11 @@ Search::Search(const Node& node, CardSet open, Room room, const PlacementContext
 }
 
 // `equal_to` groups cards that differ only in their position: the first card of each group stands
-// for it in tried_an_equal.
+// for it in tried_an_equal. Where each two cards must be linked, no card stands for another.
 void Search::open_slots(Room room) {
+  const bool by_pairs = std::ranges::any_of(request_.containers, [&](const auto& container) {
+    return link_rule(node_, request_.links, container) == LinkRule::kLinked;
+  });
   slots_.resize(cards_.size());
   for (std::size_t i = 0; i < cards_.size(); ++i) {
     const Card& card = cards_[i];
@@ -103,6 +106,7 @@ void Search::open_slots(Room room) {
     for (slot.equal_to = 0; slot.equal_to < i; ++slot.equal_to) {
       const Slot& other = slots_[slot.equal_to];
       const Share& capacity = cards_[slot.equal_to].capacity;
+      if (by_pairs) continue;
       const bool same_kind = policy_ == nullptr || cards_[slot.equal_to].kind == card.kind;
       if (same_kind && other.room == slot.room && other.taken == slot.taken &&
           capacity == card.capacity)
@@ -128,6 +132,7 @@ void Search::order_levels() {
   for (std::size_t level = 0; level < keys.size(); ++level) {
     const std::size_t container = std::get<std::size_t>(keys[level]);
     levels_[level].container = container;
+    levels_[level].links = link_rule(node_, request_.links, request_.containers[container]);
     levels_[level].same_as_last =
         level > 0 && exchangeable(request_, levels_[level - 1].container, container);
   }
@@ -210,7 +215,14 @@ bool Search::list_candidates(Level& level, Position lowest) {
     }
   }
   std::sort(ranks.begin(), ranks.begin() + static_cast<std::ptrdiff_t>(count));
-  for (std::size_t i = 0; i < count; ++i) level.cards[i] = ranks[i].card;
+  const auto better = [&](std::size_t i) {
+    return std::tuple(ranks[i - 1].overlap, ranks[i - 1].deficit) !=
+           std::tuple(ranks[i].overlap, ranks[i].deficit);
+  };
+  for (std::size_t i = 0; i < count; ++i) {
+    level.cards[i] = ranks[i].card;
+    level.tie[i] = i == 0 ? 0 : static_cast<std::uint8_t>(level.tie[i - 1] + better(i));
+  }
   level.candidates = count;
   return std::cmp_greater_equal(count, container_of(level).cards);
 }
@@ -246,9 +258,36 @@ void Search::toggle(const Level& level, Position card) {
   slot.running = hold_on(cards_[card].capacity, request_.containers, slot.on & ~inits_);
 }
 
+// Puts the best connected of the best cards first in the list. False where too few cards are linked
+// as the pod requires, or the steps ran out.
+bool Search::prefer_connected(Level& level) {
+  const bool best = level.links == LinkRule::kBest && policy_ != nullptr && context_.by_links;
+  if (!best && level.links != LinkRule::kLinked) return true;
+  std::array<LinkCandidate, kCardsPerNodeMax> candidates;
+  for (std::size_t i = 0; i < level.candidates; ++i)
+    candidates[i] = {-Score{level.tie[i]}, level.cards[i]};
+  const auto listed = std::span(candidates).first(level.candidates);
+  const auto count = static_cast<std::size_t>(container_of(level).cards);
+  const ConnectedSet set =
+      best ? best_connected(*node_.links, listed, count) : best_linked(*node_.links, listed, count);
+  if (!spend(set.steps) || set.cards == 0) return false;
+  const auto end = level.cards.begin() + static_cast<std::ptrdiff_t>(level.candidates);
+  std::stable_partition(level.cards.begin(), end,
+                        [&](Position card) { return (set.cards >> card & 1) != 0; });
+  return true;
+}
+
+bool Search::linked_with(CardSet chosen, Position card) const {
+  for (; chosen != 0; chosen &= chosen - 1) {
+    const auto other = static_cast<std::size_t>(std::countr_zero(chosen));
+    if (node_.links->between(other, card) < Link::kNvlink) return false;
+  }
+  return true;
+}
+
 bool Search::place_greedily() {
   for (Level& level : levels_) {
-    if (!list_candidates(level, 0)) return false;
+    if (!list_candidates(level, 0) || !prefer_connected(level)) return false;
     const auto wanted = static_cast<std::size_t>(container_of(level).cards);
     for (std::size_t i = 0; i < wanted; ++i) {
       if (!spend(1 + hold_steps(slots_[level.cards[i]], 2))) return false;
@@ -269,21 +308,23 @@ bool Search::search_from(std::size_t at) {
   };
   const auto lowest = std::ranges::find_if(slots_, has_last) - slots_.begin();
   return list_candidates(level, static_cast<Position>(lowest)) &&
-         choose(at, container_of(level).cards, 0);
+         choose(at, container_of(level).cards, 0, 0);
 }
 
 // Equal cards are in a level's list in the order of their positions, so that a skipped card is
 // never one that the next, exchangeable container could still use.
-bool Search::choose(std::size_t at, std::int32_t missing, std::size_t from) {
+bool Search::choose(std::size_t at, std::int32_t missing, std::size_t from, CardSet chosen) {
   if (missing == 0) return search_from(at + 1);
   const Level& level = levels_[at];
   for (std::size_t i = from; i + static_cast<std::size_t>(missing) <= level.candidates; ++i) {
     // Each candidate is compared with those before it, placed, and removed.
     if (!spend((i - from) / kCardsSummedPerStep)) return false;
     if (tried_an_equal(level, from, i)) continue;
+    if (level.links == LinkRule::kLinked && !linked_with(chosen, level.cards[i])) continue;
     if (!spend(1 + hold_steps(slots_[level.cards[i]], 4))) return false;
     toggle(level, level.cards[i]);
-    if (choose(at, missing - 1, i + 1)) return true;
+    const CardSet with = chosen | CardSet{1} << level.cards[i];
+    if (choose(at, missing - 1, i + 1, with)) return true;
     toggle(level, level.cards[i]);
     if (out_of_steps_) return false;
   }
@@ -294,6 +335,8 @@ Outcome Search::run() {
   if (levels_.empty()) return Outcome::kFound;
   if (!spend(opening_steps())) return Outcome::kBound;
   if (!rest_may_fit(levels_.front())) return Outcome::kNone;
+  const auto has_none = [](const Level& level) { return level.links == LinkRule::kNoCards; };
+  if (std::ranges::any_of(levels_, has_none)) return Outcome::kNone;
   if (place_greedily()) return Outcome::kFound;
   for (Slot& slot : slots_) {
     slot.on = 0;

@@ -18,6 +18,7 @@
 #include "extender/placement/context.h"
 #include "extender/placement/fit.h"
 #include "extender/placement/holds.h"
+#include "extender/placement/links.h"
 #include "extender/placement/place.h"
 #include "extender/placement/policy.h"
 
@@ -34,7 +35,9 @@ class Search {
   // Only cards of `open` are chosen; without a policy the first cards are preferred. In a pod with
   // init containers, a container is placed first on cards where it adds nothing to what the pod
   // holds, then on cards whose containers of this pod run at another time. The arguments outlive
-  // the search. REQUIRES: a request as read_request returns it.
+  // the search. Links (links.h) decide between cards that are equally good otherwise in the greedy
+  // pass only; those that the pod requires hold in both. REQUIRES: a request as read_request
+  // returns it.
   Search(const Node& node, CardSet open, Room room, const PlacementContext& context,
          const Policy* policy, SearchBudget& budget);
 
@@ -50,11 +53,13 @@ class Search {
   // The placing of one container.
   struct Level {
     std::size_t container;
+    LinkRule links;
     bool same_as_last;  // exchangeable with the container of the level before
     Share rest;         // the sum of this and the later requests, without init containers
     Share smallest;     // the smallest of their requests of one card, in each dimension
     std::size_t candidates = 0;
-    std::array<Position, kCardsPerNodeMax> cards;  // those with room for it, best first
+    std::array<Position, kCardsPerNodeMax> cards;    // those with room for it, best first
+    std::array<std::uint8_t, kCardsPerNodeMax> tie;  // equal for cards that are equally good
   };
   struct Slot {
     Share room;
@@ -81,9 +86,11 @@ class Search {
   bool tried_an_equal(const Level& level, std::size_t from, std::size_t at) const;
   void toggle(const Level& level, Position card);
 
+  bool prefer_connected(Level& level);
+  bool linked_with(CardSet chosen, Position card) const;
   bool place_greedily();
   bool search_from(std::size_t level);
-  bool choose(std::size_t level, std::int32_t missing, std::size_t from);
+  bool choose(std::size_t level, std::int32_t missing, std::size_t from, CardSet chosen);
 
   const Node& node_;
   const PlacementContext context_;

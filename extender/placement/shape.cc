@@ -12,11 +12,15 @@ bool same_card(const Card& a, const Card& b) {
          a.cordoned == b.cordoned && a.model == b.model;
 }
 
+bool same_links(const Node& a, const Node& b) {
+  return a.links == b.links || (a.links != nullptr && b.links != nullptr && *a.links == *b.links);
+}
+
 }  // namespace
 
 bool same_shape(const Node& a, const Node& b) {
   return a.resources_used == b.resources_used && a.allocatable == b.allocatable &&
-         std::ranges::equal(a.cards, b.cards, same_card) &&
+         std::ranges::equal(a.cards, b.cards, same_card) && same_links(a, b) &&
          a.profile.minimum == b.profile.minimum &&
          a.profile.parts_of_one_card == b.profile.parts_of_one_card &&
          a.node_policy == b.node_policy && a.card_policy == b.card_policy;

@@ -1,7 +1,7 @@
 // The shape of a node is all that decisions read of it: the cards in their order, without their
-// indices and UUIDs, what the node has and uses, and its profile, without its name. In a cluster
-// many nodes are equal in that, most of all those that are empty, and one decision is that of all.
-// Pure.
+// indices and UUIDs, their links, what the node has and uses, and its profile, without its name. In
+// a cluster many nodes are equal in that, most of all those that are empty, and one decision is
+// that of all. Pure.
 #pragma once
 
 #include <cstdint>

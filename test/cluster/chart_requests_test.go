@@ -111,13 +111,15 @@ var wrongPods = []WrongPod{
 	{what: "an unknown policy", containers: []string{"app CORE=30 MEMORY=1024"}, annotation: "DOMAIN/mgpu-policy=bin-pack",
 		refused: "annotation DOMAIN/mgpu-policy: policy must be equilibrium, binpack, spread, or <node policy>/<card policy>, " +
 			`found "bin-pack"; the published policies are only in mgpu-sim trace`},
+	{what: "an unknown value of gpu-links", containers: []string{"app CORE=200"}, annotation: "DOMAIN/gpu-links=nvlink",
+		refused: `annotation DOMAIN/gpu-links must be required, preferred or ignored, found "nvlink"`},
 	{what: "an empty name", containers: []string{"app CORE=30 MEMORY=1024"}, annotation: "DOMAIN/gpu-uuid=GPU-1,,GPU-2",
 		refused: `annotation DOMAIN/gpu-uuid: name list "GPU-1,,GPU-2" must be names separated by commas; one of them is empty`},
 	{what: "a long name", containers: []string{strings.Repeat("a", 44) + " CORE=30 MEMORY=1024"},
 		refused: `container "` + strings.Repeat("a", 44) + `" has a name of 44 characters; a container that requests cards may have at most 43`},
 	{what: "an unknown annotation", containers: []string{"app CORE=30 MEMORY=1024"}, annotation: "DOMAIN/gpu-modell=A100",
 		warned: "mgpu does not know the annotation DOMAIN/gpu-modell, and ignores it; it knows container-multiple-gpu, mgpu-policy, " +
-			"gpu-model, gpu-model-exclude, gpu-uuid and gpu-uuid-exclude"},
+			"gpu-model, gpu-model-exclude, gpu-uuid, gpu-uuid-exclude and gpu-links"},
 	{what: "cards of NVIDIA's device plugin as well", containers: []string{"app CORE=30 MEMORY=1024 nvidia.com/gpu=1"},
 		warned: `container "app" requests nvidia.com/gpu, which nodes of mgpu do not have; kubectl mgpu convert rewrites it`},
 	// The cluster knows the cards, and the policy does not.
@@ -144,6 +146,7 @@ var goodPods = []WrongPod{
 	{what: "an init container", containers: []string{"app CORE=30 MEMORY=1024", "init:load CORE=100"}, annotation: "MULTIPLE=1"},
 	{what: "no amount", containers: []string{"app CORE=0 MEMORY=0"}},
 	{what: "two policies", containers: []string{"app CORE=30 MEMORY=1024"}, annotation: "DOMAIN/mgpu-policy=spread/binpack"},
+	{what: "linked cards", containers: []string{"app CORE=200"}, annotation: "DOMAIN/gpu-links=required"},
 	{what: "models", containers: []string{"app CORE=30 MEMORY=1024"}, annotation: "DOMAIN/gpu-model-exclude=T4, A100"},
 }
 

@@ -42,6 +42,7 @@ TEST(Contract, NamesEveryKeyUnderItsDomain) {
   EXPECT_EQ(c.gpu_model_exclude, "gpu.example.com/gpu-model-exclude");
   EXPECT_EQ(c.gpu_uuid, "gpu.example.com/gpu-uuid");
   EXPECT_EQ(c.gpu_uuid_exclude, "gpu.example.com/gpu-uuid-exclude");
+  EXPECT_EQ(c.gpu_links, "gpu.example.com/gpu-links");
   EXPECT_EQ(c.node_cards, "gpu.example.com/mgpu-cards");
   EXPECT_EQ(c.index_key("app"), "gpu.example.com/gpu-index-container-app");
 }

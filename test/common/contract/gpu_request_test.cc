@@ -277,6 +277,26 @@ TEST(ReadRequest, RefusesSelectorsThatDoNotParse) {
   }
 }
 
+TEST(ReadRequest, ReadsWhatThePodAsksOfLinks) {
+  kube::Pod pod = pod_of({container("app", "200", "")});
+  EXPECT_EQ(read(pod)->links, LinkPreference::kPreferred);
+  for (const LinkPreference preference :
+       {LinkPreference::kPreferred, LinkPreference::kRequired, LinkPreference::kIgnored}) {
+    pod.metadata.annotations[kDomain + "/gpu-links"] = to_string(preference);
+    EXPECT_EQ(read(pod)->links, preference);
+  }
+  for (const char* text : {"", "Required", "required ", "nvlink"}) {
+    pod.metadata.annotations[kDomain + "/gpu-links"] = text;
+    EXPECT_EQ(outcome(pod), "annotation " + kDomain +
+                                "/gpu-links must be required, preferred or ignored, found \"" +
+                                text + "\"");
+  }
+  // It is not read without cards, nor of a bound pod, which keeps its cards.
+  EXPECT_TRUE(read_containers(pod, contract(), MiB(256)));
+  pod.containers = {container("app", "", "")};
+  EXPECT_EQ(outcome(pod), "");
+}
+
 TEST(ReadRequest, OtherDomainsAreOtherResources) {
   const Contract other = Contract::for_domain("example.com").value();
   kube::Pod pod = pod_of({container("app", "30", "1024")});

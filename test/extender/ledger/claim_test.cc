@@ -141,7 +141,7 @@ TEST(ClaimOf, SelectorsAndPolicyAreNotRead) {
   kube::Pod pod = placed_pod("30", "1024", "3");
   for (const std::string& key :
        {contract().policy, contract().gpu_model, contract().gpu_model_exclude, contract().gpu_uuid,
-        contract().gpu_uuid_exclude})
+        contract().gpu_uuid_exclude, contract().gpu_links})
     pod.metadata.annotations[key] = ",,,";
   EXPECT_EQ(claimed(pod), "none: 3");
   EXPECT_TRUE(claim_of(pod, contract())->request.selector.empty());
@@ -241,6 +241,21 @@ TEST(NodeFactsOf, UnreadableAnnotationIsAProblem) {
     EXPECT_EQ(cards_text(node), "problem") << list;
     EXPECT_THAT(node_facts_of(node, contract()).problem, HasSubstr(contract().node_cards));
   }
+}
+
+TEST(NodeFactsOf, HasTheLinksOfTheAnnotation) {
+  kube::Node node;
+  node.metadata.annotations[contract().node_cards] =
+      R"({"version":1,"links":"C","cards":[
+        {"index":5,"uuid":"GPU-5","model":"L4","memoryMiB":24000,"health":"Healthy","numa":1},
+        {"index":2,"uuid":"GPU-2","model":"L4","memoryMiB":24000,"health":"Healthy"}]})";
+  const NodeFacts facts = node_facts_of(node, contract());
+  EXPECT_EQ(facts.problem, "");
+  EXPECT_EQ(facts.links.between(0, 1), nvlinks(12));
+  EXPECT_EQ(facts.cards.at(1).numa, 1);
+  node.metadata.annotations[contract().node_cards] = R"({"version":1,"links":"CC","cards":[]})";
+  EXPECT_THAT(node_facts_of(node, contract()).problem,
+              HasSubstr("links must have 0 characters for 0 cards"));
 }
 
 TEST(NodeFactsOf, HasTheProfileAndTheComputeOfTheAnnotation) {

@@ -13,14 +13,24 @@
 namespace mgpu::extender {
 namespace {
 
-constexpr Reason kReasons[] = {Reason::kNodeUnknown,    Reason::kNoCards,
-                               Reason::kShareTooSmall,  Reason::kPartsOfOneCard,
-                               Reason::kTooFewCards,    Reason::kNoCardMatches,
-                               Reason::kCardsUnhealthy, Reason::kCardsCordoned,
-                               Reason::kCardsTooSmall,  Reason::kContainersTooLarge,
-                               Reason::kCardsUncertain, Reason::kCore,
-                               Reason::kMemory,         Reason::kCoreAndMemory,
-                               Reason::kTogether,       Reason::kSearchBound,
+constexpr Reason kReasons[] = {Reason::kNodeUnknown,
+                               Reason::kNoCards,
+                               Reason::kShareTooSmall,
+                               Reason::kPartsOfOneCard,
+                               Reason::kTooFewCards,
+                               Reason::kNoCardMatches,
+                               Reason::kCardsUnhealthy,
+                               Reason::kCardsCordoned,
+                               Reason::kCardsTooSmall,
+                               Reason::kNoLinkedCards,
+                               Reason::kContainersTooLarge,
+                               Reason::kCardsUncertain,
+                               Reason::kCore,
+                               Reason::kMemory,
+                               Reason::kCoreAndMemory,
+                               Reason::kLinkedCards,
+                               Reason::kTogether,
+                               Reason::kSearchBound,
                                Reason::kNominated};
 
 TEST(Reason, EachHasASentenceOfItsOwn) {
@@ -55,9 +65,9 @@ TEST(Reason, SentencesHoldNoNumbersAndNoFullStop) {
 }
 
 TEST(Reason, EvictionHelpsAgainstPodsButNotAgainstCards) {
-  const std::set<Reason> helped{Reason::kCardsUncertain, Reason::kCore,     Reason::kMemory,
-                                Reason::kCoreAndMemory,  Reason::kTogether, Reason::kSearchBound,
-                                Reason::kNominated};
+  const std::set<Reason> helped{Reason::kCardsUncertain, Reason::kCore,        Reason::kMemory,
+                                Reason::kCoreAndMemory,  Reason::kLinkedCards, Reason::kTogether,
+                                Reason::kSearchBound,    Reason::kNominated};
   for (const Reason reason : kReasons) {
     EXPECT_EQ(eviction_can_help(reason), helped.contains(reason)) << sentence(reason);
   }

@@ -3,6 +3,7 @@
 #include <gtest/gtest.h>
 
 #include <functional>
+#include <memory>
 
 #include "extender/placement/limits.h"
 #include "extender/placement/place.h"
@@ -32,6 +33,19 @@ TEST(Shape, IsThatOfANodeWithOtherNamesAndIndices) {
   EXPECT_EQ(shape_hash(node), shape_hash(other));
 }
 
+TEST(Shape, IsThatOfEqualLinks) {
+  Node node = node_of(kNode);
+  Node other = node;
+  CardLinks links(4);
+  links.set(0, 3, nvlinks(2));
+  node.links = std::make_shared<const CardLinks>(links);
+  other.links = std::make_shared<const CardLinks>(links);
+  EXPECT_TRUE(same_shape(node, other));
+  links.set(0, 3, nvlinks(1));
+  other.links = std::make_shared<const CardLinks>(links);
+  EXPECT_FALSE(same_shape(node, other));
+}
+
 TEST(Shape, ChangesWithAllThatADecisionReads) {
   const Policy other_policy{};
   const std::vector<std::function<void(Node&)>> changes = {
@@ -48,6 +62,7 @@ TEST(Shape, ChangesWithAllThatADecisionReads) {
       [](Node& node) { node.cards[1].uncertain = true; },
       [](Node& node) { node.allocatable.cpu = MilliCpu(1); },
       [](Node& node) { node.resources_used.memory = MiB(1); },
+      [](Node& node) { node.links = std::make_shared<const CardLinks>(4); },
       [](Node& node) { node.profile.minimum.core = Percent(5); },
       [](Node& node) { node.profile.parts_of_one_card = true; },
       [&](Node& node) { node.node_policy = &other_policy; },
