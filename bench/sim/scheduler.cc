@@ -130,8 +130,9 @@ Result<Scheduler::Cluster> Scheduler::read_cluster() {
 Scheduler::FilterResult Scheduler::fit_nodes(const Cluster& cluster, const kube::Pod& pod) {
   FilterResult fits;
   for (const kube::Node& node : cluster.nodes) {
-    if (!extender::may_enter(pod.node_rules, node.metadata.name, extender::gates_of(node))) {
-      ++fits.reasons["node(s) had untolerated taints or didn't match Pod's node affinity/selector"];
+    if (const auto gate =
+            extender::gate_for(pod.node_rules, node.metadata.name, extender::gates_of(node))) {
+      ++fits.reasons[std::string(sentence(*gate))];
       continue;
     }
     bool fitting = true;

@@ -108,6 +108,11 @@ Json held_list(std::span<const ClaimView> views) {
 Json node_head(const NodeName& name, const NodeView& view) {
   Json out = {{"name", name.str()}};
   if (!view.problem.empty()) out["problem"] = view.problem;
+  if (view.cordoned) out["cordoned"] = true;
+  for (const kube::Taint& taint : view.taints) {
+    out["taints"].push_back(fmt::format("{}{}{}:{}", taint.key, taint.value.empty() ? "" : "=",
+                                        taint.value, taint.effect));
+  }
   NodeProfile profile = view.node.profile;
   if (std::exchange(profile.parts_of_one_card, false)) out["partsOfOneCard"] = true;
   if (profile == NodeProfile{}) return out;

@@ -1,4 +1,5 @@
 #include <fmt/format.h>
+#include <fmt/ranges.h>
 
 #include <algorithm>
 #include <map>
@@ -62,17 +63,25 @@ Json node_json(const GpuRequest& request, const NodeExplanation& node, const Hea
   return out;
 }
 
-// How many nodes filter would refuse for each reason. Those that fit are counted under nullopt.
-using Outcomes = std::map<std::optional<Reason>, std::size_t>;
+struct Outcomes {
+  // How many nodes filter would refuse for each reason. Those that fit are counted under nullopt.
+  std::map<std::optional<Reason>, std::size_t> of_cards;
+  // How many others keep the pod out.
+  std::map<Gate, std::size_t> kept_out;
+};
 
 // Takes the nodes of one explanation one after the other, until its bounds are reached. Each node
 // is copied under the ledger's lock and searched without it.
 class Explanation {
  public:
   // `own_claim` is what the pod holds, if anything.
-  Explanation(const Ledger& ledger, const PodRequest& pod, std::optional<ClaimView> own_claim,
-              const ExplainBounds& bounds)
-      : ledger_(ledger), pod_(pod), own_claim_(std::move(own_claim)), bounds_(bounds) {}
+  Explanation(const Ledger& ledger, const PodRequest& pod, const kube::NodeRules& rules,
+              std::optional<ClaimView> own_claim, const ExplainBounds& bounds)
+      : ledger_(ledger),
+        pod_(pod),
+        rules_(rules),
+        own_claim_(std::move(own_claim)),
+        bounds_(bounds) {}
 
   // Explains the nodes of the page, at least one, and returns the last one that it has explained.
   std::optional<NodeName> explain_nodes(const std::vector<NodeName>& names,
@@ -87,6 +96,13 @@ class Explanation {
       rows += explained.cards.size();
       out.push_back(node_json(pod_.request, explained, found.healths,
                               may_have_resources_for(found.available(), pod_.resources)));
+      if (const auto gate = gate_of(name)) {
+        out.back().erase("placement");
+        out.back().update({{"fits", false},
+                           {"reason", sentence(*gate)},
+                           {"evictionCanHelp", false},
+                           {"keptOut", true}});
+      }
       last = name;
     }
     return last;
@@ -99,9 +115,13 @@ class Explanation {
     SearchBudget budget{bounds_.steps};
     for (const NodeName& name : names) {
       if (!may_go_on(budget)) break;
+      if (const auto gate = gate_of(name)) {
+        ++outcomes.kept_out[*gate];
+        continue;
+      }
       const auto found = found_without_pod(name);
       const auto reason = found ? why_not_on(*found, budget) : Reason::kNodeUnknown;
-      ++outcomes[reason];
+      ++outcomes.of_cards[reason];
       if (found && reason) nearest.examine(found->available());
     }
     return outcomes;
@@ -118,7 +138,7 @@ class Explanation {
     for (const NodeName& name : names) {
       if (!may_go_on(budget)) return;
       const auto found = found_without_pod(name);
-      if (!found) continue;
+      if (!found || gate_of(name)) continue;
       const Scored scored =
           score_of(found->available(), pod_.context(price_snapshot), pod_.policy, budget);
       if (!scored.fits || !may_have_resources_for(found->available(), pod_.resources)) continue;
@@ -143,6 +163,10 @@ class Explanation {
   }
 
  private:
+  std::optional<Gate> gate_of(const NodeName& name) const {
+    return ledger_.gate_of(name.str(), rules_);
+  }
+
   NodeExplanation explain_node(const NodeForPod& found, const PriceSnapshot* price_snapshot,
                                SearchBudget& budget) const {
     auto explained =
@@ -187,17 +211,22 @@ class Explanation {
 
   const Ledger& ledger_;
   const PodRequest& pod_;
+  const kube::NodeRules& rules_;
   const std::optional<ClaimView> own_claim_;
   const ExplainBounds& bounds_;
 };
 
 void set_outcomes(Json& out, const GpuRequest& request, const Outcomes& outcomes,
                   std::size_t nodes) {
-  const auto fitting = outcomes.find(std::nullopt);
-  out["nodesFitting"] = fitting == outcomes.end() ? 0 : fitting->second;
+  const auto fitting = outcomes.of_cards.find(std::nullopt);
+  out["nodesFitting"] = fitting == outcomes.of_cards.end() ? 0 : fitting->second;
   out["reasons"] = Json::array();
   std::size_t examined = 0;
-  for (const auto& [reason, count] : outcomes) {
+  for (const auto& [gate, count] : outcomes.kept_out) {
+    examined += count;
+    out["reasons"].push_back(kept_out_json(gate, count));
+  }
+  for (const auto& [reason, count] : outcomes.of_cards) {
     examined += count;
     if (!reason) continue;
     out["reasons"].push_back({{"reason", sentence(*reason, request)},
@@ -233,7 +262,7 @@ void explain_all(Json& out, const VerbContext& context, const PodRequest& pod,
                  const kube::Pod& object, const Page& page, const ExplainBounds& bounds) {
   const Ledger& ledger = context.ledger;
   const Settings& settings = context.settings;
-  Explanation explanation(ledger, pod, own_claim(ledger, object), bounds);
+  Explanation explanation(ledger, pod, object.node_rules, own_claim(ledger, object), bounds);
   NearestNodes nearest(ledger, pod, {settings.min_core, settings.min_memory}, bounds.steps);
   const std::vector<NodeName> names = ledger.node_names();
   const PageOfNodes cut = cut_page(names, page);
@@ -244,12 +273,14 @@ void explain_all(Json& out, const VerbContext& context, const PodRequest& pod,
   const Outcomes outcomes = explanation.outcomes_of(names, nearest);
   set_outcomes(out, pod.request, outcomes, names.size());
   std::string note = unmatched_names(ledger, pod.request.selector, settings.contract);
-  const bool waits = object.node_name.empty() && !outcomes.contains(std::nullopt);
-  if (note.empty() && waits && outcomes.contains(Reason::kNoCardMatches)) {
+  const auto& of_cards = outcomes.of_cards;
+  const bool waits = object.node_name.empty() && !of_cards.contains(std::nullopt);
+  if (note.empty() && waits && of_cards.contains(Reason::kNoCardMatches)) {
     note = "the models of the cluster's cards are " + models_of(ledger);
   }
   if (!note.empty()) out["message"] = std::move(note);
   if (object.node_name.empty()) {
+    set_not_considered(out, object);
     nearest.set(out);
   } else {
     explanation.rank(names, object.node_name, price_snapshot.get(), out["now"]);
@@ -261,6 +292,26 @@ void explain_all(Json& out, const VerbContext& context, const PodRequest& pod,
 }
 
 }  // namespace
+
+Json kept_out_json(Gate gate, std::size_t nodes) {
+  return {
+      {"reason", sentence(gate)}, {"nodes", nodes}, {"evictionCanHelp", false}, {"keptOut", true}};
+}
+
+void set_not_considered(Json& out, const kube::Pod& pod) {
+  const auto has_host_port = [](const kube::Container& one) { return one.host_port; };
+  std::vector<std::string> rules;
+  if (!are_read(pod.node_rules)) {
+    rules.push_back("its node selector, affinity and tolerations, which are too long");
+  }
+  if (pod.constrained)
+    rules.push_back("its rules about other pods, shared volumes and resource claims");
+  if (std::ranges::any_of(pod.containers, has_host_port)) rules.push_back("its host ports");
+  if (!rules.empty()) {
+    out["notConsidered"] =
+        fmt::format("of the pod, {} were not considered", fmt::join(rules, ", and "));
+  }
+}
 
 Json explanation_of(const VerbContext& context, const kube::Pod& pod, const Page& page,
                     const ExplainBounds& bounds) {

@@ -19,11 +19,13 @@
 //   cluster := {"totals": {"nodes", "cards", "core": amount, "memoryMiB": amount, "podsBound",
 //                          "podsAssumed", "podsDrifting", "cardsOverfull", "expectedPlacements",
 //                          "podsNominated"},
-//               "nodes": [{"name", "problem"?, "partsOfOneCard"?, "profile"?: profile, "pods",
-//                          "cards": [card*]}*], "next"?,
+//               "nodes": [{"name", "problem"?, "cordoned"?, "taints"?, "partsOfOneCard"?,
+//                          "profile"?: profile, "pods", "cards": [card*]}*], "next"?,
 //               "drift": [held*]}                at most kInspectDriftMax
-//   node    := {"name", "problem"?, "partsOfOneCard"?, "profile"?: profile, "cards": [card*],
-//               "pods": [held*]}                 partsOfOneCard: true if it runs no containers with
+//   node    := {"name", "problem"?, "cordoned"?, "taints"?: ["key=value:Effect"*],
+//               "partsOfOneCard"?, "profile"?: profile, "cards": [card*], "pods": [held*]}
+//                                                cordoned: by its spec. taints: that keep pods away.
+//                                                partsOfOneCard: true if it runs no containers with
 //                                                parts of several cards
 //   profile := {"name", "problem"?, "isolation"?, "policy"?,   the name is empty without a profile
 //               "minimum": {"core", "memoryMiB"}}   the least share of a card that pods may request
@@ -51,8 +53,10 @@
 //               "policy"?,
 //               "message"?,                         the pod is invalid, or a non-GPU pod, or not
 //                                                   all nodes were examined
-//               "nodesFitting", "reasons": [{"reason", "nodes", "evictionCanHelp"}*],
-//                                                   of all nodes
+//               "notConsidered"?,                   rules of the pod that were not looked at
+//               "nodesFitting", "reasons": [{"reason", "nodes", "evictionCanHelp", "keptOut"?}*],
+//                                                   of all nodes. keptOut: a cordon, a taint, or the
+//                                                   pod's node selector or affinity
 //               "nodesNotExamined"?,                the nodes that these do not include
 //               of a pod that is not bound, about the nodes on which it does not fit:
 //               "room": [{"container", "cards",     the most cards of one node with room for it
@@ -66,7 +70,7 @@
 //               of a bound pod, as if it were not bound:
 //               "now": {"nodesFitting", "rank"?, "best"?},  of its node by its policy
 //               "nodes": [{"name", "fits", "placement"?: [{"container", "cards": [index*]}*],
-//                          "reason"?, "evictionCanHelp"?, "cpuOrMemoryMissing"?,
+//                          "reason"?, "evictionCanHelp"?, "keptOut"?, "cpuOrMemoryMissing"?,
 //                          "cards": [fit*]}*],
 //               "next"?}
 //   fit     := {"index", "container", "fits", "core": {"asked", "free"},
@@ -74,13 +78,16 @@
 //   simulate := {"namespace", "name", "policy", "replicas", "placed",  how many of the replicas fit
 //               "fitting",                          how many fit in total
 //               "message"?,                         it ended at a limit: more may fit
+//               "notConsidered"?,                   as in explain
 //               "placements": [{"node", "containers": [{"container", "cards": [index*]}*]}*],
 //               "reasons": [{"reason", "nodes"}*]}  why no more fit
 //
 // clang-format on
 //
-// A simulation places pods by cards, CPU, main memory and the number of pods. It does not apply the
-// other filters of kube-scheduler, such as taints and affinity.
+// Nodes that are cordoned, whose taints the pod does not tolerate, or which its node selector or
+// affinity excludes, take no pods, and no help is proposed on them. A simulation places pods by
+// cards, CPU, main memory and the number of pods on the others. Other filters of kube-scheduler are
+// not applied: notConsidered is a sentence about those that the pod has.
 //
 // Requests are answered one at a time, on a thread of their own. An explanation ends at
 // kExplainStepsMax, kExplainTimeMax or kExplainRowsMax; "next" is then the last node that it has

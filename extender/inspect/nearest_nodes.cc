@@ -40,6 +40,7 @@ void NearestNodes::examine(const Node& node) {
 }
 
 void NearestNodes::add_room(const Node& node) {
+  examined_ = true;
   budget_.spend(linear_steps(node, pod_.request));
   for (std::size_t i = 0; i < rooms_.size(); ++i)
     rooms_[i].add(node, pod_.request.selector, pod_.request.containers[i]);
@@ -75,7 +76,7 @@ void NearestNodes::add_release(const Node& node) {
 
 void NearestNodes::set(Json& out) const {
   out["room"] = Json::array();
-  for (std::size_t i = 0; i < rooms_.size(); ++i) {
+  for (std::size_t i = 0; examined_ && i < rooms_.size(); ++i) {
     const MostRoom& room = rooms_[i];
     Json one = {{"container", pod_.request.containers[i].name}, {"cards", room.cards}};
     if (room.free) one["free"] = share_json(*room.free);

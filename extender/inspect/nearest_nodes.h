@@ -27,8 +27,8 @@ class NearestNodes {
   // Examines a node that the pod does not fit. `node` is what is left of it for the pod.
   void examine(const Node& node);
 
-  // Sets "room", for each container, and "smallerRequests" and "releases", each with at most
-  // kNearestMax nodes, the nearest first.
+  // Sets "room", for each container if any node was examined, and "smallerRequests" and "releases",
+  // each with at most kNearestMax nodes, the nearest first.
   void set(Json& out) const;
 
  private:
@@ -50,6 +50,7 @@ class NearestNodes {
   const PodRequest& pod_;
   const Share least_;
   SearchBudget budget_;
+  bool examined_ = false;
   std::vector<MostRoom> rooms_;    // by container
   std::vector<Smaller> smaller_;   // ascending by size
   std::vector<Release> releases_;  // ascending by the number of pods

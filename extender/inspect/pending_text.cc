@@ -68,10 +68,17 @@ std::string shortage_text(const Json& explained) {
   return {};
 }
 
-std::string reasons_text(const Json& explained) {
+bool is_kept_out(const Json& reason) {
+  return reason.contains("keptOut");
+}
+
+// Of all nodes, or only of those that keep the pod out.
+std::string reasons_text(const Json& explained, bool all) {
   std::vector<std::string> reasons;
-  for (const Json& reason : explained.at("reasons"))
+  for (const Json& reason : explained.at("reasons")) {
+    if (!all && !is_kept_out(reason)) continue;
     reasons.push_back(fmt::format("{} {}", number_of(reason, "nodes"), text_of(reason, "reason")));
+  }
   return fmt::format("{}", fmt::join(reasons, ", "));
 }
 
@@ -153,11 +160,12 @@ std::string pending_text(const Json& explained) {
   } else {
     add(shortage_text(explained));
     const std::string help = help_text(explained);
-    if (sentences.empty() || help.empty()) add(reasons_text(explained));
+    add(reasons_text(explained, sentences.empty() || help.empty()));
     add(help);
   }
   if (explained.contains("policy") && explained.contains("message"))
     add(text_of(explained, "message"));
+  add(explained.value("notConsidered", ""));
   return std::string(
       cut_text(fmt::format("{}", fmt::join(sentences, ". ")), kube::kEventMessageMax));
 }

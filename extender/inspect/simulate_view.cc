@@ -15,8 +15,12 @@
 namespace mgpu::extender {
 namespace {
 
-// The nodes with cards, sorted by name, in which what is reserved for nominated pods is used.
-std::vector<Node> nodes_for(const Ledger& ledger, const DecidedPod& pod) {
+using KeptOut = std::map<Gate, std::size_t>;
+
+// The nodes with cards, sorted by name, in which what is reserved for nominated pods is used. Those
+// that keep the pod out are only counted.
+std::vector<Node> nodes_for(const Ledger& ledger, const DecidedPod& pod,
+                            const kube::NodeRules& rules, KeptOut& kept_out) {
   std::vector<Node> nodes;
   std::vector<NodeName> names = ledger.node_names();
   std::ranges::sort(names);
@@ -24,7 +28,12 @@ std::vector<Node> nodes_for(const Ledger& ledger, const DecidedPod& pod) {
     auto found = ledger.node_for(name.str(), pod);
     if (!found) continue;
     Node& node = found->with_reservations ? *found->with_reservations : found->node;
-    if (!node.cards.empty()) nodes.push_back(std::move(node));
+    if (node.cards.empty()) continue;
+    if (const auto gate = ledger.gate_of(name.str(), rules)) {
+      ++kept_out[*gate];
+    } else {
+      nodes.push_back(std::move(node));
+    }
   }
   return nodes;
 }
@@ -78,7 +87,8 @@ Json placed_json(const Simulation& simulation, const GpuRequest& request,
 }
 
 // Why the next pod does not fit, counted by nodes.
-Json reasons_json(const Simulation& simulation, const PodRequest& pod, SearchBudget budget) {
+Json reasons_json(const Simulation& simulation, const PodRequest& pod, const KeptOut& kept_out,
+                  SearchBudget budget) {
   std::map<std::string, std::size_t> reasons;
   for (const Node& node : simulation.nodes()) {
     if (budget.steps < kPlacementStepsMax) break;
@@ -88,6 +98,7 @@ Json reasons_json(const Simulation& simulation, const PodRequest& pod, SearchBud
     if (!reason && !resources) ++reasons["too little CPU, memory or room for pods on the node"];
   }
   Json out = Json::array();
+  for (const auto& [gate, nodes] : kept_out) out.push_back(kept_out_json(gate, nodes));
   for (const auto& [reason, nodes] : reasons) out.push_back({{"reason", reason}, {"nodes", nodes}});
   return out;
 }
@@ -116,8 +127,10 @@ http::Response simulate_view(const VerbContext& context, const kube::Pod& pod,
   // A pod that does not exist: nothing is reserved for it, and it may take no card of others.
   read->pod.uid = PodUid("none");
   const auto price_snapshot = context.prices.current();
-  Simulation simulation(nodes_for(context.ledger, read->pod), read->request, read->resources,
-                        read->policy, read->tie_break_seed, price_snapshot.get());
+  KeptOut kept_out;
+  Simulation simulation(nodes_for(context.ledger, read->pod, pod.node_rules, kept_out),
+                        read->request, read->resources, read->policy, read->tie_break_seed,
+                        price_snapshot.get());
   Run run(simulation, bounds);
   run.place_all(query.replicas);
   Json out = {{"namespace", pod.metadata.name_space}, {"name", pod.metadata.name}};
@@ -128,9 +141,11 @@ http::Response simulate_view(const VerbContext& context, const kube::Pod& pod,
   if (run.ended()) {
     out["message"] = "the simulation ended at its limit of pods, steps or time: more may fit";
   }
+  set_not_considered(out, pod);
   out["placements"] = placed_json(simulation, read->request, run.placed());
   out["reasons"] = Json::array();
-  if (!run.ended()) out["reasons"] = reasons_json(simulation, *read, SearchBudget{bounds.steps});
+  if (!run.ended())
+    out["reasons"] = reasons_json(simulation, *read, kept_out, SearchBudget{bounds.steps});
   return json_response(out);
 }
 

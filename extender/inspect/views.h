@@ -58,6 +58,11 @@ struct ExplainBounds {
   std::function<bool()> go_on;  // called before each node; false ends the explanation
 };
 
+// A part of "reasons": nodes that keep the pod out.
+Json kept_out_json(Gate gate, std::size_t nodes);
+// Sets "notConsidered" if the pod has rules that are not looked at.
+void set_not_considered(Json& out, const kube::Pod& pod);
+
 http::Response cluster_view(Ledger& ledger, const Page& page, Instant now);
 http::Response node_view(const Ledger& ledger, const NodeName& name);
 http::Response pod_view(const Ledger& ledger, const PodRef& pod);

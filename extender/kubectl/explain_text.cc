@@ -192,6 +192,8 @@ class Sections {
       add_verdict(fmt::format("is pending: its cards fit on none of {}.", counted(nodes, "node")));
     }
     if (noted) out_ += fmt::format("Note: {}.\n", sentence_text(text_of(from_, "message")));
+    if (from_.contains("notConsidered"))
+      out_ += fmt::format("Note: {}.\n", sentence_text(text_of(from_, "notConsidered")));
     // Otherwise it has the reasons that follow.
     if ((fitting > 0 || wide_) && from_.contains("schedulerMessage")) {
       out_ +=

@@ -45,6 +45,8 @@ InspectedNode node_in(const Json& json) {
   node.name = json.at("name").get<std::string>();
   node.problem = json.value("problem", "");
   if (json.contains("profile")) node.isolation = json.at("profile").value("isolation", "");
+  node.cordoned = json.value("cordoned", false);
+  node.taints = json.value("taints", node.taints);
   node.pods = json.value("pods", std::int64_t{0});
   for (const Json& card : json.at("cards")) node.cards.push_back(card_in(card));
   return node;

@@ -1,5 +1,6 @@
 // kubectl mgpu nodes, and the command of kubectl mgpu cards
 #include <fmt/format.h>
+#include <fmt/ranges.h>
 
 #include <algorithm>
 #include <map>
@@ -30,18 +31,26 @@ Cell status_of(const InspectedNode& node) {
   for (const InspectedCard& card : node.cards) {
     if (state_of(card) != kHealthyState) ++states[state_of(card)];
   }
-  std::string text;
-  for (const auto& [state, count] : states) {
-    text += fmt::format("{}{} {}", text.empty() ? "" : ", ", count, state);
-  }
-  if (text.empty()) return {"OK", Color::kGreen};
-  return {text, color_of_state(states.begin()->first)};
+  std::vector<std::string> parts;
+  const auto is_not_ready = [](const std::string& taint) {
+    return taint.starts_with("node.kubernetes.io/not-ready:") ||
+           taint.starts_with("node.kubernetes.io/unreachable:");
+  };
+  const bool ready = std::ranges::none_of(node.taints, is_not_ready);
+  if (!ready) parts.emplace_back("NotReady");
+  if (node.cordoned) parts.emplace_back("SchedulingDisabled");
+  for (const auto& [state, count] : states) parts.push_back(fmt::format("{} {}", count, state));
+  if (parts.empty()) return {"OK", Color::kGreen};
+  const Color color = states.empty() ? Color::kYellow : color_of_state(states.begin()->first);
+  return {fmt::format("{}", fmt::join(parts, ", ")), ready ? color : Color::kRed};
 }
 
 Json node_object(const InspectedNode& node, const NodeSums& sums) {
   Json json = {{"name", node.name}};
   if (!node.problem.empty()) json["problem"] = node.problem;
   if (!node.isolation.empty()) json["isolation"] = node.isolation;
+  if (node.cordoned) json["cordoned"] = true;
+  if (!node.taints.empty()) json["taints"] = node.taints;
   json["pods"] = node.pods;
   json["cards"] = {{"total", sums.cards}, {"usable", sums.usable}, {"free", sums.free}};
   json["core"] = amounts_json(sums.core);
@@ -99,12 +108,13 @@ View nodes_view(const std::vector<InspectedNode>& nodes, Time) {
                             {"CORE FREE", true, true},
                             {"MEMORY FREE", true, true},
                             {.title = "ISOLATION", .wide = true},
+                            {.title = "TAINTS", .wide = true},
                             {"MODELS"}}),
             .json = {{"items", Json::array()}},
             .empty = "The extender has no node with cards."};
-  const auto row = [](const std::string& name, Cell status, const NodeSums& sums,
-                      const std::string& isolation) -> std::vector<Cell> {
-    return {{name},
+  const auto row = [](const InspectedNode& node, Cell status,
+                      const NodeSums& sums) -> std::vector<Cell> {
+    return {{node.name},
             std::move(status),
             {grouped(sums.cards)},
             {grouped(sums.free)},
@@ -113,16 +123,17 @@ View nodes_view(const std::vector<InspectedNode>& nodes, Time) {
             used_cell(sums.memory),
             {grouped(sums.core.free)},
             {grouped(sums.memory.free)},
-            {isolation},
+            {node.isolation},
+            {fmt::format("{}", fmt::join(node.taints, ","))},
             {models_text(sums)}};
   };
   for (const InspectedNode& node : nodes) {
     const NodeSums sums = sums_of({node});
-    view.table.add(row(node.name, status_of(node), sums, node.isolation));
+    view.table.add(row(node, status_of(node), sums));
     view.json["items"].push_back(node_object(node, sums));
     view.names.push_back("node/" + node.name);
   }
-  view.table.set_sum(row("SUM", {}, sums_of(nodes), ""));
+  view.table.set_sum(row({.name = "SUM"}, {}, sums_of(nodes)));
   return view;
 }
 

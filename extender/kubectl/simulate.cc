@@ -66,6 +66,11 @@ std::string outcome_text(const Json& json) {
       fmt::format("{} of {} replica{} of {} fit{} by policy {}.\n", grouped(placed),
                   grouped(replicas), replicas == 1 ? "" : "s", pod, placed == 1 ? "s" : "",
                   sanitize_for_terminal(json.at("policy").get<std::string>(), kShownNameMax));
+  if (json.contains("notConsidered")) {
+    text += fmt::format(
+        "Note: {}.\n",
+        sanitize_for_terminal(json.at("notConsidered").get<std::string>(), kShownSentenceMax));
+  }
   const bool ended = json.contains("message");
   if (ended && placed < replicas) {
     text += sanitize_for_terminal(json.at("message").get<std::string>(), kShownSentenceMax) + "\n";

@@ -61,6 +61,8 @@ struct NodeView {
   std::string problem;  // NodeFacts::problem, or that the node is deleted while it has pods
   std::vector<CardIndex> overfull;  // cards with more in use than their capacity, ascending
   Healths healths;
+  bool cordoned = false;            // the node, by its spec
+  std::vector<kube::Taint> taints;  // that keep pods from it
   std::vector<ClaimView> claims;
 };
 
@@ -289,6 +291,9 @@ class Ledger {
   std::optional<NodeView> node(const NodeName& name) const;
   // Nothing if the API server has no such node.
   std::optional<NodeForPod> node_for(std::string_view name, const DecidedPod& pod) const;
+  // Returns what keeps a pod with these rules from a node. Nothing if the API server has no such
+  // node.
+  std::optional<Gate> gate_of(std::string_view node, const kube::NodeRules& rules) const;
   // Returns the bound one of several claims of this name, else the latest attempt.
   std::optional<ClaimView> claim(const PodRef& pod) const;
   // Claims with drift, the first `most` in the order of pods.
@@ -344,7 +349,6 @@ class Ledger {
   Entry& confirm(Claim claim) MGPU_REQUIRES(mutex_);
   // The same budget, for the next node.
   SearchBudget& unless_ended(SearchBudget& budget, const GpuRequest& request) const;
-  bool lets_in(std::string_view node, const kube::NodeRules& rules) const;
   // A copy in which what is reserved for nominated pods is used.
   Node with_reservations(const Node& node, const DecidedPod& pod) const MGPU_REQUIRES(mutex_);
   void set_non_gpu(NonGpuPod pod) MGPU_REQUIRES(mutex_);

@@ -121,14 +121,14 @@ std::vector<std::string> Ledger::fitting_nodes(const GpuRequest& request,
   const auto reasons = why_not(views, request, now, pod);
   std::vector<std::string> fitting;
   for (std::size_t i = 0; i < names.size() && fitting.size() < most; ++i)
-    if (!reasons[i] && lets_in(names[i], rules)) fitting.push_back(std::move(names[i]));
+    if (!reasons[i] && !gate_of(names[i], rules)) fitting.push_back(std::move(names[i]));
   return fitting;
 }
 
-bool Ledger::lets_in(std::string_view node, const kube::NodeRules& rules) const {
+std::optional<Gate> Ledger::gate_of(std::string_view node, const kube::NodeRules& rules) const {
   const MutexLock lock(mutex_);
   const NodeRecord* record = find_present(node);
-  return record != nullptr && may_enter(rules, node, record->gates);
+  return record == nullptr ? std::nullopt : gate_for(rules, node, record->gates);
 }
 
 std::vector<Scored> Ledger::score(std::span<const std::string_view> nodes,

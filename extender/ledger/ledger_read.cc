@@ -119,7 +119,15 @@ std::optional<NodeView> Ledger::node(const NodeName& name) const {
   const MutexLock lock(mutex_);
   const NodeRecord* record = find(name.str());
   if (record == nullptr || !record->visible()) return std::nullopt;
-  NodeView view{record->node, record->problem, overfull_cards(*record), record->healths, {}};
+  NodeView view{
+      .node = record->node,
+      .problem = record->problem,
+      .overfull = overfull_cards(*record),
+      .healths = record->healths,
+      .cordoned = record->gates.cordoned,
+      .taints = record->gates.taints,
+      .claims = {},
+  };
   if (!record->present) view.problem = "the API server has no such node, but pods are bound to it";
   for (const Entry* entry : record->claims) view.claims.push_back(entry->view);
   std::ranges::stable_sort(view.claims, by_pod);

@@ -1,6 +1,7 @@
 #include "extender/placement/node_gates.h"
 
 #include <algorithm>
+#include <charconv>
 #include <functional>
 #include <string>
 
@@ -9,7 +10,11 @@
 namespace mgpu::extender {
 namespace {
 
-constexpr const char* kCordonTaint = "node.kubernetes.io/unschedulable";
+// Which a pod tolerates that may be placed on a cordoned node.
+const kube::Taint kCordonTaint{.key = "node.kubernetes.io/unschedulable",
+                               .value = "",
+                               .effect = "NoSchedule",
+                               .time_added = ""};
 
 std::uint64_t hash_of(const std::string& text) {
   return std::hash<std::string>()(text);
@@ -24,11 +29,35 @@ bool has(const NodeGates& gates, std::uint64_t hash) {
   return std::ranges::binary_search(gates.labels, hash);
 }
 
+std::optional<std::int64_t> number_in(std::string_view text) {
+  std::int64_t number = 0;
+  const auto [end, failure] = std::from_chars(text.data(), text.data() + text.size(), number);
+  const bool whole = failure == std::errc() && end == text.data() + text.size();
+  return whole ? std::optional(number) : std::nullopt;
+}
+
+// Of the operators Gt and Lt.
+bool compares(const std::string& op, std::optional<std::int64_t> left,
+              std::optional<std::int64_t> right) {
+  return left && right && (op == "Gt" ? *left > *right : *left < *right);
+}
+
 bool is_tolerated(const kube::Taint& taint, const kube::Toleration& one) {
   if (!one.effect.empty() && one.effect != taint.effect) return false;
   if (!one.key.empty() && one.key != taint.key) return false;
-  const bool equal = one.op.empty() || one.op == "Equal";
-  return !equal || one.value == taint.value;
+  if (one.op.empty() || one.op == "Equal") return one.value == taint.value;
+  return one.op == "Exists" || compares(one.op, number_in(taint.value), number_in(one.value));
+}
+
+bool is_tolerated(const kube::Taint& taint, const kube::NodeRules& rules) {
+  return std::ranges::any_of(rules.tolerations,
+                             [&](const auto& one) { return is_tolerated(taint, one); });
+}
+
+std::optional<std::int64_t> number_of(const NodeGates& gates, std::uint64_t key) {
+  const auto at =
+      std::ranges::lower_bound(gates.numbers, key, {}, [](const auto& one) { return one.first; });
+  return at != gates.numbers.end() && at->first == key ? std::optional(at->second) : std::nullopt;
 }
 
 bool is_met(const kube::LabelRequirement& one, const NodeGates& gates) {
@@ -38,7 +67,9 @@ bool is_met(const kube::LabelRequirement& one, const NodeGates& gates) {
   if (one.op == "In") return std::ranges::any_of(one.values, has_value);
   if (one.op == "NotIn") return std::ranges::none_of(one.values, has_value);
   if (one.op == "DoesNotExist") return !has(gates, hash_of(one.key));
-  return has(gates, hash_of(one.key));  // Exists, Gt, Lt
+  if (one.op == "Exists") return has(gates, hash_of(one.key));
+  return one.values.size() == 1 &&
+         compares(one.op, number_of(gates, hash_of(one.key)), number_in(one.values[0]));
 }
 
 bool is_met(const kube::LabelRequirement& one, std::string_view node) {
@@ -73,31 +104,40 @@ NodeGates gates_of(const kube::Node& node) {
   for (const auto& [key, value] : node.metadata.labels) {
     gates.labels.push_back(hash_of(key));
     gates.labels.push_back(hash_of(key, value));
+    if (const auto number = number_in(value)) gates.numbers.emplace_back(hash_of(key), *number);
   }
   std::ranges::sort(gates.labels);
+  std::ranges::sort(gates.numbers);
   for (const kube::Taint& taint : node.taints) {
     if (taint.effect != "PreferNoSchedule") gates.taints.push_back(taint);
   }
-  if (node.unschedulable) {
-    gates.taints.push_back(
-        {.key = kCordonTaint, .value = "", .effect = "NoSchedule", .time_added = ""});
-  }
+  gates.cordoned = node.unschedulable;
   return gates;
 }
 
-bool may_enter(const kube::NodeRules& rules, std::string_view node, const NodeGates& gates) {
-  if (texts_of(rules) > kNodeRuleTextsMax) return true;
-  const auto is_kept_out = [&](const kube::Taint& taint) {
-    return std::ranges::none_of(rules.tolerations,
-                                [&](const auto& one) { return is_tolerated(taint, one); });
-  };
+std::string_view sentence(Gate gate) {
+  if (gate == Gate::kCordon) return "node(s) were unschedulable";
+  if (gate == Gate::kTaint) return "node(s) had untolerated taint(s)";
+  return "node(s) didn't match Pod's node affinity/selector";
+}
+
+bool are_read(const kube::NodeRules& rules) {
+  return texts_of(rules) <= kNodeRuleTextsMax;
+}
+
+std::optional<Gate> gate_for(const kube::NodeRules& rules, std::string_view node,
+                             const NodeGates& gates) {
+  if (!are_read(rules)) return {};
   const auto has_label = [&](const auto& label) {
     return has(gates, hash_of(label.first, label.second));
   };
   const auto is_met_here = [&](const kube::NodeTerm& term) { return is_met(term, node, gates); };
-  return std::ranges::none_of(gates.taints, is_kept_out) &&
-         std::ranges::all_of(rules.selector, has_label) &&
-         (!rules.required || std::ranges::any_of(*rules.required, is_met_here));
+  const auto tolerates = [&](const kube::Taint& taint) { return is_tolerated(taint, rules); };
+  if (gates.cordoned && !is_tolerated(kCordonTaint, rules)) return Gate::kCordon;
+  if (!std::ranges::all_of(gates.taints, tolerates)) return Gate::kTaint;
+  if (!std::ranges::all_of(rules.selector, has_label)) return Gate::kAffinity;
+  if (!rules.required || std::ranges::any_of(*rules.required, is_met_here)) return {};
+  return Gate::kAffinity;
 }
 
 }  // namespace mgpu::extender

@@ -39,6 +39,11 @@ class NearestView : public testing::Test {
     settings.policy = *find_policy("binpack");
   }
   void node(const char* text) { ledger.apply_node(test::facts_of(text)); }
+  void cordoned(const char* text) {
+    NodeFacts facts = test::facts_of(text);
+    facts.gates.cordoned = true;
+    ledger.apply_node(std::move(facts));
+  }
   void bind(const char* pod, const char* node, const char* request, const char* cards) {
     ledger.apply_pod(test::bound_claim(pod, node, request, cards));
   }
@@ -190,6 +195,23 @@ TEST_F(NearestView, SaysThatTheNodeHasTooLittleCpu) {
   EXPECT_EQ(explain(pod)["nodes"][0]["cpuOrMemoryMissing"], true);
 }
 
+TEST_F(NearestView, ANodeThatKeepsThePodOutHasNoPlacementAndNoRank) {
+  cordoned("n1: 0[100/8000]");
+  node("n2: 0[100/8000]");
+  const Parsed explained = explain(pod_of("q", 50, 6'000));
+  EXPECT_EQ(explained["nodesFitting"], 1);
+  EXPECT_EQ(explained["reasons"], Parsed::parse(R"([{"reason": "node(s) were unschedulable",
+      "nodes": 1, "evictionCanHelp": false, "keptOut": true}])"));
+  const Parsed& first = explained["nodes"][0];
+  EXPECT_EQ(first["fits"], false);
+  EXPECT_EQ(first["reason"], "node(s) were unschedulable");
+  EXPECT_FALSE(first.contains("placement"));
+  EXPECT_TRUE(first["cards"][0]["fits"]);
+  bind("q", "n1", "50/6000", "0");
+  const Parsed bound = explain(pod_of("q", 50, 6'000, "n1"));
+  EXPECT_EQ(bound["now"], Parsed::parse(R"({"nodesFitting": 1})"));
+}
+
 // --- simulate ------------------------------------------------------------------------------------
 
 TEST_F(NearestView, SimulatePlacesReplicasByThePolicy) {
@@ -252,6 +274,18 @@ TEST_F(NearestView, SimulateRefusesWhatItCannotRead) {
   }
   EXPECT_THAT(simulate(pod_of("q", 50, 0), "").body, testing::HasSubstr("the Pod manifest: "));
   EXPECT_THAT(simulate(pod_of("q", 0, 0), "").body, testing::HasSubstr("requests no cards"));
+}
+
+TEST_F(NearestView, ASimulationPlacesNothingOnNodesThatKeepThePodOut) {
+  cordoned("n1: 0[100/8000]");
+  node("n2: 0[100/8000]");
+  const Parsed outcome = simulated(pod_of("q", 50, 1'000), "replicas=5");
+  EXPECT_EQ(nodes_of(outcome["placements"]), (std::vector<std::string>{"n2", "n2"}));
+  EXPECT_EQ(outcome["reasons"][0]["reason"], "node(s) were unschedulable");
+  EXPECT_EQ(outcome["reasons"].size(), 2);
+  kube::Pod pod = pod_of("q", 50, 1'000);
+  pod.constrained = true;
+  EXPECT_TRUE(simulated(pod, "").contains("notConsidered"));
 }
 
 }  // namespace

@@ -6,6 +6,7 @@
 
 #include "common/kube/limits.h"
 #include "extender/inspect/limits.h"
+#include "extender/placement/limits.h"
 #include "test/support/ledger_text.h"
 
 namespace mgpu::extender {
@@ -21,6 +22,12 @@ class PendingText : public testing::Test {
     pod.metadata = {.name = "q", .name_space = "default", .uid = "q"};
   }
   void node(const char* text) { ledger.apply_node(test::facts_of(text)); }
+  void tainted(const char* text) {
+    NodeFacts facts = test::facts_of(text);
+    facts.gates.taints.push_back(
+        {.key = "k", .value = "", .effect = "NoSchedule", .time_added = ""});
+    ledger.apply_node(std::move(facts));
+  }
   void bind(const char* name, const char* on, const char* request, const char* cards,
             const char* name_space = "default") {
     Claim claim = test::bound_claim(name, on, request, cards);
@@ -125,6 +132,37 @@ TEST_F(PendingText, SaysThatContainersDoNotFitTogether) {
   container("c0", "60", "1000");
   container("c1", "60", "1000");
   EXPECT_EQ(text(), "1 node(s) had no room for all containers together, even with empty cards");
+}
+
+TEST_F(PendingText, ProposesNothingOnNodesThatKeepThePodOut) {
+  tainted("n1: 0[100/8000]");
+  container("c0", "60", "4000");
+  EXPECT_FALSE(cards_fit(explained()));
+  EXPECT_EQ(text(), "1 node(s) had untolerated taint(s)");
+  tainted("n2: 0[100/80000]");
+  node("n3: 0[100/6000]");
+  bind("a", "n2", "60/2000", "0");
+  bind("b", "n3", "60/2000", "0");
+  EXPECT_EQ(text(),
+            "container c0 needs a card with mgpu-core 60 and mgpu-memory 4000 free; the nearest "
+            "card has mgpu-core 40 and mgpu-memory 4000 free. 2 node(s) had untolerated taint(s). "
+            "It fits on n3 with mgpu-core 40 instead of 60 for container c0, or when pod b "
+            "terminates");
+  pod.node_rules.tolerations.push_back({.key = "", .op = "Exists", .value = "", .effect = ""});
+  EXPECT_TRUE(cards_fit(explained()));
+}
+
+TEST_F(PendingText, SaysWhichRulesOfThePodWereNotConsidered) {
+  node("n1: 0[100/8000]");
+  container("c0", "60", "9000");
+  pod.constrained = true;
+  pod.containers[0].host_port = true;
+  for (std::size_t i = 0; i <= kNodeRuleTextsMax; ++i)
+    pod.node_rules.selector[std::to_string(i)] = "";
+  EXPECT_THAT(text(), testing::EndsWith(
+                          "of the pod, its node selector, affinity and tolerations, which are too "
+                          "long, and its rules about other pods, shared volumes and resource "
+                          "claims, and its host ports were not considered"));
 }
 
 TEST_F(PendingText, SaysThatTheRequestIsInvalid) {

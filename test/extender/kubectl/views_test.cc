@@ -52,6 +52,7 @@ std::vector<InspectedNode> hostile_nodes() {
   auto nodes = some_nodes();
   nodes[0].name = hostile_text();
   nodes[0].isolation = hostile_text();
+  nodes[0].taints = {hostile_text()};
   nodes[0].cards[0].model = hostile_text();
   nodes[0].cards[0].health = hostile_text();
   nodes[0].cards[0].uuid = hostile_text();
@@ -234,6 +235,21 @@ TEST(Views, HaveColorsAndBarsOnATerminalOnly) {
   const View view = cards_view(some_nodes(), noon());
   EXPECT_THAT(shown_as(view, "table", true).out, HasSubstr("\x1b[34m[##########]\x1b[0m 100/100"));
   EXPECT_THAT(shown_as(view, "table", false).out, Not(HasSubstr("#")));
+}
+
+TEST(NodesView, ShowsWhatKeepsPodsFromANode) {
+  auto nodes = some_nodes();
+  nodes[0].cordoned = true;
+  nodes[0].taints = {"gpu=yes:NoSchedule", "node.kubernetes.io/unreachable:NoExecute"};
+  nodes[1].cordoned = true;
+  const std::string wide = shown_as(nodes_view(nodes, noon()), "wide", false).out;
+  EXPECT_THAT(wide, HasSubstr("gpu-1   NotReady, SchedulingDisabled "));
+  EXPECT_THAT(wide, HasSubstr(" gpu=yes:NoSchedule,node.kubernetes.io/unreachable:NoExecute "));
+  EXPECT_THAT(wide, HasSubstr("gpu-2   SchedulingDisabled, 1 Unhealthy, 1 Cordoned "));
+  const Json json = nodes_view(nodes, noon()).json["items"];
+  EXPECT_EQ(json[1]["cordoned"], true);
+  EXPECT_EQ(json[0]["taints"].size(), 2);
+  EXPECT_FALSE(json[2].contains("cordoned") || json[2].contains("taints"));
 }
 
 TEST(Views, HaveRedForWhatIsWrongOnly) {
