@@ -24,7 +24,8 @@
 //               "drift": [held*]}                at most kInspectDriftMax
 //   node    := {"name", "problem"?, "cordoned"?, "taints"?: ["key=value:Effect"*],
 //               "partsOfOneCard"?, "profile"?: profile, "cards": [card*], "pods": [held*]}
-//                                                cordoned: by its spec. taints: that keep pods away.
+//                                                cordoned: by its spec. taints: those that keep
+//                                                pods away.
 //                                                partsOfOneCard: true if it runs no containers with
 //                                                parts of several cards
 //   profile := {"name", "problem"?, "isolation"?, "policy"?,   the name is empty without a profile
@@ -55,8 +56,8 @@
 //                                                   all nodes were examined
 //               "notConsidered"?,                   rules of the pod that were not looked at
 //               "nodesFitting", "reasons": [{"reason", "nodes", "evictionCanHelp", "keptOut"?}*],
-//                                                   of all nodes. keptOut: a cordon, a taint, or the
-//                                                   pod's node selector or affinity
+//                                                   of all nodes. keptOut: a cordon, a taint, or
+//                                                   the pod's node selector or affinity
 //               "nodesNotExamined"?,                the nodes that these do not include
 //               of a pod that is not bound, about the nodes on which it does not fit:
 //               "room": [{"container", "cards",     the most cards of one node with room for it

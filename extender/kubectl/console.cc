@@ -58,6 +58,14 @@ std::string environment_variable(const char* name) {
   return value == nullptr ? "" : value;
 }
 
+bool has_utf8_locale() {
+  for (const char* name : {"LC_ALL", "LC_CTYPE", "LANG"}) {
+    const std::string locale = lower_case(environment_variable(name));
+    if (!locale.empty()) return locale.ends_with("utf-8") || locale.ends_with("utf8");
+  }
+  return false;
+}
+
 Console process_console() {
   winsize window{};
   const bool has_window = ::ioctl(STDOUT_FILENO, TIOCGWINSZ, &window) == 0;
@@ -65,7 +73,8 @@ Console process_console() {
           .print_error = [](std::string_view text) { print_to(stderr, text); },
           .colors = ::isatty(STDOUT_FILENO) == 1 && environment_variable("NO_COLOR").empty() &&
                     environment_variable("TERM") != "dumb",
-          .width = has_window ? std::size_t{window.ws_col} : 0};
+          .width = has_window ? std::size_t{window.ws_col} : 0,
+          .utf8 = has_utf8_locale()};
 }
 
 std::string sanitize_for_terminal(std::string_view text, std::size_t bytes_max) {

@@ -16,11 +16,15 @@ struct Console {
   std::function<void(std::string_view text)> print_error;  // to standard error
   bool colors = false;    // standard output is a terminal that shows colors
   std::size_t width = 0;  // of the terminal, in columns; 0: it is none
+  bool utf8 = false;      // the locale of the environment is one with UTF-8
 };
 
 // The console of this process. It has colors if standard output is a terminal, and the environment
 // variable NO_COLOR is not set (no-color.org), and TERM is not "dumb".
 Console process_console();
+
+// Whether the first of LC_ALL, LC_CTYPE and LANG that is set names a locale with UTF-8.
+bool has_utf8_locale();
 
 // The variable of the environment; empty if it is not set.
 std::string environment_variable(const char* name);

@@ -40,7 +40,7 @@ struct InspectedNode {
   std::string problem{};    // why its cards cannot be read
   std::string isolation{};  // what limits shares on it; empty: its device plugin does not say
   std::vector<std::string> taints{};  // that keep pods away, "key=value:Effect"
-  bool cordoned = false;            // the node, by its spec
+  bool cordoned = false;              // the node, by its spec
   std::int64_t pods = 0;
   std::vector<InspectedCard> cards{};
 };

@@ -92,7 +92,8 @@ Result<void> show(View view, const ViewFlags& flags, Console& console) {
     console.print(view.table.text({.wide = flags.output == "wide",
                                    .terminal = console.colors,
                                    .headers = !flags.no_headers,
-                                   .width = console.width}));
+                                   .width = console.width,
+                                   .utf8 = console.utf8}));
   }
   return {};
 }

@@ -65,12 +65,16 @@ Json pod_object(const PodRow& pod) {
 
 class PodsVerb {
  public:
-  void add_flags(Options& options) { add_shown_pods_flags(options, shown_); }
+  void add_flags(Options& options) {
+    add_shown_pods_flags(options, shown_);
+    options.add_flag("pending", "Show only pods that are not bound to a node.", pending_);
+  }
   Result<int> run(Console& console) {
     const auto cluster = Cluster::connect(shown_.access);
     if (!cluster) return cluster.error();
-    const auto pods = read_shown_pods(**cluster, shown_);
+    auto pods = read_shown_pods(**cluster, shown_);
     if (!pods) return pods.error();
+    if (pending_) std::erase_if(*pods, [](const PodRow& pod) { return !pod.node.empty(); });
     auto printed = show(pods_view(*pods, shown_.choice.all, clock_now()), shown_.view, console);
     if (!printed) return printed.error();
     return kFine;
@@ -78,6 +82,7 @@ class PodsVerb {
 
  private:
   ShownPods shown_;
+  bool pending_ = false;
 };
 
 }  // namespace

@@ -122,9 +122,10 @@ Result<void> show_simulation(SimulationView view, const std::string& format, Con
   console.print(view.outcome);
   const auto print = [&](const Table& table) {
     if (table.empty()) return;
-    console.print(
-        "\n" +
-        table.text({.wide = format == "wide", .terminal = console.colors, .width = console.width}));
+    console.print("\n" + table.text({.wide = format == "wide",
+                                     .terminal = console.colors,
+                                     .width = console.width,
+                                     .utf8 = console.utf8}));
   };
   print(view.placements.table);
   if (format == "wide" || !view.all_fit) print(view.reasons);

@@ -27,10 +27,10 @@ std::size_t columns_of(const std::string& text) {
 constexpr std::size_t kCutColumnsMin = 12;  // of a column that is cut
 
 // A cell as it is shown, without color.
-std::string shown(const Cell& cell, bool with_bar) {
+std::string shown(const Cell& cell, bool with_bar, bool utf8) {
   const std::string text =
       cell.text.empty() ? "-" : sanitize_for_terminal(cell.text, kShownSentenceMax);
-  return with_bar && cell.fill ? bar(*cell.fill) + " " + text : text;
+  return with_bar && cell.fill ? bar(*cell.fill, utf8) + " " + text : text;
 }
 
 // The first `columns` of a text, of which the last three are dots if it is longer.
@@ -68,12 +68,12 @@ struct Grid {
 };
 
 Grid grid_of(const std::vector<const std::vector<Cell>*>& lines,
-             const std::vector<std::size_t>& chosen, bool with_bars) {
+             const std::vector<std::size_t>& chosen, bool with_bars, bool utf8) {
   Grid grid{.lines = {}, .widths = std::vector<std::size_t>(chosen.size())};
   for (const auto* line : lines) {
     grid.lines.emplace_back();
     for (std::size_t i = 0; i < chosen.size(); ++i) {
-      grid.lines.back().push_back(shown((*line)[chosen[i]], with_bars));
+      grid.lines.back().push_back(shown((*line)[chosen[i]], with_bars, utf8));
       grid.widths[i] = std::max(grid.widths[i], columns_of(grid.lines.back().back()));
     }
   }
@@ -87,14 +87,17 @@ std::int64_t nearest(double value) {
   return std::isfinite(value) ? std::llround(std::clamp(value, 0.0, kMost)) : 0;
 }
 
-std::string bar(const Fill& fill) {
+std::string bar(const Fill& fill, bool utf8) {
   const std::int64_t part = std::clamp<std::int64_t>(fill.part, 0, std::max(fill.whole, {}));
   std::int64_t full = fill.whole > 0 ? part * kBarColumns / fill.whole : 0;
   // A bar is full only if everything is taken, and empty only if nothing is.
   if (full == 0 && part > 0) full = 1;
-  std::string text = "[";
-  for (std::int64_t i = 0; i < kBarColumns; ++i) text += i < full ? '#' : '.';
-  return text + "]";
+  std::string text;
+  for (std::int64_t i = 0; i < kBarColumns; ++i) {
+    const bool is_full = i < full;
+    text += utf8 ? (is_full ? "\u25b0" : "\u25b1") : is_full ? "#" : ".";
+  }
+  return utf8 ? text : "[" + text + "]";
 }
 
 Color color_of(const Fill& fill) {
@@ -146,10 +149,10 @@ std::string Table::text(const Look& look) const {
   for (const auto& row : rows_) lines.push_back(&row);
   if (!sum_.empty() && rows_.size() > 1) lines.push_back(&sum_);
   bool with_bars = look.terminal;
-  Grid grid = grid_of(lines, chosen, with_bars);
+  Grid grid = grid_of(lines, chosen, with_bars, look.utf8);
   if (look.width > 0 && with_bars && grid.width() > look.width) {
     with_bars = false;
-    grid = grid_of(lines, chosen, with_bars);
+    grid = grid_of(lines, chosen, with_bars, look.utf8);
   }
   while (look.width > 0 && grid.width() > look.width) {
     std::size_t widest = chosen.size();
@@ -169,7 +172,7 @@ std::string Table::text(const Look& look) const {
       const std::string blanks(grid.widths[i] - columns_of(cell), ' ');
       if (columns_[chosen[i]].right && with_bars && from.fill) {
         // Bars begin at the same column, and numbers end at the same one.
-        const std::string drawn = bar(*from.fill);
+        const std::string drawn = bar(*from.fill, look.utf8);
         text += colored(drawn, from.color, true) + blanks + cell.substr(drawn.size());
       } else if (columns_[chosen[i]].right) {
         text += blanks + colored(cell, from.color, look.terminal);

@@ -48,6 +48,7 @@ class Table {
     bool terminal = false;  // with colors and bars
     bool headers = true;
     std::size_t width = 0;  // of the terminal; 0: no limit
+    bool utf8 = false;      // bars of characters that ASCII does not have
   };
   // Cells are sanitized, and empty ones are shown as "-". If the lines are longer than the terminal
   // is wide, they have no bars, and then the widest texts are cut.
@@ -68,7 +69,7 @@ class Table {
 std::int64_t nearest(double value);
 
 // "[####......]"
-std::string bar(const Fill& fill);
+std::string bar(const Fill& fill, bool utf8 = false);
 
 // Blue for what is taken, which is what cards are for; red if it is more than there is.
 Color color_of(const Fill& fill);

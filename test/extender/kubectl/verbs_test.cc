@@ -95,6 +95,7 @@ TEST_F(VerbsTest, AnEmptyClusterIsOneSentence) {
 TEST_F(VerbsTest, PodsReadsTheNamespaceOfTheContext) {
   EXPECT_EQ(cluster.with_config({"pods"}).err, "No pods that request cards found.\n");
   cluster.write_config(", namespace: research");
+  EXPECT_EQ(cluster.with_config({"pods", "--pending", "-o", "name"}).out, "");
   EXPECT_EQ(cluster.with_config({"pods", "-o", "name"}).out, "pod/notebook\n");
 }
 

@@ -335,6 +335,7 @@ TEST(Bar, IsFullAndEmptyOnlyWhereTheCardIs) {
   EXPECT_EQ(bar({100, 100}), "[##########]");
   EXPECT_EQ(bar({150, 100}), "[##########]");
   EXPECT_EQ(bar({5, 0}), "[..........]");
+  EXPECT_EQ(bar({30, 100}, true), "▰▰▰▱▱▱▱▱▱▱");
 }
 
 TEST(Yaml, QuotesWhatOthersReadAsAnotherType) {
