@@ -2,6 +2,7 @@
 #include <fmt/ranges.h>
 
 #include <algorithm>
+#include <functional>
 #include <map>
 #include <optional>
 #include <string>
@@ -13,6 +14,7 @@
 #include "common/contract/contract.h"
 #include "extender/inspect/limits.h"
 #include "extender/inspect/views.h"
+#include "extender/placement/links.h"
 
 namespace mgpu::extender {
 
@@ -50,6 +52,20 @@ void set_amounts(Json& out, const Amounts& amounts) {
                       {"expected", amounts.expected.memory.value()}};
 }
 
+// The cards that it is connected with, by the links to them.
+Json links_json(const Node& node, std::size_t card) {
+  std::map<Link, Json, std::greater<>> linked;
+  for (std::size_t other = 0; other < node.links->cards(); ++other) {
+    if (other == card || node.links->between(card, other) == Link::kFar) continue;
+    Json& cards = linked[node.links->between(card, other)];
+    cards.push_back(node.cards[other].index.value());
+  }
+  Json out = Json::array();
+  for (auto& [link, cards] : linked)
+    out.push_back({{"link", link_name(link)}, {"cards", std::move(cards)}});
+  return out;
+}
+
 Json card_json(const Card& card, const NodeView& view) {
   Json out = {{"index", card.index.value()}, {"uuid", card.uuid.str()},
               {"model", card.model},         {"healthy", card.healthy},
@@ -57,6 +73,10 @@ Json card_json(const Card& card, const NodeView& view) {
   const auto health = view.healths.find(card.index);
   if (health != view.healths.end()) out["health"] = health->second;
   if (card.reserved) out["reserved"] = true;
+  if (card.numa) out["numa"] = *card.numa;
+  if (view.node.links != nullptr) {
+    out["links"] = links_json(view.node, static_cast<std::size_t>(&card - view.node.cards.data()));
+  }
   if (std::ranges::binary_search(view.overfull, card.index)) {
     out["overfull"] = true;
     out["overfullDetail"] = overfull_sentence(view, std::span(&card.index, 1));
@@ -65,7 +85,8 @@ Json card_json(const Card& card, const NodeView& view) {
   return out;
 }
 
-Json containers_json(const Claim& claim) {
+// `node` may be null: then links are left out.
+Json containers_json(const Claim& claim, const Node* node) {
   Json out = Json::array();
   for (std::size_t i = 0; i < claim.request.containers.size(); ++i) {
     const ContainerRequest& container = claim.request.containers[i];
@@ -73,11 +94,14 @@ Json containers_json(const Claim& claim) {
     out.push_back({{"name", container.name},
                    {"kind", to_string(container.kind)},
                    {"cards", known ? indices(claim.placement->cards_of[i]) : Json::array()}});
+    const auto link =
+        known && node != nullptr ? worst_link(*node, claim.placement->cards_of[i]) : std::nullopt;
+    if (link) out.back()["link"] = link_name(*link);
   }
   return out;
 }
 
-Json held_json(const ClaimView& view) {
+Json held_json(const ClaimView& view, const Node* node = nullptr) {
   const Claim& claim = view.claim;
   Json out = {{"namespace", claim.pod.name_space},
               {"name", claim.pod.name},
@@ -89,7 +113,7 @@ Json held_json(const ClaimView& view) {
     out["drift"] = name(*claim.drift);
     out["driftDetail"] = claim.drift_detail;
   }
-  out["containers"] = containers_json(claim);
+  out["containers"] = containers_json(claim, node);
   out["holds"] = Json::array();
   for (const CardHold& hold : view.holds) {
     out["holds"].push_back({{"card", hold.card.value()},
@@ -99,9 +123,9 @@ Json held_json(const ClaimView& view) {
   return out;
 }
 
-Json held_list(std::span<const ClaimView> views) {
+Json held_list(std::span<const ClaimView> views, const Node* node = nullptr) {
   Json out = Json::array();
-  for (const ClaimView& view : views) out.push_back(held_json(view));
+  for (const ClaimView& view : views) out.push_back(held_json(view, node));
   return out;
 }
 
@@ -224,13 +248,16 @@ http::Response node_view(const Ledger& ledger, const NodeName& name) {
     return http::error_response(404, fmt::format("node {} is not known", in_quotes(name.str())));
   Json out = node_head(name, *view);
   out["cards"] = cards_json(*view);
-  out["pods"] = held_list(view->claims);
+  out["pods"] = held_list(view->claims, &view->node);
   return json_response(out);
 }
 
 http::Response pod_view(const Ledger& ledger, const PodRef& pod) {
   const std::optional<ClaimView> view = ledger.claim(pod);
-  if (view) return json_response(held_json(*view));
+  if (view) {
+    const std::optional<NodeView> node = ledger.node(view->claim.node);
+    return json_response(held_json(*view, node ? &node->node : nullptr));
+  }
   return http::error_response(404, fmt::format("pod {} holds no cards", in_quotes(to_string(pod))));
 }
 

@@ -35,7 +35,9 @@ Json request_json(const GpuRequest& request) {
                           {"core", container.per_card.core.value()}});
     if (!container.whole) containers.back()["memoryMiB"] = container.per_card.memory.value();
   }
-  return {{"containers", std::move(containers)}};
+  Json out = {{"containers", std::move(containers)}};
+  if (request.links != LinkPreference::kPreferred) out["links"] = to_string(request.links);
+  return out;
 }
 
 Json card_json(const GpuRequest& request, const CardExplanation& card, const Healths& healths) {
@@ -52,7 +54,11 @@ Json card_json(const GpuRequest& request, const CardExplanation& card, const Hea
 Json node_json(const GpuRequest& request, const NodeExplanation& node, const Healths& healths,
                bool resources) {
   Json out = {{"name", node.node.str()}, {"fits", node.placement.has_value()}};
-  if (node.placement) out["placement"] = placement_json(request, *node.placement);
+  if (node.placement) {
+    Json& placement = out["placement"] = placement_json(request, *node.placement);
+    for (std::size_t i = 0; i < node.links.size(); ++i)
+      if (node.links[i]) placement[i]["link"] = link_name(*node.links[i]);
+  }
   if (node.reason) {
     out["reason"] = sentence(*node.reason, request);
     out["evictionCanHelp"] = eviction_can_help(*node.reason);

@@ -31,6 +31,9 @@
 //   profile := {"name", "problem"?, "isolation"?, "policy"?,   the name is empty without a profile
 //               "minimum": {"core", "memoryMiB"}}   the least share of a card that pods may request
 //   card    := {"index", "uuid", "model", "healthy", "uncertain", "cordoned",
+//               "numa"?,                         its NUMA node
+//               "links"?: [{"link", "cards": [index*]}*],   the best first, as nvidia-smi topo -m
+//                                                names them, without SYS; absent: not known
 //               "health"?,                       what is wrong with a card that is not healthy
 //               "overfull"?, "overfullDetail"?,  more is in use than its capacity: which pods, what
 //                                                to do
@@ -39,7 +42,8 @@
 //   amount  := {"capacity", "used", "free", "expected"}   expected: of pods between filter and bind
 //   held    := {"namespace", "name", "uid", "node", "phase": "assumed" | "bound", "priority",
 //               "drift"?, "driftDetail"?,
-//               "containers": [{"name", "kind": "app" | "init" | "sidecar", "cards": [index*]}*],
+//               "containers": [{"name", "kind": "app" | "init" | "sidecar", "cards": [index*],
+//                               "link"?}*],      the worst link between two of its cards
 //               "holds": [{"card", "core", "memoryMiB"}*]}   without cards: the most, for each card
 //   policy  := {"default", "policies": [name*], "podsSeen",
 //               "prices"?: {"version", "ageSeconds", "kinds": [{"model", "memoryMiB"}*],
@@ -49,7 +53,8 @@
 //               "milliCPU", "hostMemoryMiB", "models"?, "modelsExcluded"?,
 //               "gpus"?, "supplyPrice"?}            its GPUs, and its supply price (prices.h)
 //   explain := {"namespace", "name", "node"?,       the node of a bound pod
-//               "request": {"containers": [{"name", "kind", "cards", "core", "memoryMiB"?}*]},
+//               "request": {"containers": [{"name", "kind", "cards", "core", "memoryMiB"?}*],
+//                           "links"?},              "required" or "ignored"
 //                                                   of each card; absent memory: whole cards
 //               "policy"?,
 //               "message"?,                         the pod is invalid, or a non-GPU pod, or not
@@ -70,7 +75,8 @@
 //                                                   it would fit if these pods ended
 //               of a bound pod, as if it were not bound:
 //               "now": {"nodesFitting", "rank"?, "best"?},  of its node by its policy
-//               "nodes": [{"name", "fits", "placement"?: [{"container", "cards": [index*]}*],
+//               "nodes": [{"name", "fits",
+//                          "placement"?: [{"container", "cards": [index*], "link"?}*],
 //                          "reason"?, "evictionCanHelp"?, "keptOut"?, "cpuOrMemoryMissing"?,
 //                          "cards": [fit*]}*],
 //               "next"?}

@@ -17,6 +17,8 @@ Json card_object(const InspectedNode& node, const InspectedCard& card) {
                {"core", amounts_json(card.core)},
                {"memoryMiB", amounts_json(card.memory)}};
   if (!card.health.empty()) json["health"] = card.health;
+  if (card.numa) json["numa"] = *card.numa;
+  if (!card.links.empty()) json["links"] = card.links;
   return json;
 }
 
@@ -32,6 +34,8 @@ View cards_view(const std::vector<InspectedNode>& nodes, Time now) {
                             {"CORE FREE", true, true},
                             {"MEMORY FREE", true, true},
                             {"MODEL"},
+                            {"NUMA", true, true},
+                            {"LINKS", true},
                             {"UUID", true}}),
             .json = {{"items", Json::array()}},
             .empty = "The extender has no node with cards."};
@@ -48,6 +52,8 @@ View cards_view(const std::vector<InspectedNode>& nodes, Time now) {
                       {grouped(card.core.free)},
                       {grouped(card.memory.free)},
                       {card.model},
+                      {card.numa ? std::to_string(*card.numa) : ""},
+                      {card.links},
                       {card.uuid}});
       view.json["items"].push_back(card_object(node, card));
       view.names.push_back(fmt::format("card/{}/{}", node.name, card.index));
@@ -62,6 +68,8 @@ View cards_view(const std::vector<InspectedNode>& nodes, Time now) {
                       used_cell(sums.memory),
                       {grouped(sums.core.free)},
                       {grouped(sums.memory.free)},
+                      {},
+                      {},
                       {},
                       {}});
   return view;

@@ -123,6 +123,14 @@ class Sections {
     }
   }
 
+  // "app: 0,3 (NV2)", with the worst link between two of the cards.
+  static std::string cards_text(const Json& container, const char* name) {
+    const std::string link = container.value("link", "");
+    return fmt::format("{}: {}{}", name_text(text_of(container, name)),
+                       fmt::join(container.at("cards").get<std::vector<int64_t>>(), ","),
+                       link.empty() ? "" : " (" + name_text(link) + ")");
+  }
+
   // What is wrong with the cards that the pod has; empty if nothing is.
   std::string broken_cards() const {
     std::string text;
@@ -150,8 +158,7 @@ class Sections {
     if (from_.contains("holds")) {
       const Json& holds = from_.at("holds");
       for (const Json& container : holds.at("containers")) {
-        out_ += fmt::format("  cards     {}: {}\n", name_text(text_of(container, "name")),
-                            fmt::join(container.at("cards").get<std::vector<int64_t>>(), ","));
+        out_ += fmt::format("  cards     {}\n", cards_text(container, "name"));
       }
       if (holds.contains("driftDetail")) {
         out_ += fmt::format("  drift     {}\n", sentence_text(text_of(holds, "driftDetail")));
@@ -260,7 +267,7 @@ class Sections {
     Table table({{"NODE"}, {"FITS"}, {"CARD", false, true}, {"CONTAINER"}, {"WHY"}});
     for (const Json& node : from_.at("nodes")) {
       const bool fits = node.at("fits").get<bool>();
-      std::string why = fits ? "" : reason_of_node(node);
+      std::string why = fits ? placement_of(node) : reason_of_node(node);
       if (node.value("cpuOrMemoryMissing", false)) {
         why += (why.empty() ? "" : "; ") + std::string("too little CPU, memory or room for pods");
       }
@@ -268,6 +275,17 @@ class Sections {
       add_cards(table, node);
     }
     add_table("", table);
+  }
+
+  // The cards that the pod would get, if links are known for one of its containers.
+  static std::string placement_of(const Json& node) {
+    std::string text;
+    bool linked = false;
+    for (const Json& container : node.value("placement", Json::array())) {
+      linked = linked || container.contains("link");
+      text += (text.empty() ? "cards " : "; ") + cards_text(container, "container");
+    }
+    return linked ? text : "";
   }
 
   static Cell fits_cell(bool fits) {

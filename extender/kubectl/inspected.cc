@@ -1,6 +1,7 @@
 #include "extender/kubectl/inspected.h"
 
 #include <fmt/format.h>
+#include <fmt/ranges.h>
 
 #include <algorithm>
 #include <set>
@@ -37,6 +38,12 @@ InspectedCard card_in(const Json& json) {
   card.pods = json.value("pods", std::int64_t{0});
   card.core = amounts_in(json.at("core"));
   card.memory = amounts_in(json.at("memoryMiB"));
+  if (json.contains("numa")) card.numa = json.at("numa").get<std::int64_t>();
+  for (const Json& link : json.value("links", Json::array())) {
+    card.links +=
+        fmt::format("{}{} {}", card.links.empty() ? "" : "; ", link.at("link").get<std::string>(),
+                    fmt::join(link.at("cards").get<std::vector<std::int64_t>>(), ","));
+  }
   return card;
 }
 

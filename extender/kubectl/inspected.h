@@ -3,6 +3,7 @@
 
 #include <cstdint>
 #include <map>
+#include <optional>
 #include <set>
 #include <string>
 #include <vector>
@@ -31,6 +32,8 @@ struct InspectedCard {
   std::int64_t pods = 0;
   Amounts core;
   Amounts memory;  // MiB
+  std::optional<std::int64_t> numa{};
+  std::string links{};  // "NV2 0,3; PIX 1"; empty: not known
 };
 
 inline constexpr const char* kHealthyState = "Healthy";

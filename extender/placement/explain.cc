@@ -7,6 +7,7 @@
 
 #include "extender/placement/fit.h"
 #include "extender/placement/limits.h"
+#include "extender/placement/links.h"
 #include "extender/placement/place.h"
 
 namespace mgpu::extender {
@@ -68,6 +69,8 @@ NodeExplanation explain(const Node& node, const PlacementContext& context,
   budget.spend(explanation.cards.size() * kExplainedCardSteps);
   auto result = place(node, context, card_policy, budget);
   if (auto* placed = std::get_if<Placed>(&result)) {
+    for (const auto& cards : placed->placement.cards_of)
+      explanation.links.push_back(worst_link(node, cards));
     explanation.placement = std::move(placed->placement);
   } else {
     explanation.reason = std::get<Reason>(result);

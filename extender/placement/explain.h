@@ -5,6 +5,7 @@
 #include <string>
 #include <vector>
 
+#include "common/contract/card_links.h"
 #include "common/contract/gpu_request.h"
 #include "extender/placement/cluster.h"
 #include "extender/placement/context.h"
@@ -31,7 +32,8 @@ struct NodeExplanation {
   // Exactly one of the two is set.
   std::optional<Placement> placement;
   std::optional<Reason> reason;
-  std::vector<CardExplanation> cards;  // by container, then by card
+  std::vector<std::optional<Link>> links{};  // the worst_link of each container of the placement
+  std::vector<CardExplanation> cards;        // by container, then by card
 };
 
 // The search takes at most the steps of `budget`, and at most kPlacementStepsMax for one order of

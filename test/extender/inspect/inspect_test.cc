@@ -108,6 +108,30 @@ TEST_F(Inspect, ShowsEveryCardOfTheCluster) {
   EXPECT_FALSE(cluster.contains("next"));
 }
 
+TEST_F(Inspect, ShowsTheLinksOfCards) {
+  NodeFacts facts = test::facts_of("n3: 0[100/1000] 2[100/1000] 5[100/1000] 6[100/1000]");
+  facts.links = CardLinks::parse("21p---", 4).value();
+  facts.cards[2].numa = 1;
+  ledger.apply_node(facts);
+  bind("p", "n3", "wholex2 30/300", "0,2 | 5");
+  const Parsed node = view("node", "name=n3");
+  EXPECT_EQ(node["cards"][0]["links"],
+            Parsed::parse(R"([{"link": "NV2", "cards": [2]}, {"link": "NV1", "cards": [5]}])"));
+  EXPECT_EQ(node["cards"][1]["links"],
+            Parsed::parse(R"([{"link": "NV2", "cards": [0]}, {"link": "PIX", "cards": [5]}])"));
+  EXPECT_EQ(node["cards"][3]["links"], Parsed::array());
+  EXPECT_EQ(node["cards"][2]["numa"], 1);
+  EXPECT_FALSE(node["cards"][0].contains("numa"));
+  EXPECT_EQ(node["pods"][0]["containers"][0]["link"], "NV2");
+  EXPECT_FALSE(node["pods"][0]["containers"][1].contains("link"));
+  EXPECT_EQ(view("pod", "namespace=default&name=p")["containers"][0]["link"], "NV2");
+  // A node that does not publish them any more.
+  facts.links = {};
+  ledger.apply_node(facts);
+  EXPECT_FALSE(view("node", "name=n3")["cards"][0].contains("links"));
+  EXPECT_FALSE(view("pod", "namespace=default&name=p")["containers"][0].contains("link"));
+}
+
 TEST_F(Inspect, ShowsTheProfileOfANode) {
   NodeFacts facts = test::facts_of("n3: 0[100/1000] 1[100/1000]");
   facts.cards[0].core = Percent(200);

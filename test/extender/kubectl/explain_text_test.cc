@@ -65,7 +65,7 @@ Json landed() {
   for (const char* name : {"schedulerMessage", "smallerRequests", "releases"}) json.erase(name);
   json["node"] = "gpu-2";
   json["holds"]["containers"] = Json::array();
-  json["holds"]["containers"].push_back({{"name", "app"}, {"cards", {0, 3}}});
+  json["holds"]["containers"].push_back({{"name", "app"}, {"cards", {0, 3}}, {"link", "NV2"}});
   json["now"] = {{"nodesFitting", 4}, {"rank", 2}, {"best", "gpu-7"}};
   return json;
 }

@@ -40,6 +40,10 @@ std::vector<InspectedNode> some_nodes() {
   second.cards[1].core.free = 0;
   second.cards[2].cordoned = true;
   second.cards[2].model = "Tesla T4";
+  first.cards[0].numa = first.cards[1].numa = 0;
+  first.cards[2].numa = 1;
+  first.cards[0].links = "NV2 1";
+  first.cards[1].links = "NV2 0";
   InspectedNode third{.name = "gpu-3",
                       .problem = "annotation vke.volcengine.com/mgpu-cards: not JSON",
                       .isolation = {},
@@ -56,6 +60,7 @@ std::vector<InspectedNode> hostile_nodes() {
   nodes[0].cards[0].model = hostile_text();
   nodes[0].cards[0].health = hostile_text();
   nodes[0].cards[0].uuid = hostile_text();
+  nodes[0].cards[0].links = hostile_text();
   nodes[2].problem = hostile_text();
   return nodes;
 }
