@@ -44,6 +44,7 @@ Result<std::unique_ptr<Extender>> Extender::start(ExtenderSettings settings,
   extender->binder_.start_reconciling();
   extender->cluster_events_.start();
   extender->pending_events_.start();
+  if (extender->settings_.preempts_by_card) extender->card_preemption_.start();
   extender->start_sequence_.start();
   return extender;
 }
@@ -89,6 +90,7 @@ void Extender::add_routes() {
                        {.context = verb_context_,
                         .binder = binder_,
                         .requeue = requeue_,
+                        .preemption = card_preemption_,
                         .probe = probe_,
                         .clock = transport_.executor(),
                         .delayed = delayed_,
@@ -188,6 +190,12 @@ StartSequence::Events Extender::start_events() {
                 log_info("pending pods touched",
                          {{"touched", std::to_string(touched)}, {"all", std::to_string(all)}});
               }};
+}
+
+CardPreemption::Events Extender::preemption_events() {
+  return {.decides = [this] { return may_decide() && !draining_; },
+          .on_ended = [this](std::size_t victims) { probe_.preempted_by_card(victims); },
+          .on_problem = warn("no pods can be evicted for pods that need their cards")};
 }
 
 bool Extender::may_decide() const {
@@ -303,7 +311,8 @@ void Extender::update_metrics() {
   probe_.leader(may_decide());
   probe_.binds_in_flight(binder_.in_flight());
   probe_.unsettled_pods(start_sequence_.unsettled());
-  probe_.events_dropped(cluster_events_.dropped() + pending_events_.dropped());
+  probe_.events_dropped(cluster_events_.dropped() + pending_events_.dropped() +
+                        card_preemption_.events_dropped());
   watches_.update_metrics();
 }
 

@@ -39,6 +39,7 @@
 #include "extender/bind/binder.h"
 #include "extender/bind/holder_lease.h"
 #include "extender/bind/start_sequence.h"
+#include "extender/card_preemption.h"
 #include "extender/certificates/secret_certificates.h"
 #include "extender/cluster_events.h"
 #include "extender/election/leader_election.h"
@@ -62,6 +63,7 @@ struct ExtenderSettings {
   ServiceSettings service;           // probes, metrics and inspection
   std::string url_prefix = "/mgpu";  // of the verbs; starts with "/", and does not end with it
   std::size_t binds_in_flight = kBindsInFlight;
+  bool preempts_by_card = true;
   std::string requeue_namespace;  // of the object that Requeue writes; empty: none
   kube::LeaseRef lease{"kube-system", "mgpu-extender"};  // names the process that may bind
   // Set: the Lease is taken when it is free, and renewed. Not set: it is taken at once, whoever
@@ -116,6 +118,7 @@ class Extender {
   void on_lease_lost(const std::string& sentence);
   BinderEvents binder_events();
   StartSequence::Events start_events();
+  CardPreemption::Events preemption_events();
   Readiness readiness() const;
   void update_metrics();
 
@@ -164,9 +167,11 @@ class Extender {
       lease_.identity(),
       [this] { return may_decide(); },
       [this] { return start_sequence_.unsettled_pods(kClusterEventsFindingsMax); }};
-  AsioExecutor inspections_;  // for the views of /inspect and Events about pending pods alone
+  AsioExecutor inspections_;  // for /inspect, Events about pending pods, and the choice of victims
   PendingEvents pending_events_{verb_context_, transport_, inspections_, lease_.identity(),
                                 [this] { return may_decide(); }};
+  CardPreemption card_preemption_{verb_context_, transport_, inspections_, lease_.identity(),
+                                  preemption_events()};
   AsioExecutor web_executor_;  // for the web page alone; stopped before prometheus_ ends
   std::unique_ptr<kube::CurlTransport> prometheus_;  // may be null
   std::optional<Web> web_;

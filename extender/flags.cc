@@ -274,6 +274,10 @@ void add_flags(Options& options, Flags& flags) {
   options.add_number("bind-concurrency",
                      "Maximum number of binds that are in progress at the API server.",
                      flags.bind_concurrency, 1, kube::kApiRequestsInFlightMax);
+  options.add_flag("preempt-by-card",
+                   "Evict pods of lower priority for a pod where the sums of a node suffice and no "
+                   "card does, in which case kube-scheduler evicts none.",
+                   flags.preempt_by_card);
   options.add_text("requeue-namespace",
                    "Namespace of the CSIStorageCapacity that is written to make kube-scheduler try "
                    "rejected pods again. If empty, pods are not requeued.",
@@ -350,6 +354,7 @@ Result<ExtenderSettings> settings_of(const Flags& flags) {
                           .service = std::move(*service),
                           .url_prefix = flags.url_prefix,
                           .binds_in_flight = static_cast<std::size_t>(flags.bind_concurrency),
+                          .preempts_by_card = flags.preempt_by_card,
                           .requeue_namespace = flags.requeue_namespace,
                           .lease = {flags.lease_namespace, flags.lease_name},
                           .election = *election,
@@ -370,6 +375,7 @@ void log_flags(const Flags& flags) {
                         {"candidate_nodes", std::to_string(flags.candidate_nodes)},
                         {"ties", flags.ties},
                         {"expected_placements", on_or_off(flags.expected_placements)},
+                        {"preempt_by_card", on_or_off(flags.preempt_by_card)},
                         {"requeue_namespace", flags.requeue_namespace},
                         {"lease", flags.lease_namespace + "/" + flags.lease_name},
                         {"leader_elect", on_or_off(flags.leader_elect)},

@@ -30,6 +30,7 @@ struct Flags : ProgramFlags {
   std::int64_t candidate_nodes = 1;
   std::string ties = "pod";
   bool expected_placements = true;
+  bool preempt_by_card = true;
   std::string requeue_namespace = "kube-system";
   std::string lease_namespace = "kube-system";
   std::string lease_name = "mgpu-extender";

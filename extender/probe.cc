@@ -106,6 +106,7 @@ void Probe::create_series() {
        {RequeueOutcome::kRequeued, RequeueOutcome::kRefused, RequeueOutcome::kFailed}) {
     requeue_ended(outcome, 0);
   }
+  preempted_by_card(0);
   for (const auto drift : {DriftKind::kChangedAnnotations, DriftKind::kBindingWithoutCards}) {
     drifted(drift, 0);
   }
@@ -192,6 +193,16 @@ void Probe::requeue_ended(RequeueOutcome outcome, double count) {
   counter("requeues_total", "Writes that make kube-scheduler try rejected pods again, by result.",
           {{"result", name_of(outcome)}})
       .Increment(count);
+}
+
+void Probe::preempted_by_card(std::size_t victims) {
+  counter(
+      "card_preemptions_total",
+      "Pods for which the extender has evicted others, since the sums of a node sufficed and no "
+      "card did.")
+      .Increment(victims > 0 ? 1 : 0);
+  counter("card_preemption_victims_total", "Pods that were evicted for these.")
+      .Increment(static_cast<double>(victims));
 }
 
 void Probe::drifted(DriftKind drift, double count) {

@@ -11,6 +11,7 @@
 //   mgpu_extender_filters_delayed_total            see bind/binds_in_flight.h
 //   mgpu_extender_pod_touches_total{result}        "unbound", "bound", "full", "gone", "failed"
 //   mgpu_extender_requeues_total{result}           "requeued", "refused", "failed"
+//   mgpu_extender_card_preemptions_total, _card_preemption_victims_total  see card_preemption.h
 //   mgpu_extender_price_refreshes_total
 //   mgpu_extender_price_refresh_duration_seconds   of the last refresh, which no request waits for
 //   mgpu_extender_drifts_total{drift}              pods whose drift began or changed to this one
@@ -61,6 +62,7 @@ class Probe {
   void filter_delayed();
   void pod_touched(TouchResult result, double count = 1);
   void requeue_ended(RequeueOutcome outcome, double count = 1);
+  void preempted_by_card(std::size_t victims);
   void drifted(DriftKind drift, double count = 1);
   void prices_refreshed(std::chrono::milliseconds took);
   void watch_problem(const char* resource, double count = 1);

@@ -40,6 +40,7 @@ void answer_filter(const Call& call, const ExtenderArgs& args, const FilterReply
   // It may fit. kube-scheduler tries it again after its backoff.
   if (reply.fitting.empty() && to.context.ledger.searches_ended()) return to.refuse(call.respond);
   if (!reply.fitting.empty()) to.binder.remember(args.pod());
+  to.preemption.on_filter(args.pod(), reply);
   const std::size_t refused = args.node_names().size() - reply.nodes_fitting;
   to.probe.filtered(reply.nodes_fitting, refused);
   log_debug("filter answered", {{"pod", to_string(args.pod().ref())},
@@ -75,10 +76,13 @@ void preempt(const Call& call, Request request) {
   auto args = read_preemption_args(request.body);
   if (!args) return call.refuse(args.error());
   const SchedulerVerbs& to = *call.to;
-  // kube-scheduler then evicts no pod, and tries the pod again after the requeue.
-  const auto nodes = to.requeue.take_wait(args->pod.uid())
-                         ? std::vector<NodeVictims>()
-                         : preempt(*args, to.context, to.clock.now());
+  // kube-scheduler then evicts no pod, and tries the pod again after the requeue, or when those
+  // that are evicted for it have ended.
+  const PodUid uid = args->pod.uid();
+  const bool waits = to.requeue.take_wait(uid) || to.preemption.is_evicting(uid);
+  const auto nodes =
+      waits ? std::vector<NodeVictims>() : preempt(*args, to.context, to.clock.now());
+  if (!nodes.empty()) to.preemption.on_preempted(uid);
   log_info("preempt answered", {{"pod", to_string(args->pod.ref())},
                                 {"nodes", std::to_string(nodes.size())},
                                 {"proposed", std::to_string(args->nodes.size())}});

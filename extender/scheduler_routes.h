@@ -17,6 +17,7 @@
 #include "common/base/executor.h"
 #include "common/http/router.h"
 #include "extender/bind/binder.h"
+#include "extender/card_preemption.h"
 #include "extender/probe.h"
 #include "extender/requeue/requeue.h"
 #include "extender/verbs/verbs.h"
@@ -28,6 +29,7 @@ struct SchedulerVerbs {
   const VerbContext& context;
   Binder& binder;
   Requeue& requeue;
+  CardPreemption& preemption;
   Probe& probe;
   const Executor& clock;
   Executor& delayed;            // runs filters that were delayed; binds do not wait for it

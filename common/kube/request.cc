@@ -241,6 +241,34 @@ Request set_pod_condition(const PodRef& pod, const PodCondition& condition) {
                    {{"status", {{"conditions", std::move(conditions)}}}});
 }
 
+Request nominate(const Pod& pod, const NodeName& node) {
+  Json precondition = {{"uid", pod.metadata.uid}};
+  if (!pod.metadata.resource_version.empty())
+    precondition["resourceVersion"] = pod.metadata.resource_version;
+  return with_body(
+      Method::kPatch, pod_path(pod.ref()) + "/status", kMergePatch,
+      {{"metadata", std::move(precondition)},
+       {"status", {{"nominatedNodeName", node.empty() ? Json(nullptr) : Json(node.str())}}}});
+}
+
+Request mark_preempted(const PodRef& pod, const PodUid& uid, std::string_view message,
+                       std::string_view time) {
+  Json conditions = Json::array({{{"type", "DisruptionTarget"},
+                                  {"status", "True"},
+                                  {"reason", std::string(kPreemptionReason)},
+                                  {"message", message},
+                                  {"lastTransitionTime", time}}});
+  return with_body(
+      Method::kPatch, pod_path(pod) + "/status", kStrategicMergePatch,
+      {{"metadata", {{"uid", uid.str()}}}, {"status", {{"conditions", std::move(conditions)}}}});
+}
+
+Request delete_pod(const PodRef& pod, const PodUid& uid) {
+  return with_body(
+      Method::kDelete, pod_path(pod), kJson,
+      {{"apiVersion", "v1"}, {"kind", "DeleteOptions"}, {"preconditions", {{"uid", uid.str()}}}});
+}
+
 Request get_lease(const LeaseRef& lease) {
   return get(lease_path(lease));
 }

@@ -69,6 +69,17 @@ struct PodCondition {
 // changes the resourceVersion of the pod.
 Request set_pod_condition(const PodRef& pod, const PodCondition& condition);
 
+// PATCH of pods/{name}/status: `nominated_node` of the pod, empty for none. 409 where the pod has
+// another uid, or another resourceVersion than `pod` has, where it has one.
+Request nominate(const Pod& pod, const NodeName& node);
+// Strategic merge PATCH of pods/{name}/status: the condition DisruptionTarget that kube-scheduler
+// gives a pod that it evicts for another one. `time` is RFC 3339. 409 where the pod has another
+// uid.
+Request mark_preempted(const PodRef& pod, const PodUid& uid, std::string_view message,
+                       std::string_view time);
+// DELETE with the uid as precondition (409) and the pod's own grace period.
+Request delete_pod(const PodRef& pod, const PodUid& uid);
+
 // GET of a Lease, from etcd: without the parameter resourceVersion.
 Request get_lease(const LeaseRef& lease);
 // POST; 409 where it exists.

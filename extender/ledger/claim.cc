@@ -224,6 +224,7 @@ std::optional<Claim> claim_of(const kube::Pod& pod, const Contract& contract) {
   claim.start_time = pod.start_time;
   claim.labels = pod.metadata.labels;
   claim.anti_affinity = pod.anti_affinity;
+  claim.terminating = pod.metadata.being_deleted;
   claim.resources = resources_of(pod);
   read_request_and_cards(claim, pod, contract);
   if (!claim.placement) read_cards_by_indices(claim, pod, contract);

@@ -47,6 +47,7 @@ struct Claim {
   std::string start_time;
   kube::StringMap labels;
   bool anti_affinity = false;  // kube::Pod::anti_affinity
+  bool terminating = false;    // the pod is being deleted: its cards become free without a decision
 };
 
 // Empty for pods that request no cards. Selectors, policy and --min-memory-mib do not apply to a

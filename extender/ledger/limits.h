@@ -21,6 +21,9 @@ inline constexpr std::chrono::milliseconds kNominationLife{300'000};
 // How long cards are reserved for a pod that kube-scheduler has chosen a node for: as long as it
 // waits for the pod's volumes (bindTimeoutSeconds).
 inline constexpr std::chrono::milliseconds kReservationLife{600'000};
+// How long cards are reserved at once for a pod that is to be nominated, until the watch shows that
+// it is.
+inline constexpr std::chrono::milliseconds kNominationSeen{10'000};
 // The pods between filter and bind, and those that preempt. Beyond that the least important lose
 // their reservation first.
 inline constexpr std::size_t kNominationsMax = 1'024;

@@ -103,11 +103,14 @@ bool is_alone(const kube::Pod& pod) {
 // members of a PodGroup before it binds one, and the plugin Coscheduling holds back the pods with
 // its label until there are enough: a card that is promised to one is not free to the next.
 bool binds_later(const kube::Pod& pod) {
-  return pod.constrained || pod.in_pod_group ||
-         pod.metadata.labels.contains("scheduling.x-k8s.io/pod-group");
+  return pod.constrained || bound_with_others(pod);
 }
 
 }  // namespace
+
+bool bound_with_others(const kube::Pod& pod) {
+  return pod.in_pod_group || pod.metadata.labels.contains("scheduling.x-k8s.io/pod-group");
+}
 
 std::uint64_t group_of(const kube::Pod& pod, const PodRequest& read) {
   GroupText text;

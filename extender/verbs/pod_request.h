@@ -36,6 +36,10 @@ Result<PodRequest> read_pod_request(const kube::Pod& pod, const Settings& settin
 // kube-scheduler calls this extender (pkg/scheduler/extender.go, IsInterested).
 bool names_cards(const kube::Pod& pod, const Contract& contract);
 
+// Whether kube-scheduler binds the pod together with others: a PodGroup, or the label of the plugin
+// Coscheduling.
+bool bound_with_others(const kube::Pod& pod);
+
 // A hash, equal for pods such as the replicas of one template: of all that says on which nodes the
 // pod may run. A pod about which not all is known has one of its own. Never 0.
 std::uint64_t group_of(const kube::Pod& pod, const PodRequest& request);

@@ -1,8 +1,18 @@
 #include <algorithm>
+#include <cstdint>
+#include <limits>
+#include <memory>
 #include <optional>
+#include <string>
+#include <string_view>
+#include <tuple>
 #include <utility>
+#include <vector>
 
 #include "extender/placement/holds.h"
+#include "extender/placement/limits.h"
+#include "extender/placement/place.h"
+#include "extender/placement/reason.h"
 #include "extender/verbs/pod_request.h"
 #include "extender/verbs/verbs.h"
 #include "extender/verbs/victims.h"
@@ -17,10 +27,12 @@ namespace {
 NodePod holder_of(const ClaimView& held, std::int32_t preemptor_priority) {
   const Claim& claim = held.claim;
   return {.uid = claim.uid,
+          .name = claim.pod.name,
           .name_space = claim.pod.name_space,
           .labels = claim.labels,
           .holds_cards = true,
           .evictable = held.phase == Phase::kBound && claim.priority < preemptor_priority,
+          .terminating = claim.terminating,
           .only_resources = !claim.anti_affinity,
           .candidate = {claim.priority, claim.start_time, false, held.holds, claim.resources}};
 }
@@ -127,7 +139,148 @@ std::vector<NodeVictims> only_on(const NodeName& node, std::vector<NodeVictims> 
   return nodes;
 }
 
+// The search for victims for one pod, on several nodes.
+class Search {
+ public:
+  Search(const kube::Pod& sent, const PodRequest& pod, const VerbContext& context, Instant now)
+      : pod_(pod),
+        context_(context),
+        now_(now),
+        preemptor_{pod.request, pod.resources,
+                   asks_only_for_resources(sent, context.settings.contract)},
+        price_snapshot_(context.prices.current()),
+        steps_(context.ledger.preemption_steps(pod.request, pod.pod, now)),
+        given_(steps_.steps) {}
+  ~Search() { context_.ledger.charge_steps(pod_.request, pod_.pod, given_ - steps_.steps, now_); }
+  Search(const Search&) = delete;
+  Search& operator=(const Search&) = delete;
+
+  std::optional<NodeVictims> victims(const NodeVictims& proposed, NodeState& state) {
+    if (steps_.steps == 0 || context_.ledger.searches_ended()) return std::nullopt;
+    set_violations(state, context_.budgets);
+    return choose_on_node(proposed, state, preemptor_, context_.budgets, steps_);
+  }
+  std::optional<NominatedPlacement> placement(const NodeVictims& victims, NodeState state) const {
+    return placement_after(victims, std::move(state), pod_, price_snapshot_.get());
+  }
+
+ private:
+  const PodRequest& pod_;
+  const VerbContext& context_;
+  const Instant now_;
+  const Preemptor preemptor_;
+  const std::shared_ptr<const PriceSnapshot> price_snapshot_;
+  SearchBudget steps_;
+  const std::uint32_t given_;
+};
+
+// --- preemption by card --------------------------------------------------------------------------
+
+bool may_evict_others(const kube::Pod& pod) {
+  return !pod.never_preempts && !pod.affinity && !bound_with_others(pod);
+}
+
+// Those of `nodes` on which an eviction can help. None where the pod fits on one of them.
+std::vector<NodeVictims> refusing_nodes(const std::vector<std::string>& nodes,
+                                        const PodRequest& pod, Ledger& ledger, Instant now) {
+  const std::vector<std::string_view> names(nodes.begin(), nodes.end());
+  const auto reasons = ledger.why_not(names, pod.request, now, pod.pod);
+  std::vector<NodeVictims> refusing;
+  for (std::size_t i = 0; i < nodes.size(); ++i) {
+    if (!reasons[i]) return {};
+    if (eviction_can_help(*reasons[i])) refusing.push_back({NodeName(nodes[i]), {}, 0});
+  }
+  return refusing;
+}
+
+// Removes the pods that are terminating. Returns whether the pod fits then.
+bool fits_after_terminating(NodeState& state, const GpuRequest& request) {
+  std::erase_if(state.pods, [&state](const NodePod& pod) {
+    if (pod.terminating) evict(state.node, pod.candidate);
+    return pod.terminating;
+  });
+  SearchBudget steps{kPlacementStepsMax};
+  return !why_not(state.node, request, steps);
+}
+
+// What the eviction of some pods costs, in the order of pickOneNodeForPreemption of kube-scheduler.
+struct Cost {
+  std::int64_t violations = 0;
+  std::int32_t highest = std::numeric_limits<std::int32_t>::min();
+  std::size_t pods = 0;
+  std::int64_t priorities = 0;
+  std::string start;  // of the most important pod; the later, the cheaper
+
+  bool operator<(const Cost& other) const {
+    return std::tie(violations, highest, pods, priorities, other.start) <
+           std::tie(other.violations, other.highest, other.pods, other.priorities, start);
+  }
+};
+
+Cost cost_of(const NodeVictims& victims, const NodeState& state) {
+  Cost cost{.violations = victims.pdb_violations, .pods = victims.victims.size(), .start = {}};
+  for (const PodUid& uid : victims.victims) {
+    const Candidate& pod = std::ranges::find(state.pods, uid, &NodePod::uid)->candidate;
+    if (pod.priority > cost.highest) cost.start = pod.start_time;
+    if (pod.priority == cost.highest) cost.start = std::min(cost.start, pod.start_time);
+    cost.highest = std::max(cost.highest, pod.priority);
+    cost.priorities += pod.priority;
+  }
+  return cost;
+}
+
+struct Choice {
+  Cost cost;
+  NodeVictims victims;
+  NodeState state;
+};
+
+// The cheapest victims on one of the nodes. Empty where the pod only has to wait for pods that are
+// terminating.
+std::optional<Choice> cheapest(Search& search, const std::vector<NodeVictims>& nodes,
+                               std::vector<std::optional<NodeState>> states,
+                               const GpuRequest& request) {
+  for (auto& state : states)
+    if (state && fits_after_terminating(*state, request)) return std::nullopt;
+  std::optional<Choice> best;
+  for (std::size_t i = 0; i < nodes.size(); ++i) {
+    if (!states[i]) continue;
+    auto victims = search.victims(nodes[i], *states[i]);
+    if (!victims) continue;
+    Cost cost = cost_of(*victims, *states[i]);
+    if (best && !(cost < best->cost)) continue;
+    best = Choice{std::move(cost), *std::move(victims), *std::move(states[i])};
+  }
+  return best;
+}
+
+ChosenVictims chosen_of(const Choice& choice) {
+  ChosenVictims chosen{choice.victims.node, {}};
+  for (const PodUid& uid : choice.victims.victims) {
+    const auto pod = std::ranges::find(choice.state.pods, uid, &NodePod::uid);
+    chosen.victims.push_back({{pod->name_space, pod->name}, uid});
+  }
+  return chosen;
+}
+
 }  // namespace
+
+std::optional<ChosenVictims> preempt_by_card(const kube::Pod& sent,
+                                             const std::vector<std::string>& nodes,
+                                             const VerbContext& context, Instant now) {
+  const auto pod = read_pod_request(sent, context.settings);
+  if (!pod || pod->request.empty() || !may_evict_others(sent)) return std::nullopt;
+  const auto refusing = refusing_nodes(nodes, *pod, context.ledger, now);
+  Search search(sent, *pod, context, now);
+  auto best =
+      cheapest(search, refusing, read_nodes(refusing, pod->pod, context.ledger, now), pod->request);
+  if (!best) return std::nullopt;
+  auto placement = search.placement(best->victims, best->state);
+  if (!placement) return std::nullopt;
+  context.ledger.reserve(pod->pod, *std::move(placement), NodeName(),
+                         now + context.settings.nomination_life, now + kNominationSeen);
+  return chosen_of(*best);
+}
 
 std::vector<NodeVictims> preempt(const PreemptionArgs& args, const VerbContext& context,
                                  Instant now) {
@@ -137,24 +290,18 @@ std::vector<NodeVictims> preempt(const PreemptionArgs& args, const VerbContext& 
   if (pod->request.empty()) return args.nodes;
   const auto nodes = only_local(args.nodes, context.ledger, now);
   if (!args.pod.node_name.empty()) return only_on(NodeName(args.pod.node_name), nodes);
-  const Preemptor preemptor{pod->request, pod->resources,
-                            asks_only_for_resources(args.pod, settings.contract)};
-  const auto price_snapshot = context.prices.current();
+  Search search(args.pod, *pod, context, now);
   auto states = read_nodes(nodes, pod->pod, context.ledger, now);
   std::vector<NodeVictims> answer;
   std::vector<NominatedPlacement> placements;
-  SearchBudget steps = context.ledger.preemption_steps(pod->request, pod->pod, now);
-  const std::uint32_t given = steps.steps;
-  for (std::size_t i = 0; i < nodes.size() && steps.steps > 0; ++i) {
-    if (!states[i] || context.ledger.searches_ended()) continue;
-    set_violations(*states[i], context.budgets);
-    auto victims = choose_on_node(nodes[i], *states[i], preemptor, context.budgets, steps);
+  for (std::size_t i = 0; i < nodes.size(); ++i) {
+    if (!states[i]) continue;
+    auto victims = search.victims(nodes[i], *states[i]);
     if (!victims) continue;
-    auto placement = placement_after(*victims, *std::move(states[i]), *pod, price_snapshot.get());
+    auto placement = search.placement(*victims, *std::move(states[i]));
     if (placement) placements.push_back(*std::move(placement));
     answer.push_back(*std::move(victims));
   }
-  context.ledger.charge_steps(pod->request, pod->pod, given - steps.steps, now);
   context.ledger.offer_nomination(pod->pod, std::move(placements),
                                   NodeName(args.pod.nominated_node),
                                   now + settings.nomination_life);

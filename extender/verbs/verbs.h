@@ -4,7 +4,9 @@
 #pragma once
 
 #include <cstddef>
+#include <optional>
 #include <string>
+#include <vector>
 
 #include "common/base/executor.h"
 #include "common/base/units.h"
@@ -83,5 +85,28 @@ std::vector<HostScore> prioritize_non_gpu(const ExtenderArgs& args, const VerbCo
 // (ledger/nominations.h).
 std::vector<NodeVictims> preempt(const PreemptionArgs& args, const VerbContext& context,
                                  Instant now);
+
+// The pods that are to be evicted on one node so that a pod gets its cards there.
+struct ChosenVictims {
+  struct Victim {
+    PodRef pod;
+    PodUid uid;
+  };
+  NodeName node;
+  std::vector<Victim> victims;  // at least one; the most important first
+};
+
+// kube-scheduler never calls preempt for a pod where the sums of the nodes suffice and no card
+// does: it finds no victims then. This chooses them, on one of `nodes`, which kube-scheduler's own
+// filters passed and filter refused: those that kube-scheduler would choose of the victims that
+// preempt finds on each node. The cards are reserved for the pod there, for kNominationSeen, and
+// longer where it is nominated for the node by then.
+//
+// Empty where the pod fits, where it will fit on one of the nodes when pods that are terminating
+// have ended, where no victims are found, and for a pod that may evict none: its preemptionPolicy
+// is Never, it needs to be near other pods, or it is in a group, which is bound as a whole.
+std::optional<ChosenVictims> preempt_by_card(const kube::Pod& pod,
+                                             const std::vector<std::string>& nodes,
+                                             const VerbContext& context, Instant now);
 
 }  // namespace mgpu::extender

@@ -33,10 +33,12 @@ struct Preemptor {
 // A pod on the node.
 struct NodePod {
   PodUid uid;
+  std::string name;  // of those that hold cards
   std::string name_space;
   kube::StringMap labels;
   bool holds_cards = false;
-  bool evictable = false;      // bound, and of lower priority
+  bool evictable = false;  // bound, and of lower priority
+  bool terminating = false;
   bool only_resources = true;  // it has no rule that keeps the preemptor from its node
   Candidate candidate;
 };

@@ -9,6 +9,7 @@ import (
 	"testing"
 	"time"
 
+	corev1 "k8s.io/api/core/v1"
 	schedulingv1 "k8s.io/api/scheduling/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 )
@@ -83,9 +84,14 @@ func save(t *testing.T, recorder *Recorder, verb, name string) {
 
 func createPriorityClass(ctx context.Context, t *testing.T, name string, value int32) {
 	t.Helper()
+	createPriorityClassOf(ctx, t, name, value, corev1.PreemptLowerPriority)
+}
+
+func createPriorityClassOf(ctx context.Context, t *testing.T, name string, value int32, policy corev1.PreemptionPolicy) {
+	t.Helper()
 	classes := plane.admin.SchedulingV1().PriorityClasses()
 	_, err := classes.Create(ctx, &schedulingv1.PriorityClass{
-		ObjectMeta: metav1.ObjectMeta{Name: name}, Value: value}, metav1.CreateOptions{})
+		ObjectMeta: metav1.ObjectMeta{Name: name}, Value: value, PreemptionPolicy: &policy}, metav1.CreateOptions{})
 	if err != nil {
 		t.Fatal(err)
 	}

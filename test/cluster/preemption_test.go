@@ -6,6 +6,11 @@ import (
 	"strings"
 	"testing"
 	"time"
+
+	corev1 "k8s.io/api/core/v1"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/types"
 )
 
 // newPreemptionWorld returns a world with one node, and creates priority classes.
@@ -172,33 +177,131 @@ func TestTheCardsOfVictimsAreFreeAfterThePreemptorIsDeleted(t *testing.T) {
 	world.history.check(world.ctx, t)
 }
 
-// kube-scheduler 1.36 looks for victims with its own filters, which add up the whole node. Where the sums
-// suffice it finds none, which is an error to it, and it does not call the extender. deploy/LIMITS.md
-// has this; a kube-scheduler that behaves differently fails this test.
-func TestNoPodIsEvictedWhereTheSumsSufficeAndNoCardDoes(t *testing.T) {
+// newFragmentedWorld has one node of two cards, of each of which the pods a and b of priority low have 60 %.
+func newFragmentedWorld(t *testing.T) *World {
+	t.Helper()
 	world := newPreemptionWorld(t, v100Node(2))
 	for _, name := range []string{"a", "b"} {
 		world.bind(t, world.pod(name).priorityClass("low").share(60, 8000).annotation(
 			domain+"/mgpu-policy", "spread"))
 	}
+	return world
+}
+
+// kube-scheduler looks for victims with its own filters, which add up the whole node. Where the sums
+// suffice it finds none, and does not call the extender, which evicts a pod itself then.
+func TestAPodIsEvictedWhereTheSumsSufficeAndNoCardDoes(t *testing.T) {
+	world := newFragmentedWorld(t)
+	create(world.ctx, t, world.pod("preemptor").priorityClass("high").share(70, 8000))
+	victims := world.waitNominated(t, "preemptor")
+	if len(victims) != 1 || (victims[0] != "a" && victims[0] != "b") {
+		t.Fatalf("evicted %v, want a or b", victims)
+	}
+	victim := get(world.ctx, t, world.namespace, victims[0])
+	if !slices.ContainsFunc(victim.Status.Conditions, func(one corev1.PodCondition) bool {
+		return one.Type == corev1.DisruptionTarget && one.Status == corev1.ConditionTrue &&
+			one.Reason == corev1.PodReasonPreemptionByScheduler
+	}) {
+		t.Errorf("the victim has the conditions %v", victim.Status.Conditions)
+	}
+	preemptor := get(world.ctx, t, world.namespace, "preemptor")
+	waitFor(t, time.Minute, "the Events of the pods", func() (bool, string) {
+		said := eventsBy(world.ctx, victim, "mgpu-extender") + eventsBy(world.ctx, preemptor, "mgpu-extender")
+		return strings.Contains(said, "Preempted by pod "+string(preemptor.UID)+" on node gpu-00") &&
+			strings.Contains(said, "1 pod of lower priority"), said
+	})
+	// It ends slowly: no other pod is evicted for this one, and none of lower priority takes its card.
+	create(world.ctx, t, world.pod("other").priorityClass("low").share(45, 8000))
+	time.Sleep(5 * time.Second)
+	if again := world.terminating(t); !slices.Equal(again, victims) {
+		t.Fatalf("evicted %v for one pod, and then %v", victims, again)
+	}
+	card := victim.Annotations[indexKeyPrefix+"c0"]
+	deleteNow(world.ctx, t, world.namespace, victims[0])
+	if got := waitBound(world.ctx, t, world.namespace, "preemptor").Annotations[indexKeyPrefix+"c0"]; got != card {
+		t.Errorf("the preemptor has card %s, want %s", got, card)
+	}
+	metrics := world.extender.metrics(t)
+	if pods, victims := metrics.with("mgpu_extender_card_preemptions_total"),
+		metrics.with("mgpu_extender_card_preemption_victims_total"); pods != 1 || victims != 1 {
+		t.Errorf("%v preemptions and %v victims are counted, want 1 and 1", pods, victims)
+	}
+	world.history.check(world.ctx, t)
+}
+
+// No pod is evicted for one whose policy is Never, or of the priority of all pods, or whose cards are free
+// when a pod has ended that is terminating, or for which another node has cards.
+func TestNoPodIsEvictedByCardWhereNoneNeedBe(t *testing.T) {
+	world := newFragmentedWorld(t)
+	createPriorityClassOf(world.ctx, t, "polite", 2000, corev1.PreemptNever)
+	create(world.ctx, t, world.pod("polite").priorityClass("polite").share(70, 8000))
+	create(world.ctx, t, world.pod("equal").priorityClass("low").share(70, 8000))
+	waitPending(world.ctx, t, world.namespace, "polite", coreShort)
+	waitPending(world.ctx, t, world.namespace, "equal", coreShort)
+	time.Sleep(4 * time.Second)
+	if victims := world.terminating(t); len(victims) > 0 {
+		t.Fatalf("evicted %v", victims)
+	}
+	deleteNow(world.ctx, t, world.namespace, "polite", "equal")
+	if err := plane.admin.CoreV1().Pods(world.namespace).Delete(world.ctx, "b", metav1.DeleteOptions{}); err != nil {
+		t.Fatal(err)
+	}
 	create(world.ctx, t, world.pod("preemptor").priorityClass("high").share(70, 8000))
 	waitPending(world.ctx, t, world.namespace, "preemptor", coreShort)
-	said := scheduledCondition(get(world.ctx, t, world.namespace, "preemptor"))
-	if !strings.Contains(said, "expected at least one victim pod on node") {
-		t.Errorf("kube-scheduler reports %q", said)
+	time.Sleep(4 * time.Second)
+	if victims := world.terminating(t); !slices.Equal(victims, []string{"b"}) {
+		t.Fatalf("terminating: %v, want b alone", victims)
 	}
-	if victims := world.terminating(t); len(victims) > 0 {
-		t.Errorf("evicted %v", victims)
-	}
-	_, metrics, err := world.extender.get("/metrics")
+	deleteNow(world.ctx, t, world.namespace, "b")
+	waitBound(world.ctx, t, world.namespace, "preemptor")
+	world.history.check(world.ctx, t)
+}
+
+// The rights of deploy/rbac suffice to preempt, and its policies permit nothing else with them.
+func TestTheExtenderDeletesOnlyPodsThatItPreempts(t *testing.T) {
+	world := newPreemptionWorld(t, v100Node(2))
+	client, err := plane.clientAs(extenderToken)
 	if err != nil {
 		t.Fatal(err)
 	}
-	for _, line := range strings.Split(metrics, "\n") {
-		if strings.Contains(line, `verb="preempt"`) && strings.Contains(line, "_count") &&
-			!strings.HasSuffix(line, " 0") {
-			t.Errorf("the extender was called: %s", line)
+	pods := client.CoreV1().Pods(world.namespace)
+	world.bind(t, world.pod("cards").priorityClass("low").share(60, 8000))
+	create(world.ctx, t, world.pod("none").priorityClass("low"))
+	create(world.ctx, t, world.pod("pending").share(100, 40_000))
+	patch := func(pod, status string) error {
+		_, err := pods.Patch(world.ctx, pod, types.StrategicMergePatchType, []byte(`{"status":`+status+`}`),
+			metav1.PatchOptions{}, "status")
+		return err
+	}
+	condition := func(status, reason string) string {
+		return fmt.Sprintf(`{"conditions":[{"type":"DisruptionTarget","status":%q,"reason":%q}]}`, status, reason)
+	}
+	preempted := condition("True", corev1.PodReasonPreemptionByScheduler)
+	refused := func(what string, err error) {
+		t.Helper()
+		if !apierrors.IsForbidden(err) && !apierrors.IsInvalid(err) {
+			t.Errorf("%s: %v, want the sentence of a policy", what, err)
 		}
 	}
-	world.history.check(world.ctx, t)
+	waitFor(t, time.Minute, "the policies to hold", func() (bool, string) {
+		err := pods.Delete(world.ctx, "none", metav1.DeleteOptions{DryRun: []string{metav1.DryRunAll}})
+		return err != nil, "a pod without cards may be deleted"
+	})
+	refused("deleting a pod that is not preempted", pods.Delete(world.ctx, "cards", metav1.DeleteOptions{}))
+	refused("a condition of another reason", patch("cards", condition("True", "DeletionByTaintManager")))
+	refused("a condition that is false", patch("cards", condition("False", corev1.PodReasonPreemptionByScheduler)))
+	refused("the condition of a pod without cards", patch("none", preempted))
+	refused("deleting a pod without cards", pods.Delete(world.ctx, "none", metav1.DeleteOptions{}))
+	refused("nominating a pod that is bound", patch("cards", `{"nominatedNodeName":"gpu-00"}`))
+	refused("nominating a pod without cards", patch("none", `{"nominatedNodeName":"gpu-00"}`))
+	refused("another field", patch("cards", `{"reason":"Evicted"}`))
+	if err := patch("pending", `{"nominatedNodeName":"gpu-00"}`); err != nil {
+		t.Errorf("nominating a pending pod: %v", err)
+	}
+	if err := patch("cards", preempted); err != nil {
+		t.Errorf("the condition of a victim: %v", err)
+	}
+	if err := pods.Delete(world.ctx, "cards", metav1.DeleteOptions{}); err != nil {
+		t.Errorf("deleting a victim: %v", err)
+	}
 }

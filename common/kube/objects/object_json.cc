@@ -153,12 +153,11 @@ Toleration read_toleration(JsonValue& from) {
 }
 
 void read_affinity(JsonValue& from, Pod& pod) {
-  bool affinity = false;
   from.read(
       {{"nodeAffinity", [&](JsonValue& rules) { read_node_affinity(rules, pod.node_rules); }},
-       {"podAffinity", [&](JsonValue& rules) { affinity = requires_pods(rules); }},
+       {"podAffinity", [&](JsonValue& rules) { pod.affinity = requires_pods(rules); }},
        {"podAntiAffinity", [&](JsonValue& rules) { pod.anti_affinity = requires_pods(rules); }}});
-  pod.constrained = pod.constrained || affinity || pod.anti_affinity;
+  pod.constrained = pod.constrained || pod.affinity || pod.anti_affinity;
 }
 
 void read_pod_spec(JsonValue& from, Pod& pod) {
@@ -172,6 +171,8 @@ void read_pod_spec(JsonValue& from, Pod& pod) {
              {"nodeName", pod.node_name},
              {"schedulerName", pod.scheduler_name},
              {"priority", pod.priority},
+             {"preemptionPolicy",
+              [&pod](JsonValue& policy) { pod.never_preempts = policy.text() == "Never"; }},
              {"nodeSelector", pod.node_rules.selector},
              {"tolerations",
               [&](JsonValue& list) { pod.node_rules.tolerations = list.list(read_toleration); }},

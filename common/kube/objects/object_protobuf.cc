@@ -224,8 +224,9 @@ void read_spec(const proto::PodSpec& spec, Pod& pod) {
   pod.scheduler_name = valid_text(spec.schedulername());
   pod.priority = spec.priority();
   pod.gated = spec.schedulinggates_size() > 0;
+  pod.affinity = requires_pods(spec.affinity().podaffinity());
   pod.anti_affinity = requires_pods(spec.affinity().podantiaffinity());
-  pod.constrained = pod.anti_affinity || requires_pods(spec.affinity().podaffinity()) ||
+  pod.constrained = pod.affinity || pod.anti_affinity ||
                     spec.topologyspreadconstraints_size() > 0 || spec.resourceclaims_size() > 0 ||
                     has_shared_volume(spec);
 }

@@ -105,11 +105,14 @@ struct Pod {
   bool constrained = false;
   // It has schedulingGates, which can only be removed: it cannot be bound before that.
   bool gated = false;
+  bool affinity = false;       // requires that some pods are on its node, or near it
   bool anti_affinity = false;  // requires that some pods are not on its node
-  NodeRules node_rules{};      // read from JSON only: kube-scheduler sends it
-  bool in_pod_group = false;   // from JSON only: kube-scheduler binds it with others
-  std::string phase;           // Pending, Running, Succeeded, Failed, Unknown
-  std::string start_time;      // status.startTime, RFC 3339; may be empty
+  // spec.preemptionPolicy is Never; from JSON only: no pod is evicted for it.
+  bool never_preempts = false;
+  NodeRules node_rules{};     // read from JSON only: kube-scheduler sends it
+  bool in_pod_group = false;  // from JSON only: kube-scheduler binds it with others
+  std::string phase;          // Pending, Running, Succeeded, Failed, Unknown
+  std::string start_time;     // status.startTime, RFC 3339; may be empty
   // status.initContainerStatuses, then status.containerStatuses.
   std::vector<ContainerStatus> container_statuses;
   std::size_t json_bytes = 0;  // of the text that it was read from
@@ -123,6 +126,10 @@ struct Pod {
 // The condition of a pod whose resize waits, and its reason if the node never grants it.
 inline constexpr std::string_view kResizePending = "PodResizePending";
 inline constexpr std::string_view kResizeInfeasible = "Infeasible";
+
+// The reason of the condition DisruptionTarget of a pod that is evicted for another one. While it
+// ends, kube-scheduler evicts no further pod for that one.
+inline constexpr std::string_view kPreemptionReason = "PreemptionByScheduler";
 
 struct Condition {
   std::string type;

@@ -294,3 +294,11 @@ extenders:
     ['{{ .Values.resourceDomain }}/mgpu-core', '{{ .Values.resourceDomain }}/mgpu-memory'].exists(name,
     name in one.?resources.?limits.orValue({}) || name in one.?resources.?requests.orValue({})))
 {{- end }}
+
+{{/*
+Not empty where pods are evicted by card. A policy limits the right to delete pods, which is not given without it.
+Values of an earlier release do not have preemption.
+*/}}
+{{- define "mgpu.preemptsByCard" -}}
+{{- if and .Values.policies.enabled (dig "byCard" true (.Values.preemption | default dict)) }}true{{ end }}
+{{- end }}

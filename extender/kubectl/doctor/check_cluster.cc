@@ -178,23 +178,32 @@ constexpr Rule kRights[] = {
     {Level::kOk, "the service accounts of mgpu have their rights", kNothing, always},
 };
 
+constexpr std::string_view kEvictionsPolicy = "mgpu-extender-evictions";
+constexpr std::string_view kEndpointsPolicy = "mgpu-extender-endpoints";
+
 struct ExpectedPolicy {
-  const char* name;
+  std::string_view name;
   const char* file;  // of deploy/rbac
   Level level;       // if it is missing
 };
-constexpr std::array<ExpectedPolicy, 7> kPolicies{{
+constexpr std::array<ExpectedPolicy, 8> kPolicies{{
     {"mgpu-cards-of-bound-pods", "policies.yaml", Level::kError},
     {"mgpu-cards-need-a-scheduler", "policies.yaml", Level::kError},
     {"mgpu-extender-touch", "touch-policy.yaml", Level::kWarning},
     {"mgpu-extender-events", "touch-policy.yaml", Level::kWarning},
     {"mgpu-device-plugin-node", "device-plugin-policy.yaml", Level::kWarning},
     {"mgpu-device-plugin-events", "device-plugin-policy.yaml", Level::kWarning},
-    // If the extender writes the endpoints of its Service.
-    {"mgpu-extender-endpoints", "extender-endpoints.yaml", Level::kWarning},
+    {kEvictionsPolicy, "touch-policy.yaml", Level::kWarning},
+    {kEndpointsPolicy, "extender-endpoints.yaml", Level::kWarning},
 }};
 
-bool denies(const Facts& facts, const char* policy) {
+// Two are about what the extender does only with some flags.
+bool needed(const Facts& facts, std::string_view policy) {
+  if (policy == kEvictionsPolicy) return facts.extender_flag("--preempt-by-card") != "false";
+  return policy != kEndpointsPolicy || !facts.extender_flag("--endpoints-of").empty();
+}
+
+bool denies(const Facts& facts, std::string_view policy) {
   return !facts.policy_bindings.known() ||
          std::ranges::any_of(facts.policy_bindings.value(), [&](const PolicyBinding& binding) {
            return binding.policy == policy && binding.denies;
@@ -203,12 +212,12 @@ bool denies(const Facts& facts, const char* policy) {
 
 // The policies that are absent, or those that are present and do not deny.
 Matches policies_without_effect(const Facts& facts, bool absent) {
-  const bool writes_endpoints = !facts.extender_flag("--endpoints-of").empty();
   return each(kPolicies, [&](const ExpectedPolicy& expected) {
-    const bool needed = &expected != &kPolicies.back() || writes_endpoints;
-    const bool exists = facts.policies.value().contains(expected.name);
+    const bool exists = facts.policies.value().contains(std::string(expected.name));
     const bool found = absent ? !exists : exists && !denies(facts, expected.name);
-    return lacks(needed && found, facts, expected.name, expected.file).as(expected.level);
+    return lacks(needed(facts, expected.name) && found, facts, std::string(expected.name),
+                 expected.file)
+        .as(expected.level);
   });
 }
 

@@ -43,6 +43,7 @@ const NeededRights kPluginRights[] = {
 };
 constexpr NeededRights kLeaseRights{
     kExtenderFile, {"get", "list", "watch", "update"}, "coordination.k8s.io", "leases"};
+constexpr NeededRights kEvictionRights{kExtenderFile, {"delete"}, "", "pods"};
 constexpr NeededRights kSecretRights{"extender-certificates.yaml", {"get", "patch"}, "", "secrets"};
 constexpr NeededRights kServiceRights{"extender-endpoints.yaml", {"get"}, "", "services"};
 constexpr NeededRights kSliceRights{
@@ -101,6 +102,7 @@ Fact<std::vector<Right>> collect_rights(Api& api, const Facts& facts) {
   for (const NeededRights& rights : kExtenderRights) questions.add(extender, rights);
   questions.add(extender, kLeaseRights, facts.name_space + "/" + facts.lease_name);
   const auto is_object = [](const std::string& name) { return name.find('/') != name.npos; };
+  if (facts.extender_flag("--preempt-by-card") != "false") questions.add(extender, kEvictionRights);
   if (is_object(secret)) questions.add(extender, kSecretRights, secret);
   if (is_object(service)) questions.add(extender, kServiceRights, service);
   if (is_object(service)) questions.add(extender, kSliceRights, service);

@@ -4,6 +4,7 @@
 #include "extender/ledger/disruption_budgets.h"
 #include "extender/ledger/limits.h"
 #include "extender/placement/limits.h"
+#include "extender/placement/reason.h"
 #include "test/extender/verbs/verbs_world.h"
 
 namespace mgpu::extender {
@@ -73,6 +74,16 @@ struct PreemptTest : testing::Test, test::VerbsWorld {
       lines.back() += " (" + std::to_string(node.pdb_violations) + ")";
     }
     return lines;
+  }
+
+  // "n1: d/a d/b", or "nobody".
+  std::string run_by_card(const PodText& pod, const std::vector<std::string>& nodes) {
+    const auto args = read_preemption_args(R"({"Pod":)" + test::pod_json(pod) + "}");
+    const auto chosen = preempt_by_card(args->pod, nodes, context, at_ms(0));
+    if (!chosen) return "nobody";
+    std::string text = chosen->node.str() + ":";
+    for (const auto& victim : chosen->victims) text += " " + to_string(victim.pod);
+    return text;
   }
 
   kube::ObjectEvents<kube::PodDisruptionBudget> budget_events{budgets.consumer()};
@@ -376,6 +387,93 @@ TEST_F(PreemptTest, AnInvalidPodEvictsNoPods) {
   add_node(ledger, "n1: 0[100/8000]");
   put("a", "n1", "50/1000", "0");
   EXPECT_THAT(run_preempt({.requests = {"30"}, .priority = 9}, {proposal("n1", {"a"})}), IsEmpty());
+}
+
+// Two nodes of two cards, of each of which one pod has 60 %.
+struct FragmentedTest : PreemptTest {
+  FragmentedTest() {
+    for (const char* node : {"n1", "n2"}) {
+      const std::string name = node;
+      add_whole_node(name + ": 0[100/8000] 1[100/8000]");
+      put(name + "a", node, "60/1000", "0", 2);
+      put(name + "b", node, "60/1000", "1", 3);
+    }
+  }
+  const std::vector<std::string> both{"n1", "n2"};
+  PodText pod{.requests = {"70/1000"}, .priority = 9};
+};
+
+TEST_F(FragmentedTest, TheCheapestVictimOfAllNodesIsEvicted) {
+  EXPECT_EQ(run_by_card(pod, both), "n1: d/n1a");
+  put("n2b", "n2", "60/1000", "1", 1);
+  EXPECT_EQ(run_by_card(pod, both), "n2: d/n2b") << "the lowest of the highest priorities";
+  put("n1a", "n1", "60/1000", "0", 1, "2024-06-01T00:00:00Z");
+  EXPECT_EQ(run_by_card(pod, both), "n1: d/n1a") << "of equal ones the last to have started";
+  budget_events.on_event({kube::WatchEvent::Kind::kApply,
+                          budget_json("keep", R"({"matchLabels":{"app":"n1a"}})", 0)});
+  EXPECT_EQ(run_by_card(pod, both), "n2: d/n2b") << "no budget is violated there";
+  EXPECT_EQ(run_by_card(pod, {"n1"}), "n1: d/n1b") << "nodes that filter refused alone";
+}
+
+TEST_F(FragmentedTest, FewerVictimsAreCheaper) {
+  pod.requests = {"70/1000", "70/1000"};
+  EXPECT_EQ(run_by_card(pod, {"n1"}), "n1: d/n1b d/n1a") << "the most important first";
+  add_whole_node("n2: 0[100/8000] 1[100/8000] 2[100/8000]");
+  put("n2c", "n2", "20/1000", "2", 3);
+  EXPECT_EQ(run_by_card(pod, both), "n2: d/n2a");
+}
+
+TEST_F(FragmentedTest, TheCardsAreReservedForThePreemptor) {
+  EXPECT_EQ(run_by_card(pod, both), "n1: d/n1a");
+  ledger.remove_pod(PodUid("n1a"));
+  EXPECT_EQ(assume_text(ledger, "late", "n1", "45/1000"), sentence(Reason::kNominated));
+  ledger.nominate(PodUid("uid-p"), NodeName("n1"));
+  ledger.read(at_ms(60'000), [](const View&) {});
+  EXPECT_EQ(ledger.counts().nominated, 1U) << "as long as it is nominated";
+  ledger.nominate(PodUid("uid-p"), NodeName());
+  EXPECT_EQ(assume_text(ledger, "late", "n1", "45/1000"), "0");
+}
+
+TEST_F(FragmentedTest, TheReservationEndsWhereNobodyNominatesThePod) {
+  EXPECT_EQ(run_by_card(pod, both), "n1: d/n1a");
+  ledger.read(at_ms(static_cast<int>(kNominationSeen.count())), [](const View&) {});
+  EXPECT_EQ(ledger.counts().nominated, 0U);
+}
+
+TEST_F(FragmentedTest, NobodyIsEvictedForAPodThatFits) {
+  add_whole_node("n3: 0[100/8000]");
+  EXPECT_EQ(run_by_card(pod, {"n1", "n2", "n3"}), "nobody");
+}
+
+TEST_F(FragmentedTest, NobodyIsEvictedWhereAPodThatIsTerminatingFreesTheCard) {
+  Claim claim = bound_claim("n2b", "n2", "60/1000", "1");
+  claim.priority = 100;
+  claim.terminating = true;
+  ledger.apply_pod(claim);
+  EXPECT_EQ(run_by_card(pod, both), "nobody");
+  // It does not free both.
+  pod.requests = {"70/1000", "70/1000"};
+  EXPECT_EQ(run_by_card(pod, {"n2"}), "n2: d/n2a");
+}
+
+TEST_F(FragmentedTest, NobodyIsEvictedForPodsThatMayNot) {
+  pod.spec = R"("preemptionPolicy":"Never",)";
+  EXPECT_EQ(run_by_card(pod, both), "nobody");
+  pod.spec = R"("preemptionPolicy":"PreemptLowerPriority",)";
+  EXPECT_EQ(run_by_card(pod, both), "n1: d/n1a");
+  pod.spec = R"("affinity":{"podAffinity":{"requiredDuringSchedulingIgnoredDuringExecution":)"
+             R"([{"topologyKey":"kubernetes.io/hostname"}]}},)";
+  EXPECT_EQ(run_by_card(pod, both), "nobody") << "a victim may be what it has to be near to";
+  pod.spec = R"("schedulingGroup":{"podGroupName":"g"},)";
+  EXPECT_EQ(run_by_card(pod, both), "nobody");
+  pod.spec = {};
+  pod.priority = 2;
+  EXPECT_EQ(run_by_card(pod, both), "nobody") << "all are as important";
+  pod.priority = 9;
+  pod.requests = {"70"};
+  EXPECT_EQ(run_by_card(pod, both), "nobody") << "the request is invalid";
+  pod.requests = {""};
+  EXPECT_EQ(run_by_card(pod, both), "nobody");
 }
 
 }  // namespace

@@ -194,6 +194,35 @@ TEST_P(NodeAgentConformance, EvictsThePodOfThisUid) {
   EXPECT_EQ(evict(pod, uid).code, 404);
 }
 
+TEST_P(NodeAgentConformance, PreemptsThePodOfThisUid) {
+  const std::string pod = name("pod");
+  create(pods(), pod_json(pod));
+  const auto read = kube::read_pod(get(pod_path(pod)).body.dump());
+  ASSERT_TRUE(read);
+  EXPECT_EQ(send(kube::nominate(*read, NodeName("n1"))).code, 200);
+  EXPECT_EQ(get(pod_path(pod)).body["status"]["nominatedNodeName"], "n1");
+  EXPECT_EQ(send(kube::nominate(*read, NodeName("n2"))).code, 409) << "it has changed since";
+  kube::Pod newest = *read;
+  newest.metadata.resource_version.clear();
+  EXPECT_EQ(send(kube::nominate(newest, NodeName())).code, 200);
+  EXPECT_FALSE(get(pod_path(pod)).body["status"].contains("nominatedNodeName"));
+
+  const PodRef ref{name_space(), pod};
+  const auto mark = [&](const char* uid) {
+    return send(kube::mark_preempted(ref, PodUid(uid), "for another", kLater));
+  };
+  EXPECT_EQ(mark("another").code, 409);
+  EXPECT_EQ(mark(read->metadata.uid.c_str()).code, 200);
+  const Json marked = get(pod_path(pod)).body["status"]["conditions"];
+  ASSERT_FALSE(marked.empty());
+  EXPECT_EQ(marked.back()["type"], "DisruptionTarget");
+  EXPECT_EQ(marked.back()["reason"], "PreemptionByScheduler");
+  EXPECT_EQ(send(kube::delete_pod(ref, PodUid("another"))).code, 409);
+  EXPECT_EQ(get(pod_path(pod)).code, 200);
+  EXPECT_EQ(send(kube::delete_pod(ref, read->uid())).code, 200);
+  EXPECT_EQ(get(pod_path(pod)).code, 404) << "a pod without a node ends at once";
+}
+
 TEST_P(NodeAgentConformance, RefusesAnEvictionThatABudgetDoesNotAllow) {
   const std::string pod = name("pod");
   const std::string uid = running_pod(pod);

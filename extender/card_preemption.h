@@ -1,0 +1,104 @@
+// Preemption by card: evicts pods of lower priority for a pod that filter has refused on every
+// node, where kube-scheduler evicts none, because the sums of a node suffice and no card does. The
+// choice is that of preempt_by_card (verbs/verbs.h); preemptors.h says when. What kube-scheduler
+// does for its victims (kubernetes pkg/scheduler/framework/preemption/executor.go) is done here:
+//
+//   GET pod ---pending---> choose ---> PATCH nominatedNodeName ---> for each victim: PATCH
+//   condition
+//      |                     |                  |                   DisruptionTarget, DELETE, Event
+//      +-----changed---------+---no victims-----+---409: changed---> (end)
+//
+// The nomination comes first, so that no pod is evicted for one that is bound meanwhile. A victim
+// that cannot be deleted ends the preemption; filter refuses the pod again, and those that have not
+// ended are chosen again. Where the first one cannot be deleted, the nomination is taken back. Only
+// the process that decides evicts.
+#pragma once
+
+#include <chrono>
+#include <cstddef>
+#include <cstdint>
+#include <functional>
+#include <memory>
+#include <string>
+
+#include "common/base/callback_guard.h"
+#include "common/base/executor.h"
+#include "common/base/mutex.h"
+#include "common/kube/client.h"
+#include "common/kube/event_recorder.h"
+#include "common/kube/objects/objects.h"
+#include "common/kube/transport.h"
+#include "extender/inspect/inspections.h"
+#include "extender/preemptors.h"
+#include "extender/verbs/verbs.h"
+#include "extender/wire/wire.h"
+
+namespace mgpu::extender {
+
+inline constexpr std::chrono::milliseconds kPreemptTimeout{5'000};
+// No pod is looked at for this long after the API server has refused an eviction.
+inline constexpr std::chrono::milliseconds kPreemptRefusedPause{300'000};
+
+class CardPreemption {
+ public:
+  // On the executor of the transport.
+  struct Events {
+    std::function<bool()> decides;                      // this process may evict
+    std::function<void(std::size_t victims)> on_ended;  // so many pods were evicted for one
+    std::function<void(const std::string& problem)> on_problem;
+  };
+
+  // All references outlive it. It chooses on `choosing`, and does all else on the executor of
+  // `transport`. Its Events name `process` as their host.
+  CardPreemption(const VerbContext& context, kube::Transport& transport, Executor& choosing,
+                 const std::string& process, Events events);
+
+  // Begins to poll. Once. Without it nothing is evicted.
+  void start();
+  // filter has answered. Any thread; so is each below.
+  void on_filter(const kube::Pod& pod, const FilterReply& reply);
+  // kube-scheduler asks for victims. Returns whether it should get none, since pods are evicted for
+  // this one already.
+  bool is_evicting(const PodUid& uid);
+  // preempt has answered with victims.
+  void on_preempted(const PodUid& uid);
+  // Events that were not sent at once, or whose request failed.
+  std::uint64_t events_dropped() const { return recorder_.dropped(); }
+
+ private:
+  // The victims are evicted one after another.
+  struct Eviction {
+    kube::Pod pod;
+    ChosenVictims chosen;
+    bool nominated = false;
+    std::size_t evicted = 0;
+
+    const ChosenVictims::Victim& victim() const { return chosen.victims[evicted]; }
+  };
+  using Evicting = std::shared_ptr<Eviction>;
+
+  void poll_later();
+  void poll();
+  bool has_lower_priorities(const Preemptors::Preemptor& pod) const;
+  void choose(const kube::Pod& pod, const std::vector<std::string>& nodes);
+  void nominate(const Evicting& eviction);
+  void evict_next(const Evicting& eviction);
+  void delete_victim(const Evicting& eviction);
+  void evicted(const Evicting& eviction);
+  void fail(const Evicting& eviction, const kube::ApiError& problem);
+  void end(const Evicting& eviction);
+
+  const VerbContext& context_;
+  Executor& executor_;
+  const Events events_;
+  kube::Client client_;
+  kube::EventRecorder recorder_;
+  Instant paused_until_{};  // on the executor
+  bool polls_ = false;
+  mutable Mutex mutex_;
+  Preemptors preemptors_ MGPU_GUARDED_BY(mutex_);
+  CallbackGuard callbacks_;
+  Inspections choosing_;  // ends first
+};
+
+}  // namespace mgpu::extender
