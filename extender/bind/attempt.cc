@@ -25,6 +25,7 @@ Claim claim_of(const BindablePod& pod, const NodeName& node) {
   claim.priority = pod.priority;
   claim.start_time = pod.start_time;
   claim.labels = pod.labels;
+  claim.group = pod.request.pod.group;
   return claim;
 }
 

@@ -46,6 +46,7 @@ struct Claim {
   std::int32_t priority = 0;
   std::string start_time;
   kube::StringMap labels;
+  std::string group{};         // DecidedPod::group, of an assumed claim
   bool anti_affinity = false;  // kube::Pod::anti_affinity
   bool terminating = false;    // the pod is being deleted: its cards become free without a decision
 };

@@ -27,6 +27,10 @@ inline constexpr std::chrono::milliseconds kNominationSeen{10'000};
 // The pods between filter and bind, and those that preempt. Beyond that the least important lose
 // their reservation first.
 inline constexpr std::size_t kNominationsMax = 1'024;
+inline constexpr std::size_t kNominationsOfNamespaceMax = 256;
+// How long the members of a group keep the cards of one of them at most, since it was answered.
+// kube-scheduler asks about a member in some 10 ms.
+inline constexpr std::chrono::milliseconds kGroupReservationLife{30'000};
 // kube-scheduler proposes at least 100 nodes where there are so many, and at most a tenth of all.
 inline constexpr std::size_t kNominatedNodesMax = 128;
 // Objects of a relist that are applied under one hold of the ledger's lock: a millisecond or two.

@@ -24,14 +24,16 @@ void Nominations::offer(const DecidedPod& pod, std::vector<NominatedPlacement> p
   end(pod.uid);
   if (placements.empty()) return;
   if (placements.size() > kNominatedNodesMax) placements.resize(kNominatedNodesMax);
-  if (offers_.size() >= kNominationsMax) {
-    erase(std::ranges::min_element(offers_, {}, [](const auto& entry) {
-      const Offer& offer = entry.second;
-      return std::tuple(!offer.counted_on.empty(), offer.priority, offer.until);
-    }));
-  }
-  const auto at =
-      offers_.emplace(pod.uid, Offer{pod.priority, until, std::move(placements), {}}).first;
+  make_room(pod.name_space);
+  ++of_namespace_[pod.name_space];
+  const auto at = offers_
+                      .emplace(pod.uid, Offer{.priority = pod.priority,
+                                              .name_space = pod.name_space,
+                                              .group = pod.group,
+                                              .until = until,
+                                              .placements = std::move(placements),
+                                              .counted_on = {}})
+                      .first;
   first_end_ = std::min(first_end_, until);
   count_on(at, on);
   const NominatedPlacement* now = counted(pod.uid);
@@ -39,12 +41,33 @@ void Nominations::offer(const DecidedPod& pod, std::vector<NominatedPlacement> p
   if (before && now != nullptr && *before == *now) releases_ = releases;
 }
 
+void Nominations::make_room(const std::string& name_space) {
+  const auto own = of_namespace_.find(name_space);
+  const bool own_full = own != of_namespace_.end() && own->second >= kNominationsOfNamespaceMax;
+  if (!own_full && offers_.size() < kNominationsMax) return;
+  erase(std::ranges::min_element(offers_, {}, [&](const auto& entry) {
+    const Offer& offer = entry.second;
+    return std::tuple(own_full && offer.name_space != name_space, !offer.counted_on.empty(),
+                      offer.priority, offer.until);
+  }));
+}
+
 void Nominations::count_until(const PodUid& uid, Instant until) {
   const auto at = offers_.find(uid);
   if (at == offers_.end() || !at->second.counted_on.empty()) return;
   count_on(at, at->second.placements.front().node);
   at->second.counted_until = until;
+  at->second.group_until = until + kGroupReservationLife;
   first_end_ = std::min(first_end_, until);
+  if (!at->second.group.empty()) count_group_until(at->second.group, until);
+}
+
+// Those that are nominated count in any case.
+void Nominations::count_group_until(const std::string& group, Instant until) {
+  for (auto& [uid, offer] : offers_) {
+    if (offer.group == group && !offer.counted_on.empty() && offer.counted_until < until)
+      offer.counted_until = std::min(until, offer.group_until);
+  }
 }
 
 void Nominations::nominate(const PodUid& uid, const NodeName& node) {
@@ -185,6 +208,8 @@ void Nominations::count(const DecidedPod& pod, Node& node) const {
 
 Nominations::Offers::iterator Nominations::erase(Offers::iterator at) {
   stop_counting(at);
+  const auto of_namespace = of_namespace_.find(at->second.name_space);
+  if (--of_namespace->second == 0) of_namespace_.erase(of_namespace);
   return offers_.erase(at);
 }
 
@@ -205,7 +230,8 @@ void Nominations::each_kept(const DecidedPod& pod, std::string_view node,
   const auto [begin, end] = counted_.equal_range(node);
   for (auto at = begin; at != end; ++at) {
     const Offer& offer = offers_.at(at->second);
-    if (at->second == pod.uid || offer.priority < pod.priority) continue;
+    const bool of_group = !pod.group.empty() && offer.group == pod.group;
+    if (at->second == pod.uid || (offer.priority < pod.priority && !of_group)) continue;
     const auto placement = std::ranges::find_if(
         offer.placements, [&](const NominatedPlacement& one) { return one.node.str() == node; });
     visit(*placement);

@@ -18,6 +18,10 @@
 // pod waits longer for one that does not come. What filter answers for a pod that may have to wait
 // counts at once, for the moment until the watch shows whether it does.
 //
+// kube-scheduler asks about all members of a group before it binds the first one. So what a member
+// was answered counts for the other members whatever their priority, and as long as filter is asked
+// about the next ones, up to kGroupReservationLife.
+//
 // What a late binding of an unsettled pod may take (bind/start_sequence.h) is kept in the same way,
 // but for pods of every priority, and on each card of each node, since its node is not known.
 #pragma once
@@ -55,6 +59,7 @@ struct DecidedPod {
   PodUid uid{};
   std::int32_t priority = 0;
   std::string name_space{};
+  std::string group{};  // of pods that are bound together; empty: it is bound alone
 };
 
 // A pod, and the node that it is nominated for.
@@ -62,14 +67,16 @@ using Nominated = std::pair<PodUid, NodeName>;
 
 class Nominations {
  public:
-  // preempt or filter answered these nodes; the pod's earlier answer ends. At kNominationsMax pods
-  // one is removed: that is not counted, or else of the lowest priority, or else ends first. Nodes
-  // beyond kNominatedNodesMax are not remembered. `nominated` is the node that the pod is nominated
-  // for already; where it is empty, the one that the watch has shown.
+  // preempt or filter answered these nodes; the pod's earlier answer ends. At kNominationsMax pods,
+  // and at kNominationsOfNamespaceMax of its namespace, one of them is removed: that is not
+  // counted, or else of the lowest priority, or else ends first. Nodes beyond kNominatedNodesMax
+  // are not remembered. `nominated` is the node that the pod is nominated for already; where it is
+  // empty, the one that the watch has shown.
   void offer(const DecidedPod& pod, std::vector<NominatedPlacement> placements,
              const NodeName& nominated, Instant until);
-  // Counts the first node offered until `until`, or longer where the watch shows the nomination.
-  // Without an effect where the pod is nominated already.
+  // Counts the first node offered until `until`, or longer where the watch shows the nomination;
+  // the same for what is counted of its group. Without an effect where the pod is nominated
+  // already.
   void count_until(const PodUid& uid, Instant until);
   // The watch shows the pod nominated for `node`; empty if it is not nominated any more. Ignored
   // for a pod that neither preempt nor filter answered.
@@ -108,7 +115,10 @@ class Nominations {
  private:
   struct Offer {
     std::int32_t priority = 0;
+    std::string name_space;
+    std::string group;
     Instant until{};
+    Instant group_until{};  // as long as its group may count it
     std::vector<NominatedPlacement> placements;
     std::string counted_on;                  // a node of `placements`, or empty
     Instant counted_until = Instant::max();  // unless the watch shows the nomination before
@@ -128,11 +138,14 @@ class Nominations {
   const NominatedPlacement* counted(const PodUid& uid) const;
   void count_on(Offers::iterator at, const NodeName& node);
   Offers::iterator erase(Offers::iterator at);
+  void make_room(const std::string& name_space);
+  void count_group_until(const std::string& group, Instant until);
   void stop_counting(Offers::iterator at);
   void each_kept(const DecidedPod& pod, std::string_view node,
                  const std::function<void(const NominatedPlacement&)>& visit) const;
 
   Offers offers_;
+  std::map<std::string, std::size_t> of_namespace_;          // how many offers
   std::multimap<std::string, PodUid, std::less<>> counted_;  // by node
   std::unordered_map<PodUid, KeptEverywhere> everywhere_;
   Share everywhere_sum_;

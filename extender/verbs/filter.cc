@@ -124,7 +124,7 @@ FilterReply every_node(Ledger& ledger, const ExtenderArgs& args, const PodReques
 
 FilterReply answered_nodes(const VerbContext& context, const ExtenderArgs& args,
                            const PodRequest& pod, Instant now) {
-  if (context.settings.candidate_nodes > 0) {
+  if (context.settings.candidate_nodes > 0 && !leaves_choice(pod, args.pod())) {
     FilterReply best = best_nodes(context, args, pod, now);
     if (!best.fitting.empty()) return best;
   }

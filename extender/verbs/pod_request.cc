@@ -19,6 +19,17 @@ namespace mgpu::extender {
 
 namespace {
 
+// The group of pods that are bound together, as "team/train"; empty for a pod that is bound alone.
+// The labels are those of the plugin Coscheduling and of Kueue.
+std::string group_name(const kube::Pod& pod) {
+  if (!pod.pod_group.empty()) return pod.metadata.name_space + "/" + pod.pod_group;
+  for (const char* label : {"scheduling.x-k8s.io/pod-group", "kueue.x-k8s.io/pod-group-name"}) {
+    const auto group = pod.metadata.labels.find(label);
+    if (group != pod.metadata.labels.end()) return pod.metadata.name_space + "/" + group->second;
+  }
+  return {};
+}
+
 Result<void> check_min_core(const GpuRequest& request, Percent min_core) {
   for (const ContainerRequest& container : request.containers) {
     if (container.whole || container.per_card.core >= min_core) continue;
@@ -42,7 +53,7 @@ Result<PodRequest> read_pod_request(const kube::Pod& pod, const Settings& settin
                   .resources = resources_of(pod),
                   .tie_break_seed = tie_break_seed_of(pod.uid()),
                   .ties = {},
-                  .pod = {pod.uid(), pod.priority, pod.metadata.name_space}};
+                  .pod = {pod.uid(), pod.priority, pod.metadata.name_space, group_name(pod)}};
   if (!settings.ties_by_name) read.ties.seed = read.tie_break_seed;
   if (read.request.empty() || read.request.policy.empty()) return read;
   auto policy = find_policy(read.request.policy);
@@ -102,14 +113,14 @@ bool is_alone(const kube::Pod& pod) {
 // Whether kube-scheduler may not call bind directly after the pod's own turn. It asks about all
 // members of a PodGroup before it binds one, and the plugin Coscheduling holds back the pods with
 // its label until there are enough: a card that is promised to one is not free to the next.
-bool binds_later(const kube::Pod& pod) {
-  return pod.constrained || bound_with_others(pod);
+bool binds_later(const PodRequest& pod, const kube::Pod& sent) {
+  return sent.constrained || !pod.pod.group.empty();
 }
 
 }  // namespace
 
-bool bound_with_others(const kube::Pod& pod) {
-  return pod.in_pod_group || pod.metadata.labels.contains("scheduling.x-k8s.io/pod-group");
+bool leaves_choice(const PodRequest& pod, const kube::Pod& sent) {
+  return sent.has_preferences && !pod.request.empty() && pod.pod.group.empty();
 }
 
 std::uint64_t group_of(const kube::Pod& pod, const PodRequest& read) {
@@ -156,7 +167,7 @@ void expect_on(std::string_view node, const PodRequest& pod, const kube::Pod& se
   context.ledger.reserve(
       pod.pod, {NodeName(node), holds(found->node, pod.request, *placement), pod.resources},
       NodeName(sent.nominated_node), now + kReservationLife,
-      binds_later(sent) ? std::optional(soon) : std::nullopt);
+      binds_later(pod, sent) ? std::optional(soon) : std::nullopt);
 }
 
 std::optional<Placement> place_on(const Node& node, const PodRequest& pod,

@@ -36,9 +36,10 @@ Result<PodRequest> read_pod_request(const kube::Pod& pod, const Settings& settin
 // kube-scheduler calls this extender (pkg/scheduler/extender.go, IsInterested).
 bool names_cards(const kube::Pod& pod, const Contract& contract);
 
-// Whether kube-scheduler binds the pod together with others: a PodGroup, or the label of the plugin
-// Coscheduling.
-bool bound_with_others(const kube::Pod& pod);
+// Whether kube-scheduler chooses among the nodes that fit, since the pod prefers some of them by
+// rules that the extender does not know. The members of a group are not asked: their cards are
+// reserved on the node that filter answers.
+bool leaves_choice(const PodRequest& pod, const kube::Pod& sent);
 
 // A hash, equal for pods such as the replicas of one template: of all that says on which nodes the
 // pod may run. A pod about which not all is known has one of its own. Never 0.

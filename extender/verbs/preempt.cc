@@ -176,10 +176,6 @@ class Search {
 
 // --- preemption by card --------------------------------------------------------------------------
 
-bool may_evict_others(const kube::Pod& pod) {
-  return !pod.never_preempts && !pod.affinity && !bound_with_others(pod);
-}
-
 // Those of `nodes` on which an eviction can help. None where the pod fits on one of them.
 std::vector<NodeVictims> refusing_nodes(const std::vector<std::string>& nodes,
                                         const PodRequest& pod, Ledger& ledger, Instant now) {
@@ -269,7 +265,8 @@ std::optional<ChosenVictims> preempt_by_card(const kube::Pod& sent,
                                              const std::vector<std::string>& nodes,
                                              const VerbContext& context, Instant now) {
   const auto pod = read_pod_request(sent, context.settings);
-  if (!pod || pod->request.empty() || !may_evict_others(sent)) return std::nullopt;
+  if (!pod || pod->request.empty() || !pod->pod.group.empty()) return std::nullopt;
+  if (sent.never_preempts || sent.affinity) return std::nullopt;
   const auto refusing = refusing_nodes(nodes, *pod, context.ledger, now);
   Search search(sent, *pod, context, now);
   auto best =

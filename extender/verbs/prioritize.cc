@@ -53,6 +53,15 @@ bool is_ranked(const PodRequest& pod, const PriceSnapshot* price_snapshot) {
   return policy.ranks_pods_without_cards && (priced || !policy.needs_prices);
 }
 
+// Gives all nodes that fit beside the expected placements, or if there are none all that fit, the
+// same score, so that kube-scheduler's own scores decide.
+void set_equal_scores(const std::vector<Scored>& nodes, std::vector<HostScore>& scores) {
+  const bool any_beside = std::ranges::any_of(
+      nodes, [](const Scored& node) { return node.fits && node.beside_expected; });
+  for (std::size_t i = 0; i < scores.size(); ++i)
+    scores[i].score = nodes[i].fits && (nodes[i].beside_expected || !any_beside) ? kBestScore : 0;
+}
+
 // Spreads the scores of the nodes that fit beside the expected placements over 1 .. 9. Equal scores
 // stay equal; scores that differ by less than a ninth of the range may become equal.
 void set_scores(const std::vector<Scored>& nodes, const std::vector<std::size_t>& chosen,
@@ -94,6 +103,10 @@ std::vector<HostScore> prioritize(const ExtenderArgs& args, const VerbContext& c
   const Ranking ranking(context, names, *pod, price_snapshot.get(), now);
   const std::vector<std::size_t> chosen = choose(ledger, ranking, names, *pod, now);
   if (chosen.empty()) return scores;
+  if (leaves_choice(*pod, args.pod())) {
+    set_equal_scores(ranking.nodes(), scores);
+    return scores;
+  }
   set_scores(ranking.nodes(), chosen, scores);
   if (!pod->request.empty()) expect_on(names[chosen.front()], *pod, args.pod(), context, now);
   return scores;

@@ -50,8 +50,9 @@ struct VerbContext {
 };
 
 // Answers with the best Settings::candidate_nodes of the nodes that fit, without reasons, which
-// kube-scheduler reads only where no node fits. Where none fits, or all are answered, every node
-// that does not fit is listed with the sentence of its reason (reason.h); all nodes, with the
+// kube-scheduler reads only where no node fits. All are answered for a pod that leaves the choice
+// to kube-scheduler (leaves_choice in pod_request.h). Where none fits, or all are answered, every
+// node that does not fit is listed with the sentence of its reason (reason.h); all nodes, with the
 // sentence of read_pod_request, where the pod is invalid. A non-GPU pod fits everywhere. With one
 // node left filter records the expected placement, because kube-scheduler does not call prioritize
 // then, and offers its cards for the time in which the pod is nominated for the node
@@ -62,7 +63,8 @@ FilterReply filter(const ExtenderArgs& args, const VerbContext& context, Instant
 
 // Scores are 0 to 10. The policy's best node gets 10 and is recorded as the pod's expected
 // placement, as filter does it. Other feasible nodes get 1 to 9 in policy order. Infeasible nodes,
-// and nodes that are feasible only if other pods' expected placements are ignored, get 0.
+// and nodes that are feasible only if other pods' expected placements are ignored, get 0. For a pod
+// that leaves the choice to kube-scheduler all others get 10, and nothing is recorded.
 //
 // For a non-GPU pod every node gets 0, unless the policy ranks such pods. Then all nodes without
 // cards that are as good as the best get 10, and nothing is recorded.

@@ -109,11 +109,25 @@ bool has_shared_volume(JsonValue& volumes) {
 }
 
 // Whether any pod is required to be on the node, or not to be.
-bool requires_pods(JsonValue& affinity) {
+// The rules that need not hold; sets `any` if there is one.
+JsonField preferred(bool& any) {
+  return {"preferredDuringSchedulingIgnoredDuringExecution",
+          [&any](JsonValue& terms) { any = has_elements(terms) || any; }};
+}
+
+bool requires_pods(JsonValue& affinity, bool& prefers) {
   bool required = false;
   affinity.read({{"requiredDuringSchedulingIgnoredDuringExecution",
-                  [&](JsonValue& terms) { required = has_elements(terms); }}});
+                  [&](JsonValue& terms) { required = has_elements(terms); }},
+                 preferred(prefers)});
   return required;
+}
+
+void read_spread_constraint(JsonValue& from, Pod& pod) {
+  std::string unsatisfiable;
+  from.read({{"whenUnsatisfiable", unsatisfiable}});
+  pod.constrained = true;
+  pod.has_preferences = pod.has_preferences || unsatisfiable == "ScheduleAnyway";
 }
 
 LabelRequirement read_requirement(JsonValue& from) {
@@ -133,14 +147,15 @@ NodeTerm read_node_term(JsonValue& from) {
   return term;
 }
 
-void read_node_affinity(JsonValue& from, NodeRules& rules) {
+void read_node_affinity(JsonValue& from, NodeRules& rules, bool& prefers) {
   const auto read_required = [&](JsonValue& required) {
     if (required.kind() == JsonValue::Kind::kNull) return;
     auto& terms = rules.required.emplace();
     required.read(
         {{"nodeSelectorTerms", [&](JsonValue& list) { terms = list.list(read_node_term); }}});
   };
-  from.read({{"requiredDuringSchedulingIgnoredDuringExecution", read_required}});
+  from.read(
+      {{"requiredDuringSchedulingIgnoredDuringExecution", read_required}, preferred(prefers)});
 }
 
 Toleration read_toleration(JsonValue& from) {
@@ -153,10 +168,15 @@ Toleration read_toleration(JsonValue& from) {
 }
 
 void read_affinity(JsonValue& from, Pod& pod) {
-  from.read(
-      {{"nodeAffinity", [&](JsonValue& rules) { read_node_affinity(rules, pod.node_rules); }},
-       {"podAffinity", [&](JsonValue& rules) { pod.affinity = requires_pods(rules); }},
-       {"podAntiAffinity", [&](JsonValue& rules) { pod.anti_affinity = requires_pods(rules); }}});
+  const auto pods = [&pod](bool& required) {
+    return [&](JsonValue& rules) { required = requires_pods(rules, pod.has_preferences); };
+  };
+  from.read({{"nodeAffinity",
+              [&pod](JsonValue& rules) {
+                read_node_affinity(rules, pod.node_rules, pod.has_preferences);
+              }},
+             {"podAffinity", pods(pod.affinity)},
+             {"podAntiAffinity", pods(pod.anti_affinity)}});
   pod.constrained = pod.constrained || pod.affinity || pod.anti_affinity;
 }
 
@@ -180,11 +200,12 @@ void read_pod_spec(JsonValue& from, Pod& pod) {
              {"schedulingGates", [&pod](JsonValue& gates) { pod.gated = has_elements(gates); }},
              {"schedulingGroup",
               [&pod](JsonValue& group) {
-                std::string name;
-                group.read({{"podGroupName", name}});
-                pod.in_pod_group = !name.empty();
+                group.read({{"podGroupName", pod.pod_group}});
               }},
-             {"topologySpreadConstraints", constrains(has_elements)},
+             {"topologySpreadConstraints",
+              [&pod](JsonValue& all) {
+                all.elements([&pod](JsonValue& one) { read_spread_constraint(one, pod); });
+              }},
              {"resourceClaims", constrains(has_elements)},
              {"volumes", constrains(has_shared_volume)}});
 }

@@ -109,10 +109,14 @@ struct Pod {
   bool anti_affinity = false;  // requires that some pods are not on its node
   // spec.preemptionPolicy is Never; from JSON only: no pod is evicted for it.
   bool never_preempts = false;
-  NodeRules node_rules{};     // read from JSON only: kube-scheduler sends it
-  bool in_pod_group = false;  // from JSON only: kube-scheduler binds it with others
-  std::string phase;          // Pending, Running, Succeeded, Failed, Unknown
-  std::string start_time;     // status.startTime, RFC 3339; may be empty
+  // It prefers some nodes, as kube-scheduler's own plugins score them: by node affinity, pod
+  // (anti-)affinity, or a spread constraint that need not hold. From JSON only.
+  bool has_preferences = false;
+  NodeRules node_rules{};  // read from JSON only: kube-scheduler sends it
+  // spec.schedulingGroup.podGroupName, from JSON only: kube-scheduler binds it with others.
+  std::string pod_group;
+  std::string phase;       // Pending, Running, Succeeded, Failed, Unknown
+  std::string start_time;  // status.startTime, RFC 3339; may be empty
   // status.initContainerStatuses, then status.containerStatuses.
   std::vector<ContainerStatus> container_statuses;
   std::size_t json_bytes = 0;  // of the text that it was read from

@@ -388,5 +388,54 @@ TEST_F(ReservationTest, AtTheLimitTheLeastImportantPodsAreRemovedFirst) {
   EXPECT_EQ(ledger.counts().nominated, kNominationsMax);
 }
 
+// Members of the group "g", each of which filter has answered with the whole card of one node.
+struct GroupTest : NominationTest {
+  void answer(const char* uid, const char* node, int now, int priority = kPriority,
+              const std::string& name_space = "team") {
+    ledger.reserve({PodUid(uid), priority, name_space, name_space + "/g"},
+                   {NodeName(node), {{CardIndex(0), share_of("100/1000")}}, {}}, NodeName(),
+                   at_ms(1'000'000), at_ms(now + 1'000));
+  }
+  std::string fit_member(const char* node, int priority, int now, const std::string& group) {
+    const std::vector<std::string_view> nodes{node};
+    const auto reason = ledger
+                            .why_not(nodes, request_of("30/300"), at_ms(now),
+                                     {PodUid("member"), priority, "team", group})
+                            .front();
+    return reason ? std::string(sentence(*reason)) : "fits";
+  }
+};
+
+TEST_F(GroupTest, TheCardsOfAMemberAreKeptFromMembersOfEveryPriority) {
+  answer("a", "n1", 0);
+  EXPECT_EQ(fit_member("n1", kPriority + 1, 0, "team/g"), kept);
+  EXPECT_EQ(fit_member("n1", kPriority + 1, 0, "team/other"), "fits");
+  EXPECT_EQ(fit_member("n1", kPriority + 1, 0, ""), "fits");
+  EXPECT_EQ(fit_member("n1", kPriority, 0, ""), kept);
+}
+
+TEST_F(GroupTest, TheyAreKeptWhileFilterIsAskedAboutTheNextMembers) {
+  answer("a", "n1", 0);
+  answer("b", "n2", 900);
+  EXPECT_EQ(fit("n1", kPriority, "other", 1'500), kept);
+  EXPECT_EQ(fit("n1", kPriority, "other", 1'900), "fits")
+      << "no member was asked about for a second";
+}
+
+TEST_F(GroupTest, NoGroupKeepsThemLongerThanTheBound) {
+  answer("a", "n1", 0);
+  for (int now = 500; now <= 40'000; now += 500) answer("b", "n2", now);
+  EXPECT_EQ(fit("n2", kPriority, "other", 40'500), kept);
+  EXPECT_EQ(fit("n1", kPriority, "other", 40'500), "fits");
+}
+
+TEST_F(GroupTest, ANamespaceEndsNoReservationsOfOthers) {
+  answer("a", "n1", 0, kPriority, "other-team");
+  for (std::size_t i = 0; i < 2 * kNominationsMax; ++i)
+    answer(("p" + std::to_string(i)).c_str(), "n2", 0, kPriority + 1);
+  EXPECT_EQ(ledger.counts().nominated, kNominationsOfNamespaceMax + 1);
+  EXPECT_EQ(fit("n1"), kept);
+}
+
 }  // namespace
 }  // namespace mgpu::extender

@@ -560,5 +560,34 @@ TEST_F(FilterTest, ChangesNothingButExpectedPlacements) {
   EXPECT_EQ(ledger.counts().assumed, 0u);
 }
 
+TEST_F(FilterTest, KubeSchedulerChoosesForAPodThatPrefersSomeNodes) {
+  settings.candidate_nodes = 1;
+  for (const char* node : {"n1: 0[100/8000]", "n2: 0[100/8000]", "n3: 0[100/512]"})
+    add_node(ledger, node);
+  const std::string terms = R"("preferredDuringSchedulingIgnoredDuringExecution":[{"weight":1}])";
+  for (const std::string& spec :
+       {R"("affinity":{"nodeAffinity":{)" + terms + "}},",
+        R"("affinity":{"podAffinity":{)" + terms + "}},",
+        R"("affinity":{"podAntiAffinity":{)" + terms + "}},",
+        std::string(R"("topologySpreadConstraints":[{"whenUnsatisfiable":"ScheduleAnyway"}],)")}) {
+    EXPECT_THAT(run_filter({.spec = spec}, {"n1", "n2", "n3"}).fitting, ElementsAre("n1", "n2"))
+        << spec;
+    const auto scores = prioritize(args_of({.spec = spec}, {"n1", "n2", "n3"}), context, at_ms(0));
+    EXPECT_EQ(scores[0].score, 10) << spec;
+    EXPECT_EQ(scores[1].score, 10) << spec;
+    EXPECT_EQ(scores[2].score, 0) << spec;
+    const std::string group = spec + R"("schedulingGroup":{"podGroupName":"g"},)";
+    EXPECT_THAT(run_filter({.spec = group}, {"n1", "n2", "n3"}).fitting, ElementsAre("n1"))
+        << "its cards are reserved there";
+  }
+  for (const std::string& spec :
+       {std::string(R"("topologySpreadConstraints":[{"whenUnsatisfiable":"DoNotSchedule"}],)"),
+        std::string(R"("affinity":{"nodeAffinity":{},"podAffinity":null},)")}) {
+    EXPECT_THAT(run_filter({.name = "q", .spec = spec}, {"n1", "n2", "n3"}).fitting,
+                ElementsAre("n2"))
+        << spec << ": n1 is expected to have the member of the group";
+  }
+}
+
 }  // namespace
 }  // namespace mgpu::extender
