@@ -145,7 +145,8 @@ void CardPreemption::evict_next(const Evicting& eviction) {
     return end(eviction);
   const auto& victim = eviction->victim();
   const auto on_marked = [this, eviction](const kube::ApiResult<void>& marked) {
-    if (marked) return delete_victim(eviction);
+    // A pod of another uid is refused as a pod that may not be marked is; DELETE tells them apart.
+    if (marked || marked.error().kind == Kind::kRefused) return delete_victim(eviction);
     has_changed(marked.error()) ? evicted(eviction) : fail(eviction, marked.error());
   };
   client_.write(in_time(kube::mark_preempted(

@@ -61,7 +61,7 @@ class CardLinks {
   static constexpr std::size_t pairs(std::size_t cards) {
     return cards == 0 ? 0 : cards * (cards - 1) / 2;
   }
-  // Of the pair in the lower half of the matrix, whose rows follow each other.
+  // Finds the pair in the lower half of the matrix, whose rows follow each other.
   static constexpr std::size_t position(std::size_t a, std::size_t b) {
     return a > b ? pairs(a) + b : pairs(b) + a;
   }

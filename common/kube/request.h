@@ -73,7 +73,7 @@ Request set_pod_condition(const PodRef& pod, const PodCondition& condition);
 // another uid, or another resourceVersion than `pod` has, where it has one.
 Request nominate(const Pod& pod, const NodeName& node);
 // Strategic merge PATCH of pods/{name}/status: the condition DisruptionTarget that kube-scheduler
-// gives a pod that it evicts for another one. `time` is RFC 3339. 409 where the pod has another
+// gives a pod that it evicts for another one. `time` is RFC 3339. 422 where the pod has another
 // uid.
 Request mark_preempted(const PodRef& pod, const PodUid& uid, std::string_view message,
                        std::string_view time);

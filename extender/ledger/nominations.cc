@@ -43,7 +43,8 @@ void Nominations::offer(const DecidedPod& pod, std::vector<NominatedPlacement> p
 
 void Nominations::make_room(const std::string& name_space) {
   const auto own = of_namespace_.find(name_space);
-  const bool own_full = own != of_namespace_.end() && own->second >= kNominationsOfNamespaceMax;
+  const bool own_full = !name_space.empty() && own != of_namespace_.end() &&
+                        own->second >= kNominationsOfNamespaceMax;
   if (!own_full && offers_.size() < kNominationsMax) return;
   erase(std::ranges::min_element(offers_, {}, [&](const auto& entry) {
     const Offer& offer = entry.second;

@@ -196,5 +196,21 @@ TEST_F(CardPreemptionTest, TakesTheNominationBackWhereNobodyCanBeEvicted) {
   EXPECT_THAT(server.writes, IsEmpty()) << "the right is not tried again at once";
 }
 
+TEST_F(CardPreemptionTest, APodThatHasTheNameOfAVictimStays) {
+  refuse("p");
+  server.executor().advance(2 * kPreemptAfter);
+  server.run();
+  choosing.run_ready();
+  server.api().call({.method = kube::Method::kDelete,
+                     .target = kTeamPods + "/victim",
+                     .body = R"({"gracePeriodSeconds":0})",
+                     .content_type = "application/json"});
+  create("victim", "60", 1);
+  server.run();
+  EXPECT_FALSE(read("victim")["metadata"].contains("deletionTimestamp"));
+  EXPECT_FALSE(read("victim")["status"].contains("conditions"));
+  EXPECT_THAT(problems, IsEmpty());
+}
+
 }  // namespace
 }  // namespace mgpu::extender

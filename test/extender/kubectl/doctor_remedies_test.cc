@@ -61,7 +61,8 @@ class World {
     };
     api.set("/version", R"({"gitVersion": "v1.35.1"})");
     set_policies({"mgpu-cards-of-bound-pods", "mgpu-cards-need-a-scheduler", "mgpu-extender-touch",
-                  "mgpu-extender-events", "mgpu-device-plugin-node", "mgpu-device-plugin-events"});
+                  "mgpu-extender-events", "mgpu-extender-evictions", "mgpu-device-plugin-node",
+                  "mgpu-device-plugin-events"});
     api.set(kReviews, R"({"status": {"allowed": true}})", 201);
     for (const char* path :
          {"/apis/resource.k8s.io/v1/resourceslices?", "/api/v1/namespaces/kube-system/configmaps?",

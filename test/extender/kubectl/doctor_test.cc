@@ -55,7 +55,8 @@ void set_good_cluster(Answers& api, const std::string& in) {
   std::string bindings;
   for (const std::string name :
        {"mgpu-cards-of-bound-pods", "mgpu-cards-need-a-scheduler", "mgpu-extender-touch",
-        "mgpu-extender-events", "mgpu-device-plugin-node", "mgpu-device-plugin-events"}) {
+        "mgpu-extender-events", "mgpu-extender-evictions", "mgpu-device-plugin-node",
+        "mgpu-device-plugin-events"}) {
     const std::string comma = policies.empty() ? "" : ",";
     policies += comma + R"({"metadata": {"name": ")" + name + R"("}})";
     bindings +=

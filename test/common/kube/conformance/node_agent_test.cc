@@ -211,7 +211,7 @@ TEST_P(NodeAgentConformance, PreemptsThePodOfThisUid) {
   const auto mark = [&](const char* uid) {
     return send(kube::mark_preempted(ref, PodUid(uid), "for another", kLater));
   };
-  EXPECT_EQ(mark("another").code, 409);
+  EXPECT_EQ(mark("another").code, 422);
   EXPECT_EQ(mark(read->metadata.uid.c_str()).code, 200);
   const Json marked = get(pod_path(pod)).body["status"]["conditions"];
   ASSERT_FALSE(marked.empty());

@@ -97,7 +97,8 @@ Facts good_facts() {
   facts.slices = std::vector{SliceFacts{{"10.0.0.1"}}};
   facts.policies = std::set<std::string>{"mgpu-cards-of-bound-pods", "mgpu-cards-need-a-scheduler",
                                          "mgpu-extender-touch",      "mgpu-extender-events",
-                                         "mgpu-device-plugin-node",  "mgpu-device-plugin-events"};
+                                         "mgpu-extender-evictions",  "mgpu-device-plugin-node",
+                                         "mgpu-device-plugin-events"};
   std::vector<PolicyBinding> bindings;
   for (const std::string& policy : facts.policies.value()) bindings.push_back({policy, true});
   facts.policy_bindings = bindings;
