@@ -266,7 +266,7 @@ func TestTheExtenderDeletesOnlyPodsThatItPreempts(t *testing.T) {
 	}
 	pods := client.CoreV1().Pods(world.namespace)
 	world.bind(t, world.pod("cards").priorityClass("low").share(60, 8000))
-	create(world.ctx, t, world.pod("none").priorityClass("low"))
+	create(world.ctx, t, world.pod("none").priorityClass("low").container("c0", "", ""))
 	create(world.ctx, t, world.pod("pending").share(100, 40_000))
 	patch := func(pod, status string) error {
 		_, err := pods.Patch(world.ctx, pod, types.StrategicMergePatchType, []byte(`{"status":`+status+`}`),

@@ -13,10 +13,12 @@ import (
 // prefer another one, and for no others.
 func TestPreferencesChooseTheNode(t *testing.T) {
 	world := newWorld(t, 3)
-	zone := []byte(`{"metadata":{"labels":{"zone":"quiet"}}}`)
-	if _, err := plane.admin.CoreV1().Nodes().Patch(world.ctx, world.nodes[2], types.MergePatchType, zone,
-		metav1.PatchOptions{}); err != nil {
-		t.Fatal(err)
+	for _, node := range world.nodes {
+		label := fmt.Appendf(nil, `{"metadata":{"labels":{"host":%q}}}`, node)
+		if _, err := plane.admin.CoreV1().Nodes().Patch(world.ctx, node, types.MergePatchType, label,
+			metav1.PatchOptions{}); err != nil {
+			t.Fatal(err)
+		}
 	}
 	packed := func(name string) *PodBuilder {
 		return world.pod(name).share(20, 1000).annotation(domain+"/mgpu-policy", "binpack")
@@ -25,7 +27,9 @@ func TestPreferencesChooseTheNode(t *testing.T) {
 		create(world.ctx, t, pod)
 		return waitBound(world.ctx, t, world.namespace, pod.pod.Name).Spec.NodeName
 	}
-	first := nodeOf(packed("first").on(world.nodes[0]))
+	onFirst := packed("first")
+	onFirst.pod.Spec.NodeSelector = map[string]string{"host": world.nodes[0]}
+	first := nodeOf(onFirst)
 	if got := nodeOf(packed("second")); got != first {
 		t.Errorf("a pod without preferences is on %s, want %s, which the policy packs", got, first)
 	}
@@ -33,7 +37,7 @@ func TestPreferencesChooseTheNode(t *testing.T) {
 	near.pod.Spec.Affinity = &corev1.Affinity{NodeAffinity: &corev1.NodeAffinity{
 		PreferredDuringSchedulingIgnoredDuringExecution: []corev1.PreferredSchedulingTerm{{Weight: 100,
 			Preference: corev1.NodeSelectorTerm{MatchExpressions: []corev1.NodeSelectorRequirement{
-				{Key: "zone", Operator: corev1.NodeSelectorOpIn, Values: []string{"quiet"}}}}}}}}
+				{Key: "host", Operator: corev1.NodeSelectorOpIn, Values: world.nodes[2:]}}}}}}}
 	if got := nodeOf(near); got != world.nodes[2] {
 		t.Errorf("a pod that prefers %s is on %s", world.nodes[2], got)
 	}
@@ -42,7 +46,7 @@ func TestPreferencesChooseTheNode(t *testing.T) {
 		replica := packed(fmt.Sprint("replica-", i))
 		replica.pod.Labels = map[string]string{"app": "spread"}
 		replica.pod.Spec.TopologySpreadConstraints = []corev1.TopologySpreadConstraint{{MaxSkew: 1,
-			TopologyKey: "kubernetes.io/hostname", WhenUnsatisfiable: corev1.ScheduleAnyway,
+			TopologyKey: "host", WhenUnsatisfiable: corev1.ScheduleAnyway,
 			LabelSelector: &metav1.LabelSelector{MatchLabels: replica.pod.Labels}}}
 		nodes[nodeOf(replica)] = true
 	}

@@ -43,7 +43,6 @@ func TestTheExtenderChangesOnlyItsConditionInTheStatusOfAPod(t *testing.T) {
 		"a removed condition":  `{"status":{"conditions":[{"type":"Ready","$patch":"delete"}]}}`,
 		"the phase":            `{"status":{"phase":"Failed"}}`,
 		"a new field":          `{"status":{"reason":"x"}}`,
-		"a nominated node":     `{"status":{"nominatedNodeName":"gpu-00"}}`,
 		"an annotation":        `{"metadata":{"annotations":{"added":"yes"}}}`,
 		"a removed annotation": `{"metadata":{"annotations":{"kept":null}}}`,
 		"a label":              `{"metadata":{"labels":{"a":"b"}}}`,
