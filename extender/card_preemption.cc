@@ -156,11 +156,10 @@ void CardPreemption::evict_next(const Evicting& eviction) {
 }
 
 void CardPreemption::delete_victim(const Evicting& eviction) {
-  const auto& victim = eviction->victim();
-  const auto on_deleted = [this, eviction](const kube::ApiResult<void>& deleted) {
+  const ChosenVictims::Victim& victim = eviction->victim();
+  const auto on_deleted = [this, eviction, victim](const kube::ApiResult<void>& deleted) {
     if (!deleted && !has_changed(deleted.error())) return fail(eviction, deleted.error());
     if (deleted) {
-      const auto& victim = eviction->victim();
       log_info("evicted a pod for one of higher priority",
                {{"pod", to_string(victim.pod)},
                 {"node", eviction->chosen.node.str()},

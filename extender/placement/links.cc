@@ -61,9 +61,8 @@ class SetSearch {
     add(0, 0, {});
     if (!within_bound_ && !linked_) grow_greedily();
     ConnectedSet found{.cards = 0, .exact = within_bound_, .steps = steps_};
-    if (found_)
-      for (std::size_t i = 0; i < count_; ++i)
-        found.cards |= CardSet{1} << candidates_[best_[i]].card;
+    for (std::size_t i = 0; found_ && i < count_; ++i)
+      found.cards |= CardSet{1} << candidates_[best_[i]].card;
     return found;
   }
 
