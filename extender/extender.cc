@@ -106,7 +106,8 @@ Result<void> Extender::add_web() {
     if (!prometheus) return error("--prometheus-url: " + prometheus.error().message);
     prometheus_ = std::move(*prometheus);
   }
-  web_.emplace(Web::Sources{.ledger = ledger_,
+  web_.emplace(Web::Sources{.instance = lease_.identity(),
+                            .ledger = ledger_,
                             .settings = settings_.verbs,
                             .transport = transport_,
                             .prometheus = prometheus_.get(),

@@ -11,6 +11,7 @@
 
 #include "common/contract/container_kind.h"
 #include "extender/inspect/nearest_nodes.h"
+#include "extender/inspect/pending_text.h"
 #include "extender/inspect/views.h"
 #include "extender/placement/explain.h"
 #include "extender/placement/limits.h"
@@ -342,7 +343,13 @@ Json explanation_of(const VerbContext& context, const kube::Pod& pod, const Page
 
 http::Response explain_view(const VerbContext& context, const kube::Pod& pod, const Page& page,
                             const ExplainBounds& bounds) {
-  return json_response(explanation_of(context, pod, page, bounds));
+  Json out = explanation_of(context, pod, page, bounds);
+  const bool asks = out.contains("policy") || out.at("message") != why_no_cards(pod);
+  if (pod.node_name.empty() && !pod.finished() && asks) {
+    const PendingAnswer answer = pending_answer(out, true);
+    out["pending"] = {{"why", answer.why}, {"help", answer.help}};
+  }
+  return json_response(out);
 }
 
 }  // namespace mgpu::extender

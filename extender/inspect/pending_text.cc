@@ -103,15 +103,17 @@ std::string smaller_text(const Json& explained, const Json& smaller) {
                      text_of(smaller, "container"));
 }
 
+// `name_space`: that of the pods that are named; empty for all.
 std::string release_text(const std::string& name_space, const Json& release) {
   std::vector<std::string> pods;
   int64_t others = 0;
   int64_t more = 0;
   for (const Json& pod : release.at("pods")) {
-    if (pod.at("namespace") != name_space) {
+    if (!name_space.empty() && pod.at("namespace") != name_space) {
       ++others;
     } else if (pods.size() < kPendingTextPodsMax) {
-      pods.push_back("pod " + text_of(pod, "name"));
+      pods.push_back((name_space.empty() ? text_of(pod, "namespace") + "/" : "pod ") +
+                     text_of(pod, "name"));
     } else {
       ++more;
     }
@@ -123,8 +125,8 @@ std::string release_text(const std::string& name_space, const Json& release) {
 }
 
 // "It fits on n1 with mgpu-core 40 instead of 60 for container app, or on n2 when pod a terminates"
-std::string help_text(const Json& explained) {
-  const std::string name_space = text_of(explained, "namespace");
+std::string help_text(const Json& explained, bool all_names) {
+  const std::string name_space = all_names ? "" : text_of(explained, "namespace");
   std::vector<std::string> ways;
   std::string before;
   const auto add = [&](const Json& nearest, const std::string& how) {
@@ -139,35 +141,37 @@ std::string help_text(const Json& explained) {
   return ways.empty() ? "" : fmt::format("It fits {}", fmt::join(ways, ", or "));
 }
 
+// Without those that are empty.
+std::string joined(std::vector<std::string> sentences) {
+  std::erase(sentences, "");
+  return fmt::format("{}", fmt::join(sentences, ". "));
+}
+
 }  // namespace
 
 bool cards_fit(const Json& explained) {
   return number_of(explained, "nodesFitting") > 0;
 }
 
-std::string pending_text(const Json& explained) {
-  std::vector<std::string> sentences;
-  const auto add = [&](std::string text) {
-    if (!text.empty()) sentences.push_back(std::move(text));
-  };
-  if (!explained.contains("policy")) {
-    add("invalid request: " + text_of(explained, "message"));
-  } else if (cards_fit(explained)) {
-    add(
-        fmt::format("the cards that the pod needs are free on {}; the Event of kube-scheduler says "
-                    "what else is missing there",
-                    counted(number_of(explained, "nodesFitting"), "node")));
-  } else {
-    add(shortage_text(explained));
-    const std::string help = help_text(explained);
-    add(reasons_text(explained, sentences.empty() || help.empty()));
-    add(help);
+PendingAnswer pending_answer(const Json& explained, bool all_names) {
+  std::string message = explained.value("message", "");
+  if (!explained.contains("policy")) return {"invalid request: " + message, ""};
+  message = joined({message, explained.value("notConsidered", "")});
+  if (cards_fit(explained)) {
+    return {fmt::format("the cards that the pod needs are free on {}; the Event of kube-scheduler "
+                        "says what else is missing there",
+                        counted(number_of(explained, "nodesFitting"), "node")),
+            message};
   }
-  if (explained.contains("policy") && explained.contains("message"))
-    add(text_of(explained, "message"));
-  add(explained.value("notConsidered", ""));
-  return std::string(
-      cut_text(fmt::format("{}", fmt::join(sentences, ". ")), kube::kEventMessageMax));
+  const std::string shortage = shortage_text(explained);
+  const std::string help = help_text(explained, all_names);
+  const std::string reasons = reasons_text(explained, shortage.empty() || help.empty());
+  return {joined({shortage, reasons}), joined({help, message})};
+}
+
+std::string pending_text(const Json& explained) {
+  const PendingAnswer answer = pending_answer(explained, false);
+  return std::string(cut_text(joined({answer.why, answer.help}), kube::kEventMessageMax));
 }
 
 }  // namespace mgpu::extender

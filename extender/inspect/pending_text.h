@@ -11,7 +11,16 @@ namespace mgpu::extender {
 // Whether some node has room for the cards of the pod.
 bool cards_fit(const Json& explained);
 
-// Of an explanation of a pod that is not bound. Not longer than an Event may be.
+// What the pod needs and there is not, and what would help, which may be empty.
+struct PendingAnswer {
+  std::string why;
+  std::string help;
+};
+// Of an explanation of a pod that is not bound. The pods of other namespaces are counted, or with
+// `all_names` named.
+PendingAnswer pending_answer(const Json& explained, bool all_names);
+
+// The same in one text, not longer than an Event may be.
 std::string pending_text(const Json& explained);
 
 }  // namespace mgpu::extender

@@ -42,7 +42,7 @@ std::string points_json(std::span<const HistoryPoint> points) {
   for (const HistoryPoint& point : points) {
     fmt::format_to(std::back_inserter(out), "{}[{}", out.size() > 1 ? "," : "", point.unix_ms);
     for (const auto& value : {point.core, point.memory, point.core_in_parts, point.cards_free,
-                              point.nodes_partly, point.pods}) {
+                              point.nodes_partly, point.pods, point.core_used, point.memory_used}) {
       append(out, value);
     }
     out += "]";

@@ -26,13 +26,15 @@ struct HistoryPoint {
   std::optional<double> cards_free{};     // healthy cards of which nothing is used
   std::optional<double> nodes_partly{};   // nodes with cards of which some are in use, and not all
   std::optional<double> pods{};
+  std::optional<double> core_used{};    // what all processes use of the compute, from Prometheus
+  std::optional<double> memory_used{};  // and of the memory
 };
 
 // Of the cluster now, as the metrics count it (cluster_use.h).
 HistoryPoint current_point(const Ledger& ledger, std::int64_t unix_ms);
 
-// [[unix_ms, core, memory, core_in_parts, cards_free, nodes_partly, pods]*], with null for what is
-// not set.
+// [[unix_ms, core, memory, core_in_parts, cards_free, nodes_partly, pods, core_used,
+// memory_used]*], with null for what is not set.
 std::string points_json(std::span<const HistoryPoint> points);
 
 class History {

@@ -42,8 +42,10 @@ inline constexpr std::chrono::seconds kPrometheusStep{60};
 inline constexpr std::chrono::milliseconds kPrometheusInterval{60'000};
 // A query ends after this time.
 inline constexpr std::chrono::milliseconds kPrometheusTimeout{10'000};
-// The size of an answer. Seven series with all points have 300 KiB.
+// The size of an answer. Ten series with all points have 430 KiB.
 inline constexpr std::size_t kPrometheusBytesMax = std::size_t{4} << 20;
+// Idle pods that the page shows.
+inline constexpr std::size_t kIdlePodsMax = 200;
 // The size of a label that the page shows; those of Kubernetes have at most 253 bytes.
 inline constexpr std::size_t kPrometheusLabelBytesMax = 256;
 

@@ -26,14 +26,17 @@ void add(std::string& out, fmt::format_string<Arguments...> format, Arguments&&.
   fmt::format_to(std::back_inserter(out), format, std::forward<Arguments>(arguments)...);
 }
 
-void append_card(std::string& out, const Card& card) {
+void append_card(std::string& out, const Card& card, const Healths& healths) {
   const Share free = card.usable() ? card.room() : Share();
-  const int flags = (card.healthy ? 1 : 0) | (card.uncertain ? 2 : 0) | (card.cordoned ? 4 : 0);
-  add(out, R"([{},"{}","{}",{},{},{},{},{},{},{},{},{}])", card.index.value(),
+  const int flags = (card.healthy ? 1 : 0) | (card.uncertain ? 2 : 0) | (card.cordoned ? 4 : 0) |
+                    (card.reserved ? 8 : 0);
+  const auto health = healths.find(card.index);
+  add(out, R"([{},"{}","{}",{},{},{},{},{},{},{},{},{},"{}"])", card.index.value(),
       json_escaped(card.uuid.str()), json_escaped(card.model), flags, card.capacity.core.value(),
       card.used.core.value(), free.core.value(), card.expected.core.value(),
       card.capacity.memory.value(), card.used.memory.value(), free.memory.value(),
-      card.expected.memory.value());
+      card.expected.memory.value(),
+      health == healths.end() ? std::string() : json_escaped(health->second));
 }
 
 void append_hold(std::string& out, const CardHold& hold) {
@@ -53,7 +56,8 @@ void append_pod(std::string& out, const ClaimView& view) {
 
 void append_node(std::string& out, const NodeName& name, const NodeView& view) {
   add(out, R"(["{}","{}",)", json_escaped(name.str()), json_escaped(view.problem));
-  append_list(out, view.node.cards, append_card);
+  append_list(out, view.node.cards,
+              [&](std::string& to, const Card& card) { append_card(to, card, view.healths); });
   out += ',';
   append_list(out, view.claims, append_pod);
   out += ']';

@@ -2,7 +2,8 @@
 // cards and their pods are sent to each page. Pure.
 //
 //   node := [name, problem, [card*], [pod*]]
-//   card := [index, uuid, model, flags, core, memory]     flags: 1 healthy, 2 uncertain, 4 cordoned
+//   card := [index, uuid, model, flags, core, memory, health]
+//           flags: 1 healthy, 2 uncertain, 4 cordoned, 8 reserved; health: what is wrong, or empty
 //   core, memory := capacity, used, free, expected         four elements each, as in /inspect
 //   pod  := [namespace, name, phase, priority, drift, [hold*]]     phase: 0 assumed, 1 bound
 //   hold := [card, core, memory]

@@ -6,6 +6,7 @@
 #include <map>
 #include <utility>
 
+#include "common/base/text.h"
 #include "extender/prometheus/answer.h"
 #include "extender/prometheus/query.h"
 #include "extender/web/limits.h"
@@ -13,11 +14,23 @@
 namespace mgpu::extender {
 namespace {
 
-// "free" of mgpu_extender_compute_cards, and "bound" of mgpu_extender_claims.
+// "free" of mgpu_extender_compute_cards, and "bound" of mgpu_extender_claims. What is used is that
+// of the cards that device plugins measure.
 constexpr const char* kHistoryExpression =
     R"q(max by (__name__) ({__name__=~"mgpu_extender_(gpu_allocation_ratio|memory_allocation_)q"
     R"q(ratio|compute_cards|free_compute_on_used_cards|free_cards|partly_used_nodes|claims)",)q"
-    R"q(state=~"|free",phase=~"|bound"}))q";
+    R"q(state=~"|free",phase=~"|bound"}) or on (__name__) )q"
+    R"q(avg by (__name__) (max by (__name__,uuid) (mgpu_card_sm_utilization_ratio)) )q"
+    R"q(or on (__name__) sum by (__name__) (max by (__name__,uuid) ()q"
+    R"q({__name__=~"mgpu_card_memory_(used|total)_bytes"})))q";
+
+// An idle pod has held cards for an hour, and used less than 1 % of what was granted.
+constexpr const char* kIdleExpression =
+    R"q(max by (namespace,pod) (sum by (job,namespace,pod) ()q"
+    R"q(increase(mgpu_container_used_card_seconds_total[1h]))) < 0.01 * )q"
+    R"q(max by (namespace,pod) (sum by (job,namespace,pod) ()q"
+    R"q(increase(mgpu_container_granted_card_seconds_total[1h]))) )q"
+    R"q(and on (namespace,pod) mgpu_container_granted_card_seconds_total offset 1h)q";
 
 constexpr std::chrono::seconds kBack =
     kPrometheusStep * (static_cast<std::int64_t>(kHistoryPointsMax) - 1);
@@ -28,11 +41,17 @@ struct Values {
   HistoryPoint point;
   std::optional<double> free;  // in cards
   std::optional<double> free_in_parts;
+  std::optional<double> memory_used;  // in bytes
+  std::optional<double> memory;
 };
 
 void set(Values& values, std::string_view metric, double value) {
   constexpr std::string_view kPrefix = "mgpu_extender_";
-  if (!metric.starts_with(kPrefix) || !std::isfinite(value)) return;
+  if (!std::isfinite(value)) return;
+  if (metric == "mgpu_card_sm_utilization_ratio") values.point.core_used = 100 * value;
+  if (metric == "mgpu_card_memory_used_bytes") values.memory_used = value;
+  if (metric == "mgpu_card_memory_total_bytes") values.memory = value;
+  if (!metric.starts_with(kPrefix)) return;
   metric.remove_prefix(kPrefix.size());
   if (metric == "gpu_allocation_ratio") values.point.core = 100 * value;
   if (metric == "memory_allocation_ratio") values.point.memory = 100 * value;
@@ -46,6 +65,9 @@ void set(Values& values, std::string_view metric, double value) {
 HistoryPoint point_of(Values values) {
   if (values.free && values.free_in_parts && *values.free > 0) {
     values.point.core_in_parts = 100 * *values.free_in_parts / *values.free;
+  }
+  if (values.memory_used && values.memory && *values.memory > 0) {
+    values.point.memory_used = 100 * *values.memory_used / *values.memory;
   }
   return values.point;
 }
@@ -94,6 +116,26 @@ Result<std::vector<HistoryPoint>> history_in(const kube::Response& response,
   return points;
 }
 
+kube::Request idle_request(std::chrono::sys_seconds now) {
+  kube::Request request = promql::instant_query(kIdleExpression, now, kPrometheusTimeout);
+  request.response_bytes_max = kPrometheusBytesMax;
+  return request;
+}
+
+std::vector<PodRef> idle_in(const kube::Response& response) {
+  std::vector<PodRef> pods;
+  const auto answer = promql::vector_in(response, kPrometheusBytesMax);
+  if (!answer) return pods;
+  for (const promql::Series& series : answer->series) {
+    if (pods.size() >= kIdlePodsMax) break;
+    const auto label = [&](const char* name) {
+      return std::string(cut_text(series.label(name), kPrometheusLabelBytesMax));
+    };
+    pods.push_back({label("namespace"), label("pod")});
+  }
+  return pods;
+}
+
 void PrometheusHistory::poll(Instant now) {
   if (asking_ || (asked_ && now - *asked_ < kPrometheusInterval)) return;
   asking_ = true;
@@ -102,15 +144,24 @@ void PrometheusHistory::poll(Instant now) {
       std::chrono::sys_time<std::chrono::milliseconds>(std::chrono::milliseconds(unix_ms_())));
   prometheus_.send(history_request(time),
                    answers_.wrap([this, time](const kube::Response& response) {
-                     asking_ = false;
-                     take(history_in(response, time));
+                     take(history_in(response, time), time);
                    }));
 }
 
-void PrometheusHistory::take(Result<std::vector<HistoryPoint>> points) {
-  ++version_;
+void PrometheusHistory::take(Result<std::vector<HistoryPoint>> points,
+                             std::chrono::sys_seconds time) {
   problem_ = points ? "" : points.error().message;
   points_ = points ? std::move(*points) : std::vector<HistoryPoint>();
+  if (points_.empty()) return take_idle({});
+  prometheus_.send(idle_request(time), answers_.wrap([this](const kube::Response& response) {
+    take_idle(idle_in(response));
+  }));
+}
+
+void PrometheusHistory::take_idle(std::vector<PodRef> pods) {
+  idle_ = std::move(pods);
+  asking_ = false;
+  ++version_;
 }
 
 }  // namespace mgpu::extender

@@ -11,6 +11,7 @@
 
 #include "common/base/callback_guard.h"
 #include "common/base/executor.h"
+#include "common/base/ids.h"
 #include "common/base/result.h"
 #include "common/kube/transport.h"
 #include "extender/web/history.h"
@@ -25,22 +26,29 @@ kube::Request history_request(std::chrono::sys_seconds now);
 Result<std::vector<HistoryPoint>> history_in(const kube::Response& response,
                                              std::chrono::sys_seconds now);
 
+// The query for the pods that have held cards for an hour and used almost nothing of them.
+kube::Request idle_request(std::chrono::sys_seconds now);
+// At most kIdlePodsMax. None where it is not known.
+std::vector<PodRef> idle_in(const kube::Response& response);
+
 class PrometheusHistory {
  public:
   // `prometheus` outlives it; its executor runs everything.
   PrometheusHistory(kube::Transport& prometheus, std::function<std::int64_t()> unix_ms)
       : prometheus_(prometheus), unix_ms_(std::move(unix_ms)) {}
 
-  // Sends a query if one is due. To be called while a page is open.
+  // Sends the queries if they are due. To be called while a page is open.
   void poll(Instant now);
-  // Increases with each answer; 0 before the first one.
+  // Increases with each pair of answers; 0 before the first one.
   std::uint64_t version() const { return version_; }
   // The points of the last answer. Empty: `problem` has the reason.
   const std::vector<HistoryPoint>& points() const { return points_; }
   const std::string& problem() const { return problem_; }
+  const std::vector<PodRef>& idle() const { return idle_; }
 
  private:
-  void take(Result<std::vector<HistoryPoint>> points);
+  void take(Result<std::vector<HistoryPoint>> points, std::chrono::sys_seconds time);
+  void take_idle(std::vector<PodRef> pods);
 
   kube::Transport& prometheus_;
   const std::function<std::int64_t()> unix_ms_;
@@ -49,6 +57,7 @@ class PrometheusHistory {
   std::uint64_t version_ = 0;
   std::vector<HistoryPoint> points_;
   std::string problem_;
+  std::vector<PodRef> idle_;
   CallbackGuard answers_;  // ends first
 };
 

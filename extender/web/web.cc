@@ -29,12 +29,23 @@ std::uint64_t number_in(const std::string& text) {
 }
 
 std::string history_event(bool restart, const char* source, std::chrono::milliseconds interval,
-                          std::span<const HistoryPoint> points, const std::string& problem) {
-  const std::string why =
-      problem.empty() ? "" : fmt::format(",\"problem\":\"{}\"", json_escaped(problem));
+                          std::span<const HistoryPoint> points, const std::string& more) {
   return event("history",
                fmt::format(R"({{"restart":{},"source":"{}","intervalSeconds":{},"points":{}{}}})",
-                           restart, source, interval.count() / 1000, points_json(points), why));
+                           restart, source, interval.count() / 1000, points_json(points), more));
+}
+
+std::string problem_json(const std::string& problem) {
+  return problem.empty() ? "" : fmt::format(",\"problem\":\"{}\"", json_escaped(problem));
+}
+
+std::string idle_json(const std::vector<PodRef>& idle) {
+  std::string pods;
+  for (const PodRef& pod : idle) {
+    pods += fmt::format(R"({}["{}","{}"])", pods.empty() ? "" : ",", json_escaped(pod.name_space),
+                        json_escaped(pod.name));
+  }
+  return ",\"idle\":[" + pods + "]";
 }
 
 void redirect_to_page(const http::Respond& respond, const char* to) {
@@ -243,12 +254,12 @@ std::string Web::start_event() const {
   const PolicyChoice& policy = sources_.settings.policy;
   std::string name(policy.node->name);
   if (policy.node != policy.card) name += "/" + std::string(policy.card->name);
-  return event(
-      "hello",
-      fmt::format(
-          R"({{"epoch":"{}","started":{},"now":{},"version":"{}","domain":"{}","policy":"{}"}})",
-          epoch_, started_, sources_.unix_ms(), MGPU_VERSION,
-          json_escaped(sources_.settings.contract.domain), json_escaped(name)));
+  return event("hello",
+               fmt::format(R"({{"epoch":"{}","started":{},"now":{},"version":"{}","instance":"{}",)"
+                           R"("domain":"{}","policy":"{}"}})",
+                           epoch_, started_, sources_.unix_ms(), MGPU_VERSION,
+                           json_escaped(sources_.instance),
+                           json_escaped(sources_.settings.contract.domain), json_escaped(name)));
 }
 
 // Those of Prometheus are sent as a whole, since the oldest ones leave.
@@ -258,7 +269,8 @@ std::string Web::history_text(Client& client) {
   if (prometheus_ && !prometheus_->points().empty()) {
     if (!answered && client.points == 0) return {};
     client.points = 0;
-    return history_event(true, "prometheus", kPrometheusStep, prometheus_->points(), "");
+    return history_event(true, "prometheus", kPrometheusStep, prometheus_->points(),
+                         idle_json(prometheus_->idle()));
   }
   const std::vector<HistoryPoint>& points = history_.points();
   const bool restart = client.points == 0 || client.thinned != history_.thinned() || answered;
@@ -268,7 +280,7 @@ std::string Web::history_text(Client& client) {
   client.points = points.size();
   client.thinned = history_.thinned();
   return history_event(restart, "extender", history_.interval(), more,
-                       prometheus_ ? prometheus_->problem() : "");
+                       prometheus_ ? problem_json(prometheus_->problem()) : "");
 }
 
 }  // namespace mgpu::extender

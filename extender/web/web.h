@@ -6,13 +6,15 @@
 //   GET /web/use?namespace=N&pod=P     what a pod uses of its cards (pod_use.h)
 //
 //   event    data
-//   hello    {"epoch", "started", "now", "version", "domain", "policy"}   first; times are in ms
+//   hello    {"epoch", "started", "now", "version", "instance", "domain", "policy"}   first;
+//            times are in ms; "instance" is the name of this process in the Lease
 //   nodes    what has changed since V, or all nodes (cluster_feed.h). V counts in epoch E only
 //   synced   {}: the nodes before it are the whole cluster
 //   waiting  the pods that wait for cards (waiting_pods.h)
 //   history  {"restart": bool, "source": "prometheus" | "extender", "intervalSeconds", "points":
-//            [...], "problem"?} (history.h): more points, or with "restart" all of them. Those of
-//            the extender begin with its start. "problem" is why they are not of Prometheus
+//            [...], "problem"?, "idle"?: [[namespace, name]*]} (history.h): more points, or with
+//            "restart" all of them. Those of the extender begin with its start. "problem" is why
+//            they are not of Prometheus, "idle" the pods that have used nothing for an hour
 //   status   the body of /readyz
 //   beat     {"now"}: after kWebBeatInterval without another event
 //
@@ -46,6 +48,7 @@ namespace mgpu::extender {
 class Web {
  public:
   struct Sources {
+    std::string instance{};
     Ledger& ledger;
     const Settings& settings;
     kube::Transport& transport;

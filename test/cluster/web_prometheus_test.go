@@ -105,13 +105,17 @@ func TestWebShowsTheHistoryOfPrometheus(t *testing.T) {
 	world.startPrometheus(t)
 	page.waitText("#history-source", "From Prometheus, the last 24 hours, every 60 s.")
 	page.click("#history-table summary")
-	// Compute and memory as /inspect has them; 60 of 260 % are free on a used card; two cards are free, one node is
+	// Compute and memory as /inspect has them; one of two cards is used, to 20 % and 1 GiB; 60 of 260 % are free on a used card; two cards are free, one node is
 	// partly used, and one pod is bound.
 	totals := inspect[inspectedCluster](t, world.extender, "cluster").Totals
-	want := strings.Join([]string{percentOf(totals.Core), percentOf(totals.MemoryMiB), "23.1", "2", "1", "1"}, " ")
+	want := strings.Join([]string{percentOf(totals.Core), percentOf(totals.MemoryMiB), "10", "1.6", "23.1", "2", "1", "1"}, " ")
 	page.wait("the last row to be "+want, fmt.Sprintf("(%s) === %q", lastHistoryRow, want), lastHistoryRow)
 
+	page.waitText("[data-total=core] .used", "used 10 %")
+	page.waitText("[data-total=memory] .used", "used 1.6 %")
+
 	world.prometheus.process.Kill()
+	page.wait("what is used not to be known", `!document.querySelector('.used')`, `document.getElementById('granted').innerText`)
 	page.waitText("#history-source", "Since this extender started at")
 	page.waitText("#history-source", "The history of Prometheus cannot be shown: Prometheus does not answer")
 	page.waitLive()

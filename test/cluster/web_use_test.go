@@ -7,6 +7,7 @@ import (
 	"regexp"
 	"strings"
 	"testing"
+	"time"
 
 	"github.com/chromedp/cdproto/accessibility"
 	"github.com/chromedp/chromedp"
@@ -14,23 +15,34 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 )
 
-func TestWebShowsWaitingPodsWithTheirReasons(t *testing.T) {
+func TestWebShowsPendingPodsWithTheirReasonsAndWhatWouldHelp(t *testing.T) {
 	world := newWorld(t, 2)
 	create(world.ctx, t, world.pod("too-large").share(50, 40_000))
 	create(world.ctx, t, world.pod("without-cards").cpu0())
 	waitPending(world.ctx, t, world.namespace, "too-large", "node(s) had no card that large, even empty")
 	page := world.extender.openPage(t, "/web/")
 	page.waitLive()
-	page.waitText(`[data-total=waiting] strong`, "1")
+	// It stands beside the cards and in the list, with what the extender would say in its Event.
+	page.waitText(`[data-what=pending] strong`, "1 pod pending")
+	page.waitText("#pending-list .reason", "the largest card has mgpu-core 100 and mgpu-memory 32510")
+	page.waitText("#pending-list .help", "It fits on gpu-00 with mgpu-memory 32510 instead of 40000 for container c0")
 	page.click("#tab-waiting")
 	key := world.namespace + "/too-large"
 	page.waitRow(key, true)
-	page.waitText(".row .reason", "2 node(s) had no card that large, even empty")
+	page.waitText(".row .reason", "the largest card has mgpu-core 100 and mgpu-memory 32510")
+	page.waitText(".row .help", "It fits on gpu-00 with mgpu-memory 32510 instead of 40000 for container c0")
 
 	page.click(fmt.Sprintf(`.row[data-key=%q]`, key))
 	page.waitText("#detail-title", "Pod "+key)
 	page.waitText("#detail-body", "2 node(s) had no card that large, even empty")
 	page.waitText("#detail-body", "0 nodes would take it now")
+	page.waitText("#detail-body .help", "It fits on gpu-00 with mgpu-memory 32510")
+	page.waitText("#detail-body .commands", "kubectl mgpu explain too-large -n "+world.namespace)
+	// kube-scheduler counts each node twice: why the pod does not fit, and why evicting does not help.
+	lists := eval[[]string](page, `[...document.querySelectorAll('#detail-body .steps > li:nth-child(3) .reasons')].map((list) => list.textContent)`)
+	if len(lists) != 2 || lists[0] != "2 node(s) had no card that large, even empty" || strings.Contains(lists[1], "large") {
+		t.Errorf("the lists of kube-scheduler are %q", lists)
+	}
 	page.click("#detail-close")
 
 	// It goes on while the page is open.
@@ -54,7 +66,8 @@ func TestWebShowsAPodFromRequestToCard(t *testing.T) {
 	page.waitText("#detail-body", "b (app): 2 cards, whole")
 	for container, name := range map[string]string{"c0": "c0", "b": "b"} {
 		cards := strings.ReplaceAll(bound.Annotations[indexKeyPrefix+container], ",", ", ")
-		page.waitText("#detail-body", name+" (app): cards "+cards)
+		what := map[bool]string{false: "card ", true: "cards "}[strings.Contains(cards, ",")]
+		page.waitText("#detail-body", name+" (app): "+what+cards)
 	}
 	page.waitText("#detail-body", "GPU-gpu-00-"+bound.Annotations[indexKeyPrefix+"c0"])
 	page.waitText("#detail-body", "The extender reads no Prometheus (--prometheus-url).")
@@ -202,7 +215,7 @@ const contrastOf = `(() => {
     return 'white';
   };
   let least = [99, ''];
-  for (const element of document.querySelectorAll('h1, h2, dt, dd strong, dd small, .caption, #count, button, .row .name, .row .facts, .trouble, summary, label')) {
+  for (const element of document.querySelectorAll('h1, h2, h3, h3 small, dt, dd, p, strong, small, .caption, #count, button, .name, .facts, .trouble, .reason, .help, summary, label')) {
     if (!element.innerText.trim()) continue;
     const [a, b] = [light(getComputedStyle(element).color), light(back(element))].sort((x, y) => y - x);
     const contrast = (a + 0.05) / (b + 0.05);
@@ -220,7 +233,8 @@ func TestWebFitsAPhoneAndBothColorSchemes(t *testing.T) {
 	for _, scheme := range []string{"light", "dark"} {
 		page := world.extender.openPage(t, "/web/", window(375, 812, 2, true), colorScheme(scheme))
 		page.waitLive()
-		page.waitText(".trouble", "1 unhealthy card")
+		page.waitText(".trouble", "card 0 unhealthy: XID 79")
+		page.waitText("[data-what=unhealthy] strong", "1 card unhealthy: XID 79")
 		if over := page.overflow(); over > 0 {
 			t.Errorf("%s: the page is %d pixels wider than a phone", scheme, over)
 		}
@@ -242,7 +256,7 @@ func TestWebFitsAPhoneAndBothColorSchemes(t *testing.T) {
 	}
 }
 
-// breakCard marks the first card of a node as unhealthy.
+// breakCard marks the first card of a node as unhealthy for four minutes.
 func (w *World) breakCard(t testing.TB, name string) {
 	t.Helper()
 	nodes := plane.admin.CoreV1().Nodes()
@@ -250,7 +264,10 @@ func (w *World) breakCard(t testing.TB, name string) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	node.Annotations[cardsKey] = strings.Replace(node.Annotations[cardsKey], `"Healthy"`, `"XID 79"`, 1)
+	since := time.Now().Add(-4 * time.Minute).UTC().Format(time.RFC3339)
+	for before, after := range map[string]string{`"Healthy"`: `"XID 79"`, `"since":"2026-01-01T00:00:00Z"`: fmt.Sprintf(`"since":%q`, since)} {
+		node.Annotations[cardsKey] = strings.Replace(node.Annotations[cardsKey], before, after, 1)
+	}
 	if _, err := nodes.Update(w.ctx, node, metav1.UpdateOptions{}); err != nil {
 		t.Fatal(err)
 	}
@@ -267,18 +284,18 @@ func TestWebPictures(t *testing.T) {
 	// By name, equal nodes are chosen in the same way each time, so that the last pods find whole cards.
 	world := newWorld(t, 0, "--ties", "name")
 	models := []NodeShape{v100Node(8), {8, "A100-80GB", 81_559, 96_000, 512 << 10}, {4, "A10", 23_028, 96_000, 512 << 10}}
-	for i := range 9 {
+	for i := range 15 {
 		plane.createNodeOf(world.ctx, t, fmt.Sprintf("node-%02d", i), models[i%3])
 	}
-	world.extender.waitNodes(t, 9)
+	world.extender.waitNodes(t, 15)
 	wanted := []struct {
 		namespace, name string
 		cores           []int
 		memory          int
 	}{
-		{"research", "notebook", []int{30, 20, 50, 10, 40, 25, 30, 60, 15, 20}, 4096},
-		{"serving", "chat", []int{50, 50, 50, 70, 70, 40, 45}, 16_384},
-		{"training", "finetune", []int{100, 200, 400, 800, 100}, 0},
+		{"research", "notebook", []int{30, 20, 50, 10, 40, 25, 30, 60, 15, 20, 30, 40, 20, 35}, 4096},
+		{"serving", "chat", []int{50, 50, 50, 70, 70, 40, 45, 80, 30, 60, 90, 25}, 16_384},
+		{"training", "finetune", []int{100, 200, 400, 800, 100, 800, 400, 200, 800, 100, 400, 300}, 0},
 	}
 	for _, of := range wanted {
 		if err := plane.createNamespace(world.ctx, of.namespace); err != nil {
@@ -296,6 +313,7 @@ func TestWebPictures(t *testing.T) {
 		}
 	}
 	world.breakCard(t, "node-05")
+	world.annotate(t, "node-09", domain+"/mgpu-cordoned-cards", "7")
 	create(world.ctx, t, newPod("training", "pretrain-0").wholeCards(9))
 	create(world.ctx, t, newPod("serving", "embed-0").annotation(domain+"/gpu-model", "H100").share(20, 8192))
 	waitPending(world.ctx, t, "serving", "embed-0", "node(s) had no card of the requested model")
@@ -307,14 +325,15 @@ func TestWebPictures(t *testing.T) {
 		scheme string
 		tab    string
 	}{
-		{"page.png", "/web/", 1100, 860, "light", "nodes"},
+		{"page.png", "/web/", 1200, 800, "light", "nodes"},
 		{"page-phone.png", "/web/", 390, 780, "dark", "waiting"},
 	} {
 		page := world.extender.openPage(t, picture.path, window(picture.width, picture.height, 1, false),
 			colorScheme(picture.scheme))
 		page.waitLive()
-		page.waitText(`[data-total=unhealthy] strong`, "1")
-		page.waitText(`[data-total=waiting] strong`, "2")
+		page.waitText(`[data-what=unhealthy] strong`, "1 card unhealthy: XID 79")
+		page.waitText(`[data-what=pending] strong`, "2 pods pending")
+		page.waitText("#pending-list .help", "their models are A10, A100-80GB and V100")
 		page.click("#tab-" + picture.tab)
 		if picture.tab == "waiting" {
 			page.waitRow("serving/embed-0", true)

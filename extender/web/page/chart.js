@@ -11,6 +11,8 @@ const kTableRows = 12;
 export const kLines = [
   { key: 'core', name: 'compute granted', of: (point) => point.core },
   { key: 'memory', name: 'memory granted', of: (point) => point.memory },
+  { key: 'core-used', name: 'compute used', of: (point) => point.coreUsed },
+  { key: 'memory-used', name: 'memory used', of: (point) => point.memoryUsed },
   { key: 'parts', name: 'free compute on partly used cards', of: (point) => point.coreInParts },
 ];
 
@@ -38,9 +40,12 @@ function pathOf(points, of) {
   }).join('');
 }
 
+const drawn = (points) => kLines.filter(({ of }) => points.some((point) => of(point) !== null));
 const valueOr = (value, write, otherwise) => (value === null ? otherwise : write(value));
 
-export function drawHistory(chart, table, points) {
+// `hours` before the last point, or all.
+export function drawHistory(chart, table, all, hours) {
+  const points = hours ? all.filter((point) => point.at >= all.at(-1).at - hours * 3_600_000) : all;
   if (!points.length) {
     chart.replaceChildren(element('p', {}, 'There are no points yet.'));
     table.replaceChildren();
@@ -49,12 +54,12 @@ export function drawHistory(chart, table, points) {
   const shown = some(points, kPointsDrawn);
   const picture = svg('svg', { viewBox: `0 0 ${kWidth} ${kHeight}`, preserveAspectRatio: 'none', 'aria-hidden': 'true' });
   for (const y of [0, 50, 100]) picture.append(svg('line', { class: 'grid', x1: 0, x2: kWidth, y1: (kHeight * y) / 100, y2: (kHeight * y) / 100 }));
-  for (const { key, of } of kLines) picture.append(svg('path', { class: `line-${key}`, d: pathOf(shown, of), 'vector-effect': 'non-scaling-stroke' }));
-  const legend = element('ul', { class: 'legend' }, kLines.map(({ key, name, of }) =>
+  for (const { key, of } of drawn(points)) picture.append(svg('path', { class: `line-${key}`, d: pathOf(shown, of), 'vector-effect': 'non-scaling-stroke' }));
+  const legend = element('ul', { class: 'legend' }, drawn(points).map(({ key, name, of }) =>
     element('li', {}, element('span', { class: `swatch line-${key}`, 'aria-hidden': 'true' }),
       `${name}: ${valueOr(of(points.at(-1)), (value) => `${tenth(value)} %`, 'not known')}`)));
   chart.replaceChildren(
-    element('div', { class: 'axis', 'aria-hidden': 'true' }, element('span', {}, '100 %'), element('span', {}, '0 %')),
+    element('div', { class: 'axis', 'aria-hidden': 'true' }, ['100 %', '50 %', '0 %'].map((text) => element('span', {}, text))),
     picture,
     element('p', { class: 'times caption' }, element('span', {}, dayAndClock(points[0].at)), element('span', {}, clock(points.at(-1).at))),
     legend);

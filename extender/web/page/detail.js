@@ -1,7 +1,9 @@
 // The dialog about one node, one pod, or one pod that waits.
 import { byId, element } from './dom.js';
 import { cardOf, reasonsOf } from './model.js';
-import { cardBars, cardState, colorOf, podFacts, podName, requestText, waitedText } from './rows.js';
+import { colorOf } from './colors.js';
+import { helpOf } from './help.js';
+import { cardBars, cardState, podFacts, podName, requestText, waitedText } from './rows.js';
 import { clock, dayAndClock, harmless, memory, number, plural, tenth } from './text.js';
 
 const kNodesShown = 20;
@@ -25,7 +27,7 @@ function facts(...pairs) {
 }
 
 function cardTable(node, rows) {
-  const head = ['card', 'model', 'compute', 'memory', 'filled by'];
+  const head = ['card', 'model', 'compute granted', 'memory granted', 'pods'];
   return element('div', { class: 'scroll', tabindex: '0', role: 'region', 'aria-label': `Cards of ${harmless(node.name)}` },
     element('table', { class: 'cards-table' },
       element('thead', {}, element('tr', {}, head.map((text) => element('th', { scope: 'col' }, text)))),
@@ -34,26 +36,39 @@ function cardTable(node, rows) {
 
 function cardRow(card) {
   const state = cardState(card);
-  const pods = card.holds.map((hold) => element('li', {}, element('span', { class: `dot pod-${colorOf(hold.pod)}` }),
+  const pods = card.holds.map((hold) => element('li', {}, element('span', { class: `dot space-${colorOf(hold.pod.namespace)}` }),
     link(podRoute(hold.pod), podName(hold.pod)), ` ${number(hold.core)} %, ${memory(hold.memory)}`));
   return element('tr', { 'data-card': card.index, class: state ? 'troubled' : null },
     element('th', { scope: 'row' }, String(card.index), cardBars(card)),
     element('td', {}, element('bdi', {}, harmless(card.model) || 'unknown'), element('br'), element('bdi', { class: 'uuid' }, harmless(card.uuid)),
-      state ? element('strong', { class: 'trouble' }, ` ${state}`) : null),
-    element('td', {}, `${number(card.core.used)} of ${number(card.core.capacity)} %`),
-    element('td', {}, `${memory(card.memory.used)} of ${memory(card.memory.capacity)}`),
-    element('td', {}, pods.length ? element('ul', {}, pods) : 'nothing'));
+      state ? element('strong', { class: 'trouble' }, element('br'), state) : null),
+    element('td', { class: 'amount' }, `${number(card.core.used)} of ${number(card.core.capacity)} %`),
+    element('td', { class: 'amount' }, `${memory(card.memory.used)} of ${memory(card.memory.capacity)}`),
+    element('td', {}, pods.length ? element('ul', {}, pods) : 'none'));
+}
+
+// Lines for a terminal, each with a button that copies it.
+function commands(...lines) {
+  return element('div', { class: 'commands' }, lines.map((line) => {
+    const code = element('code', {}, line);
+    const copy = async ({ currentTarget: button }) => {
+      getSelection().selectAllChildren(code);
+      try { await navigator.clipboard.writeText(line); } catch { return; } // it is selected, at least
+      button.textContent = 'Copied';
+    };
+    return element('p', {}, code, element('button', { type: 'button', 'data-copy': line, 'aria-label': `Copy ${line}`, click: copy }, 'Copy'));
+  }));
 }
 
 function nodeBody(node) {
   const { sums } = node;
   return [
     node.problem ? element('p', { class: 'trouble' }, element('bdi', {}, harmless(node.problem))) : null,
-    facts(['cards', number(node.cards.length)], ['compute', `${number(sums.coreUsed)} of ${number(sums.core)} %`],
-      ['memory', `${memory(sums.memoryUsed)} of ${memory(sums.memory)}`], ['pods with cards', number(node.pods.length)],
+    facts(['cards', number(node.cards.length)], ['compute granted', `${number(sums.coreUsed)} of ${number(sums.core)} %`],
+      ['memory granted', `${memory(sums.memoryUsed)} of ${memory(sums.memory)}`], ['pods with cards', number(node.pods.length)],
       ['free cards', number(sums.cardsFree)], ['unhealthy cards', number(sums.cardsUnhealthy)],
       ['free compute on partly used cards', `${number(sums.coreFreeInParts)} of ${number(sums.coreFree)} %`]),
-    cardTable(node, node.cards)];
+    cardTable(node, node.cards), commands(`kubectl mgpu cards ${node.name}`, `kubectl describe node ${node.name}`)];
 }
 
 // One step on the way of a pod from request to card to use.
@@ -93,11 +108,13 @@ function useOf(use) {
   element('p', { class: 'caption' }, `From Prometheus, at ${clock(use.at)}.`));
 }
 
+const podLines = ({ namespace, name }) => [`kubectl mgpu explain ${name} -n ${namespace}`, `kubectl describe pod ${name} -n ${namespace}`];
+
 function podBody(pod, node, held, explained, use) {
   const drift = held && held.drift ? `${harmless(held.drift)}: ${harmless(held.driftDetail)}` : pod.drift ? harmless(pod.drift) : '';
   const containers = held && !held.error ? held.containers.map((container) => element('li', {},
     element('bdi', {}, harmless(container.name)), ` (${container.kind}): `,
-    container.cards.length ? `cards ${container.cards.join(', ')}` : 'its cards are not known')) : [];
+    container.cards.length ? `${container.cards.length === 1 ? 'card' : 'cards'} ${container.cards.join(', ')}` : 'its cards are not known')) : [];
   const cards = pod.holds.map((hold) => cardOf(node, hold.card)).filter(Boolean);
   return [element('ol', { class: 'steps' },
     step('Request', requestOf(explained)),
@@ -105,14 +122,36 @@ function podBody(pod, node, held, explained, use) {
       facts(['priority', number(pod.priority)], ['holds', podFacts(pod)])),
     step('Cards', drift ? element('p', { class: 'trouble' }, drift) : null, containers.length ? element('ul', {}, containers) : null,
       cardTable(node, cards)),
-    step('Use', useOf(use)))];
+    step('Use', useOf(use))), commands(...podLines(pod))];
+}
+
+function counted({ summary, reasons }) {
+  return [element('p', {}, element('bdi', {}, harmless(summary))),
+    reasons.length ? element('ul', { class: 'reasons' }, reasons.toSorted((a, b) => b.count - a.count).map(({ count, text }) =>
+      element('li', {}, element('strong', {}, number(count)), ' ', element('bdi', {}, harmless(text))))) : ''];
 }
 
 function reasonList(message) {
-  const { summary, reasons } = reasonsOf(message);
-  return element('div', {}, element('p', {}, element('bdi', {}, harmless(summary))),
-    reasons.length ? element('ul', { class: 'reasons' }, reasons.map(({ count, text }) =>
-      element('li', {}, element('strong', {}, number(count)), ' ', element('bdi', {}, harmless(text))))) : null);
+  const { evicting, more, ...fitting } = reasonsOf(message);
+  return element('div', {}, counted(fitting), more ? element('p', { class: 'caption' }, element('bdi', {}, harmless(more))) : null,
+    evicting ? element('details', {}, element('summary', {}, 'Whether evicting other pods helps'), counted(evicting)) : null);
+}
+
+// The nearest ways for the pod to fit, besides the sentence.
+function waysOf({ smallerRequests = [], releases = [] }) {
+  const on = (node, ...how) => element('li', {}, 'on ', link(nodeRoute(node), harmless(node)), ' ', ...how);
+  const smaller = smallerRequests.map(({ node, container, core, memoryMiB }) => on(node, 'if container ', element('bdi', {}, harmless(container)),
+    ` requests ${[core ? `${number(core)} % less compute` : '', memoryMiB ? `${memory(memoryMiB)} less memory` : ''].filter(Boolean).join(' and ')} of each card`));
+  const ended = releases.map(({ node, pods }) => on(node, `when ${pods.length === 1 ? 'this pod ends' : 'these pods end'}: `,
+    pods.flatMap((pod, i) => [i ? ', ' : '', link(podRoute(pod), podName(pod))])));
+  const ways = [...smaller, ...ended];
+  return ways.length ? element('details', {}, element('summary', {}, `${plural(ways.length, 'way')} to fit`), element('ul', {}, ways)) : null;
+}
+
+function helpBlock(pod, explained) {
+  const { why, help } = explained?.pending ?? helpOf(pod) ?? { why: explained?.error ?? 'Reading…', help: '' };
+  return element('div', { class: 'help-block' }, element('p', { class: 'reason' }, element('bdi', {}, harmless(why))),
+    help ? element('p', { class: 'help' }, element('bdi', {}, harmless(help))) : null, explained?.pending ? waysOf(explained) : null);
 }
 
 function explanation(explained) {
@@ -120,7 +159,7 @@ function explanation(explained) {
   if (explained.error) return element('p', {}, harmless(explained.error));
   const nearest = explained.nodes.slice(0, kNodesShown);
   return element('div', {},
-    explained.message ? element('p', {}, harmless(explained.message)) : null,
+    explained.message && !explained.pending ? element('p', {}, harmless(explained.message)) : null,
     element('p', {}, `${plural(explained.nodesFitting, 'node')} would take it now, by its cards.`),
     explained.reasons.length ? element('ul', { class: 'reasons' }, explained.reasons.map(({ reason, nodes, evictionCanHelp }) =>
       element('li', {}, element('strong', {}, number(nodes)), ` ${harmless(reason)}${evictionCanHelp ? ' (evictions can help)' : ''}`))) : null,
@@ -134,11 +173,12 @@ function explanation(explained) {
 
 function waitingBody(pod, explained) {
   return [element('ol', { class: 'steps' },
+    step('What would help', helpBlock(pod, explained)),
     step('Request', element('ul', {}, pod.containers.map((container) => element('li', {}, element('bdi', {}, harmless(container.name)), `: ${requestText([container])}`))),
-      facts(['waits', waitedText(pod)], ['priority', number(pod.priority)], ['nominated node', harmless(pod.nominated)])),
+      facts(['pending for', waitedText(pod)], ['priority', number(pod.priority)], ['nominated node', harmless(pod.nominated)])),
     step('What kube-scheduler says', pod.message ? reasonList(pod.message) : element('p', {}, 'It has not tried the pod yet.'),
       Number.isFinite(pod.since) ? element('p', { class: 'caption' }, `${harmless(pod.reason)} since ${dayAndClock(pod.since)}`) : null),
-    step('What the cards say now', explanation(explained)))];
+    step('What the cards say now', explanation(explained))), commands(...podLines(pod))];
 }
 
 export class Detail {
@@ -201,11 +241,13 @@ export class Detail {
     const { title, body } = this.content();
     byId('detail-title').replaceChildren(element('bdi', {}, title));
     const target = byId('detail-body');
-    const held = target.contains(document.activeElement) ? document.activeElement.getAttribute('href') : null;
+    const focused = target.contains(document.activeElement) ? document.activeElement : null;
+    const held = ['href', 'data-copy'].find((name) => focused?.hasAttribute(name));
+    const value = held ? focused.getAttribute(held) : '';
     const open = [...target.querySelectorAll('details')].map((one) => one.open);
     target.replaceChildren(...body.filter(Boolean));
     [...target.querySelectorAll('details')].forEach((one, i) => { one.open = open[i] ?? false; });
-    if (held) target.querySelector(`a[href="${CSS.escape(held)}"]`)?.focus();
+    if (held) target.querySelector(`[${held}="${CSS.escape(value)}"]`)?.focus();
   }
 
   content() {

@@ -2,7 +2,7 @@
 // To screen readers it is a listbox whose options know their place in the whole list.
 import { element } from './dom.js';
 
-const kMargin = 6; // rows above and below the window
+const kMargin = 6; // rows above and below the window, and of a list that is outside of it
 
 export class VirtualList {
   constructor(box, { onOpen }) {
@@ -42,6 +42,12 @@ export class VirtualList {
     this.draw();
   }
 
+  // What rows show has changed, and not their items.
+  refresh() {
+    for (const row of this.rows.values()) row.drawn = null;
+    this.schedule();
+  }
+
   schedule() {
     if (this.scheduled) return;
     this.scheduled = true;
@@ -63,7 +69,7 @@ export class VirtualList {
     if (this.box.style.height !== total) this.box.style.height = total;
     const top = this.box.getBoundingClientRect().top;
     const first = Math.max(0, Math.floor(-top / height) - kMargin);
-    const last = Math.min(this.items.length, Math.ceil((innerHeight - top) / height) + kMargin);
+    const last = Math.min(this.items.length, Math.max(0, Math.ceil((innerHeight - top) / height)) + kMargin);
     for (const [index, row] of this.rows) {
       if (index >= first && index < last) continue;
       this.rows.delete(index);

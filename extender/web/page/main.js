@@ -1,13 +1,18 @@
 // The page: events come in, and what has changed is drawn with the next frame.
+import { drawAttention, drawGranted } from './attention.js';
 import { drawHistory } from './chart.js';
+import { giveColors } from './colors.js';
 import { Detail, nodeRoute, podRoute } from './detail.js';
 import { byId, element, setText } from './dom.js';
+import { onHelp } from './help.js';
 import { VirtualList } from './list.js';
-import { Cluster, cardOf, hasWords, readPoint, readWaiting, wordsOf } from './model.js';
+import { Cluster, hasWords, kLists, readPoint, readWaiting, sorted, wordsOf } from './model.js';
 import { Overview } from './overview.js';
-import { cardText, kNodeRows, kPodRows, kWaitingRows } from './rows.js';
+import { cardText, drawPending, kNodeRows, kPodRows, kWaitingRows, podName } from './rows.js';
 import { Stream } from './stream.js';
-import { clock, dayAndClock, harmless, memory, number, percentText, plural, tenth } from './text.js';
+import { clock, dayAndClock, harmless, number, plural } from './text.js';
+
+const kPendingShown = 6; // beside the cards
 
 const cluster = new Cluster();
 const state = {
@@ -17,7 +22,7 @@ const state = {
 // What has to be drawn again.
 const dirty = { nodes: new Set(), cards: false, list: false, waiting: false, history: false, frame: 0 };
 
-const filters = () => ({ query: byId('query').value, model: byId('model').value, show: byId('show').value });
+const filters = () => ({ query: byId('query').value, model: byId('model').value, show: byId('show').value, sort: byId('sort').value });
 
 const detail = new Detail({
   node: (name) => cluster.nodes.get(name) ?? null,
@@ -33,6 +38,12 @@ const overview = new Overview(byId('overview'), {
   onPoint: (cell) => drawCaption(cell),
 });
 
+onHelp(() => {
+  list.refresh();
+  dirty.waiting = true;
+  schedule();
+});
+
 // --- drawing -------------------------------------------------------------------------------------
 
 function schedule() {
@@ -44,11 +55,17 @@ function draw() {
   performance.mark('mgpu-draw-begin');
   const changed = [...dirty.nodes].map((name) => cluster.nodes.get(name)).filter(Boolean);
   if (changed.length || dirty.cards || dirty.list || dirty.waiting) {
-    drawTotals();
+    if (giveColors(cluster.namespaces)) {
+      dirty.cards = true;
+      list.refresh();
+    }
+    drawFirst();
     drawModels();
     drawList();
-    if (dirty.cards || dirty.list) drawOverview();
-    else overview.update(changed);
+    // While many nodes arrive, the overview is drawn again when half as many have come.
+    const drawn = overview.places.size;
+    if (!dirty.cards && !dirty.list) overview.update(changed);
+    else if (state.synced || cluster.nodes.size > 1.5 * drawn) drawOverview();
     detail.draw();
   }
   if (dirty.history) drawHistoryPart();
@@ -70,23 +87,42 @@ function markOnce(name) {
   if (!performance.getEntriesByName(name).length) performance.mark(name);
 }
 
-function total(name, value, note, key) {
-  return element('div', { 'data-total': key }, element('dt', {}, name), element('dd', {}, element('strong', {}, value), note ? element('small', {}, note) : null));
+function drawFirst() {
+  drawAbout();
+  const idle = cluster.idle.size ? cluster.pods({ query: '', model: '', show: 'idle' }) : [];
+  drawAttention(cluster, state.waiting, idle, (tab, show) => {
+    choose(tab, false);
+    byId('show').value = show;
+    find('');
+  });
+  const measured = state.history.source === 'prometheus' ? state.history.points.at(-1) : null;
+  drawGranted(cluster, measured, filters().query, find);
+  drawPendingPods();
 }
 
-function drawTotals() {
-  const all = cluster.totals;
-  const waiting = state.waiting.pods.length + (state.waiting.more ?? 0);
-  byId('totals').replaceChildren(
-    total('Cards', number(all.cards), `on ${plural(all.nodes, 'node')}`, 'cards'),
-    total('Compute granted', percentText(all.coreUsed, all.core), `${tenth(all.coreUsed / 100)} of ${tenth(all.core / 100)} cards`, 'core'),
-    total('Memory granted', percentText(all.memoryUsed, all.memory), `${memory(all.memoryUsed)} of ${memory(all.memory)}`, 'memory'),
-    total('Free cards', number(all.cardsFree), 'healthy, and nothing is granted', 'free'),
-    total('Fragmentation', percentText(all.coreFreeInParts, all.coreFree),
-      `of the free compute is on partly used cards; ${plural(all.nodesPartly, 'node is', 'nodes are')} partly used`, 'fragmentation'),
-    total('Pods with cards', number(all.podsBound), all.podsAssumed ? `and ${number(all.podsAssumed)} being bound` : 'bound', 'pods'),
-    total('Waiting pods', state.waiting.listed ? number(waiting) : '…', state.waiting.problem ? harmless(state.waiting.problem) : 'request cards', 'waiting'),
-    total('Unhealthy cards', number(all.cardsUnhealthy), all.podsDrifting ? `${plural(all.podsDrifting, 'pod')} with drift` : 'no drift', 'unhealthy'));
+function drawAbout() {
+  const { nodes, cards, podsBound, podsAssumed } = cluster.totals;
+  const { version, policy, instance } = state.hello ?? {};
+  const fact = (key, value, what) => [element('span', { 'data-total': key }, element('strong', {}, number(value)), ` ${what}`), ' · '];
+  const role = state.status?.role === 'follower' ? 'follower' : 'leader';
+  byId('about').replaceChildren(...fact('nodes', nodes, nodes === 1 ? 'node' : 'nodes'), ...fact('cards', cards, cards === 1 ? 'card' : 'cards'),
+    ...fact('pods', podsBound, `${podsBound === 1 ? 'pod' : 'pods'}${podsAssumed ? ` and ${number(podsAssumed)} being bound` : ''}`),
+    ...(state.hello ? [`policy ${policy} · ${role} `, element('bdi', {}, harmless(instance)), ` · ${version}`] : []));
+}
+
+function drawPendingPods() {
+  const { pods, more = 0 } = state.waiting;
+  byId('pending').hidden = !pods.length;
+  const box = byId('pending-list');
+  const held = box.contains(document.activeElement) ? document.activeElement.getAttribute('href') : null;
+  box.replaceChildren(...pods.slice(0, kPendingShown).map((pod) => {
+    const item = element('li', {});
+    drawPending(item, pod, element('a', { class: 'name', href: `#${podRoute(pod)}` }, element('bdi', {}, podName(pod))));
+    return item;
+  }));
+  if (held) box.querySelector(`[href="${CSS.escape(held)}"]`)?.focus();
+  byId('pending-all').hidden = pods.length <= kPendingShown;
+  setText(byId('pending-all'), `All ${plural(pods.length + more, 'pending pod')}`);
 }
 
 function drawModels() {
@@ -101,8 +137,8 @@ function drawModels() {
   select.value = models.includes(chosen) ? chosen : '';
 }
 
-function waitingMatching() {
-  const words = wordsOf(filters().query);
+function waitingMatching({ query }) {
+  const words = wordsOf(query);
   return state.waiting.pods.filter((pod) => hasWords(`${pod.namespace}/${pod.name}\n${pod.message}`.toLowerCase(), words));
 }
 
@@ -111,11 +147,11 @@ function drawList() {
   const [kind, items, of] = {
     nodes: () => [kNodeRows, cluster.matching(use), cluster.nodes.size],
     pods: () => [kPodRows, cluster.pods(use), cluster.totals.podsBound + cluster.totals.podsAssumed],
-    waiting: () => [kWaitingRows, waitingMatching(), state.waiting.pods.length],
+    waiting: () => [kWaitingRows, waitingMatching(use), state.waiting.pods.length],
   }[state.tab]();
-  list.show(kind, items);
+  list.show(kind, sorted(state.tab, use.sort, items));
   byId('list').setAttribute('aria-label', kind.name);
-  const names = { nodes: 'node', pods: 'pod', waiting: 'waiting pod' };
+  const names = { nodes: 'node', pods: 'pod', waiting: 'pending pod' };
   const more = state.tab === 'waiting' && state.waiting.more ? `, and ${number(state.waiting.more)} more that are not shown` : '';
   const what = plural(of, names[state.tab]);
   setText(byId('count'), items.length === of ? (of || state.synced ? `${of ? what : `No ${names[state.tab]}s`}${more}` : '') : `${number(items.length)} of ${what}${more}`);
@@ -124,23 +160,22 @@ function drawList() {
 
 function drawOverview() {
   overview.show(cluster.all(), state.matching);
-  const { cards, cardsFree, cardsUnhealthy, cardsUsed } = cluster.totals;
-  byId('overview').setAttribute('aria-label', cards
-    ? `${plural(cards, 'card')} as squares: ${number(cardsUsed)} used, ${number(cardsFree)} free, ${number(cardsUnhealthy)} unhealthy. The list below has the same.`
-    : 'No cards');
   drawCaption(null);
 }
 
 function drawCaption(cell) {
-  setText(byId('overview-caption'), cell ? `${harmless(cell.node.name)}, ${cardText(cell.card)}`
-    : cluster.totals.cards ? 'One square is one card; the stronger its color, the more of it is granted. Choose one to see its node.'
-      : state.synced ? 'The cluster has no cards.' : '');
+  const legend = ['A column is a card, filled by what is granted of its compute or memory, whichever is more. ',
+    element('span', { class: 'framed bad' }, 'unhealthy'), ' ', element('span', { class: 'framed warn' }, 'cordoned or blocked')];
+  const caption = byId('overview-caption');
+  if (cell) setText(caption, `${harmless(cell.node.name)}, ${cardText(cell.card)}${cell.card.holds.length ? `: ${cell.card.holds.map((hold) => podName(hold.pod)).join(', ')}` : ''}`);
+  else if (cluster.totals.cards) caption.replaceChildren(...legend);
+  else setText(caption, state.synced ? 'The cluster has no cards.' : '');
 }
 
 function drawHistoryPart() {
   if (!byId('history').open) return;
   setText(byId('history-source'), historySource());
-  drawHistory(byId('history-chart'), byId('history-table'), state.history.points);
+  drawHistory(byId('history-chart'), byId('history-table'), state.history.points, Number(byId('range').value));
 }
 
 function historySource() {
@@ -190,15 +225,15 @@ function drawConnection() {
 const kTakers = {
   hello(hello) {
     state.hello = hello;
+    dirty.waiting = true;
     if (hello.restarted) { cluster.clear(); state.synced = false; dirty.cards = true; }
   },
   nodes(data) {
-    const before = cluster.totals.cards;
-    const counts = new Map([...data.nodes].map(([name]) => [name, cluster.nodes.get(name)?.cards.length]));
+    // The groups of the overview stay while no node has other cards.
+    const cardsOf = (name) => JSON.stringify(cluster.nodes.get(name)?.cards.map((card) => card.model));
+    const before = new Map(data.nodes.map(([name]) => [name, cardsOf(name)]));
     for (const name of cluster.apply(data)) dirty.nodes.add(name);
-    const moved = data.removed.length || data.restart || before !== cluster.totals.cards ||
-      [...counts].some(([name, cards]) => cluster.nodes.get(name).cards.length !== cards);
-    if (moved) dirty.cards = true;
+    if (data.removed.length || data.restart || [...before].some(([name, cards]) => cardsOf(name) !== cards)) dirty.cards = true;
   },
   synced() {
     state.synced = true;
@@ -209,12 +244,20 @@ const kTakers = {
     state.waiting = readWaiting(data);
     dirty.waiting = true;
   },
-  history({ restart, source, intervalSeconds, points, problem }) {
+  history({ restart, source, intervalSeconds, points, problem, idle = [] }) {
     const before = restart ? [] : state.history.points;
     state.history = { points: [...before, ...points.map(readPoint)], interval: intervalSeconds, source, problem: problem ?? '' };
+    if (restart) {
+      cluster.idle = new Set(idle.map(([namespace, name]) => `${namespace}/${name}`));
+      list.refresh();
+      dirty.waiting = true;
+    }
     dirty.history = true;
   },
-  status(status) { state.status = status; },
+  status(status) {
+    state.status = status;
+    dirty.waiting = true;
+  },
   beat() {},
 };
 
@@ -233,6 +276,11 @@ const stream = new Stream({
 
 // --- controls ------------------------------------------------------------------------------------
 
+function fill(select, options) {
+  select.replaceChildren(...options.map(([value, name]) => element('option', { value }, name)));
+  select.parentElement.hidden = !options.length;
+}
+
 function choose(tab, focus) {
   state.tab = tab;
   for (const button of document.querySelectorAll('[role=tab]')) {
@@ -242,15 +290,25 @@ function choose(tab, focus) {
     if (chosen && focus) button.focus();
   }
   byId('panel').setAttribute('aria-labelledby', `tab-${tab}`);
-  byId('show').disabled = tab !== 'nodes';
-  byId('model').disabled = tab === 'waiting';
+  fill(byId('show'), kLists[tab].shows);
+  fill(byId('sort'), kLists[tab].sorts);
+  byId('model').parentElement.hidden = tab === 'waiting';
   dirty.list = true;
   schedule();
 }
 
+// Shows the list with what the words find.
+function find(words) {
+  byId('query').value = words;
+  byId('model').value = '';
+  dirty.list = true;
+  schedule();
+  byId('tabs').scrollIntoView({ block: 'nearest' });
+}
+
 byId('tabs').addEventListener('click', (event) => { if (event.target.dataset.tab) choose(event.target.dataset.tab, false); });
 byId('tabs').addEventListener('keydown', (event) => {
-  const tabs = ['nodes', 'pods', 'waiting'];
+  const tabs = Object.keys(kLists);
   const at = tabs.indexOf(state.tab);
   const to = { ArrowRight: at + 1, ArrowLeft: at - 1, Home: 0, End: tabs.length - 1 }[event.key];
   if (to === undefined) return;
@@ -260,7 +318,10 @@ byId('tabs').addEventListener('keydown', (event) => {
 byId('filters').addEventListener('submit', (event) => event.preventDefault());
 byId('filters').addEventListener('input', () => { dirty.list = true; schedule(); });
 byId('skip').addEventListener('click', () => { byId('list').focus(); byId('list').scrollIntoView(); });
-byId('history').addEventListener('toggle', () => { dirty.history = true; schedule(); });
+byId('pending-all').addEventListener('click', () => { choose('waiting', false); find(''); });
+for (const [id, event] of [['history', 'toggle'], ['range', 'change']]) {
+  byId(id).addEventListener(event, () => { dirty.history = true; schedule(); });
+}
 addEventListener('resize', () => { dirty.cards = true; schedule(); });
 addEventListener('hashchange', () => {
   detail.go(location.hash);
@@ -273,8 +334,15 @@ document.addEventListener('keydown', (event) => {
   byId('query').focus();
 });
 
+choose('nodes', false);
+byId('history').open = innerWidth >= 1100;
 drawConnection();
 stream.open();
 detail.go(location.hash);
-// Times such as "waits 5 min".
-setInterval(() => { if (state.tab === 'waiting' && state.waiting.pods.length) { state.waiting.pods = state.waiting.pods.map((pod) => ({ ...pod })); dirty.waiting = true; schedule(); } }, 30_000);
+// Times such as "5 min", and what would help by now.
+setInterval(() => {
+  if (!state.waiting.pods.length) return;
+  list.refresh();
+  dirty.waiting = true;
+  schedule();
+}, 30_000);

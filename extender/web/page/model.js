@@ -2,11 +2,11 @@
 
 // The arrays of node_text.h.
 function readCard(from) {
-  const [index, uuid, model, flags, ...amounts] = from;
+  const [index, uuid, model, flags, ...amounts] = from; // and last what is wrong
   const [core, memory] = [amounts.slice(0, 4), amounts.slice(4, 8)].map(
     ([capacity, used, free, expected]) => ({ capacity, used, free, expected }));
   return { index, uuid, model, healthy: (flags & 1) !== 0, uncertain: (flags & 2) !== 0,
-    cordoned: (flags & 4) !== 0, core, memory, holds: [] };
+    cordoned: (flags & 4) !== 0, reserved: (flags & 8) !== 0, health: amounts[8] ?? '', core, memory, holds: [] };
 }
 
 function readPod(from, node) {
@@ -29,13 +29,15 @@ export function readNode(from) {
 
 export const isUsed = (card) => card.core.used > 0 || card.memory.used > 0;
 export const isUsable = (card) => card.healthy && !card.uncertain && !card.cordoned;
+// The profile of a node keeps reserved cards from pods; nothing is wrong with them.
+export const isUnhealthy = (card) => !card.healthy && !card.reserved;
 export const isFree = (card) => isUsable(card) && !isUsed(card);
-// How full a card is: of compute and memory the greater part.
-export const fullness = (card) =>
-  Math.min(1, Math.max(card.core.used / Math.max(1, card.core.capacity), card.memory.used / Math.max(1, card.memory.capacity)));
+// Compute or memory, of which the greater part is granted.
+export const scarcer = (card) =>
+  (card.core.used * card.memory.capacity >= card.memory.used * card.core.capacity ? 'core' : 'memory');
 
 const kNoSums = {
-  nodes: 0, cards: 0, cardsUsed: 0, cardsFree: 0, cardsUnhealthy: 0, cardsUncertain: 0, core: 0, coreUsed: 0,
+  nodes: 0, cards: 0, cardsUsed: 0, cardsFree: 0, cardsUnhealthy: 0, cardsUncertain: 0, cardsCordoned: 0, core: 0, coreUsed: 0,
   coreFree: 0, coreFreeInParts: 0, memory: 0, memoryUsed: 0, memoryFree: 0, podsBound: 0, podsAssumed: 0,
   podsDrifting: 0, nodesPartly: 0, nodesWithProblem: 0,
 };
@@ -53,7 +55,8 @@ function sumsOf(node) {
     if (isUsed(card)) sums.cardsUsed += 1;
     if (isUsed(card)) sums.coreFreeInParts += card.core.free;
     if (isFree(card)) sums.cardsFree += 1;
-    if (!card.healthy) sums.cardsUnhealthy += 1;
+    if (isUnhealthy(card)) sums.cardsUnhealthy += 1;
+    if (card.cordoned) sums.cardsCordoned += 1;
     if (card.uncertain) sums.cardsUncertain += 1;
   }
   for (const pod of node.pods) {
@@ -66,18 +69,51 @@ function sumsOf(node) {
 }
 
 export function hasTrouble(node) {
-  const { cardsUnhealthy, cardsUncertain, podsDrifting } = node.sums;
-  return Boolean(node.problem) || cardsUnhealthy + cardsUncertain + podsDrifting > 0;
+  const { cardsUnhealthy, cardsUncertain, cardsCordoned, podsDrifting } = node.sums;
+  return Boolean(node.problem) || cardsUnhealthy + cardsUncertain + cardsCordoned + podsDrifting > 0;
 }
 
-const kShow = {
-  '': () => true,
-  free: (node) => node.sums.cardsFree > 0,
-  partly: (node) => node.sums.nodesPartly > 0,
-  full: (node) => node.sums.cards > 0 && node.sums.coreFree === 0,
-  empty: (node) => node.sums.cards > 0 && node.sums.cardsUsed === 0,
-  trouble: hasTrouble,
+const sumOf = (pod, what) => pod.holds.reduce((sum, hold) => sum + hold[what], 0);
+const requested = (pod, of) => pod.containers.reduce((sum, one) => sum + one.cards * of(one), 0);
+const byName = (a, b) => compareNames(a.name, b.name);
+const byPodName = (a, b) => compareNames(a.namespace, b.namespace) || byName(a, b) || compareNames(a.node ?? '', b.node ?? '');
+// The greatest first, or the smallest.
+const most = (of) => (a, b) => of(b) - of(a);
+const part = (of, capacity) => (node) => node.sums[of] / Math.max(1, node.sums[capacity]);
+
+// What each list can show, and in which orders: value, name, and a predicate or a comparison. Equal rows are
+// in the first order.
+export const kLists = {
+  nodes: {
+    shows: [['', 'all nodes', () => true], ['free', 'with a free card', (node) => node.sums.cardsFree > 0],
+      ['partly', 'partly used', (node) => node.sums.nodesPartly > 0],
+      ['full', 'full', (node) => node.sums.cards > 0 && node.sums.coreFree === 0],
+      ['empty', 'empty', (node) => node.sums.cards > 0 && node.sums.cardsUsed === 0],
+      ['unhealthy', 'with an unhealthy card', (node) => node.sums.cardsUnhealthy > 0],
+      ['cordoned', 'with a cordoned card', (node) => node.sums.cardsCordoned > 0], ['trouble', 'with a problem', hasTrouble]],
+    sorts: [['', 'name', byName], ['free', 'free cards', most((node) => node.sums.cardsFree)],
+      ['core', 'compute granted', most(part('coreUsed', 'core'))], ['memory', 'memory granted', most(part('memoryUsed', 'memory'))],
+      ['pods', 'number of pods', most((node) => node.pods.length)]],
+  },
+  pods: {
+    shows: [['', 'all pods', () => true], ['idle', 'idle for an hour', (pod) => pod.idle], ['binding', 'being bound', (pod) => !pod.bound],
+      ['drift', 'with drift', (pod) => pod.drift]],
+    sorts: [['', 'name', byPodName], ['node', 'node', (a, b) => compareNames(a.node, b.node)], ['core', 'compute', most((pod) => sumOf(pod, 'core'))],
+      ['memory', 'memory', most((pod) => sumOf(pod, 'memory'))], ['priority', 'priority', most((pod) => pod.priority)]],
+  },
+  waiting: {
+    shows: [],
+    sorts: [['', 'longest pending', (a, b) => a.created - b.created || byPodName(a, b)], ['name', 'name', byPodName],
+      ['priority', 'priority', most((pod) => pod.priority)], ['core', 'compute', most((pod) => requested(pod, (one) => one.core))],
+      ['memory', 'memory', most((pod) => requested(pod, (one) => Math.max(0, one.memory)))]],
+  },
 };
+
+// `items` are in the first order.
+export function sorted(tab, sort, items) {
+  const chosen = kLists[tab].sorts.find(([value]) => value === sort);
+  return !sort || !chosen ? items : items.toSorted(chosen[2]);
+}
 
 export const wordsOf = (query) => query.toLowerCase().split(/\s+/).filter(Boolean);
 export const hasWords = (text, words) => words.every((word) => text.includes(word));
@@ -88,17 +124,23 @@ function searchedOf(node) {
   return node.searched;
 }
 
+const shownBy = (tab, show) => (kLists[tab].shows.find(([value]) => value === show) ?? kLists[tab].shows[0])[2];
+
 const kByName = new Intl.Collator('en', { numeric: true });
 // Names that the collator calls equal still have an order.
 const compareNames = (a, b) => kByName.compare(a, b) || (a < b ? -1 : a > b ? 1 : 0);
 
 export class Cluster {
-  constructor() { this.clear(); }
+  constructor() {
+    this.idle = new Set(); // "namespace/name" of pods that have used nothing for an hour
+    this.clear();
+  }
 
   clear() {
     this.nodes = new Map();
     this.totals = { ...kNoSums };
-    this.models = new Map(); // model -> number of cards
+    this.models = new Map(); // model -> { cards, free }
+    this.namespaces = new Map(); // namespace -> { core, memory, pods } that it holds
     this.sorted = null; // by name; null: to be sorted again
   }
 
@@ -127,10 +169,20 @@ export class Cluster {
 
   count(node, sign) {
     for (const key of Object.keys(kNoSums)) this.totals[key] += sign * node.sums[key];
-    for (const { model } of node.cards) {
-      const cards = (this.models.get(model) ?? 0) + sign;
-      if (cards > 0) this.models.set(model, cards);
-      else this.models.delete(model);
+    for (const card of node.cards) {
+      const of = this.models.get(card.model) ?? { cards: 0, free: 0 };
+      of.cards += sign;
+      if (isFree(card)) of.free += sign;
+      if (of.cards > 0) this.models.set(card.model, of);
+      else this.models.delete(card.model);
+    }
+    for (const pod of node.pods) {
+      const sums = this.namespaces.get(pod.namespace) ?? { core: 0, memory: 0, pods: 0 };
+      sums.core += sign * sumOf(pod, 'core');
+      sums.memory += sign * sumOf(pod, 'memory');
+      sums.pods += sign;
+      if (sums.pods > 0) this.namespaces.set(pod.namespace, sums);
+      else this.namespaces.delete(pod.namespace);
     }
   }
 
@@ -143,25 +195,27 @@ export class Cluster {
 
   matching({ query, model, show }) {
     const words = wordsOf(query);
-    const shown = kShow[show] ?? kShow[''];
+    const shown = shownBy('nodes', show);
     return this.all().filter((node) => shown(node) &&
       (!model || node.cards.some((card) => card.model === model)) &&
       (!words.length || hasWords(searchedOf(node), words)));
   }
 
-  pods({ query, model }) {
+  pods({ query, model, show }) {
     const words = wordsOf(query);
+    const shown = shownBy('pods', show);
     const found = [];
     for (const node of this.nodes.values()) {
       for (const pod of node.pods) {
+        pod.idle = this.idle.has(`${pod.namespace}/${pod.name}`);
+        if (!shown(pod)) continue;
         const text = `${pod.namespace}/${pod.name}\n${node.name}`.toLowerCase();
         if (words.length && !hasWords(text, words)) continue;
         if (model && !pod.holds.some((hold) => cardOf(node, hold.card)?.model === model)) continue;
         found.push(pod);
       }
     }
-    return found.sort((a, b) => compareNames(a.namespace, b.namespace) || compareNames(a.name, b.name) ||
-      compareNames(a.node, b.node));
+    return found.sort(byPodName);
   }
 
   pod(namespace, name) {
@@ -186,20 +240,22 @@ export function readWaiting(from) {
   };
 }
 
-// "0/3 nodes are available: 1 Insufficient x, 2 node(s) had ... ." in its parts.
+// "0/3 nodes are available: 1 Insufficient x, 2 node(s) had ..." in its parts.
+function countsIn(text) {
+  const found = /^(\d+\/\d+ nodes are available): ([^]*)$/.exec(text);
+  const parts = (found?.[2] ?? '').split(/, (?=\d+ )/).map((part) => /^(\d+) ([^]*)$/.exec(part.trim()));
+  if (!parts.every(Boolean)) return { summary: text, reasons: [] };
+  return { summary: found[1], reasons: parts.map(([, count, reason]) => ({ count: Number(count), text: reason })) };
+}
+
+// What kube-scheduler says has two lists with numbers of nodes: why the pod fits none, and then why evicting
+// others does not help. Between them plugins may say more.
 export function reasonsOf(message) {
-  const found = /^(\d+\/\d+ nodes are available): ([^]*)$/.exec(message);
-  if (!found) return { summary: message, reasons: [] };
-  const [reasons, ...rest] = found[2].split(/\. (?=[a-z]+: |[A-Z])|\.$/).filter(Boolean);
-  const parts = (reasons ?? '').split(/, (?=\d+ )/).map((part) => /^(\d+) ([^]*)$/.exec(part.trim())).filter(Boolean);
-  if (!parts.length) return { summary: message, reasons: [] };
-  return {
-    summary: [`${found[1]}`, ...rest].join('. '),
-    reasons: parts.map(([, count, text]) => ({ count: Number(count), text })),
-  };
+  const [, first, more, evicting] = /^([^]*?)(?:\.(?: ([^]*?))?)?(?:[,.]? ?preemption: ([^]*?)\.?)?$/.exec(message);
+  return { ...countsIn(first), more: more ?? '', evicting: evicting ? countsIn(evicting) : null };
 }
 
 // The arrays of history.h.
-export function readPoint([at, core, memory, coreInParts, cardsFree, nodesPartly, pods]) {
-  return { at, core, memory, coreInParts, cardsFree, nodesPartly, pods };
+export function readPoint([at, core, memory, coreInParts, cardsFree, nodesPartly, pods, coreUsed, memoryUsed]) {
+  return { at, core, memory, coreInParts, cardsFree, nodesPartly, pods, coreUsed, memoryUsed };
 }

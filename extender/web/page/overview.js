@@ -1,22 +1,27 @@
-// All cards of the cluster as small squares, node after node.
-import { fullness, isUsable } from './model.js';
+// All cards of the cluster: a group for each model, in it a tile for each node, in it a column for each card, which
+// is filled from below by what is granted.
+import { colorOf, kColors } from './colors.js';
+import { element } from './dom.js';
+import { isUnhealthy, scarcer } from './model.js';
+import { harmless, number, plural } from './text.js';
 
-const kSizes = [16, 12, 10, 8, 7, 6, 5, 4, 3, 2];
-const kHeightMost = 240;
-const kSteps = 10; // of fullness
+// Of a column: its width and height, and the height of the line with the name of the node.
+const kScales = [[22, 56, 16], [16, 52, 16], [13, 44, 15], [12, 42, 15], [11, 38, 14], [10, 36, 14], [8, 28, 13], [6, 22, 0], [4, 16, 0], [3, 11, 0], [2, 7, 0], [2, 4, 0], [1, 3, 0], [1, 2, 0]]
+  .map(([column, height, label]) => ({ column, height, label, gap: column > 3 ? 1 : 0, between: column > 3 ? 8 : column > 1 ? 3 : 1 }));
+const kHeading = 28;
+const kBetweenGroups = 24;
+const kGroupsMost = 12; // the nodes of more models are one group
 
 export class Overview {
-  constructor(canvas, { onPick, onPoint }) {
-    this.canvas = canvas;
-    this.onPick = onPick;
-    this.onPoint = onPoint;
-    this.cells = []; // { node, card }
-    this.first = new Map(); // node name -> index of its first cell
+  constructor(box, { onPick, onPoint }) {
+    this.box = box;
+    this.groups = [];
+    this.places = new Map(); // name of the node -> { group, index }
     this.palette = null;
-    this.drawn = '';
-    canvas.addEventListener('click', (event) => { const cell = this.at(event); if (cell) onPick(cell); });
-    canvas.addEventListener('mousemove', (event) => onPoint(this.at(event)));
-    canvas.addEventListener('mouseleave', () => onPoint(null));
+    const pick = (call) => (event) => call(this.at(event));
+    box.addEventListener('click', pick((cell) => { if (cell) onPick(cell); }));
+    box.addEventListener('mousemove', pick(onPoint));
+    box.addEventListener('mouseleave', () => onPoint(null));
     matchMedia('(prefers-color-scheme: dark)').addEventListener('change', () => {
       this.palette = null;
       this.draw();
@@ -27,83 +32,158 @@ export class Overview {
     if (this.palette) return this.palette;
     const style = getComputedStyle(document.documentElement);
     const color = (name) => style.getPropertyValue(name).trim();
-    const mixed = [];
-    for (let step = 0; step <= kSteps; ++step) mixed.push(mix(color('--empty'), color('--filled'), step / kSteps));
-    this.palette = { mixed, unhealthy: color('--bad'), uncertain: color('--warn') };
+    this.palette = { empty: color('--empty'), text: color('--soft'), bad: color('--bad'), warn: color('--warn'), other: color('--space-other') };
+    for (let one = 0; one < kColors; ++one) this.palette[one] = color(`--space-${one}`);
     return this.palette;
   }
 
   // `nodes` in the order of the list; `shown` is a set of names, or null for all.
   show(nodes, shown) {
     this.shown = shown;
-    this.cells = [];
-    this.first.clear();
-    for (const node of nodes) {
-      this.first.set(node.name, this.cells.length);
-      for (const card of node.cards) this.cells.push({ node, card });
-    }
+    this.groups = groupsOf(nodes);
+    this.short = shortNames(nodes);
+    this.places.clear();
+    for (const group of this.groups) group.nodes.forEach((node, index) => this.places.set(node.name, { group, index }));
+    const canvases = this.box.querySelectorAll('canvas');
+    this.box.replaceChildren(...this.groups.map((group, at) => {
+      group.canvas = canvases[at] ?? element('canvas', { role: 'img' });
+      group.heading = element('small', {});
+      return element('section', {}, element('h3', {}, element('bdi', {}, group.name), ' ', group.heading), group.canvas);
+    }));
     this.draw();
   }
 
-  // Nodes have new states, and the same numbers of cards.
+  // Nodes have new states, and the same cards.
   update(nodes) {
-    const pen = this.canvas.getContext('2d');
+    const changed = new Set();
     for (const node of nodes) {
-      const first = this.first.get(node.name);
-      if (first === undefined) continue;
-      node.cards.forEach((card, offset) => {
-        this.cells[first + offset] = { node, card };
-        this.drawCell(pen, first + offset);
-      });
+      const place = this.places.get(node.name);
+      if (!place) continue;
+      place.group.nodes[place.index] = node;
+      changed.add(place.group);
+      this.drawNode(place.group, place.index);
+    }
+    for (const group of changed) label(group);
+  }
+
+  // The largest scale with which all fits into the window below what is above it.
+  layout() {
+    const width = this.box.clientWidth;
+    const most = Math.max(innerWidth < 640 ? 0.6 * innerHeight : 320, innerHeight - scrollY - this.box.getBoundingClientRect().top - 16);
+    for (const scale of kScales) {
+      let [height, line, x] = [0, 0, 0];
+      for (const group of this.groups) {
+        const tile = group.columns * (scale.column + scale.gap) + 4 * scale.gap;
+        const across = Math.max(1, Math.floor((width + scale.between) / (tile + scale.between)));
+        const rows = Math.ceil(group.nodes.length / across);
+        const down = scale.height + 4 * scale.gap + scale.label;
+        Object.assign(group, { scale, tile, down, across: Math.min(across, group.nodes.length) });
+        group.width = group.across * (tile + scale.between) - scale.between;
+        group.height = rows * (down + scale.between) - scale.between;
+        if (x > 0 && x + group.width > width) [height, line, x] = [height + line, 0, 0];
+        x += group.width + kBetweenGroups;
+        line = Math.max(line, group.height + kHeading);
+      }
+      if (height + line <= most) return;
     }
   }
 
-  layout() {
-    const width = this.canvas.parentElement.clientWidth;
-    const size = kSizes.find((one) => Math.ceil(this.cells.length / Math.floor(width / one)) * one <= kHeightMost) ?? 2;
-    const columns = Math.max(1, Math.floor(width / size));
-    const rows = Math.max(1, Math.ceil(this.cells.length / columns));
-    return { size, columns, width: columns * size, height: rows * size };
-  }
-
   draw() {
-    const scale = Math.min(2, devicePixelRatio || 1);
-    this.place = this.layout();
-    const { width, height } = this.place;
-    this.canvas.width = Math.round(width * scale);
-    this.canvas.height = Math.round(height * scale);
-    this.canvas.style.width = `${width}px`;
-    this.canvas.style.height = `${height}px`;
-    const pen = this.canvas.getContext('2d');
-    pen.scale(scale, scale);
-    for (let index = 0; index < this.cells.length; ++index) this.drawCell(pen, index);
+    this.layout();
+    const dense = Math.min(2, devicePixelRatio || 1);
+    for (const group of this.groups) {
+      const { canvas, width, height } = group;
+      canvas.width = Math.round(width * dense);
+      canvas.height = Math.round(height * dense);
+      canvas.style.width = `${width}px`;
+      canvas.style.height = `${height}px`;
+      group.pen = canvas.getContext('2d');
+      group.pen.scale(dense, dense);
+      group.nodes.forEach((_, index) => this.drawNode(group, index));
+      label(group);
+    }
   }
 
-  drawCell(pen, index) {
-    const { node, card } = this.cells[index];
-    const { size, columns } = this.place;
-    const { mixed, unhealthy, uncertain } = this.colors();
-    const gap = size >= 5 ? 1 : 0;
-    const [x, y] = [(index % columns) * size, Math.floor(index / columns) * size];
-    pen.clearRect(x, y, size, size);
-    pen.globalAlpha = this.shown && !this.shown.has(node.name) ? 0.15 : 1;
-    pen.fillStyle = isUsable(card) ? mixed[Math.round(kSteps * fullness(card))] : card.healthy ? uncertain : unhealthy;
-    pen.fillRect(x, y, size - gap, size - gap);
+  drawNode(group, index) {
+    const { pen, scale, tile, down, across } = group;
+    const node = group.nodes[index];
+    const colors = this.colors();
+    const [x, y] = [(index % across) * (tile + scale.between), Math.floor(index / across) * (down + scale.between)];
+    pen.clearRect(x - 1, y - 1, tile + 2, down + 2);
+    pen.globalAlpha = this.shown && !this.shown.has(node.name) ? 0.2 : 1;
+    node.cards.forEach((card, at) => this.drawCard(pen, card, x + 2 * scale.gap + at * (scale.column + scale.gap), y + 2 * scale.gap, scale));
+    if (scale.label) {
+      pen.fillStyle = colors.text;
+      pen.font = '11px system-ui, sans-serif';
+      pen.textAlign = 'center';
+      const letters = Math.max(1, Math.floor(tile / 6.5));
+      const name = harmless(this.short(node.name));
+      pen.fillText(name.length > letters ? `…${name.slice(1 - letters)}` : name, x + tile / 2, y + down - 2, tile);
+    }
     pen.globalAlpha = 1;
   }
 
+  drawCard(pen, card, x, y, { column, height, gap }) {
+    const colors = this.colors();
+    const frame = isUnhealthy(card) ? colors.bad : card.cordoned || card.uncertain ? colors.warn : '';
+    pen.fillStyle = frame && !gap ? frame : colors.empty;
+    pen.fillRect(x, y, column, height);
+    const what = scarcer(card);
+    let bottom = y + height;
+    for (const hold of frame && !gap ? [] : card.holds) {
+      const high = Math.min(bottom - y, (height * hold[what]) / Math.max(1, card[what].capacity));
+      pen.fillStyle = colors[colorOf(hold.pod.namespace)];
+      pen.fillRect(x, bottom - high, column, high > 3 && gap ? high - gap : high);
+      bottom -= high;
+    }
+    if (!frame || !gap) return;
+    pen.strokeStyle = frame;
+    pen.lineWidth = 2;
+    pen.strokeRect(x, y, column, height);
+  }
+
+  // The node and its card at the pointer, or null.
   at(event) {
-    const box = this.canvas.getBoundingClientRect();
-    const { size, columns } = this.place;
-    const column = Math.floor((event.clientX - box.left) / size);
-    const row = Math.floor((event.clientY - box.top) / size);
-    return column >= 0 && column < columns && row >= 0 ? this.cells[row * columns + column] ?? null : null;
+    const group = this.groups.find((one) => one.canvas === event.target);
+    if (!group) return null;
+    const { scale, tile, down, across } = group;
+    const [column, row] = [Math.floor(event.offsetX / (tile + scale.between)), Math.floor(event.offsetY / (down + scale.between))];
+    const node = column < across ? group.nodes[row * across + column] : undefined;
+    const card = node?.cards[Math.floor((event.offsetX - column * (tile + scale.between) - 2 * scale.gap) / (scale.column + scale.gap))];
+    return node ? { node, card: card ?? node.cards.at(-1) } : null;
   }
 }
 
-// Of two colors "#rrggbb".
-function mix(from, to, part) {
-  const channels = (color) => [1, 3, 5].map((at) => parseInt(color.slice(at, at + 2), 16));
-  const [a, b] = [channels(from), channels(to)];
-  return `rgb(${a.map((value, i) => Math.round(value + (b[i] - value) * part)).join(' ')})`;
+function groupsOf(nodes) {
+  const groups = new Map();
+  for (const node of nodes) {
+    if (!node.cards.length) continue;
+    const name = [...new Set(node.cards.map((card) => harmless(card.model) || 'unknown model'))].join(', ');
+    if (!groups.has(name)) groups.set(name, { name, nodes: [], columns: 0 });
+    const group = groups.get(name);
+    group.nodes.push(node);
+    group.columns = Math.max(group.columns, node.cards.length);
+  }
+  const all = [...groups.values()].sort((a, b) => b.nodes.length * b.columns - a.nodes.length * a.columns);
+  if (all.length <= kGroupsMost) return all;
+  const rest = all.splice(kGroupsMost - 1);
+  all.push({ name: `${number(rest.length)} other models`, nodes: rest.flatMap((group) => group.nodes),
+    columns: Math.max(...rest.map((group) => group.columns)) });
+  return all;
+}
+
+function label(group) {
+  const cards = group.nodes.reduce((sum, node) => sum + node.cards.length, 0);
+  const free = group.nodes.reduce((sum, node) => sum + node.sums.cardsFree, 0);
+  const text = `${plural(group.nodes.length, 'node')} · ${plural(cards, 'card')} · ${number(free)} free`;
+  group.heading.textContent = text;
+  group.canvas.setAttribute('aria-label', `${group.name}: ${text.replaceAll(' · ', ', ')}. The list below has each node.`);
+}
+
+// Without what all names begin with, up to a separator.
+function shortNames(nodes) {
+  let [begin] = nodes.length ? [nodes[0].name] : [''];
+  for (const { name } of nodes) while (!name.startsWith(begin)) begin = begin.slice(0, -1);
+  const cut = nodes.length > 1 ? Math.max(begin.lastIndexOf('-'), begin.lastIndexOf('.')) + 1 : 0;
+  return (name) => name.slice(cut);
 }

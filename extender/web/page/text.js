@@ -25,8 +25,8 @@ export function percentText(part, whole) {
   return `${tenth(percent(part, whole))} %`;
 }
 
-export function plural(count, one, many = `${one}s`) {
-  return `${number(count)} ${count === 1 ? one : many}`;
+export function plural(count, one, many = `${one}s`, write = number) {
+  return `${write(count)} ${count === 1 ? one : many}`;
 }
 
 // Of MiB: "512 MiB", "31.7 GiB".

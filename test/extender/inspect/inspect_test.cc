@@ -344,6 +344,18 @@ TEST_F(Inspect, ExplainsWhyAPodIsRefusedEverywhere) {
   EXPECT_EQ(explained["nodes"], Parsed::array());
 }
 
+TEST_F(Inspect, SaysInWordsWhatAPendingPodLacksAndWhatWouldHelp) {
+  bind("p", "n1", "90/300", "0");
+  const auto pending = [&](const std::string& pod) {
+    return read(explain(pod)).value("pending", Parsed());
+  };
+  const Parsed answer = pending(test::pod_json("q", {{kCore, "800"}}));
+  EXPECT_THAT(answer["why"].get<std::string>(),
+              HasSubstr("container app needs 8 whole cards of one node; no node has more than"));
+  EXPECT_EQ(pending(test::pod_json("q", {{kMemory, "500"}}))["help"], "");
+  EXPECT_TRUE(pending(test::pod_json("q", {})).is_null()) << "it requests no cards";
+}
+
 TEST_F(Inspect, SaysWhichModelsThereAre) {
   const auto message = [&](Parsed requests, const std::string& key, const std::string& models,
                            const std::string& node = "") {

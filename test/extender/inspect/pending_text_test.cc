@@ -84,6 +84,16 @@ TEST_F(PendingText, NamesNoPodsOfOtherNamespaces) {
   EXPECT_THAT(text(), HasSubstr("on n1 when 1 pod of other namespaces terminates"));
 }
 
+TEST_F(PendingText, NamesAllPodsToThoseWhoMayInspect) {
+  node("n1: 0[100/8000]");
+  bind("a", "n1", "40/2000", "0");
+  bind("b", "n1", "60/2000", "0", "other");
+  container("c0", "100");
+  const PendingAnswer answer = pending_answer(explained(), true);
+  EXPECT_EQ(answer.why, "container c0 needs a whole card; no such card is free");
+  EXPECT_EQ(answer.help, "It fits on n1 when default/a and other/b terminate");
+}
+
 TEST_F(PendingText, CountsPodsOfItsOwnNamespaceThatAreMany) {
   node("n1: 0[100/8000]");
   for (const char* name : {"a", "b", "c", "d", "e"}) bind(name, "n1", "20/1000", "0");

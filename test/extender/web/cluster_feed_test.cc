@@ -41,8 +41,8 @@ TEST_F(Feed, BeginsWithAllNodes) {
   ledger.apply_pod(test::bound_claim("p", "n1", "30/300", "0"));
   const FeedJson first = next(version);
   EXPECT_EQ(first["nodes"], FeedJson::parse(R"([["n1", "",
-      [[0, "GPU-1", "A10", 1, 100, 30, 70, 0, 1000, 300, 700, 0],
-       [1, "GPU-2", "", 0, 100, 0, 0, 0, 2000, 0, 0, 0]],
+      [[0, "GPU-1", "A10", 1, 100, 30, 70, 0, 1000, 300, 700, 0, ""],
+       [1, "GPU-2", "", 0, 100, 0, 0, 0, 2000, 0, 0, 0, "Unhealthy"]],
       [["default", "p", 1, 0, "", [[0, 30, 300]]]]]])"))
       << first.dump();
   EXPECT_EQ(first["removed"], FeedJson::array());

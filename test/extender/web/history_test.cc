@@ -37,7 +37,7 @@ TEST(WebHistory, CountsWhatIsFreeAndWhere) {
 
 TEST(WebHistory, RatiosOfNothingAreNotKnown) {
   const HistoryPoint point = current_point(Ledger(), 7);
-  EXPECT_EQ(points_json({&point, 1}), "[[7,null,null,null,0,0,0]]");
+  EXPECT_EQ(points_json({&point, 1}), "[[7,null,null,null,0,0,0,null,null]]");
 }
 
 TEST(WebHistory, ReachesBackToItsBeginInLimitedMemory) {

@@ -62,18 +62,22 @@ TEST(PrometheusHistory, ReadsAPointOfEachTime) {
                   series_text("mgpu_extender_free_compute_on_used_cards", {"1", "3"}) + "," +
                   series_text("mgpu_extender_free_cards", {"7", "1"}) + "," +
                   series_text("mgpu_extender_partly_used_nodes", {"1", "2"}) + "," +
-                  series_text("mgpu_extender_claims", {"3", "12"})),
+                  series_text("mgpu_extender_claims", {"3", "12"}) + "," +
+                  series_text("mgpu_card_sm_utilization_ratio", {"0.125", "0.25"}) + "," +
+                  series_text("mgpu_card_memory_used_bytes", {"1000", "2000"}) + "," +
+                  series_text("mgpu_card_memory_total_bytes", {"4000", "4000"})),
       kNow);
   ASSERT_TRUE(points) << points.error().message;
   EXPECT_EQ(points_json(*points),
-            "[[1767225540000,25,12.5,12.5,7,1,3],[1767225600000,50,75,75,1,2,12]]");
+            "[[1767225540000,25,12.5,12.5,7,1,3,12.5,25],"
+            "[1767225600000,50,75,75,1,2,12,25,50]]");
 }
 
 TEST(PrometheusHistory, WhatAnOlderExtenderDoesNotExportIsNotKnown) {
   const auto points =
       history_in(response_of(series_text("mgpu_extender_gpu_allocation_ratio", {"0.5"})), kNow);
   ASSERT_TRUE(points);
-  EXPECT_EQ(points_json(*points), "[[1767225600000,50,null,null,null,null,null]]");
+  EXPECT_EQ(points_json(*points), "[[1767225600000,50,null,null,null,null,null,null,null]]");
 }
 
 TEST(PrometheusHistory, OtherSeriesTimesAndValuesAreIgnored) {
@@ -116,6 +120,22 @@ TEST(PrometheusHistory, AnswersThatAreNoneAreOneSentence) {
   }
 }
 
+TEST(PrometheusHistory, ReadsIdlePods) {
+  EXPECT_THAT(idle_request(kNow).target, HasSubstr("/api/v1/query?query=max%20by%20"));
+  std::string series = R"({"metric":{"namespace":"a","pod":"b"},"value":[1,"0"]})";
+  const auto idle = [](const std::string& text, int status = 200) {
+    kube::Response response;
+    response.status = status;
+    response.body = test::vector_text(text);
+    return idle_in(response);
+  };
+  EXPECT_THAT(idle(series), testing::ElementsAre(PodRef{"a", "b"}));
+  EXPECT_THAT(idle(series, 500), IsEmpty()) << "it is not known";
+  std::string many;
+  for (std::size_t i = 0; i < kIdlePodsMax + 5; ++i) many += (i == 0 ? "" : ",") + series;
+  EXPECT_THAT(idle(many), SizeIs(kIdlePodsMax));
+}
+
 // --- polls ---------------------------------------------------------------------------------------
 
 class PrometheusPolls : public testing::Test {
@@ -132,11 +152,14 @@ TEST_F(PrometheusPolls, AskOnceInAnInterval) {
   history.poll(executor.now());
   EXPECT_THAT(prometheus.requests, SizeIs(1));
   prometheus.answer(test::matrix_text(series_text("mgpu_extender_claims", {"3"})));
+  EXPECT_THAT(prometheus.requests, SizeIs(2)) << "then the idle pods";
+  EXPECT_EQ(history.version(), 0U);
+  prometheus.answer(test::vector_text(""));
   EXPECT_EQ(history.version(), 1U);
   history.poll(executor.now() + kPrometheusInterval - Duration(1));
-  EXPECT_THAT(prometheus.requests, SizeIs(1));
-  history.poll(executor.now() + kPrometheusInterval);
   EXPECT_THAT(prometheus.requests, SizeIs(2));
+  history.poll(executor.now() + kPrometheusInterval);
+  EXPECT_THAT(prometheus.requests, SizeIs(3));
 }
 
 TEST_F(PrometheusPolls, NoQueryIsSentWhileOneIsOpen) {
@@ -148,11 +171,14 @@ TEST_F(PrometheusPolls, NoQueryIsSentWhileOneIsOpen) {
 TEST_F(PrometheusPolls, AFailureLeavesNoPointsAndSaysWhy) {
   history.poll(executor.now());
   prometheus.answer(test::matrix_text(series_text("mgpu_extender_claims", {"3"})));
+  prometheus.answer(test::vector_text(R"({"metric":{"namespace":"a","pod":"b"},"value":[1,"0"]})"));
   EXPECT_THAT(history.points(), SizeIs(1));
+  EXPECT_THAT(history.idle(), SizeIs(1));
   EXPECT_EQ(history.problem(), "");
   history.poll(executor.now() + kPrometheusInterval);
   prometheus.fail("connection refused");
   EXPECT_THAT(history.points(), IsEmpty());
+  EXPECT_THAT(history.idle(), IsEmpty());
   EXPECT_THAT(history.problem(), HasSubstr("connection refused"));
   EXPECT_EQ(history.version(), 2U);
 }

@@ -54,7 +54,8 @@ class WebPage : public testing::Test {
     settings.contract = *Contract::for_domain(kDefaultResourceDomain);
     settings.policy = *find_policy("binpack");
     ledger.apply_node(test::facts_of("n1: 0[100/1000]"));
-    web.emplace(Web::Sources{.ledger = ledger,
+    web.emplace(Web::Sources{.instance = "extender-0",
+                             .ledger = ledger,
                              .settings = settings,
                              .transport = api_server,
                              .prometheus = with_prometheus ? &prometheus : nullptr,
@@ -170,6 +171,7 @@ TEST_F(WebPage, GetsTheClusterFirst) {
   const std::string first = events(reader);
   EXPECT_THAT(first, StartsWith("event: hello\n"));
   EXPECT_EQ(data_of(first, "hello").at(0)["policy"], "binpack");
+  EXPECT_EQ(data_of(first, "hello").at(0)["instance"], "extender-0");
   EXPECT_EQ(data_of(first, "nodes").at(0)["nodes"][0][0], "n1");
   EXPECT_EQ(data_of(first, "synced").size(), 1U);
   EXPECT_EQ(data_of(first, "history").at(0)["restart"], true);
@@ -243,6 +245,12 @@ class WebWithPrometheus : public WebPage {
         R"({"metric":{"__name__":"mgpu_extender_claims"},"values":[[1767225600,")" +
         std::to_string(claims) + "\"]]}");
   }
+  // To the query of the history, and to that of idle pods.
+  void answer(int claims) {
+    prometheus.answer(points_of(claims));
+    prometheus.answer(
+        test::vector_text(R"({"metric":{"namespace":"a","pod":"b"},"value":[1,"0"]})"));
+  }
   WebJson history(Reader& reader, Duration time = kWebUpdateInterval) {
     const auto all = data_of(events(reader, time), "history");
     return all.empty() ? WebJson() : all.back();
@@ -259,12 +267,13 @@ TEST_F(WebPage, HasTheHistorySinceItsStartWithoutPrometheus) {
 TEST_F(WebWithPrometheus, ShowsTheHistoryOfPrometheus) {
   Reader reader = open();
   EXPECT_EQ(history(reader)["source"], "extender") << "until Prometheus has answered";
-  prometheus.answer(points_of(7));
+  answer(7);
   const WebJson shown = history(reader);
   EXPECT_EQ(shown["source"], "prometheus");
   EXPECT_EQ(shown["restart"], true);
   EXPECT_EQ(shown["intervalSeconds"], 60);
-  EXPECT_EQ(shown["points"].dump(), "[[1767225600000,null,null,null,null,null,7]]");
+  EXPECT_EQ(shown["points"].dump(), "[[1767225600000,null,null,null,null,null,7,null,null]]");
+  EXPECT_EQ(shown["idle"].dump(), R"([["a","b"]])");
   EXPECT_TRUE(history(reader).is_null()) << "it is sent once";
   Reader later = open();
   EXPECT_EQ(history(later)["source"], "prometheus");
@@ -273,7 +282,7 @@ TEST_F(WebWithPrometheus, ShowsTheHistoryOfPrometheus) {
 TEST_F(WebWithPrometheus, FallsBackAndSaysWhyUntilPrometheusAnswersAgain) {
   Reader reader = open();
   history(reader);
-  prometheus.answer(points_of(7));
+  answer(7);
   history(reader);
   history(reader, kPrometheusInterval);
   prometheus.fail("connection refused");
@@ -285,7 +294,7 @@ TEST_F(WebWithPrometheus, FallsBackAndSaysWhyUntilPrometheusAnswersAgain) {
   const WebJson more = history(reader, kHistoryInterval + kWebUpdateInterval);
   EXPECT_EQ(more["restart"], false);
   history(reader, kPrometheusInterval);
-  prometheus.answer(points_of(8));
+  answer(8);
   EXPECT_EQ(history(reader)["source"], "prometheus");
 }
 
@@ -295,10 +304,10 @@ TEST_F(WebWithPrometheus, AsksNothingWithoutAPage) {
   Reader reader = open();
   history(reader);
   EXPECT_EQ(prometheus.requests.size(), 1U);
-  prometheus.answer(points_of(7));
+  answer(7);
   reader.leave();
   executor.advance(10 * kPrometheusInterval);
-  EXPECT_EQ(prometheus.requests.size(), 1U);
+  EXPECT_EQ(prometheus.requests.size(), 2U);
 }
 
 TEST_F(WebWithPrometheus, AnswersWhatAPodUses) {
