@@ -199,6 +199,8 @@ void Agent::publish_node() {
                 devices_.publishes_memory(), settings_.taint, use);
   report.profile = profile_.published(report.cards);
   if (const std::string why = isolation_.fallback(); !why.empty()) report.message += "; " + why;
+  if (const std::string& why = inventory.found.links_problem; !why.empty())
+    report.message += "; " + why;
   if (const auto other = access_.report()) report.exclusive = exclusive_condition(*other);
   publisher_.publish(std::move(report));
 }

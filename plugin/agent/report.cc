@@ -20,6 +20,7 @@ NodeReport report_of(const InventoryState& inventory, const Share& held, bool re
   using Ready = NodeReport::Ready;
   NodeReport report;
   report.cards = inventory.cards;
+  report.links = inventory.links;
   report.taint = taint;
   report.use = use;
   // Unhealthy cards are not free, whoever holds them.

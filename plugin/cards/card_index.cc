@@ -5,6 +5,7 @@
 #include <algorithm>
 #include <optional>
 #include <set>
+#include <span>
 #include <utility>
 
 #include "common/base/text.h"
@@ -48,6 +49,7 @@ void update_facts(KnownCards& known, CardIndex index, const FoundCard& card,
   if (!card.model.empty()) facts.model = card.model;
   if (!card.memory.zero()) facts.memory = card.memory;
   facts.core = card.core;
+  facts.numa = card.numa;
   set_health(facts, card.health, now);
 }
 
@@ -109,6 +111,25 @@ IndexedCards index_cards(const KnownCards& known, const std::vector<FoundCard>& 
     }));
   }
   return result;
+}
+
+CardLinks links_of(const std::vector<CardFacts>& cards, const FoundCards& found) {
+  if (found.links.empty()) return {};
+  const auto linked = std::span(found.cards).first(found.links.cards());
+  const auto position = [&](const CardFacts& card) {
+    return std::ranges::find(linked, card.uuid, &FoundCard::uuid) - linked.begin();
+  };
+  CardLinks links(cards.size());
+  for (std::size_t a = 0; a < cards.size(); ++a) {
+    for (std::size_t b = 0; b < a; ++b) {
+      const auto from = position(cards[a]);
+      const auto to = position(cards[b]);
+      if (from == to || from == std::ssize(linked) || to == std::ssize(linked)) continue;
+      links.set(a, b,
+                found.links.between(static_cast<std::size_t>(from), static_cast<std::size_t>(to)));
+    }
+  }
+  return links;
 }
 
 }  // namespace mgpu::plugin

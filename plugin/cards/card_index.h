@@ -30,4 +30,8 @@ struct IndexedCards {
 IndexedCards index_cards(const KnownCards& known, const std::vector<FoundCard>& found,
                          const std::string& now);
 
+// The links of `found` by the positions in `cards`; empty if they are not known. A card that is not
+// found has none.
+CardLinks links_of(const std::vector<CardFacts>& cards, const FoundCards& found);
+
 }  // namespace mgpu::plugin

@@ -49,6 +49,7 @@ struct FoundCard {
   std::optional<ComputeCapability> compute_capability{};  // none: unknown
   Percent core = kWholeCard;                              // what pods may hold in sum
   std::optional<unsigned> compute_mode{};                 // nvmlComputeMode_t; none: unknown
+  std::optional<std::int32_t> numa{};                     // its NUMA node; none: unknown
   // The driver counts it, and has never said which card it is: `uuid` is only its place in the list
   // of the driver.
   bool unreadable = false;
@@ -60,6 +61,9 @@ struct FoundCards {
   Edits shared;  // for every container that has a card: control nodes, libraries
   // The same from the CDI spec of NVIDIA's toolkit. None: the node has no spec that can be used.
   std::optional<Edits> toolkit{};
+  CardLinks links{};  // of the first of `cards`, by their positions; empty: unknown
+  // Why links count as worse than they may be, one sentence; empty: they do not.
+  std::string links_problem{};
   bool operator==(const FoundCards&) const = default;
 };
 

@@ -138,11 +138,14 @@ void Inventory::read() {
     known_ = std::move(indexed.known);
     // A new index is saved before it is published, since it must never be assigned twice.
     if (changed || !saved_) saved_ = hooks_.save_known(known_);
+    CardLinks links = links_of(indexed.cards, *found);
     now = {true, indexed.problems.empty() ? "" : indexed.problems.front(), std::move(indexed.cards),
-           std::move(*found)};
+           std::move(links), std::move(*found)};
   } else {
     now.problem = found.error().message;
   }
+  if (now.found.links_problem != before.found.links_problem && !now.found.links_problem.empty())
+    log_warn("links between cards", {{"problem", now.found.links_problem}});
   if (now.problem != std::exchange(logged_problem_, now.problem) && !now.problem.empty()) {
     log_warn("the cards cannot be read completely",
              {{"source", description}, {"problem", now.problem}});

@@ -26,6 +26,7 @@ struct InventoryState {
   bool read = false;             // the source has been read successfully at least once
   std::string problem;           // one sentence while it cannot be read
   std::vector<CardFacts> cards;  // ascending by index
+  CardLinks links{};             // of `cards`, by their positions; empty: unknown
   // As last read, before problem_of and held are applied. While the driver is released, all are
   // unhealthy.
   FoundCards found;

@@ -33,6 +33,9 @@ inline constexpr int kGoodProbes = 3;
 inline constexpr int kNvmlReopenReads = 12;
 // The number doubles with each reopening up to this one, which is ten minutes of reads.
 inline constexpr int kNvmlReopenReadsMax = 120;
+// The links of the cards are read again after so many reads, which is ten minutes: it takes some
+// hundred calls, and they change seldom.
+inline constexpr int kLinkReads = 120;
 // So many failures in a row to open an NVML of another version than the kernel module, after it was
 // open, need a new process.
 inline constexpr int kMismatchesMax = 3;

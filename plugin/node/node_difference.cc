@@ -28,7 +28,7 @@ std::string_view text_of(NodeReport::Ready ready) {
 
 void compare_cards(const NodeReport& report, const kube::Node& node, const Contract& contract,
                    NodeDifference& difference) {
-  std::string cards = format_node_cards(report.cards, report.profile);
+  std::string cards = format_node_cards(report.cards, report.profile, report.links);
   const auto found = node.metadata.annotations.find(contract.node_cards);
   if (found != node.metadata.annotations.end() && found->second == cards) return;
   if (cards.size() > kCardsAnnotationBytesMax) {

@@ -32,6 +32,7 @@ namespace mgpu::plugin {
 
 struct NodeReport {
   std::vector<CardFacts> cards;
+  CardLinks links{};  // of `cards`; empty if they are not known
   NodeProfile profile{};
   // Capacity of mgpu-memory in MiB. Not set if kubelet publishes it.
   std::optional<std::int64_t> memory;

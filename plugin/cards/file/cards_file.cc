@@ -5,6 +5,7 @@
 #include <algorithm>
 #include <map>
 #include <set>
+#include <sstream>
 #include <utility>
 
 #include "common/base/limits.h"
@@ -119,8 +120,9 @@ CardUse read_use(const Fields& card, const CardUuid& uuid) {
 }
 
 void read_card(const Entry& entry, CardsFile& file) {
-  const Fields fields(entry.node, entry.place,
-                      {"index", "uuid", "model", "memoryMiB", "health", "devices", "processes"});
+  const Fields fields(
+      entry.node, entry.place,
+      {"index", "uuid", "model", "memoryMiB", "health", "devices", "numa", "processes"});
   const std::string uuid = fields.text("uuid");
   if (!is_card_uuid(uuid)) {
     refuse(fmt::format("{} must be letters, digits, \"-\", \"_\" and \".\", found {}",
@@ -132,8 +134,43 @@ void read_card(const Entry& entry, CardsFile& file) {
                  .index = CardIndex(fields.number("index", 0, kCardIndexMax)),
                  .nodes = read_devices(fields)};
   if (fields.has("health")) card.health = fields.text("health");
+  if (fields.has("numa")) card.numa = fields.number("numa", 0, kNumaNodeMax);
   file.use.push_back(read_use(fields, card.uuid));
   file.inventory.cards.push_back(std::move(card));
+}
+
+// The words of a line are links as nvidia-smi names them; X is the card itself.
+CardLinks read_links(const Fields& root, std::size_t cards) {
+  const auto lines = root.list("links", kCardsPerNodeMax);
+  if (lines.size() != cards) {
+    refuse(
+        fmt::format("links must have a line for each of {} cards, found {}", cards, lines.size()));
+  }
+  std::vector<std::vector<std::string>> words;
+  for (const auto& [place, line] : lines) {
+    std::istringstream text(line.text);
+    std::vector<std::string>& row = words.emplace_back();
+    for (std::string word; text >> word;) row.push_back(word);
+    if (row.size() == cards) continue;
+    refuse(fmt::format("{} must have {} words, found {}", place, cards, row.size()));
+  }
+  CardLinks links(cards);
+  for (std::size_t a = 0; a < cards; ++a) {
+    if (words[a][a] != "X")
+      refuse(fmt::format("links[{0}] must have X at {0}, found {1}", a, in_quotes(words[a][a])));
+    for (std::size_t b = 0; b < a; ++b) {
+      const auto link = link_of_name(words[a][b]);
+      if (!link) refuse(fmt::format("links[{}]: {}", a, link.error().message));
+      if (words[a][b] != words[b][a]) {
+        refuse(
+            fmt::format("links must be equal in both directions, found {} from cards[{}] to "
+                        "cards[{}], and {} back",
+                        in_quotes(words[a][b]), a, b, in_quotes(words[b][a])));
+      }
+      links.set(a, b, *link);
+    }
+  }
+  return links;
 }
 
 void refuse_repeated_cards(const FoundCards& inventory) {
@@ -173,8 +210,11 @@ void refuse_ambiguous_paths(const FoundCards& inventory) {
 Result<CardsFile> parse_cards_file(std::string_view yaml) {
   return yaml::read<CardsFile>(yaml, [](const Value& document) {
     CardsFile file;
-    const Fields root(document, "", {"cards", "shared"});
+    const Fields root(document, "", {"cards", "links", "shared"});
     for (const Entry& card : root.list("cards", kCardsPerNodeMax)) read_card(card, file);
+    if (root.has("links")) {
+      file.inventory.links = read_links(root, file.inventory.cards.size());
+    }
     if (root.has("shared")) file.inventory.shared = read_shared(root.child("shared"));
     refuse_repeated_cards(file.inventory);
     refuse_ambiguous_paths(file.inventory);

@@ -10,8 +10,14 @@
 //       devices:                     # device nodes; a text means the same path on both sides
 //         - /dev/nvidia0
 //         - {path: /dev/nvidia0-extra, hostPath: /dev/zero}
+//       numa: 0                      # optional: its NUMA node
 //       processes:                   # optional: the use that NVML would report
 //         - {pid: 4711, memoryMiB: 500, smPercent: 40}
+//   links:                           # optional: a line for each card, as nvidia-smi topo -m has
+//   them
+//     - X NV2 SYS
+//     - NV2 X SYS
+//     - SYS SYS X
 //   shared:                          # optional: for every container that has a card
 //     devices: [/dev/nvidiactl]
 //     environment: {NAME: value}
@@ -38,7 +44,8 @@ struct CardsFile {
 
 // Errors: one sentence that names the field, the value and what was expected. A file is refused if
 // it is not YAML, has unknown, missing or repeated fields, an index or UUID twice, zero memory, a
-// path that is not absolute, a container path that stands for two devices, or more than
+// path that is not absolute, links that are not those of its cards or differ in the two directions,
+// a container path that stands for two devices, or more than
 // kCardsPerNodeMax cards.
 Result<CardsFile> parse_cards_file(std::string_view yaml);
 

@@ -146,6 +146,28 @@ static_assert(sizeof(FabricInfo) == 28 && offsetof(FabricInfo, state) == 24);
 inline constexpr unsigned kFabricInProgress = 2;
 inline constexpr unsigned kFabricCompleted = 3;
 
+// nvmlPciInfo_t
+struct PciInfo {
+  char legacy_bus_id[16];
+  std::uint32_t domain;
+  std::uint32_t bus;
+  std::uint32_t device;
+  std::uint32_t device_id;
+  std::uint32_t subsystem_id;
+  char bus_id[32];
+};
+static_assert(sizeof(PciInfo) == 68 && offsetof(PciInfo, bus_id) == 36);
+
+// nvmlGpuTopologyLevel_t; lower levels are PCIe bridges below one host bridge.
+inline constexpr int kTopologyHostBridge = 30;
+inline constexpr int kTopologySystem = 50;
+// NVML_NVLINK_MAX_LINKS, which was 4, 6, 12 and is 18.
+inline constexpr unsigned kNvlinkSlotsMax = 36;
+// nvmlIntNvLinkDeviceType_t
+inline constexpr int kNvlinkToCard = 0;
+inline constexpr int kNvlinkToSwitch = 2;
+inline constexpr int kNvlinkToUnknown = 255;
+
 // nvmlConfComputeSystemState_t
 struct ConfidentialState {
   std::uint32_t environment;

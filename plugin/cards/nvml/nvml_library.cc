@@ -69,6 +69,11 @@ const char* Library::bind() {
   look_up(loaded_, "nvmlDeviceGetFieldValues", f.field_values);
   look_up(loaded_, "nvmlDeviceGetRemappedRows", f.remapped_rows);
   look_up(loaded_, "nvmlDeviceGetGpuFabricInfo", f.fabric_info);
+  look_up(loaded_, "nvmlDeviceGetPciInfo_v3", f.pci_info);
+  look_up(loaded_, "nvmlDeviceGetTopologyCommonAncestor", f.topology_ancestor);
+  look_up(loaded_, "nvmlDeviceGetNvLinkState", f.nvlink_state);
+  look_up(loaded_, "nvmlDeviceGetNvLinkRemotePciInfo_v2", f.nvlink_remote_pci);
+  look_up(loaded_, "nvmlDeviceGetNvLinkRemoteDeviceType", f.nvlink_remote_type);
   look_up(loaded_, "nvmlSystemGetConfComputeState", f.confidential_state);
   look_up(loaded_, "nvmlSystemGetConfComputeGpusReadyState", f.confidential_ready);
   look_up(loaded_, "nvmlDeviceGetSupportedEventTypes", f.event_types);

@@ -48,6 +48,11 @@ struct Functions {
   int (*remapped_rows)(Device device, unsigned* correctable, unsigned* uncorrectable,
                        unsigned* pending, unsigned* failed);
   int (*fabric_info)(Device device, FabricInfo* info);
+  int (*pci_info)(Device device, PciInfo* info);
+  int (*topology_ancestor)(Device a, Device b, int* level);
+  int (*nvlink_state)(Device device, unsigned link, unsigned* active);
+  int (*nvlink_remote_pci)(Device device, unsigned link, PciInfo* info);
+  int (*nvlink_remote_type)(Device device, unsigned link, int* type);
   int (*confidential_state)(ConfidentialState* state);
   int (*confidential_ready)(unsigned* accepting);
   int (*event_types)(Device device, unsigned long long* types);

@@ -129,6 +129,7 @@ void Session::close() {
     card.least_memory.reset();
   }
   library_.reset();
+  linked_.clear();
 }
 
 void Session::release() {
@@ -184,6 +185,7 @@ Result<FoundCards> Session::read() {
     std::string& health = result.cards.back().health;
     if (health == kHealthy && !files_.missing().empty()) health = files_.missing();
   }
+  add_links(found, result);
   // Cards that were read before and are lost now may be some of these.
   const std::size_t lost = std::min(cards_.size() - found.size(), unreadable.size());
   result.cards.insert(result.cards.end(), unreadable.begin() + std::ptrdiff_t(lost),
@@ -191,6 +193,25 @@ Result<FoundCards> Session::read() {
   if (options_.prepare_node) files_.link_devices(place(), result);
   reopen_if_needed(complete);
   return result;
+}
+
+// REQUIRES: `cards` are `found`.
+void Session::add_links(const std::vector<Card*>& found, FoundCards& cards) {
+  std::vector<Device> devices;
+  for (const Card* const card : found) devices.push_back(card->device);
+  if (found.size() > kCardsPerNodeMax) return;
+  if (devices != linked_ || ++reads_of_links_ >= kLinkReads) {
+    std::vector<LinkedCard> linked;
+    for (const Card* const card : found) linked.push_back({card->device, card->facts.uuid.str()});
+    links_ = read_links(*library_, linked, options_.node_root,
+                        [&](const LinkedCard& card) { set_current_card(find_card(card.device)); });
+    set_current_card(nullptr);
+    linked_ = std::move(devices);
+    reads_of_links_ = 0;
+  }
+  cards.links = links_.links;
+  cards.links_problem = links_.problem;
+  for (std::size_t i = 0; i < found.size(); ++i) cards.cards[i].numa = links_.numa[i];
 }
 
 void Session::reopen_if_needed(bool complete) {

@@ -20,6 +20,7 @@
 #include "plugin/cards/nvml/nvml_card.h"
 #include "plugin/cards/nvml/nvml_health.h"
 #include "plugin/cards/nvml/nvml_library.h"
+#include "plugin/cards/nvml/nvml_links.h"
 #include "plugin/cards/nvml/nvml_source.h"
 
 namespace mgpu::plugin::nvml {
@@ -61,6 +62,7 @@ class Session {
   DriverPlace place() const;
   bool is_wsl() const;
   void reopen_if_needed(bool complete);
+  void add_links(const std::vector<Card*>& found, FoundCards& cards);
   std::vector<Card*> read_cards(unsigned count, std::vector<FoundCard>& unreadable);
   Card* find_card(Device device);
   Card* identify_card(Device device);
@@ -79,7 +81,10 @@ class Session {
   std::string driver_version_;  // "580.95.05"; empty: not known
   std::string description_ = "NVML (not loaded)";
   bool was_open_ = false;
-  int mismatches_ = 0;  // of the versions of library and module, in a row
+  int mismatches_ = 0;          // of the versions of library and module, in a row
+  std::vector<Device> linked_;  // the cards of `links_`
+  LinkReading links_;
+  int reads_of_links_ = 0;  // that used `links_`
   std::size_t cards_at_open_ = 0;
   int incomplete_reads_ = 0;
   int reopen_after_ = kNvmlReopenReads;  // incomplete reads until the next reopening

@@ -53,6 +53,12 @@ TEST(Report, DescribesTheCards) {
   }
 }
 
+TEST(Report, HasTheLinksOfTheCards) {
+  InventoryState linked = inventory({card_facts(0), card_facts(1)});
+  linked.links = CardLinks::parse("2", 2).value();
+  EXPECT_EQ(report_of(linked, {}, true, false).links, linked.links);
+}
+
 TEST(Report, HasTheMemoryOfHealthyCards) {
   const auto report =
       report_of(inventory({card_facts(0), card_facts(1, "XID 79")}), {}, true, false);

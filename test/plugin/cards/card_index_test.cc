@@ -50,6 +50,28 @@ TEST(CardIndex, KeepsIndicesWhenCardsAreFoundInAnotherOrder) {
   EXPECT_EQ(second.known, first.known);
 }
 
+// The order of the indices is that of the annotation, which is not that of the driver.
+TEST(CardIndex, GivesTheLinksInTheOrderOfTheIndices) {
+  FoundCards cards;
+  cards.cards = {found("GPU-b"), found("GPU-new"), found("GPU-a")};
+  cards.cards[2].numa = 1;
+  cards.links = CardLinks(3);
+  cards.links.set(0, 1, nvlinks(1));
+  cards.links.set(0, 2, nvlinks(2));
+  cards.links.set(1, 2, nvlinks(3));
+  const auto known = index_cards({}, {found("GPU-a"), found("GPU-lost"), found("GPU-b")}, kEarly);
+  const auto now = index_cards(known.known, cards.cards, kLater);
+  ASSERT_EQ(shown(now.cards), "0=GPU-a 1=GPU-lost(Lost) 2=GPU-b 3=GPU-new");
+  EXPECT_EQ(links_of(now.cards, cards).text(), "-2-3-1");
+  EXPECT_EQ(now.cards[0].numa, 1);
+  // What cannot be identified has no links.
+  cards.cards.push_back(
+      {.uuid = CardUuid("NVML-3"), .model = {}, .memory = {}, .unreadable = true});
+  EXPECT_EQ(links_of(now.cards, cards).text(), "-2-3-1");
+  cards.links = {};
+  EXPECT_TRUE(links_of(now.cards, cards).empty());
+}
+
 TEST(CardIndex, NeverReassignsTheIndexOfALostCard) {
   const auto first = index_cards({}, {found("GPU-a"), found("GPU-b")}, kEarly);
   const auto replaced = index_cards(first.known, {found("GPU-c"), found("GPU-b")}, kLater);

@@ -6,6 +6,8 @@
 //   card <uuid> [minor=0] [memory=<MiB>] [used=<MiB>] [reserved=<MiB>] [name=<text>] [mig=0]
 //               [pending=0] [action=0] [remap_failed=0] [events=8] [gpu=0] [mode=0]
 //               [persistence=0] [capability=90] [fabric=0] [fabric_status=0]
+//   links <uuid> <link>...               to each card, as nvidia-smi topo -m has them; "NV2s" leads
+//                                        to switches, "NV2?" to what cannot be identified
 //   process <uuid> <compute|graphics|mps> <pid> <bytes>
 //   sample <uuid> <pid> <time us> <sm>
 //   confidential <accepts work>          confidential computing is on
@@ -216,17 +218,6 @@ struct LongProcessInfo {
   std::uint32_t compute_instance;
   std::uint64_t used_protected;  // usedGpuCcProtectedMemory
 };
-// The plugin does not read it, but nvidia-ctk does, see test/golden/nvidia-ctk-*/generate.go.
-struct PciInfo {
-  char legacy_bus_id[16];
-  std::uint32_t domain;
-  std::uint32_t bus;
-  std::uint32_t device;
-  std::uint32_t device_id;
-  std::uint32_t subsystem_id;
-  char bus_id[32];
-};
-static_assert(sizeof(PciInfo) == 68);
 static_assert(sizeof(LongProcessInfo) == 32 && offsetof(LongProcessInfo, used_protected) == 24);
 
 #ifdef FAKE_NVML_R535
@@ -259,6 +250,46 @@ int give_processes(const std::string& function, const std::string& list, Device 
   *count = static_cast<unsigned>(entries.size());
   return fits ? kOk : kInsufficientSize;
 }
+
+// --- links --------------------------------------------------------------------------------------
+
+#ifndef FAKE_NVML_OLD
+// The word of a card about the other one; empty if there is none.
+std::string link_to(Device device, std::size_t other) {
+  const auto found = lines("links", device->uuid);
+  return found.empty() || found[0].size() < other + 3 ? "" : found[0][other + 2];
+}
+
+// One end of an active NVLink.
+struct NvlinkEnd {
+  std::string uuid;  // empty: a switch, or unknown
+  bool known = true;
+};
+
+std::vector<NvlinkEnd> nvlinks_of(Device device) {
+  std::vector<NvlinkEnd> ends;
+  const auto cards = lines("card");
+  for (std::size_t other = 0; other < cards.size(); ++other) {
+    const std::string word = link_to(device, other);
+    if (!word.starts_with("NV")) continue;
+    const bool direct = word.find_first_of("s?") == word.npos;
+    // All links to switches are in one word.
+    const auto before = [&](const NvlinkEnd& end) { return end.uuid.empty(); };
+    if (!direct && std::any_of(ends.begin(), ends.end(), before)) continue;
+    for (int i = 0; i < std::stoi(word.substr(2)); ++i)
+      ends.push_back({direct ? cards[other].at(1) : "", word.back() != '?'});
+  }
+  return ends;
+}
+
+int give_place(Device device, PciInfo* info) {
+  *info = {};
+  info->bus = 1 + static_cast<std::uint32_t>(number(device, "minor"));
+  std::snprintf(info->bus_id, sizeof info->bus_id, "00000000:%02X:00.0", info->bus);
+  return kOk;
+}
+
+#endif
 
 // --- the compute mode ----------------------------------------------------------------------------
 
@@ -413,10 +444,49 @@ FAKE_NVML int nvmlDeviceGetMaxMigDeviceCount(Device device, unsigned* count) {
 }
 
 FAKE_NVML int nvmlDeviceGetPciInfo_v3(Device device, PciInfo* info) {
-  *info = {};
-  info->bus = 1 + static_cast<std::uint32_t>(number(device, "minor"));
-  std::snprintf(info->bus_id, sizeof info->bus_id, "00000000:%02X:00.0", info->bus);
+  give_place(device, info);
   return failure_of("nvmlDeviceGetPciInfo_v3", device);
+}
+
+FAKE_NVML int nvmlDeviceGetTopologyCommonAncestor(Device a, Device b, int* level) {
+  const auto cards = lines("card");
+  for (std::size_t other = 0; other < cards.size(); ++other) {
+    if (cards[other].at(1) != b->uuid) continue;
+    const std::string word = link_to(a, other);
+    if (word.empty()) return kNotSupported;
+    *level = word == "PIX"    ? 10
+             : word == "PXB"  ? 20
+             : word == "PHB"  ? 30
+             : word == "NODE" ? 40
+                              : 50;
+  }
+  return failure_of("nvmlDeviceGetTopologyCommonAncestor", a);
+}
+
+FAKE_NVML int nvmlDeviceGetNvLinkState(Device device, unsigned link, unsigned* active) {
+  constexpr unsigned kSlots = 18;
+  if (lines("links", device->uuid).empty()) return kNotSupported;
+  if (link >= kSlots) return kInvalidArgument;
+  *active = link < nvlinks_of(device).size() ? kEnabled : 0;
+  return failure_of("nvmlDeviceGetNvLinkState", device);
+}
+
+FAKE_NVML int nvmlDeviceGetNvLinkRemotePciInfo_v2(Device device, unsigned link, PciInfo* info) {
+  const auto ends = nvlinks_of(device);
+  if (link >= ends.size()) return kInvalidArgument;
+  if (!ends[link].known) return kNotSupported;
+  if (!ends[link].uuid.empty()) return give_place(handle_of(ends[link].uuid), info);
+  *info = {};
+  info->bus = 200 + link;
+  std::snprintf(info->bus_id, sizeof info->bus_id, "00000000:%02X:00.0", info->bus);
+  return failure_of("nvmlDeviceGetNvLinkRemotePciInfo_v2", device);
+}
+
+FAKE_NVML int nvmlDeviceGetNvLinkRemoteDeviceType(Device device, unsigned link, int* type) {
+  const auto ends = nvlinks_of(device);
+  if (link >= ends.size()) return kInvalidArgument;
+  *type = !ends[link].known ? 255 : ends[link].uuid.empty() ? 2 : 0;
+  return failure_of("nvmlDeviceGetNvLinkRemoteDeviceType", device);
 }
 
 FAKE_NVML int nvmlDeviceGetUtilizationRates(Device device, Utilization* rates) {

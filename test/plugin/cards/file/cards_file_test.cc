@@ -1,5 +1,6 @@
 #include "plugin/cards/file/cards_file.h"
 
+#include <fmt/format.h>
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
@@ -117,6 +118,38 @@ TEST(CardsFile, AcceptsJson) {
             "none");
 }
 
+std::string three_cards(const std::string& links) {
+  std::string yaml = "cards:\n";
+  for (int i = 0; i < 3; ++i) {
+    yaml += fmt::format(
+        "- {{index: {0}, uuid: GPU-{0}, model: V100, memoryMiB: 1, devices: [], numa: {0}}}\n", i);
+  }
+  return yaml + "links: " + links;
+}
+
+TEST(CardsFile, ReadsLinksAndNumaNodes) {
+  const auto file = parse_cards_file(three_cards("[X NV2 SYS, NV2  X PHB, \"SYS PHB X\"]"));
+  ASSERT_TRUE(file) << file.error().message;
+  EXPECT_EQ(file->inventory.links.text(), "2-n");
+  EXPECT_EQ(file->inventory.cards.at(2).numa, 2);
+  EXPECT_TRUE(parse_cards_file(three_cards("null"))->inventory.links.empty());
+}
+
+TEST(CardsFile, RefusesLinksThatAreNotThoseOfItsCards) {
+  EXPECT_EQ(problem_of(three_cards("[X NV2, NV2 X]")),
+            "links must have a line for each of 3 cards, found 2");
+  EXPECT_EQ(problem_of(three_cards("[X NV2 SYS, NV2 X, SYS SYS X]")),
+            "links[1] must have 3 words, found 2");
+  EXPECT_EQ(problem_of(three_cards("[X NV2 SYS, NV2 X PHB, SYS NODE X]")),
+            "links must be equal in both directions, found \"NODE\" from cards[2] to cards[1], and "
+            "\"PHB\" back");
+  EXPECT_EQ(problem_of(three_cards("[X NV2 SYS, NV2 SYS PHB, SYS PHB X]")),
+            "links[1] must have X at 1, found \"SYS\"");
+  EXPECT_EQ(problem_of(three_cards("[X NV0 SYS, NV0 X PHB, SYS PHB X]")),
+            "links[1]: a link must be SYS, NODE, PHB, PIX, PXB or NV1 to NV35, found \"NV0\"");
+  EXPECT_EQ(problem_of(three_cards("[{}, X, X]")), "links[0] must have 3 words, found 0");
+}
+
 struct Case {
   std::string yaml;
   std::string problem;
@@ -124,11 +157,11 @@ struct Case {
 
 TEST(CardsFile, RefusesFilesOfAnotherForm) {
   const Case cases[] = {
-      {"", "the file must be a map with cards, shared"},
+      {"", "the file must be a map with cards, links, shared"},
       {"cards: []\n---\ncards: []\n", "has 2 documents, expected one"},
       {", a", "not YAML: line 1: a document cannot begin here"},
-      {"[]", "the file must be a map with cards, shared"},
-      {"text", "the file must be a map with cards, shared"},
+      {"[]", "the file must be a map with cards, links, shared"},
+      {"text", "the file must be a map with cards, links, shared"},
       {"shared: {}", "cards must be a list, found nothing"},
       {"cards:", "cards must be a list, found nothing"},
       {"cards: 7", "cards must be a list, found something else"},
@@ -197,7 +230,7 @@ TEST(CardsFile, RefusesInvalidFieldsOfCards) {
        "cards[0].devices[0] has an unknown field \"mode\", expected path, hostPath"},
       {with("index: 0", "core: 100, index: 0"),
        "cards[0] has an unknown field \"core\", expected index, uuid, model, memoryMiB, health, "
-       "devices, processes"},
+       "devices, numa, processes"},
       {with("index: 0", "health: [], index: 0"),
        "cards[0].health must be a text of 1 to 96 bytes, found a list"},
   };
