@@ -166,9 +166,10 @@ TEST(CardsFile, RefusesFilesOfAnotherForm) {
       {"cards:", "cards must be a list, found nothing"},
       {"cards: 7", "cards must be a list, found something else"},
       {"cards: [7]",
-       "cards[0] must be a map with index, uuid, model, memoryMiB, health, devices, "
+       "cards[0] must be a map with index, uuid, model, memoryMiB, health, devices, numa, "
        "processes"},
-      {"cards: []\ncard: []", "the file has an unknown field \"card\", expected cards, shared"},
+      {"cards: []\ncard: []",
+       "the file has an unknown field \"card\", expected cards, links, shared"},
       {"cards: []\ncards: []", "line 2: has the key \"cards\" twice in a map"},
       {"cards: []\n? [a]\n: b", "line 2: has a key that is not a text"},
   };
