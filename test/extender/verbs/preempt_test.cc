@@ -409,8 +409,8 @@ TEST_F(FragmentedTest, TheCheapestVictimOfAllNodesIsEvicted) {
   EXPECT_EQ(run_by_card(pod, both), "n2: d/n2b") << "the lowest of the highest priorities";
   put("n1a", "n1", "60/1000", "0", 1, "2024-06-01T00:00:00Z");
   EXPECT_EQ(run_by_card(pod, both), "n1: d/n1a") << "of equal ones the last to have started";
-  budget_events.on_event({kube::WatchEvent::Kind::kApply,
-                          budget_json("keep", R"({"matchLabels":{"app":"n1a"}})", 0)});
+  budget_events.on_event(
+      {kube::WatchEvent::Kind::kApply, budget_json("keep", R"({"matchLabels":{"app":"n1a"}})", 0)});
   EXPECT_EQ(run_by_card(pod, both), "n2: d/n2b") << "no budget is violated there";
   EXPECT_EQ(run_by_card(pod, {"n1"}), "n1: d/n1b") << "nodes that filter refused alone";
 }

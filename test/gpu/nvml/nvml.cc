@@ -149,18 +149,6 @@ int list_nothing(Device device, unsigned* count) {
   });
 }
 
-// nvmlPciInfo_t
-struct PciInfo {
-  char legacy_bus_id[16];
-  std::uint32_t domain;
-  std::uint32_t bus;
-  std::uint32_t device;
-  std::uint32_t device_id;
-  std::uint32_t subsystem_id;
-  char bus_id[32];
-};
-static_assert(sizeof(PciInfo) == 68);
-
 }  // namespace
 }  // namespace mgpu::fake_gpu
 
