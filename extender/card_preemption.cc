@@ -52,7 +52,8 @@ void CardPreemption::on_filter(const kube::Pod& pod, const FilterReply& reply) {
   // A pod that fits on a node that was not asked about is tried again.
   if (reply.outcome == FilterOutcome::kFits || !reply.fitting_elsewhere.empty())
     return preemptors_.settled(pod.uid());
-  Preemptors::Preemptor preemptor{pod.ref(), pod.uid(), pod.priority, {}};
+  Preemptors::Preemptor preemptor{
+      pod.ref(), pod.uid(), pod.priority, !pod.nominated_node.empty(), {}};
   const std::size_t nodes = std::min(reply.failed.size(), kPreemptNodesMax);
   for (std::size_t i = 0; i < nodes; ++i) preemptor.nodes.emplace_back(reply.failed[i].node);
   preemptors_.refused(std::move(preemptor), executor_.now());
@@ -121,12 +122,12 @@ void CardPreemption::nominate(const Evicting& eviction) {
   {
     const Instant now = executor_.now();
     const MutexLock lock(mutex_);
-    preemptors_.settled(eviction->pod.uid());
-    preemptors_.evicting(eviction->pod.uid(), now + context_.settings.nomination_life);
+    if (!preemptors_.begin(eviction->pod.uid(), now, now + context_.settings.nomination_life))
+      return;
   }
   const auto on_nominated = [this, eviction](const kube::ApiResult<void>& nominated) {
+    eviction->nominated = nominated || nominated.error().kind == Kind::kUnknown;
     if (!nominated) return fail(eviction, nominated.error());
-    eviction->nominated = true;
     recorder_.on_pod(eviction->pod.ref(), eviction->pod.uid(),
                      {kube::Event::Type::kNormal, "MGPUPreempting",
                       fmt::format("no node has a card with enough that is free: {} pod{} of lower "
@@ -145,9 +146,11 @@ void CardPreemption::evict_next(const Evicting& eviction) {
     return end(eviction);
   const auto& victim = eviction->victim();
   const auto on_marked = [this, eviction](const kube::ApiResult<void>& marked) {
-    // A pod of another uid is refused as a pod that may not be marked is; DELETE tells them apart.
-    if (marked || marked.error().kind == Kind::kRefused) return delete_victim(eviction);
-    has_changed(marked.error()) ? evicted(eviction) : fail(eviction, marked.error());
+    // A pod of another uid is refused as a pod that may not be marked is, and a conflict is one
+    // with kubelet: DELETE tells them apart.
+    if (marked || marked.error().kind == Kind::kRefused || marked.error().kind == Kind::kConflict)
+      return delete_victim(eviction);
+    has_changed(marked.error()) ? evicted(eviction) : try_again(eviction, marked.error());
   };
   client_.write(in_time(kube::mark_preempted(
                     victim.pod, victim.uid,
@@ -158,7 +161,7 @@ void CardPreemption::evict_next(const Evicting& eviction) {
 void CardPreemption::delete_victim(const Evicting& eviction) {
   const ChosenVictims::Victim& victim = eviction->victim();
   const auto on_deleted = [this, eviction, victim](const kube::ApiResult<void>& deleted) {
-    if (!deleted && !has_changed(deleted.error())) return fail(eviction, deleted.error());
+    if (!deleted && !has_changed(deleted.error())) return try_again(eviction, deleted.error());
     if (deleted) {
       log_info("evicted a pod for one of higher priority",
                {{"pod", to_string(victim.pod)},
@@ -175,7 +178,15 @@ void CardPreemption::delete_victim(const Evicting& eviction) {
                 "delete pod " + to_string(victim.pod), callbacks_.wrap(on_deleted));
 }
 
+// Whether an eviction without an answer has happened is not known. It may be repeated.
+void CardPreemption::try_again(const Evicting& eviction, const kube::ApiError& problem) {
+  if (problem.kind == Kind::kRefused || ++eviction->tries == kPreemptTriesMax)
+    return fail(eviction, problem);
+  executor_.after(kPreemptRetry, callbacks_.wrap([this, eviction] { evict_next(eviction); }));
+}
+
 void CardPreemption::evicted(const Evicting& eviction) {
+  eviction->tries = 0;
   ++eviction->evicted;
   evict_next(eviction);
 }

@@ -36,6 +36,9 @@
 namespace mgpu::extender {
 
 inline constexpr std::chrono::milliseconds kPreemptTimeout{5'000};
+// A mark or DELETE of one victim without an answer is repeated.
+inline constexpr std::chrono::milliseconds kPreemptRetry{1'000};
+inline constexpr int kPreemptTriesMax = 5;
 // No pod is looked at for this long after the API server has refused an eviction.
 inline constexpr std::chrono::milliseconds kPreemptRefusedPause{300'000};
 
@@ -72,6 +75,7 @@ class CardPreemption {
     ChosenVictims chosen;
     bool nominated = false;
     std::size_t evicted = 0;
+    int tries = 0;  // of the next victim
 
     const ChosenVictims::Victim& victim() const { return chosen.victims[evicted]; }
   };
@@ -84,6 +88,7 @@ class CardPreemption {
   void nominate(const Evicting& eviction);
   void evict_next(const Evicting& eviction);
   void delete_victim(const Evicting& eviction);
+  void try_again(const Evicting& eviction, const kube::ApiError& problem);
   void evicted(const Evicting& eviction);
   void fail(const Evicting& eviction, const kube::ApiError& problem);
   void end(const Evicting& eviction);

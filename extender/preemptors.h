@@ -1,10 +1,10 @@
 // Which pods that filter refused are looked at for preemption by card, and when. Not thread-safe;
 // no I/O, no clock.
 //
-//   (none) --filter refuses--> waiting --1 s--> taken --victims are found--> evicting --+
-//                                 |               |                                     |
-//   (none) <--filter or preempt---+               +--none are found--> (none)           |
-//   (none) <---------------------------------------kNominationLife, or it failed--------+
+//   (none) --filter refuses--> waiting --1 s--> taken --victims are chosen--> evicting --+
+//                                 |               |                                      |
+//   (none) <--filter passes the pod, preempt answers, 10 s without a choice              |
+//   (none) <--kNominationLife, an eviction fails, or the nomination is taken back--------+
 //
 // kube-scheduler calls preempt in the same scheduling cycle as filter, or not at all. While a pod
 // is evicting, no other victims are chosen for it.
@@ -31,9 +31,16 @@ inline constexpr std::size_t kPreemptorsPerPoll = 4;
 // Waiting pods, each with the names of at most kPreemptNodesMax nodes. Those of the highest
 // priority stay; the others are refused again after kube-scheduler's backoff.
 inline constexpr std::size_t kPreemptorsMax = 64;
+// Of one namespace, while others have no place.
+inline constexpr std::size_t kPreemptorsOfNamespace = 8;
 // As many as kube-scheduler looks at for one pod where there are up to 1,000 nodes.
 inline constexpr std::size_t kPreemptNodesMax = 128;
 inline constexpr std::size_t kPreemptorsEvictingMax = 1'024;
+// Nodes may have been cordoned since the refusal, and other pods may have been bound.
+inline constexpr std::chrono::milliseconds kPreemptAnswerLife{10'000};
+// Between a nomination and the first event that shows it. A pod that filter refuses later without a
+// nomination has lost it: kube-scheduler takes it back when no victim is terminating any more.
+inline constexpr std::chrono::milliseconds kPreemptNominated{10'000};
 
 class Preemptors {
  public:
@@ -41,17 +48,19 @@ class Preemptors {
     PodRef ref;
     PodUid uid;
     std::int32_t priority = 0;
+    bool nominated = false;
     std::vector<std::string> nodes;  // on which an eviction can help
   };
 
   // filter refused the pod.
   void refused(Preemptor pod, Instant now);
-  // Filter passed the pod, or kube-scheduler evicts pods for it.
-  void settled(const PodUid& uid) { waiting_.erase(uid); }
+  // Filter passed the pod, or kube-scheduler evicts pods for it: what is being chosen is void.
+  void settled(const PodUid& uid);
   // The pods that are due, the most important first. They do not wait any more.
   std::vector<Preemptor> take_due(Instant now);
-  // Victims are evicted for the pod until `until`, or until they are not.
-  void evicting(const PodUid& uid, Instant until) { evicting_[uid] = until; }
+  // Victims were chosen for a pod that was taken, and are evicted until `until`. Returns false
+  // where the choice is void.
+  bool begin(const PodUid& uid, Instant now, Instant until);
   void not_evicting(const PodUid& uid) { evicting_.erase(uid); }
   bool is_evicting(const PodUid& uid, Instant now) const;
 
@@ -61,8 +70,16 @@ class Preemptors {
     Instant refused{};
   };
 
+  struct Evicting {
+    Instant since{};
+    Instant until{};
+  };
+
+  bool make_room(const Preemptor& pod);
+
   std::unordered_map<PodUid, Waiting> waiting_;
-  std::unordered_map<PodUid, Instant> evicting_;
+  std::unordered_map<PodUid, Instant> taken_;  // when
+  std::unordered_map<PodUid, Evicting> evicting_;
 };
 
 }  // namespace mgpu::extender

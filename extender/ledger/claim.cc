@@ -14,6 +14,7 @@
 #include "common/contract/limits.h"
 #include "common/contract/pod_requests.h"
 #include "common/contract/quantity.h"
+#include "extender/ledger/limits.h"
 #include "extender/placement/policy.h"
 
 namespace mgpu::extender {
@@ -225,6 +226,8 @@ std::optional<Claim> claim_of(const kube::Pod& pod, const Contract& contract) {
   claim.labels = pod.metadata.labels;
   claim.anti_affinity = pod.anti_affinity;
   claim.terminating = pod.metadata.being_deleted;
+  claim.ends_soon = claim.terminating && pod.metadata.deletion_grace_seconds.value_or(
+                                             kEndsSoonSeconds + 1) <= kEndsSoonSeconds;
   claim.resources = resources_of(pod);
   read_request_and_cards(claim, pod, contract);
   if (!claim.placement) read_cards_by_indices(claim, pod, contract);

@@ -48,7 +48,8 @@ struct Claim {
   kube::StringMap labels;
   std::string group{};         // DecidedPod::group, of an assumed claim
   bool anti_affinity = false;  // kube::Pod::anti_affinity
-  bool terminating = false;    // the pod is being deleted: its cards become free without a decision
+  bool terminating = false;    // the pod is being deleted
+  bool ends_soon = false;      // its cards become free without a decision (kEndsSoonSeconds)
 };
 
 // Empty for pods that request no cards. Selectors, policy and --min-memory-mib do not apply to a

@@ -24,6 +24,9 @@ inline constexpr std::chrono::milliseconds kReservationLife{600'000};
 // How long cards are reserved at once for a pod that is to be nominated, until the watch shows that
 // it is.
 inline constexpr std::chrono::milliseconds kNominationSeen{10'000};
+// A pod that is being deleted with a longer grace period may hold its cards for ever: no other pod
+// waits for it.
+inline constexpr std::int32_t kEndsSoonSeconds = 300;
 // The pods between filter and bind, and those that preempt. Beyond that the least important lose
 // their reservation first.
 inline constexpr std::size_t kNominationsMax = 1'024;

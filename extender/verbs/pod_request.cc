@@ -7,10 +7,12 @@
 #include <string>
 #include <utility>
 #include <variant>
+#include <vector>
 
 #include "common/base/check.h"
 #include "common/base/text.h"
 #include "extender/ledger/claim.h"
+#include "extender/ledger/limits.h"
 #include "extender/placement/holds.h"
 #include "extender/placement/limits.h"
 #include "extender/placement/place.h"
@@ -168,6 +170,23 @@ void expect_on(std::string_view node, const PodRequest& pod, const kube::Pod& se
       pod.pod, {NodeName(node), holds(found->node, pod.request, *placement), pod.resources},
       NodeName(sent.nominated_node), now + kReservationLife,
       binds_later(pod, sent) ? std::optional(soon) : std::nullopt);
+}
+
+void offer_on(std::span<const std::string_view> nodes, const PodRequest& pod, const kube::Pod& sent,
+              const VerbContext& context, Instant now) {
+  if (!sent.constrained || pod.pod.uid.empty()) return;
+  const auto price_snapshot = context.prices.current();
+  std::vector<NominatedPlacement> placements;
+  for (const std::string_view node : nodes.first(std::min(nodes.size(), kNominatedNodesMax))) {
+    const auto found = context.ledger.node_for(node, pod.pod);
+    if (!found) continue;
+    const auto placement = place_on(found->available(), pod, price_snapshot.get());
+    if (!placement) continue;
+    placements.push_back(
+        {NodeName(node), holds(found->node, pod.request, *placement), pod.resources});
+  }
+  context.ledger.offer_nomination(pod.pod, std::move(placements), NodeName(sent.nominated_node),
+                                  now + kReservationLife);
 }
 
 std::optional<Placement> place_on(const Node& node, const PodRequest& pod,

@@ -3,6 +3,7 @@
 
 #include <cstdint>
 #include <optional>
+#include <span>
 #include <string_view>
 
 #include "common/base/result.h"
@@ -55,5 +56,10 @@ std::optional<Placement> place_on(const Node& node, const PodRequest& pod,
 // reserved at once, for a moment.
 void expect_on(std::string_view node, const PodRequest& pod, const kube::Pod& sent,
                const VerbContext& context, Instant now);
+
+// kube-scheduler chooses one of these nodes. The cards of a pod that waits there, for its volume or
+// claim, are reserved once it is nominated for the node; of at most kNominatedNodesMax nodes.
+void offer_on(std::span<const std::string_view> nodes, const PodRequest& pod, const kube::Pod& sent,
+              const VerbContext& context, Instant now);
 
 }  // namespace mgpu::extender

@@ -33,6 +33,7 @@ NodePod holder_of(const ClaimView& held, std::int32_t preemptor_priority) {
           .holds_cards = true,
           .evictable = held.phase == Phase::kBound && claim.priority < preemptor_priority,
           .terminating = claim.terminating,
+          .ends_soon = claim.ends_soon,
           .only_resources = !claim.anti_affinity,
           .candidate = {claim.priority, claim.start_time, false, held.holds, claim.resources}};
 }
@@ -176,23 +177,32 @@ class Search {
 
 // --- preemption by card --------------------------------------------------------------------------
 
-// Those of `nodes` on which an eviction can help. None where the pod fits on one of them.
+// Those of `nodes` on which an eviction can help, and that have not been cordoned or tainted since.
+// None where the pod fits on one of them.
 std::vector<NodeVictims> refusing_nodes(const std::vector<std::string>& nodes,
-                                        const PodRequest& pod, Ledger& ledger, Instant now) {
+                                        const kube::NodeRules& rules, const PodRequest& pod,
+                                        Ledger& ledger, Instant now) {
   const std::vector<std::string_view> names(nodes.begin(), nodes.end());
   const auto reasons = ledger.why_not(names, pod.request, now, pod.pod);
   std::vector<NodeVictims> refusing;
   for (std::size_t i = 0; i < nodes.size(); ++i) {
     if (!reasons[i]) return {};
-    if (eviction_can_help(*reasons[i])) refusing.push_back({NodeName(nodes[i]), {}, 0});
+    if (eviction_can_help(*reasons[i]) && !ledger.gate_of(nodes[i], rules))
+      refusing.push_back({NodeName(nodes[i]), {}, 0});
   }
   return refusing;
 }
 
-// Removes the pods that are terminating. Returns whether the pod fits then.
+// The policy of the extender's rights refuses the deletion of pods of the system.
+constexpr std::int32_t kHighestUserPriority = 1'000'000'000;
+
+// Removes the pods that are terminating: none of them is a victim, and those that end soon hold
+// nothing. Nor is a pod of the system a victim. Returns whether the pod fits then.
 bool fits_after_terminating(NodeState& state, const GpuRequest& request) {
+  for (NodePod& pod : state.pods)
+    if (pod.candidate.priority > kHighestUserPriority) pod.evictable = false;
   std::erase_if(state.pods, [&state](const NodePod& pod) {
-    if (pod.terminating) evict(state.node, pod.candidate);
+    if (pod.ends_soon) evict(state.node, pod.candidate);
     return pod.terminating;
   });
   SearchBudget steps{kPlacementStepsMax};
@@ -217,8 +227,10 @@ Cost cost_of(const NodeVictims& victims, const NodeState& state) {
   Cost cost{.violations = victims.pdb_violations, .pods = victims.victims.size(), .start = {}};
   for (const PodUid& uid : victims.victims) {
     const Candidate& pod = std::ranges::find(state.pods, uid, &NodePod::uid)->candidate;
-    if (pod.priority > cost.highest) cost.start = pod.start_time;
-    if (pod.priority == cost.highest) cost.start = std::min(cost.start, pod.start_time);
+    // A pod that has not started is the last to have started.
+    const std::string start = pod.start_time.empty() ? "~" : pod.start_time;
+    if (pod.priority > cost.highest) cost.start = start;
+    if (pod.priority == cost.highest) cost.start = std::min(cost.start, start);
     cost.highest = std::max(cost.highest, pod.priority);
     cost.priorities += pod.priority;
   }
@@ -267,7 +279,7 @@ std::optional<ChosenVictims> preempt_by_card(const kube::Pod& sent,
   const auto pod = read_pod_request(sent, context.settings);
   if (!pod || pod->request.empty() || !pod->pod.group.empty()) return std::nullopt;
   if (sent.never_preempts || sent.affinity) return std::nullopt;
-  const auto refusing = refusing_nodes(nodes, *pod, context.ledger, now);
+  const auto refusing = refusing_nodes(nodes, sent.node_rules, *pod, context.ledger, now);
   Search search(sent, *pod, context, now);
   auto best =
       cheapest(search, refusing, read_nodes(refusing, pod->pod, context.ledger, now), pod->request);

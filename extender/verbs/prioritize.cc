@@ -105,6 +105,10 @@ std::vector<HostScore> prioritize(const ExtenderArgs& args, const VerbContext& c
   if (chosen.empty()) return scores;
   if (leaves_choice(*pod, args.pod())) {
     set_equal_scores(ranking.nodes(), scores);
+    std::vector<std::string_view> fitting;
+    for (const HostScore& one : scores)
+      if (one.score > 0) fitting.push_back(one.node);
+    offer_on(fitting, *pod, args.pod(), context, now);
     return scores;
   }
   set_scores(ranking.nodes(), chosen, scores);

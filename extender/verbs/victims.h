@@ -39,6 +39,7 @@ struct NodePod {
   bool holds_cards = false;
   bool evictable = false;  // bound, and of lower priority
   bool terminating = false;
+  bool ends_soon = false;      // Claim::ends_soon
   bool only_resources = true;  // it has no rule that keeps the preemptor from its node
   Candidate candidate;
 };

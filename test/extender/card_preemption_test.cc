@@ -212,5 +212,30 @@ TEST_F(CardPreemptionTest, APodThatHasTheNameOfAVictimStays) {
   EXPECT_THAT(problems, IsEmpty());
 }
 
+TEST_F(CardPreemptionTest, AChoiceIsVoidWhereFilterPassesThePodMeanwhile) {
+  refuse("p");
+  server.executor().advance(2 * kPreemptAfter);
+  server.run();
+  preemption->on_filter(pod("p"), FilterReply{});
+  choosing.run_ready();
+  server.run();
+  EXPECT_THAT(server.writes, IsEmpty());
+}
+
+TEST_F(CardPreemptionTest, AnEvictionWithoutAnAnswerIsRepeated) {
+  int lost = 2;
+  server.fault = [&lost](const kube::Request& request) -> std::optional<kube::Fault> {
+    if (request.method != kube::Method::kDelete || lost == 0) return std::nullopt;
+    --lost;
+    return kube::Fault{.status = 504};
+  };
+  refuse("p");
+  wait(20 * kPreemptPollInterval);
+  EXPECT_THAT(ended, ElementsAre(1));
+  EXPECT_THAT(problems, IsEmpty());
+  EXPECT_TRUE(read("victim")["metadata"].contains("deletionTimestamp"));
+  EXPECT_EQ(read("p")["status"]["nominatedNodeName"], "n1");
+}
+
 }  // namespace
 }  // namespace mgpu::extender

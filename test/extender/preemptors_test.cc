@@ -17,7 +17,7 @@ using testing::IsEmpty;
 
 Preemptors::Preemptor pod(const std::string& name, int priority,
                           const std::string& name_space = "team") {
-  return {{name_space, name}, PodUid(name), priority, {"n1"}};
+  return {{name_space, name}, PodUid(name), priority, false, {"n1"}};
 }
 
 std::vector<std::string> due(Preemptors& preemptors, int ms) {
@@ -58,15 +58,38 @@ TEST(PreemptorsTest, TheMostImportantPodsAreTakenFirstAndOneOfEachNamespace) {
 
 TEST(PreemptorsTest, NoOtherVictimsAreChosenWhileSomeAreEvicted) {
   Preemptors preemptors;
-  preemptors.evicting(PodUid("a"), at_ms(10'000));
-  EXPECT_TRUE(preemptors.is_evicting(PodUid("a"), at_ms(9'999)));
-  preemptors.refused(pod("a", 5), at_ms(100));
+  preemptors.refused(pod("a", 5), at_ms(0));
+  EXPECT_THAT(due(preemptors, 1'000), ElementsAre("a"));
+  EXPECT_TRUE(preemptors.begin(PodUid("a"), at_ms(1'000), at_ms(60'000)));
+  EXPECT_TRUE(preemptors.is_evicting(PodUid("a"), at_ms(59'999)));
+  EXPECT_FALSE(preemptors.is_evicting(PodUid("a"), at_ms(60'000)));
+  preemptors.refused(pod("a", 5), at_ms(2'000));
   EXPECT_THAT(due(preemptors, 5'000), IsEmpty());
-  preemptors.not_evicting(PodUid("a"));
-  preemptors.refused(pod("a", 5), at_ms(5'000));
-  EXPECT_THAT(due(preemptors, 6'000), ElementsAre("a"));
-  preemptors.evicting(PodUid("a"), at_ms(10'000));
-  EXPECT_FALSE(preemptors.is_evicting(PodUid("a"), at_ms(10'000)));
+  Preemptors::Preemptor nominated = pod("a", 5);
+  nominated.nominated = true;
+  preemptors.refused(nominated, at_ms(20'000));
+  EXPECT_THAT(due(preemptors, 22'000), IsEmpty()) << "its victims may still be terminating";
+  preemptors.refused(pod("a", 5), at_ms(30'000));
+  EXPECT_THAT(due(preemptors, 31'000), ElementsAre("a")) << "the nomination was taken back";
+}
+
+TEST(PreemptorsTest, AChoiceIsVoidOnceThePodFitsOrPreempts) {
+  Preemptors preemptors;
+  preemptors.refused(pod("a", 5), at_ms(0));
+  EXPECT_THAT(due(preemptors, 1'000), ElementsAre("a"));
+  preemptors.settled(PodUid("a"));
+  EXPECT_FALSE(preemptors.begin(PodUid("a"), at_ms(1'001), at_ms(9'000)));
+  EXPECT_FALSE(preemptors.is_evicting(PodUid("a"), at_ms(1'001)));
+}
+
+TEST(PreemptorsTest, ARefusalOrAChoiceOfLongAgoIsVoid) {
+  Preemptors preemptors;
+  preemptors.refused(pod("a", 5), at_ms(0));
+  EXPECT_THAT(due(preemptors, 10'000), IsEmpty());
+  preemptors.refused(pod("b", 5), at_ms(10'000));
+  EXPECT_THAT(due(preemptors, 11'000), ElementsAre("b"));
+  EXPECT_THAT(due(preemptors, 21'000), IsEmpty());
+  EXPECT_FALSE(preemptors.begin(PodUid("b"), at_ms(21'000), at_ms(30'000)));
 }
 
 TEST(PreemptorsTest, BeyondTheBoundTheLeastImportantPodsAreForgotten) {
@@ -88,6 +111,15 @@ TEST(PreemptorsTest, BeyondTheBoundTheLeastImportantPodsAreForgotten) {
   EXPECT_EQ(taken, kPreemptorsMax);
   EXPECT_FALSE(equal);
   EXPECT_TRUE(higher);
+}
+
+TEST(PreemptorsTest, ANamespaceWithMorePodsThanItsPartMakesRoomForOthers) {
+  Preemptors preemptors;
+  for (std::size_t i = 0; i < kPreemptorsMax; ++i)
+    preemptors.refused(pod("p" + std::to_string(i), 5, "many"), at_ms(0));
+  preemptors.refused(pod("equal", 5, "few"), at_ms(0));
+  preemptors.refused(pod("more", 5, "many"), at_ms(0));
+  EXPECT_THAT(due(preemptors, 1'000), testing::Contains("equal"));
 }
 
 TEST(PreemptorsTest, APodHasABoundedNumberOfNodes) {

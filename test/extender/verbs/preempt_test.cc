@@ -450,6 +450,13 @@ TEST_F(FragmentedTest, NobodyIsEvictedWhereAPodThatIsTerminatingFreesTheCard) {
   claim.priority = 100;
   claim.terminating = true;
   ledger.apply_pod(claim);
+  EXPECT_EQ(run_by_card(pod, both), "n1: d/n1a") << "it may hold its card for ever";
+  pod.requests = {"70/1000", "70/1000"};
+  EXPECT_EQ(run_by_card(pod, {"n2"}), "nobody") << "and is no victim";
+  pod.requests = {"70/1000"};
+  ledger.offer_nomination({PodUid("uid-p")}, {}, NodeName(), at_ms(0));
+  claim.ends_soon = true;
+  ledger.apply_pod(claim);
   EXPECT_EQ(run_by_card(pod, both), "nobody");
   // It does not free both.
   pod.requests = {"70/1000", "70/1000"};
