@@ -306,7 +306,7 @@ TEST(Views, AreSortedByAColumn) {
               testing::ContainsRegex("100/100.*\n.*80/100.*\n.*30/100"));
   EXPECT_THAT(first("colour"),
               HasSubstr("--sort-by must be one of node, index, health, pods, core, memory, core, "
-                        "memory, model, uuid, found \"colour\""));
+                        "memory, model, numa, links, uuid, found \"colour\""));
 }
 
 TEST(Overview, HasSumsAndWhatNeedsAttention) {
