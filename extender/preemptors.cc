@@ -7,12 +7,14 @@
 #include <tuple>
 #include <utility>
 
+#include "extender/ledger/limits.h"
+
 namespace mgpu::extender {
 
 void Preemptors::refused(Preemptor pod, Instant now) {
   waiting_.erase(pod.uid);
   const auto begun = evicting_.find(pod.uid);
-  if (begun != evicting_.end() && !pod.nominated && begun->second.since + kPreemptNominated <= now)
+  if (begun != evicting_.end() && !pod.nominated && begun->second.since + kNominationSeen <= now)
     evicting_.erase(begun);
   if (pod.uid.empty() || pod.nodes.empty() || is_evicting(pod.uid, now)) return;
   if (waiting_.size() >= kPreemptorsMax && !make_room(pod)) return;

@@ -38,9 +38,6 @@ inline constexpr std::size_t kPreemptNodesMax = 128;
 inline constexpr std::size_t kPreemptorsEvictingMax = 1'024;
 // Nodes may have been cordoned since the refusal, and other pods may have been bound.
 inline constexpr std::chrono::milliseconds kPreemptAnswerLife{10'000};
-// Between a nomination and the first event that shows it. A pod that filter refuses later without a
-// nomination has lost it: kube-scheduler takes it back when no victim is terminating any more.
-inline constexpr std::chrono::milliseconds kPreemptNominated{10'000};
 
 class Preemptors {
  public:
@@ -52,7 +49,8 @@ class Preemptors {
     std::vector<std::string> nodes;  // on which an eviction can help
   };
 
-  // filter refused the pod.
+  // filter refused the pod. If it has victims and is not nominated any more, kube-scheduler has
+  // taken the nomination back, since none of them is terminating: others may be chosen.
   void refused(Preemptor pod, Instant now);
   // Filter passed the pod, or kube-scheduler evicts pods for it: what is being chosen is void.
   void settled(const PodUid& uid);

@@ -358,8 +358,7 @@ void Ledger::offer_nomination(const DecidedPod& pod, std::vector<NominatedPlacem
 void Ledger::reserve(const DecidedPod& pod, NominatedPlacement placement, const NodeName& nominated,
                      Instant until, std::optional<Instant> counted_until) {
   const MutexLock lock(mutex_);
-  nominations_.offer(pod, {std::move(placement)}, nominated, until);
-  if (counted_until) nominations_.count_until(pod.uid, *counted_until);
+  nominations_.offer(pod, {std::move(placement)}, nominated, until, counted_until);
 }
 
 void Ledger::nominate(const PodUid& uid, const NodeName& node) {

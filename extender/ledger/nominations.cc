@@ -11,7 +11,8 @@
 namespace mgpu::extender {
 
 void Nominations::offer(const DecidedPod& pod, std::vector<NominatedPlacement> placements,
-                        const NodeName& nominated, Instant until) {
+                        const NodeName& nominated, Instant until,
+                        std::optional<Instant> counted_until) {
   const std::uint64_t releases = releases_;
   std::optional<NominatedPlacement> before;
   NodeName on = nominated;
@@ -36,6 +37,7 @@ void Nominations::offer(const DecidedPod& pod, std::vector<NominatedPlacement> p
                       .first;
   first_end_ = std::min(first_end_, until);
   count_on(at, on);
+  if (counted_until) count_until(at, *counted_until);
   const NominatedPlacement* now = counted(pod.uid);
   // The same cards are kept as before: nothing was released for which other pods are tried again.
   if (before && now != nullptr && *before == *now) releases_ = releases;
@@ -53,14 +55,16 @@ void Nominations::make_room(const std::string& name_space) {
   }));
 }
 
-void Nominations::count_until(const PodUid& uid, Instant until) {
-  const auto at = offers_.find(uid);
-  if (at == offers_.end() || !at->second.counted_on.empty()) return;
-  count_on(at, at->second.placements.front().node);
-  at->second.counted_until = until;
-  at->second.group_until = until + kGroupReservationLife;
-  first_end_ = std::min(first_end_, until);
-  if (!at->second.group.empty()) count_group_until(at->second.group, until);
+// Without an effect if the pod is nominated already, except on the others of its group.
+void Nominations::count_until(Offers::iterator at, Instant until) {
+  Offer& offer = at->second;
+  if (offer.counted_on.empty()) {
+    count_on(at, offer.placements.front().node);
+    offer.counted_until = until;
+    offer.group_until = until + kGroupReservationLife;
+    first_end_ = std::min(first_end_, until);
+  }
+  if (!offer.group.empty()) count_group_until(offer.group, until);
 }
 
 // Those that are nominated count in any case.

@@ -30,6 +30,7 @@
 #include <cstdint>
 #include <functional>
 #include <map>
+#include <optional>
 #include <string>
 #include <string_view>
 #include <unordered_map>
@@ -71,13 +72,11 @@ class Nominations {
   // and at kNominationsOfNamespaceMax of its namespace, one of them is removed: that is not
   // counted, or else of the lowest priority, or else ends first. Nodes beyond kNominatedNodesMax
   // are not remembered. `nominated` is the node that the pod is nominated for already; where it is
-  // empty, the one that the watch has shown.
+  // empty, the one that the watch has shown. With `counted_until` the first node counts until then,
+  // or longer where the watch shows the nomination, and the same holds for what is counted of the
+  // pod's group.
   void offer(const DecidedPod& pod, std::vector<NominatedPlacement> placements,
-             const NodeName& nominated, Instant until);
-  // Counts the first node offered until `until`, or longer where the watch shows the nomination;
-  // the same for what is counted of its group. Without an effect where the pod is nominated
-  // already.
-  void count_until(const PodUid& uid, Instant until);
+             const NodeName& nominated, Instant until, std::optional<Instant> counted_until = {});
   // The watch shows the pod nominated for `node`; empty if it is not nominated any more. Ignored
   // for a pod that neither preempt nor filter answered.
   void nominate(const PodUid& uid, const NodeName& node);
@@ -139,6 +138,7 @@ class Nominations {
   void count_on(Offers::iterator at, const NodeName& node);
   Offers::iterator erase(Offers::iterator at);
   void make_room(const std::string& name_space);
+  void count_until(Offers::iterator at, Instant until);
   void count_group_until(const std::string& group, Instant until);
   void stop_counting(Offers::iterator at);
   void each_kept(const DecidedPod& pod, std::string_view node,

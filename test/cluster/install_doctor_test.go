@@ -11,28 +11,33 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 )
 
-// The extender is a process of this machine. A pod in the network of the node stands for it, so that a
-// connection to that pod reaches it: through kubectl, the API server, kubelet and containerd.
-func TestInstallDoctorReachesTheExtenderByPortForward(t *testing.T) {
+// extenderByPortForward starts an extender, which is a process of this machine. A pod of this name in the network
+// of the node stands for it, so that a connection to that pod reaches it: through kubectl, the API server, kubelet
+// and containerd. The rights of deploy/rbac come with the chart, which is not installed.
+func extenderByPortForward(ctx context.Context, t *testing.T, name string) *Extender {
+	t.Helper()
 	if plane.full == nil {
 		t.Skip("MGPU_HELM_BINARY is not set; test/run.sh install sets it")
 	}
-	ctx := context.Background()
 	node := realNode(t)
 	node.label(t, "true")
 	t.Cleanup(func() { node.label(t, "false") })
-	// The rights of deploy/rbac come with the chart, which is not installed here.
 	extender := plane.extenderOn(t, "http", http.DefaultClient)
 	extender.follow(plane.kubeconfig(adminToken))
 	extender.start(t)
 	extender.waitReady(t)
-	builder := newPod("kube-system", "doctor-port-forward").container("extender", "", "").runs()
+	builder := newPod("kube-system", name).container("extender", "", "").runs()
 	builder.pod.Labels = map[string]string{"app.kubernetes.io/name": "mgpu", "app.kubernetes.io/component": "extender"}
 	builder.pod.Spec.NodeName, builder.pod.Spec.HostNetwork = nodeName, true
 	pod := create(ctx, t, builder)
 	t.Cleanup(func() { deleteNow(ctx, t, pod.Namespace, pod.Name) })
 	waitRunning(ctx, t, pod.Namespace, pod.Name)
+	return extender
+}
 
+func TestInstallDoctorReachesTheExtenderByPortForward(t *testing.T) {
+	ctx := context.Background()
+	extender := extenderByPortForward(ctx, t, "doctor-port-forward")
 	report := runDoctor(t, adminToken, "--metrics-port", fmt.Sprint(extender.metricsPort))
 	report.expect(t, "extender", "ok", "is ready, in 1 pod")
 	report.expect(t, "versions", "ok", "all programs have version")

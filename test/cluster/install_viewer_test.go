@@ -3,7 +3,6 @@ package cluster
 import (
 	"context"
 	"fmt"
-	"net/http"
 	"os"
 	"strings"
 	"testing"
@@ -28,27 +27,11 @@ func giveRole(ctx context.Context, t *testing.T, role, namespace string) {
 }
 
 // Who has the ClusterRole view in a namespace learns from kubectl mgpu why a pod there is pending, and with
-// mgpu-viewer in the namespace of mgpu all that the extender knows, and gets no other right there. A pod in the
-// network of the node stands for the extender, which is a process of this machine.
+// mgpu-viewer in the namespace of mgpu all that the extender knows, and gets no other right there.
 func TestInstallAViewerAsksAboutHerPods(t *testing.T) {
-	if plane.full == nil {
-		t.Skip("MGPU_HELM_BINARY is not set; test/run.sh install sets it")
-	}
 	ctx := context.Background()
-	node := realNode(t)
-	node.label(t, "true")
-	t.Cleanup(func() { node.label(t, "false") })
-	extender := plane.extenderOn(t, "http", http.DefaultClient)
-	extender.follow(plane.kubeconfig(adminToken))
-	extender.start(t)
-	extender.waitReady(t)
+	extender := extenderByPortForward(ctx, t, "extender")
 	const place = "kube-system"
-	builder := newPod(place, "extender").container("extender", "", "").runs()
-	builder.pod.Labels = map[string]string{"app.kubernetes.io/name": "mgpu", "app.kubernetes.io/component": "extender"}
-	builder.pod.Spec.NodeName, builder.pod.Spec.HostNetwork = nodeName, true
-	stands := create(ctx, t, builder)
-	t.Cleanup(func() { deleteNow(ctx, t, stands.Namespace, stands.Name) })
-	waitRunning(ctx, t, stands.Namespace, stands.Name)
 	roles := plane.admin.RbacV1().ClusterRoles()
 	role := &rbacv1.ClusterRole{}
 	for _, object := range deployedRights(t) {

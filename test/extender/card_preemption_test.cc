@@ -8,41 +8,32 @@
 #include <string>
 #include <vector>
 
-#include "common/base/log.h"
 #include "common/kube/objects/object_json.h"
-#include "test/support/kube_objects.h"
-#include "test/support/ledger_text.h"
-#include "test/support/node_server.h"
+#include "test/extender/team_world.h"
 
 namespace mgpu::extender {
 namespace {
 
+using test::kTeamPods;
 using testing::AllOf;
 using testing::ElementsAre;
 using testing::HasSubstr;
 using testing::IsEmpty;
-using Json = test::NodeServer::Json;
-
-const std::string kTeamPods = "/api/v1/namespaces/team/pods";
+using Json = test::TeamWorld::Json;
 
 // A node with one card, of which the pod "victim" has 60 %, and the pending pod "p" of 70 %.
-class CardPreemptionTest : public testing::Test {
+class CardPreemptionTest : public testing::Test, protected test::TeamWorld {
  protected:
   CardPreemptionTest() {
-    EXPECT_TRUE(set_log_level("off"));
-    settings.contract = *Contract::for_domain(kDefaultResourceDomain);
-    settings.policy = *find_policy("binpack");
-    server.create_node();
-    ledger.apply_node(test::facts_of("n1: 0[100/8000]"));
-    create("p", "70", 9);
-    create("victim", "60", 1);
+    create_of("p", "70", 9);
+    create_of("victim", "60", 1);
     post(kTeamPods + "/victim/binding", test::binding_json("victim", "n1"));
     Claim claim = test::bound_claim(uid("victim").str(), "n1", "60/1000", "0");
     claim.pod = {"team", "victim"};
     claim.priority = 1;
     ledger.apply_pod(claim);
     preemption.emplace(
-        context, server.api(), choosing, "extender-1",
+        context, server.api(), computing, "extender-1",
         CardPreemption::Events{
             .decides = [this] { return decides; },
             .on_ended = [this](std::size_t victims) { ended.push_back(victims); },
@@ -51,20 +42,9 @@ class CardPreemptionTest : public testing::Test {
     server.run();
     server.writes.clear();
   }
-  void create(const std::string& name, const std::string& core, int priority) {
-    Json pod = Json::parse(test::pod_json(name, {{"vke.volcengine.com/mgpu-core", core},
-                                                 {"vke.volcengine.com/mgpu-memory", "1000"}}));
-    pod["metadata"]["namespace"] = "team";
-    pod["spec"]["priority"] = priority;
-    post(kTeamPods, pod.dump());
-  }
-  void post(const std::string& target, const std::string& body) {
-    const auto response = server.api().call({.method = kube::Method::kPost,
-                                             .target = target,
-                                             .body = body,
-                                             .content_type = "application/json"});
-    EXPECT_TRUE(response.ok()) << response.body;
-    server.run();
+  void create_of(const std::string& name, const std::string& core, int priority) {
+    create(name, {{test::kPercentOf, core}, {test::kMemoryOf, "1000"}},
+           {{"spec", {{"priority", priority}}}});
   }
   Json read(const std::string& name) {
     return Json::parse(
@@ -80,14 +60,7 @@ class CardPreemptionTest : public testing::Test {
     reply.failed = {{"n1", "no card"}};
     preemption->on_filter(pod(name), reply);
   }
-  void wait(Duration time) {
-    for (Duration passed{}; passed < time; passed += kPreemptPollInterval) {
-      server.executor().advance(kPreemptPollInterval);
-      server.run();
-      choosing.run_ready();
-      server.run();
-    }
-  }
+  void wait(Duration time) { TeamWorld::wait(time, kPreemptPollInterval); }
   std::vector<std::string> writes_of_pods() {
     std::vector<std::string> writes;
     for (const std::string& write : server.writes)
@@ -95,14 +68,6 @@ class CardPreemptionTest : public testing::Test {
     return writes;
   }
 
-  test::NodeServer server;
-  test::ManualExecutor choosing{2};
-  Ledger ledger;
-  Settings settings;
-  DisruptionBudgets budgets;
-  CurrentPrices prices;
-  const VerbContext context{settings, ledger, budgets, prices};
-  bool decides = true;
   std::vector<std::size_t> ended;
   std::vector<std::string> problems;
   std::optional<CardPreemption> preemption;
@@ -200,12 +165,12 @@ TEST_F(CardPreemptionTest, APodThatHasTheNameOfAVictimStays) {
   refuse("p");
   server.executor().advance(2 * kPreemptAfter);
   server.run();
-  choosing.run_ready();
+  computing.run_ready();
   server.api().call({.method = kube::Method::kDelete,
                      .target = kTeamPods + "/victim",
                      .body = R"({"gracePeriodSeconds":0})",
                      .content_type = "application/json"});
-  create("victim", "60", 1);
+  create_of("victim", "60", 1);
   server.run();
   EXPECT_FALSE(read("victim")["metadata"].contains("deletionTimestamp"));
   EXPECT_FALSE(read("victim")["status"].contains("conditions"));
@@ -217,7 +182,7 @@ TEST_F(CardPreemptionTest, AChoiceIsVoidWhereFilterPassesThePodMeanwhile) {
   server.executor().advance(2 * kPreemptAfter);
   server.run();
   preemption->on_filter(pod("p"), FilterReply{});
-  choosing.run_ready();
+  computing.run_ready();
   server.run();
   EXPECT_THAT(server.writes, IsEmpty());
 }

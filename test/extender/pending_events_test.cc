@@ -8,67 +8,28 @@
 #include <string>
 #include <vector>
 
-#include "common/base/log.h"
-#include "test/support/kube_objects.h"
-#include "test/support/ledger_text.h"
-#include "test/support/node_server.h"
+#include "test/extender/team_world.h"
 
 namespace mgpu::extender {
 namespace {
 
+using test::kMemoryOf;
+using test::kPercentOf;
 using testing::HasSubstr;
 using testing::IsEmpty;
 using testing::SizeIs;
-using EventJson = test::NodeServer::Json;
+using EventJson = test::TeamWorld::Json;
 
-const std::string kPercentOf = "vke.volcengine.com/mgpu-core";
-const std::string kMemoryOf = "vke.volcengine.com/mgpu-memory";
-
-class PendingEventsTest : public testing::Test {
+class PendingEventsTest : public testing::Test, protected test::TeamWorld {
  protected:
   PendingEventsTest() {
-    EXPECT_TRUE(set_log_level("off"));
-    settings.contract = *Contract::for_domain(kDefaultResourceDomain);
-    settings.policy = *find_policy("binpack");
-    server.create_node();
-    ledger.apply_node(test::facts_of("n1: 0[100/8000]"));
-    events.emplace(context, server.api(), explaining, "extender-1", [this] { return decides; });
+    events.emplace(context, server.api(), computing, "extender-1", [this] { return decides; });
     events->start();
     server.run();
   }
-  void create(const std::string& name, const test::Amounts& limits,
-              const EventJson& more = EventJson::object()) {
-    EventJson pod = EventJson::parse(test::pod_json(name, limits));
-    pod["metadata"]["namespace"] = "team";
-    pod.merge_patch(more);
-    post("/api/v1/namespaces/team/pods", pod.dump());
-  }
-  void post(const std::string& target, const std::string& body) {
-    const auto response = server.api().call({.method = kube::Method::kPost,
-                                             .target = target,
-                                             .body = body,
-                                             .content_type = "application/json"});
-    EXPECT_TRUE(response.ok()) << response.body;
-    server.run();
-  }
-  void wait(Duration time) {
-    for (Duration passed{}; passed < time; passed += kPendingPollInterval) {
-      server.executor().advance(kPendingPollInterval);
-      server.run();
-      explaining.run_ready();
-      server.run();
-    }
-  }
+  void wait(Duration time) { TeamWorld::wait(time, kPendingPollInterval); }
   std::vector<EventJson> written() { return server.events("team"); }
 
-  test::NodeServer server;
-  test::ManualExecutor explaining{2};
-  Ledger ledger;
-  Settings settings;
-  DisruptionBudgets budgets;
-  CurrentPrices prices;
-  const VerbContext context{settings, ledger, budgets, prices};
-  bool decides = true;
   std::optional<PendingEvents> events;
 };
 
@@ -141,7 +102,7 @@ TEST_F(PendingEventsTest, EndsWhileAnExplanationIsQueued) {
   server.executor().advance(kPendingBeforeEvent + kPendingPollInterval);
   server.run();
   events.reset();
-  explaining.run_ready();
+  computing.run_ready();
   server.run();
   EXPECT_THAT(written(), IsEmpty());
 }

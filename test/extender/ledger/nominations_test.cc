@@ -422,6 +422,15 @@ TEST_F(GroupTest, TheyAreKeptWhileFilterIsAskedAboutTheNextMembers) {
       << "no member was asked about for a second";
 }
 
+TEST_F(GroupTest, TheSameAnswerOnceMoreReleasesNothing) {
+  answer("a", "n1", 0);
+  const std::uint64_t before = ledger.releases(at_ms(0));
+  answer("a", "n1", 500);
+  EXPECT_EQ(ledger.releases(at_ms(500)), before) << "no pod is tried again";
+  answer("a", "n2", 600);
+  EXPECT_NE(ledger.releases(at_ms(600)), before);
+}
+
 TEST_F(GroupTest, NoGroupKeepsThemLongerThanTheBound) {
   answer("a", "n1", 0);
   for (int now = 500; now <= 40'000; now += 500) answer("b", "n2", now);
