@@ -110,8 +110,11 @@ bool CardPreemption::has_lower_priorities(const Preemptors::Preemptor& pod) cons
 void CardPreemption::choose(const kube::Pod& pod, const std::vector<std::string>& nodes) {
   auto slot = choosing_.reserve();
   if (!slot) return;
-  choosing_.run(std::move(slot), [this, pod, nodes] {
-    auto chosen = preempt_by_card(pod, nodes, context_, executor_.now());
+  std::erase_if(spared_, [now = executor_.now()](const auto& one) { return one.second <= now; });
+  std::set<PodUid> spared;
+  for (const auto& [uid, until] : spared_) spared.insert(uid);
+  choosing_.run(std::move(slot), [this, pod, nodes, spared = std::move(spared)] {
+    auto chosen = preempt_by_card(pod, nodes, spared, context_, executor_.now());
     if (!chosen) return;
     const auto eviction = std::make_shared<Eviction>(Eviction{pod, *std::move(chosen)});
     executor_.post(callbacks_.wrap([this, eviction] { nominate(eviction); }));
@@ -186,16 +189,26 @@ void CardPreemption::try_again(const Evicting& eviction, const kube::ApiError& p
 }
 
 void CardPreemption::evicted(const Evicting& eviction) {
+  refusals_ = 0;
   eviction->tries = 0;
   ++eviction->evicted;
   evict_next(eviction);
+}
+
+void CardPreemption::note_refusal(const Evicting& eviction) {
+  const Instant until = executor_.now() + kPreemptRefusedPause;
+  if (eviction->nominated && spared_.size() < kPreemptSparedMax)
+    spared_[eviction->victim().uid] = until;
+  if (++refusals_ < kPreemptRefusalsMax) return;
+  refusals_ = 0;
+  paused_until_ = until;
 }
 
 void CardPreemption::fail(const Evicting& eviction, const kube::ApiError& problem) {
   const PodUid uid = eviction->pod.uid();
   if (!has_changed(problem)) {
     events_.on_problem(problem.message);
-    if (problem.kind == Kind::kRefused) paused_until_ = executor_.now() + kPreemptRefusedPause;
+    if (problem.kind == Kind::kRefused) note_refusal(eviction);
   }
   {
     const MutexLock lock(mutex_);

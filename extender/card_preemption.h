@@ -18,7 +18,9 @@
 #include <cstddef>
 #include <cstdint>
 #include <functional>
+#include <map>
 #include <memory>
+#include <set>
 #include <string>
 
 #include "common/base/callback_guard.h"
@@ -39,8 +41,12 @@ inline constexpr std::chrono::milliseconds kPreemptTimeout{5'000};
 // A mark or DELETE of one victim without an answer is repeated.
 inline constexpr std::chrono::milliseconds kPreemptRetry{1'000};
 inline constexpr int kPreemptTriesMax = 5;
-// No pod is looked at for this long after the API server has refused an eviction.
+// A pod whose eviction the API server refuses, as a policy of the cluster may do, is spared for
+// this long. After so many refusals one after another, which missing rights cause, no pod is looked
+// at for this long.
 inline constexpr std::chrono::milliseconds kPreemptRefusedPause{300'000};
+inline constexpr std::size_t kPreemptRefusalsMax = 3;
+inline constexpr std::size_t kPreemptSparedMax = 256;
 
 class CardPreemption {
  public:
@@ -90,6 +96,7 @@ class CardPreemption {
   void delete_victim(const Evicting& eviction);
   void try_again(const Evicting& eviction, const kube::ApiError& problem);
   void evicted(const Evicting& eviction);
+  void note_refusal(const Evicting& eviction);
   void fail(const Evicting& eviction, const kube::ApiError& problem);
   void end(const Evicting& eviction);
 
@@ -98,7 +105,10 @@ class CardPreemption {
   const Events events_;
   kube::Client client_;
   kube::EventRecorder recorder_;
-  Instant paused_until_{};  // on the executor
+  // On the executor.
+  Instant paused_until_{};
+  std::size_t refusals_ = 0;  // since the last eviction
+  std::map<PodUid, Instant> spared_;
   bool polls_ = false;
   mutable Mutex mutex_;
   Preemptors preemptors_ MGPU_GUARDED_BY(mutex_);

@@ -3,6 +3,7 @@
 #include <limits>
 #include <memory>
 #include <optional>
+#include <set>
 #include <string>
 #include <string_view>
 #include <tuple>
@@ -196,11 +197,16 @@ std::vector<NodeVictims> refusing_nodes(const std::vector<std::string>& nodes,
 // The policy of the extender's rights refuses the deletion of pods of the system.
 constexpr std::int32_t kHighestUserPriority = 1'000'000'000;
 
+void spare(NodeState& state, const std::set<PodUid>& spared) {
+  for (NodePod& pod : state.pods) {
+    if (pod.candidate.priority > kHighestUserPriority || spared.contains(pod.uid))
+      pod.evictable = false;
+  }
+}
+
 // Removes the pods that are terminating: none of them is a victim, and those that end soon hold
-// nothing. Nor is a pod of the system a victim. Returns whether the pod fits then.
+// nothing. Returns whether the pod fits then.
 bool fits_after_terminating(NodeState& state, const GpuRequest& request) {
-  for (NodePod& pod : state.pods)
-    if (pod.candidate.priority > kHighestUserPriority) pod.evictable = false;
   std::erase_if(state.pods, [&state](const NodePod& pod) {
     if (pod.ends_soon) evict(state.node, pod.candidate);
     return pod.terminating;
@@ -275,14 +281,17 @@ ChosenVictims chosen_of(const Choice& choice) {
 
 std::optional<ChosenVictims> preempt_by_card(const kube::Pod& sent,
                                              const std::vector<std::string>& nodes,
+                                             const std::set<PodUid>& spared,
                                              const VerbContext& context, Instant now) {
   const auto pod = read_pod_request(sent, context.settings);
   if (!pod || pod->request.empty() || !pod->pod.group.empty()) return std::nullopt;
   if (sent.never_preempts || sent.affinity) return std::nullopt;
   const auto refusing = refusing_nodes(nodes, sent.node_rules, *pod, context.ledger, now);
   Search search(sent, *pod, context, now);
-  auto best =
-      cheapest(search, refusing, read_nodes(refusing, pod->pod, context.ledger, now), pod->request);
+  auto states = read_nodes(refusing, pod->pod, context.ledger, now);
+  for (auto& state : states)
+    if (state) spare(*state, spared);
+  auto best = cheapest(search, refusing, std::move(states), pod->request);
   if (!best) return std::nullopt;
   auto placement = search.placement(best->victims, best->state);
   if (!placement) return std::nullopt;

@@ -5,6 +5,7 @@
 
 #include <cstddef>
 #include <optional>
+#include <set>
 #include <string>
 #include <vector>
 
@@ -107,8 +108,11 @@ struct ChosenVictims {
 // Empty where the pod fits, where it will fit on one of the nodes when pods that are terminating
 // have ended, where no victims are found, and for a pod that may evict none: its preemptionPolicy
 // is Never, it needs to be near other pods, or it is in a group, which is bound as a whole.
+//
+// The pods of `spared` are no victims.
 std::optional<ChosenVictims> preempt_by_card(const kube::Pod& pod,
                                              const std::vector<std::string>& nodes,
+                                             const std::set<PodUid>& spared,
                                              const VerbContext& context, Instant now);
 
 }  // namespace mgpu::extender

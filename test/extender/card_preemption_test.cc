@@ -158,7 +158,26 @@ TEST_F(CardPreemptionTest, TakesTheNominationBackWhereNobodyCanBeEvicted) {
   server.writes.clear();
   refuse("p");
   wait(10 * kPreemptPollInterval);
-  EXPECT_THAT(server.writes, IsEmpty()) << "the right is not tried again at once";
+  EXPECT_THAT(server.writes, IsEmpty()) << "the pod is spared";
+}
+
+TEST_F(CardPreemptionTest, WithoutTheRightToEvictNoPodIsLookedAtForAWhile) {
+  server.fault = [](const kube::Request& request) -> std::optional<kube::Fault> {
+    if (request.target != kTeamPods + "/p/status") return std::nullopt;
+    return kube::Fault{.status = 403};
+  };
+  for (std::size_t i = 0; i < kPreemptRefusalsMax; ++i) {
+    refuse("p");
+    wait(4 * kPreemptPollInterval);
+  }
+  EXPECT_EQ(problems.size(), kPreemptRefusalsMax);
+  refuse("p");
+  wait(10 * kPreemptPollInterval);
+  EXPECT_EQ(problems.size(), kPreemptRefusalsMax);
+  wait(kPreemptRefusedPause);
+  refuse("p");
+  wait(4 * kPreemptPollInterval);
+  EXPECT_EQ(problems.size(), kPreemptRefusalsMax + 1);
 }
 
 TEST_F(CardPreemptionTest, APodThatHasTheNameOfAVictimStays) {

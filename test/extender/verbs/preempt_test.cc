@@ -77,9 +77,10 @@ struct PreemptTest : testing::Test, test::VerbsWorld {
   }
 
   // "n1: d/a d/b", or "nobody".
-  std::string run_by_card(const PodText& pod, const std::vector<std::string>& nodes) {
+  std::string run_by_card(const PodText& pod, const std::vector<std::string>& nodes,
+                          const std::set<PodUid>& spared = {}) {
     const auto args = read_preemption_args(R"({"Pod":)" + test::pod_json(pod) + "}");
-    const auto chosen = preempt_by_card(args->pod, nodes, context, at_ms(0));
+    const auto chosen = preempt_by_card(args->pod, nodes, spared, context, at_ms(0));
     if (!chosen) return "nobody";
     std::string text = chosen->node.str() + ":";
     for (const auto& victim : chosen->victims) text += " " + to_string(victim.pod);
@@ -438,6 +439,13 @@ TEST_F(FragmentedTest, TheReservationEndsWhereNobodyNominatesThePod) {
   EXPECT_EQ(run_by_card(pod, both), "n1: d/n1a");
   ledger.read(at_ms(static_cast<int>(kNominationSeen.count())), [](const View&) {});
   EXPECT_EQ(ledger.counts().nominated, 0U);
+}
+
+TEST_F(FragmentedTest, SomePodsAreSpared) {
+  EXPECT_EQ(run_by_card(pod, both, {PodUid("n1a")}), "n2: d/n2a");
+  pod.priority = 2'000'000'000;
+  put("n2a", "n2", "60/1000", "0", 1'000'000'001);
+  EXPECT_EQ(run_by_card(pod, {"n2"}, {PodUid("n2b")}), "nobody") << "not those of the system";
 }
 
 TEST_F(FragmentedTest, NobodyIsEvictedForAPodThatFits) {
