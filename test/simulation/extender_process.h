@@ -17,6 +17,7 @@
 #include "extender/bind/binder.h"
 #include "extender/bind/holder_lease.h"
 #include "extender/bind/start_sequence.h"
+#include "extender/card_preemption.h"
 #include "extender/election/leader_election.h"
 #include "extender/election/leader_endpoints.h"
 #include "extender/ledger/disruption_budgets.h"
@@ -121,6 +122,7 @@ class ExtenderProcess {
   extender::PreconditionCheck preconditions_{client_};
   extender::Binder binder_;
   extender::Requeue requeue_;
+  extender::CardPreemption card_preemption_;  // does not run: no pod of a history is evicted
   bool has_endpoint_ = false;
   bool draining_ = false;
   int calls_ = 0;  // that have no answer yet
