@@ -378,7 +378,7 @@ TEST_F(AgentReleaseTest, KeepsTheMarkOfAReleaseWhileItCannotReadTheNode) {
   EXPECT_TRUE(is_release_marked(path("/run")));
   api_.cut_off(false);
   EXPECT_TRUE(eventually([this] { return devices() > 0; }));
-  EXPECT_FALSE(is_release_marked(path("/run")));
+  EXPECT_TRUE(eventually([this] { return !is_release_marked(path("/run")); }));
 }
 
 TEST_F(AgentReleaseTest, EndsOnceWhereOnlyANewProcessCanUseTheDriver) {
