@@ -163,6 +163,10 @@ void add_isolation_flags(Options& options, Flags& flags) {
                      "The memory of each card in MiB that no pod gets, in addition to what the "
                      "driver reserves. -1: 512 with --isolation=mps, otherwise 0.",
                      flags.reserve_mib, -1, kCardMemoryMiBMax);
+  options.add_number("unified-memory-mib",
+                     "The memory in MiB of each card that has none of its own and uses that of the "
+                     "processor, as GB10. 0: pods get such a card as a whole only.",
+                     flags.unified_memory_mib, 0, kCardMemoryMiBMax);
   options.add_number("min-memory-mib",
                      "The least memory of a card in MiB that a pod may request, besides "
                      "--min-memory-mib of mgpu-extender. -1: 1024 where shares are enforced, "
@@ -353,6 +357,7 @@ Result<std::unique_ptr<CardSource>> card_source_of(const Flags& flags) {
   // With profiles, the agent applies that of the node.
   if (flags.profiles.empty())
     options.reserve = reserve_of(flags).value_or(default_reserve(isolation_mode(flags.isolation)));
+  if (flags.unified_memory_mib > 0) options.unified_memory = MiB(flags.unified_memory_mib);
   if (!flags.nvml_library.empty()) options.libraries = {flags.nvml_library};
   auto ignored = xids(flags.xid_ignore);
   if (!ignored) return ignored.error();

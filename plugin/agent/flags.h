@@ -23,6 +23,7 @@ struct Flags : ProgramFlags {
   std::string driver_root;
   bool check_driver = true;
   std::int64_t reserve_mib = -1;
+  std::int64_t unified_memory_mib = 0;
   std::int64_t min_memory_mib = -1;
   std::string xid_ignore = "13,31,43,45,68,109";
   std::string device_plugin_dir = "/var/lib/kubelet/device-plugins";

@@ -165,8 +165,9 @@ void apply_profile(const Profile& profile, MiB reserve, std::vector<FoundCard>& 
   const std::string reserved = std::string(kReservedBy) + profile.name;
   for (FoundCard& card : cards) {
     card.core = profile.core;
-    const bool whole = !card.memory.zero() && card.memory <= reserve;
-    if (!whole) card.memory = card.memory.minus_saturating(reserve);
+    const bool shared_out = card.memory > kNoMemoryOfItsOwn;
+    const bool whole = shared_out && card.memory <= reserve;
+    if (shared_out && !whole) card.memory = card.memory.minus_saturating(reserve);
     const bool named = card.index && profile.reserved_cards.contains(*card.index);
     if (card.health == kHealthy && (named || whole)) card.health = reserved;
   }

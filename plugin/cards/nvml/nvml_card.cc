@@ -155,12 +155,14 @@ bool clients_are_measured(const CardUse& use, const ByPid& processes) {
          std::ranges::none_of(processes, [](const auto& one) { return one.second.client; });
 }
 
-std::optional<MiB> memory_used(const Functions& f, Device device) {
+// The memory in use; none with the code of NVML in `code`.
+std::optional<MiB> memory_used(const Functions& f, Device device, int& code) {
   MemoryV2 newer{};
   newer.version = kMemoryV2Version;
   if (f.memory_v2 != nullptr && f.memory_v2(device, &newer) == kOk) return mib(newer.used);
   Memory memory{};
-  if (f.memory(device, &memory) != kOk) return std::nullopt;
+  code = f.memory(device, &memory);
+  if (code != kOk) return std::nullopt;
   return mib(memory.used);
 }
 
@@ -171,6 +173,12 @@ std::optional<MiB> memory_to_allocate(const Functions& f, Device device, const M
   newer.version = kMemoryV2Version;
   if (f.memory_v2 == nullptr || f.memory_v2(device, &newer) != kOk) return mib(memory.total);
   return mib(newer.total - std::min(newer.reserved, newer.total));
+}
+
+// The cards for displays in DGX stations, which NVIDIA's own programs leave out by these names, too
+// (go-nvlib pkg/nvlib/device/api.go).
+bool is_for_displays(std::string_view model) {
+  return model == "DGX Display" || model == "NVIDIA DGX Display";
 }
 
 // Why cuInit fails on a card that works otherwise. Empty: it does not, or the driver does not say
@@ -210,6 +218,7 @@ CardReading read_card(const Library& library, Device device) {
   Memory memory{};
   probe.code = f.memory(device, &memory);
   if (probe.code == kOk) reading.memory = memory_to_allocate(f, device, memory);
+  reading.unified = probe.code == kNotSupported;
   if (probe.code != kOk) probe.code_text = library.describe(probe.code);
   // Any further call to a lost card might hang.
   if (probe.code == kGpuIsLost) return reading;
@@ -247,16 +256,18 @@ CardReading read_card(const Library& library, Device device) {
       f.remapped_rows != nullptr &&
       f.remapped_rows(device, &correctable, &uncorrectable, &pending, &failed) == kOk &&
       failed != 0;
-  probe.not_ready = not_ready(library, device);
+  probe.not_ready =
+      is_for_displays(reading.model) ? "is for displays only" : not_ready(library, device);
   return reading;
 }
 
 std::optional<CardUse> read_use(const Library& library, Device device, const CardUuid& uuid,
                                 std::uint64_t& seen_us) {
   const Functions& f = library.functions();
+  int code = kOk;
   CardUse use{
-      .uuid = uuid, .memory_used = memory_used(f, device), .sm_percent = {}, .processes = {}};
-  if (!use.memory_used) return std::nullopt;
+      .uuid = uuid, .memory_used = memory_used(f, device, code), .sm_percent = {}, .processes = {}};
+  if (!use.memory_used && code != kNotSupported) return std::nullopt;
   Utilization rates{};
   if (f.utilization != nullptr && f.utilization(device, &rates) == kOk &&
       rates.gpu <= kPercentMax) {

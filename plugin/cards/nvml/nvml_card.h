@@ -17,6 +17,7 @@ CardUuid uuid_of(const Library& library, Device device);
 struct CardReading {
   std::string model;                                    // empty: unknown
   std::optional<MiB> memory;                            // that programs can allocate; none: unknown
+  bool unified = false;                                 // it has no memory of its own
   std::optional<unsigned> minor;                        // N of /dev/nvidiaN
   bool mig = false;                                     // enabled, or will be after the next reset
   std::optional<ComputeCapability> compute_capability;  // none: unknown

@@ -286,6 +286,7 @@ void Session::update_card(Card& card) {
     facts.memory =
         least_memory(card.least_memory, *reading.memory).minus_saturating(options_.reserve);
   }
+  if (reading.unified) facts.memory = options_.unified_memory.value_or(kNoMemoryOfItsOwn);
   if (reading.compute_capability) facts.compute_capability = reading.compute_capability;
   facts.compute_mode = reading.compute_mode;
   if (reading.minor) {

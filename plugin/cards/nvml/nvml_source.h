@@ -5,6 +5,7 @@
 #include <chrono>
 #include <cstdint>
 #include <memory>
+#include <optional>
 #include <set>
 #include <string>
 #include <vector>
@@ -31,6 +32,9 @@ struct NvmlOptions {
   bool must_run_cuda = true;
   // The memory of each card that is not offered, in addition to what the driver reserves.
   MiB reserve{0};
+  // The memory of each card that reports none, since it uses that of the processor (GB10). None:
+  // such a card is offered as a whole only.
+  std::optional<MiB> unified_memory{};
   // How long a read of all cards may take before a card counts as unhealthy.
   std::chrono::milliseconds timeout = kDriverTimeout;
   // XIDs caused by programs, which do not affect health (NVIDIA k8s-device-plugin
@@ -39,9 +43,10 @@ struct NvmlOptions {
 };
 
 // The health of a card is "Healthy", "MIG", or the reason why it is not offered: "XID 79", the
-// error of NVML, the recovery action that the driver requests, or what a container would lack to
-// run CUDA ("libcuda.so.1 is missing"). It is offered again after kGoodProbes good probes in a row.
-// A call that does not return makes its card unhealthy; the other cards keep their state.
+// error of NVML, the recovery action that the driver requests, that it is for displays only, or
+// what a container would lack to run CUDA ("libcuda.so.1 is missing"). It is offered again after
+// kGoodProbes good probes in a row. A call that does not return makes its card unhealthy; the other
+// cards keep their state.
 //
 // A library that does not exist yet is an error of read(), which looks for it again.
 std::unique_ptr<CardSource> nvml_source(NvmlOptions options);

@@ -19,10 +19,11 @@
 //   leaks                                and longer
 //   v1_lists                             the process lists without a suffix may be called
 //
-// Lines of other kinds are ignored, such as "smi", which belongs to fake_nvidia_smi.cc. Without
-// "reserved" the driver reserves 0, but nvmlDeviceGetMemoryInfo, which counts it as used, adds
-// 400 MiB. Events are lines "<uuid> <type> <value>" of <file>.events; each occurs once. Every
-// start, stop and "set_mode <n>" is written to <file>.log. Compute modes that were set are lines
+// A "_" of a name is a space. Lines of other kinds are ignored, such as "smi", which belongs to
+// fake_nvidia_smi.cc. Without "reserved" the driver reserves 0, but nvmlDeviceGetMemoryInfo, which
+// counts it as used, adds 400 MiB. Events are lines "<uuid> <type> <value>" of <file>.events; each
+// occurs once. Every start, stop and "set_mode <n>" is written to <file>.log. Compute modes that
+// were set are lines
 // "<uuid> <n>" of <file>.mode, of which the last one counts.
 //
 // The processes of fake_cuda.cc run on the first card. They are the files "process.<pid>" with
@@ -414,7 +415,9 @@ FAKE_NVML int nvmlSystemGetNVMLVersion(char* text, unsigned bytes) {
 
 FAKE_NVML int nvmlDeviceGetName(Device device, char* text, unsigned bytes) {
   const int code = failure_of("nvmlDeviceGetName", device);
-  return code == kOk ? give(member(device, "name", "H100"), text, bytes) : code;
+  std::string name = member(device, "name", "H100");
+  std::ranges::replace(name, '_', ' ');
+  return code == kOk ? give(name, text, bytes) : code;
 }
 
 FAKE_NVML int nvmlDeviceGetMemoryInfo_v2(Device device, MemoryV2* memory) {

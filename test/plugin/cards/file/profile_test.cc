@@ -138,6 +138,10 @@ TEST(Profiles, GiveCardsMoreComputeAndLessMemory) {
   EXPECT_EQ(profiled_text(cards[2]), "200% 900 XID 79");
   // Its memory stays known.
   EXPECT_EQ(profiled_text(cards[3]), "200% 100 reserved by profile infer");
+
+  std::vector<FoundCard> without_memory{profiled_card(0, kNoMemoryOfItsOwn.value())};
+  apply_profile(profile, MiB(100), without_memory);
+  EXPECT_EQ(profiled_text(without_memory[0]), "200% 1 Healthy");
 }
 
 }  // namespace

@@ -64,7 +64,7 @@ TEST_F(NvmlSource, FindsCardsWithTheirNodes) {
   ASSERT_THAT(inventory->cards, SizeIs(2));
   const FoundCard& card = inventory->cards[0];
   EXPECT_EQ(card.uuid, CardUuid("GPU-a"));
-  EXPECT_EQ(card.model, "Tesla_V100");
+  EXPECT_EQ(card.model, "Tesla V100");
   EXPECT_EQ(card.memory, MiB(32510));
   EXPECT_EQ(card.health, kHealthy);
   EXPECT_EQ(card.index, std::nullopt);
@@ -332,6 +332,27 @@ TEST_F(NvmlSource, DoesNotOfferACardOnWhichCudaCannotStart) {
   node_.set_scenario("card GPU-d\nconfidential 1\n");
   EXPECT_THAT(read(kGoodProbes), HasSubstr("GPU-d"));
   EXPECT_THAT(read(), Not(HasSubstr("confidential")));
+}
+
+TEST_F(NvmlSource, DoesNotOfferACardForDisplays) {
+  node_.set_scenario("card GPU-a\ncard GPU-b name=NVIDIA_DGX_Display memory=4096\n");
+  EXPECT_EQ(read(), "GPU-a GPU-b(is for displays only)");
+}
+
+TEST_F(NvmlSource, OffersACardWithoutMemoryOfItsOwn) {
+  const std::string gb10 =
+      "card GPU-a name=NVIDIA_GB10\ncard GPU-b memory=81920\nfail nvmlDeviceGetMemoryInfo 3 GPU-a\n"
+      "fail nvmlDeviceGetMemoryInfo_v2 3 GPU-a\n";
+  node_.set_scenario(gb10);
+  EXPECT_EQ(read(), "GPU-a GPU-b");
+  EXPECT_EQ(source_->read()->cards[0].memory, kNoMemoryOfItsOwn);
+
+  NvmlOptions options = node_.options();
+  options.unified_memory = MiB(100'000);
+  options.reserve = MiB(512);  // of the driver's, which this memory has none of
+  source_ = nvml_source(options);
+  EXPECT_EQ(source_->read()->cards[0].memory, MiB(100'000));
+  EXPECT_LT(source_->read()->cards[1].memory, MiB(81'920));
 }
 
 TEST_F(NvmlSource, WorksWithoutEventsOnAnOldDriver) {
@@ -616,6 +637,15 @@ TEST_F(NvmlUse, ReadsTheLayoutOfAnOldDriver) {
   EXPECT_EQ(use.memory_used, MiB(1400));  // including what the driver reserves
   EXPECT_EQ(use.sm_percent, std::nullopt);
   EXPECT_THAT(use.processes, ElementsAre(ProcessUse{7, MiB(1), {}}, ProcessUse{8, MiB(2), {}}));
+}
+
+TEST_F(NvmlUse, OfACardWithoutMemoryOfItsOwnIsThatOfItsProcesses) {
+  const CardUse use = use_when(
+      "process GPU-a compute 7 314572800\nfail nvmlDeviceGetMemoryInfo 3 GPU-a\n"
+      "fail nvmlDeviceGetMemoryInfo_v2 3 GPU-a\n");
+  EXPECT_EQ(use.memory_used, std::nullopt);
+  EXPECT_EQ(use.sm_percent, 55);
+  EXPECT_THAT(use.processes, ElementsAre(ProcessUse{7, MiB(300), {}, true}));
 }
 
 TEST_F(NvmlUse, LeavesOutACardThatDoesNotRespond) {
