@@ -9,6 +9,7 @@
 #include "common/base/log.h"
 #include "common/base/utc_text.h"
 #include "common/kube/request.h"
+#include "extender/verbs/pod_request.h"
 
 namespace mgpu::extender {
 namespace {
@@ -18,6 +19,12 @@ using Kind = kube::ApiError::Kind;
 // The object is no longer the one that was read: it is gone, or has another uid or version.
 bool has_changed(const kube::ApiError& problem) {
   return problem.kind == Kind::kNotFound || problem.kind == Kind::kConflict;
+}
+
+// A group preempts as one.
+PodUid preemptor_of(const kube::Pod& pod) {
+  const std::string group = group_name(pod);
+  return group.empty() ? pod.uid() : PodUid(group);
 }
 
 bool is_pending(const kube::Pod& pod) {
@@ -49,24 +56,29 @@ void CardPreemption::start() {
 void CardPreemption::on_filter(const kube::Pod& pod, const FilterReply& reply) {
   if (!polls_) return;
   const MutexLock lock(mutex_);
-  // A pod that fits on a node that was not asked about is tried again.
-  if (reply.outcome == FilterOutcome::kFits || !reply.fitting_elsewhere.empty())
-    return preemptors_.settled(pod.uid());
-  Preemptors::Preemptor preemptor{
-      pod.ref(), pod.uid(), pod.priority, !pod.nominated_node.empty(), {}};
+  const PodUid uid = preemptor_of(pod);
+  const bool is_group = uid != pod.uid();
+  // A pod that fits on a node that was not asked about is tried again. Where one member of a group
+  // fits, others may not.
+  if (reply.outcome == FilterOutcome::kFits || !reply.fitting_elsewhere.empty()) {
+    if (!is_group) preemptors_.settled(uid);
+    return;
+  }
+  Preemptors::Preemptor preemptor{pod.ref(), uid,     pod.priority, !pod.nominated_node.empty(),
+                                  {},        is_group};
   const std::size_t nodes = std::min(reply.failed.size(), kPreemptNodesMax);
   for (std::size_t i = 0; i < nodes; ++i) preemptor.nodes.emplace_back(reply.failed[i].node);
   preemptors_.refused(std::move(preemptor), executor_.now());
 }
 
-bool CardPreemption::is_evicting(const PodUid& uid) {
+bool CardPreemption::is_evicting(const kube::Pod& pod) {
   const MutexLock lock(mutex_);
-  return preemptors_.is_evicting(uid, executor_.now());
+  return preemptors_.is_evicting(preemptor_of(pod), executor_.now());
 }
 
-void CardPreemption::on_preempted(const PodUid& uid) {
+void CardPreemption::on_preempted(const kube::Pod& pod) {
   const MutexLock lock(mutex_);
-  preemptors_.settled(uid);
+  preemptors_.settled(preemptor_of(pod));
 }
 
 void CardPreemption::poll_later() {
@@ -84,13 +96,23 @@ void CardPreemption::poll() {
     due = preemptors_.take_due(now);
   }
   if (now < paused_until_ || !events_.decides()) return;
-  for (Preemptors::Preemptor& pod : due) {
-    if (!has_lower_priorities(pod)) continue;
-    const auto on_pod = [this, uid = pod.uid,
-                         nodes = std::move(pod.nodes)](const kube::ApiResult<kube::Pod>& read) {
-      if (read && read->uid() == uid && is_pending(*read)) choose(*read, nodes);
+  for (const Preemptors::Preemptor& preemptor : due)
+    if (has_lower_priorities(preemptor)) read(preemptor);
+}
+
+void CardPreemption::read(const Preemptors::Preemptor& preemptor) {
+  const auto members = preemptor.is_group
+                           ? events_.members(preemptor.uid.str(), kPreemptMembersMax)
+                           : std::vector<PendingPods::Pending>{{preemptor.ref, preemptor.uid}};
+  const auto reading = std::make_shared<Reading>(Reading{preemptor, members.size(), {}});
+  for (const PendingPods::Pending& member : members) {
+    const auto on_pod = [this, reading, uid = member.uid,
+                         all = members.size()](const kube::ApiResult<kube::Pod>& pod) {
+      if (pod && pod->uid() == uid && is_pending(*pod)) reading->pods.push_back(*pod);
+      if (--reading->left > 0 || reading->pods.size() != all) return;
+      choose(reading->preemptor.uid, reading->pods, reading->preemptor.nodes);
     };
-    client_.get_pod(pod.ref, kPreemptTimeout, callbacks_.wrap(on_pod));
+    client_.get_pod(member.ref, kPreemptTimeout, callbacks_.wrap(on_pod));
   }
 }
 
@@ -107,41 +129,58 @@ bool CardPreemption::has_lower_priorities(const Preemptors::Preemptor& pod) cons
   return any;
 }
 
-void CardPreemption::choose(const kube::Pod& pod, const std::vector<std::string>& nodes) {
+void CardPreemption::choose(const PodUid& preemptor, const Pods& pods,
+                            const std::vector<std::string>& nodes) {
   auto slot = choosing_.reserve();
   if (!slot) return;
   std::erase_if(spared_, [now = executor_.now()](const auto& one) { return one.second <= now; });
   std::set<PodUid> spared;
   for (const auto& [uid, until] : spared_) spared.insert(uid);
-  choosing_.run(std::move(slot), [this, pod, nodes, spared = std::move(spared)] {
-    auto chosen = preempt_by_card(pod, nodes, spared, context_, executor_.now());
+  choosing_.run(std::move(slot), [this, preemptor, pods, nodes, spared = std::move(spared)] {
+    auto chosen = preempt_by_card(pods, nodes, spared, context_, executor_.now());
     if (!chosen) return;
-    const auto eviction = std::make_shared<Eviction>(Eviction{pod, *std::move(chosen)});
-    executor_.post(callbacks_.wrap([this, eviction] { nominate(eviction); }));
+    const auto eviction = std::make_shared<Eviction>(Eviction{preemptor, *std::move(chosen)});
+    executor_.post(callbacks_.wrap([this, eviction] { begin(eviction); }));
   });
 }
 
-void CardPreemption::nominate(const Evicting& eviction) {
+void CardPreemption::begin(const Evicting& eviction) {
   {
     const Instant now = executor_.now();
     const MutexLock lock(mutex_);
-    if (!preemptors_.begin(eviction->pod.uid(), now, now + context_.settings.nomination_life))
+    if (!preemptors_.begin(eviction->preemptor, now, now + context_.settings.nomination_life))
       return;
   }
+  nominate_next(eviction);
+}
+
+void CardPreemption::nominate_next(const Evicting& eviction) {
+  if (eviction->all_nominated()) {
+    say_why(*eviction);
+    return evict_next(eviction);
+  }
+  const ChosenVictims::Preemptor& next = eviction->pod();
   const auto on_nominated = [this, eviction](const kube::ApiResult<void>& nominated) {
-    eviction->nominated = nominated || nominated.error().kind == Kind::kUnknown;
     if (!nominated) return fail(eviction, nominated.error());
-    recorder_.on_pod(eviction->pod.ref(), eviction->pod.uid(),
+    ++eviction->nominated;
+    nominate_next(eviction);
+  };
+  client_.write(in_time(kube::nominate(next.pod, next.node)),
+                "nominate pod " + to_string(next.pod.ref()), callbacks_.wrap(on_nominated));
+}
+
+void CardPreemption::say_why(const Eviction& eviction) {
+  const std::size_t victims = eviction.chosen.victims.size();
+  const std::size_t pods = eviction.chosen.pods.size();
+  for (const auto& [pod, node] : eviction.chosen.pods) {
+    const std::string where = pods == 1 ? fmt::format("on node {}", node.str())
+                                        : fmt::format("for the {} pods of its group", pods);
+    recorder_.on_pod(pod.ref(), pod.uid(),
                      {kube::Event::Type::kNormal, "MGPUPreempting",
                       fmt::format("no node has a card with enough that is free: {} pod{} of lower "
-                                  "priority are evicted on node {}",
-                                  eviction->chosen.victims.size(),
-                                  eviction->chosen.victims.size() == 1 ? "" : "s",
-                                  eviction->chosen.node.str())});
-    evict_next(eviction);
-  };
-  client_.write(in_time(kube::nominate(eviction->pod, eviction->chosen.node)),
-                "nominate pod " + to_string(eviction->pod.ref()), callbacks_.wrap(on_nominated));
+                                  "priority are evicted {}",
+                                  victims, victims == 1 ? "" : "s", where)});
+  }
 }
 
 void CardPreemption::evict_next(const Evicting& eviction) {
@@ -161,6 +200,12 @@ void CardPreemption::evict_next(const Evicting& eviction) {
                 "mark pod " + to_string(victim.pod), callbacks_.wrap(on_marked));
 }
 
+std::string CardPreemption::preemptor_text(const Eviction& eviction) {
+  const kube::Pod& pod = eviction.chosen.pods.front().pod;
+  const std::string group = group_name(pod);
+  return group.empty() ? "pod " + pod.uid().str() : "group " + group;
+}
+
 void CardPreemption::delete_victim(const Evicting& eviction) {
   const ChosenVictims::Victim& victim = eviction->victim();
   const auto on_deleted = [this, eviction, victim](const kube::ApiResult<void>& deleted) {
@@ -168,12 +213,12 @@ void CardPreemption::delete_victim(const Evicting& eviction) {
     if (deleted) {
       log_info("evicted a pod for one of higher priority",
                {{"pod", to_string(victim.pod)},
-                {"node", eviction->chosen.node.str()},
-                {"for", to_string(eviction->pod.ref())}});
+                {"node", victim.node.str()},
+                {"for", to_string(eviction->chosen.pods.front().pod.ref())}});
       recorder_.on_pod(victim.pod, victim.uid,
                        {kube::Event::Type::kNormal, "Preempted",
-                        fmt::format("Preempted by pod {} on node {}", eviction->pod.uid().str(),
-                                    eviction->chosen.node.str())});
+                        fmt::format("Preempted by {} on node {}", preemptor_text(*eviction),
+                                    victim.node.str())});
     }
     evicted(eviction);
   };
@@ -197,7 +242,7 @@ void CardPreemption::evicted(const Evicting& eviction) {
 
 void CardPreemption::note_refusal(const Evicting& eviction) {
   const Instant until = executor_.now() + kPreemptRefusedPause;
-  if (eviction->nominated && spared_.size() < kPreemptSparedMax)
+  if (eviction->all_nominated() && spared_.size() < kPreemptSparedMax)
     spared_[eviction->victim().uid] = until;
   if (++refusals_ < kPreemptRefusalsMax) return;
   refusals_ = 0;
@@ -205,22 +250,29 @@ void CardPreemption::note_refusal(const Evicting& eviction) {
 }
 
 void CardPreemption::fail(const Evicting& eviction, const kube::ApiError& problem) {
-  const PodUid uid = eviction->pod.uid();
   if (!has_changed(problem)) {
     events_.on_problem(problem.message);
     if (problem.kind == Kind::kRefused) note_refusal(eviction);
   }
   {
     const MutexLock lock(mutex_);
-    preemptors_.not_evicting(uid);
+    preemptors_.not_evicting(eviction->preemptor);
   }
   if (eviction->evicted > 0) return end(eviction);
-  context_.ledger.offer_nomination({uid, eviction->pod.priority}, {}, NodeName(), executor_.now());
-  if (!eviction->nominated) return;
-  kube::Pod pod = eviction->pod;
-  pod.metadata.resource_version.clear();
-  client_.write(in_time(kube::nominate(pod, NodeName())),
-                "take back the nomination of pod " + to_string(pod.ref()), [](const auto&) {});
+  // Whether the last one is nominated may not be known.
+  std::size_t nominated = eviction->nominated;
+  if (!eviction->all_nominated() && problem.kind == Kind::kUnknown) ++nominated;
+  // Where the pods of a group have changed, they may be bound now, with cards that are reserved.
+  const bool free = eviction->chosen.pods.size() == 1 || !has_changed(problem);
+  for (std::size_t i = 0; i < eviction->chosen.pods.size(); ++i) {
+    kube::Pod& pod = eviction->chosen.pods[i].pod;
+    if (free)
+      context_.ledger.offer_nomination({pod.uid(), pod.priority}, {}, NodeName(), executor_.now());
+    if (i >= nominated) continue;
+    pod.metadata.resource_version.clear();
+    client_.write(in_time(kube::nominate(pod, NodeName())),
+                  "take back the nomination of pod " + to_string(pod.ref()), [](const auto&) {});
+  }
 }
 
 void CardPreemption::end(const Evicting& eviction) {

@@ -12,6 +12,10 @@
 // that cannot be deleted ends the preemption; filter refuses the pod again, and those that have not
 // ended are chosen again. Where the first one cannot be deleted, the nomination is taken back. Only
 // the process that decides evicts.
+//
+// kube-scheduler evicts no pods either for the members of a group of which one is refused
+// (podgrouppreemption.go). All of them that are pending are read, and one choice is made for all:
+// each is nominated, one after another, before the first victim is evicted.
 #pragma once
 
 #include <chrono>
@@ -22,6 +26,7 @@
 #include <memory>
 #include <set>
 #include <string>
+#include <vector>
 
 #include "common/base/callback_guard.h"
 #include "common/base/executor.h"
@@ -31,6 +36,7 @@
 #include "common/kube/objects/objects.h"
 #include "common/kube/transport.h"
 #include "extender/inspect/inspections.h"
+#include "extender/pending_pods.h"
 #include "extender/preemptors.h"
 #include "extender/verbs/verbs.h"
 #include "extender/wire/wire.h"
@@ -47,6 +53,8 @@ inline constexpr int kPreemptTriesMax = 5;
 inline constexpr std::chrono::milliseconds kPreemptRefusedPause{300'000};
 inline constexpr std::size_t kPreemptRefusalsMax = 3;
 inline constexpr std::size_t kPreemptSparedMax = 256;
+// The pods of a group for which others are evicted. A larger one waits until it fits.
+inline constexpr std::size_t kPreemptMembersMax = 64;
 
 class CardPreemption {
  public:
@@ -55,6 +63,9 @@ class CardPreemption {
     std::function<bool()> decides;                      // this process may evict
     std::function<void(std::size_t victims)> on_ended;  // so many pods were evicted for one
     std::function<void(const std::string& problem)> on_problem;
+    // The pending pods of a group; none where they are not known, or are more than `most`.
+    std::function<std::vector<PendingPods::Pending>(const std::string& group, std::size_t most)>
+        members;
   };
 
   // All references outlive it. It chooses on `choosing`, and does all else on the executor of
@@ -67,31 +78,46 @@ class CardPreemption {
   // filter has answered. Any thread; so is each below.
   void on_filter(const kube::Pod& pod, const FilterReply& reply);
   // kube-scheduler asks for victims. Returns whether it should get none, since pods are evicted for
-  // this one already.
-  bool is_evicting(const PodUid& uid);
+  // this one, or its group, already.
+  bool is_evicting(const kube::Pod& pod);
   // preempt has answered with victims.
-  void on_preempted(const PodUid& uid);
+  void on_preempted(const kube::Pod& pod);
   // Events that were not sent at once, or whose request failed.
   std::uint64_t events_dropped() const { return recorder_.dropped(); }
 
  private:
-  // The victims are evicted one after another.
-  struct Eviction {
-    kube::Pod pod;
-    ChosenVictims chosen;
-    bool nominated = false;
-    std::size_t evicted = 0;
-    int tries = 0;  // of the next victim
+  using Pods = std::vector<kube::Pod>;
 
+  // A preemptor whose pods are read.
+  struct Reading {
+    Preemptors::Preemptor preemptor;
+    std::size_t left = 0;
+    Pods pods;  // that are pending
+  };
+
+  // The pods are nominated one after another, and then the victims evicted.
+  struct Eviction {
+    PodUid preemptor;
+    ChosenVictims chosen;
+    std::size_t nominated = 0;  // of the pods
+    std::size_t evicted = 0;    // of the victims
+    int tries = 0;              // of the next victim
+
+    const ChosenVictims::Preemptor& pod() const { return chosen.pods[nominated]; }
     const ChosenVictims::Victim& victim() const { return chosen.victims[evicted]; }
+    bool all_nominated() const { return nominated == chosen.pods.size(); }
   };
   using Evicting = std::shared_ptr<Eviction>;
 
   void poll_later();
   void poll();
   bool has_lower_priorities(const Preemptors::Preemptor& pod) const;
-  void choose(const kube::Pod& pod, const std::vector<std::string>& nodes);
-  void nominate(const Evicting& eviction);
+  void read(const Preemptors::Preemptor& preemptor);
+  void choose(const PodUid& preemptor, const Pods& pods, const std::vector<std::string>& nodes);
+  void begin(const Evicting& eviction);
+  void nominate_next(const Evicting& eviction);
+  void say_why(const Eviction& eviction);
+  static std::string preemptor_text(const Eviction& eviction);
   void evict_next(const Evicting& eviction);
   void delete_victim(const Evicting& eviction);
   void try_again(const Evicting& eviction, const kube::ApiError& problem);

@@ -194,9 +194,12 @@ StartSequence::Events Extender::start_events() {
 }
 
 CardPreemption::Events Extender::preemption_events() {
-  return {.decides = [this] { return may_decide() && !draining_; },
-          .on_ended = [this](std::size_t victims) { probe_.preempted_by_card(victims); },
-          .on_problem = warn("no pods can be evicted for pods that need their cards")};
+  return {
+      .decides = [this] { return may_decide() && !draining_; },
+      .on_ended = [this](std::size_t victims) { probe_.preempted_by_card(victims); },
+      .on_problem = warn("no pods can be evicted for pods that need their cards"),
+      .members = [this](const std::string& group,
+                        std::size_t most) { return pending_events_.pods().of_group(group, most); }};
 }
 
 bool Extender::may_decide() const {

@@ -53,7 +53,7 @@ Result<PendingEvents::Seen> PendingEvents::seen(const Result<kube::Pod>& pod) co
   if (!pod) return pod.error();
   const bool pending =
       !pod->gated && !pod->metadata.being_deleted && names_cards(*pod, context_.settings.contract);
-  return Seen{{pod->ref(), pod->uid()}, pending};
+  return Seen{{pod->ref(), pod->uid(), group_name(*pod)}, pending};
 }
 
 void PendingEvents::apply(const Seen& seen) {

@@ -42,6 +42,8 @@ class PendingEvents {
 
   // Begins to watch and to poll. Once.
   void start();
+  // The pods that are watched. On the executor of `transport`.
+  const PendingPods& pods() const { return pods_; }
   // Events that were not sent at once, or whose request failed. Any thread.
   std::uint64_t dropped() const { return recorder_.dropped(); }
 

@@ -11,7 +11,9 @@ namespace mgpu::extender {
 
 void PendingPods::add(const Pending& pod, Instant now) {
   if (pods_.size() >= kPendingFollowedMax || pods_.contains(pod.uid)) return;
-  pods_.emplace(pod.uid, Pod{.ref = pod.ref, .next = now + kPendingBeforeEvent, .said = {}});
+  pods_.emplace(
+      pod.uid,
+      Pod{.ref = pod.ref, .group = pod.group, .next = now + kPendingBeforeEvent, .said = {}});
 }
 
 void PendingPods::keep_only(const std::vector<Pending>& pods) {
@@ -40,6 +42,16 @@ std::vector<PendingPods::Pending> PendingPods::take_due(Instant now) {
     taken.push_back({pod.ref, one->first});
   }
   return taken;
+}
+
+std::vector<PendingPods::Pending> PendingPods::of_group(const std::string& group,
+                                                        std::size_t most) const {
+  std::vector<Pending> pods;
+  if (pods_.size() >= kPendingFollowedMax) return pods;
+  for (const auto& [uid, pod] : pods_)
+    if (pod.group == group) pods.push_back({pod.ref, uid, group});
+  if (pods.size() > most) pods.clear();
+  return pods;
 }
 
 bool PendingPods::explained(const PodUid& uid, const std::string& text, bool fits, Instant now) {

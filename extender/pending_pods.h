@@ -40,6 +40,7 @@ class PendingPods {
   struct Pending {
     PodRef ref;
     PodUid uid;
+    std::string group{};  // of pods that are bound together, or empty
   };
 
   // The pod is pending since `now`, or before.
@@ -51,11 +52,14 @@ class PendingPods {
   std::vector<Pending> take_due(Instant now);
   // Returns whether an Event is to say `text`. `fits`: the cards that the pod needs are free.
   bool explained(const PodUid& uid, const std::string& text, bool fits, Instant now);
+  // The pods of a group. None where some may not be followed, or there are more than `most`.
+  std::vector<Pending> of_group(const std::string& group, std::size_t most) const;
   std::size_t size() const { return pods_.size(); }
 
  private:
   struct Pod {
     PodRef ref;
+    std::string group;
     Instant next;  // explanation
     std::string said;
     int events = 0;

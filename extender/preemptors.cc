@@ -47,6 +47,7 @@ void Preemptors::settled(const PodUid& uid) {
 
 bool Preemptors::begin(const PodUid& uid, Instant now, Instant until) {
   if (taken_.erase(uid) == 0) return false;
+  waiting_.erase(uid);
   evicting_[uid] = {now, until};
   return true;
 }

@@ -41,12 +41,14 @@ inline constexpr std::chrono::milliseconds kPreemptAnswerLife{10'000};
 
 class Preemptors {
  public:
+  // A group preempts as one: `uid` is its name, and `ref` the last pod of it that was refused.
   struct Preemptor {
     PodRef ref;
     PodUid uid;
     std::int32_t priority = 0;
     bool nominated = false;
     std::vector<std::string> nodes;  // on which an eviction can help
+    bool is_group = false;
   };
 
   // filter refused the pod. If it has victims and is not nominated any more, kube-scheduler has

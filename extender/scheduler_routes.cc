@@ -79,10 +79,10 @@ void preempt(const Call& call, Request request) {
   // kube-scheduler then evicts no pod, and tries the pod again after the requeue, or when those
   // that are evicted for it have ended.
   const PodUid uid = args->pod.uid();
-  const bool waits = to.requeue.take_wait(uid) || to.preemption.is_evicting(uid);
+  const bool waits = to.requeue.take_wait(uid) || to.preemption.is_evicting(args->pod);
   const auto nodes =
       waits ? std::vector<NodeVictims>() : preempt(*args, to.context, to.clock.now());
-  if (!nodes.empty()) to.preemption.on_preempted(uid);
+  if (!nodes.empty()) to.preemption.on_preempted(args->pod);
   log_info("preempt answered", {{"pod", to_string(args->pod.ref())},
                                 {"nodes", std::to_string(nodes.size())},
                                 {"proposed", std::to_string(args->nodes.size())}});

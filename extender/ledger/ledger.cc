@@ -376,6 +376,11 @@ bool Ledger::nomination_changed(const PodUid& uid) const {
   return nominations_.changed(uid);
 }
 
+std::vector<NodeName> Ledger::nodes_of_group(const std::string& group) const {
+  const MutexLock lock(mutex_);
+  return nominations_.nodes_of(group);
+}
+
 void Ledger::keep_everywhere(const PodUid& uid, const Share& most, Instant until) {
   const MutexLock lock(mutex_);
   nominations_.keep_everywhere(uid, most, until);

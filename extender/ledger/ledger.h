@@ -215,6 +215,9 @@ class Ledger {
   // offer_nomination or reserve.
   bool nomination_changed(const PodUid& uid) const;
 
+  // The nodes that filter has answered for pods of the group; some may be named twice.
+  std::vector<NodeName> nodes_of_group(const std::string& group) const;
+
   // --- unsettled pods ----------------------------------------------------------------------------
 
   // A binding of the pod that an earlier process has sent may still happen, on any node: `most` is

@@ -104,6 +104,15 @@ bool Nominations::changed(const PodUid& uid) const {
   return at != offers_.end() && at->second.changed;
 }
 
+std::vector<NodeName> Nominations::nodes_of(const std::string& group) const {
+  std::vector<NodeName> nodes;
+  for (const auto& [uid, offer] : offers_) {
+    if (offer.group != group) continue;
+    for (const NominatedPlacement& placement : offer.placements) nodes.push_back(placement.node);
+  }
+  return nodes;
+}
+
 void Nominations::replace(const std::vector<Nominated>& nominated) {
   const std::map<PodUid, NodeName> nodes(nominated.begin(), nominated.end());
   for (const auto& [uid, offer] : offers_) {
@@ -236,7 +245,8 @@ void Nominations::each_kept(const DecidedPod& pod, std::string_view node,
   for (auto at = begin; at != end; ++at) {
     const Offer& offer = offers_.at(at->second);
     const bool of_group = !pod.group.empty() && offer.group == pod.group;
-    if (at->second == pod.uid || (offer.priority < pod.priority && !of_group)) continue;
+    if (at->second == pod.uid || (of_group && pod.for_group)) continue;
+    if (offer.priority < pod.priority && !of_group) continue;
     const auto placement = std::ranges::find_if(
         offer.placements, [&](const NominatedPlacement& one) { return one.node.str() == node; });
     visit(*placement);

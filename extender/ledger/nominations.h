@@ -60,7 +60,8 @@ struct DecidedPod {
   PodUid uid{};
   std::int32_t priority = 0;
   std::string name_space{};
-  std::string group{};  // of pods that are bound together; empty: it is bound alone
+  std::string group{};     // of pods that are bound together; empty: it is bound alone
+  bool for_group = false;  // what is reserved for others of the group is free to it, too
 };
 
 // A pod, and the node that it is nominated for.
@@ -105,6 +106,9 @@ class Nominations {
   // Whether the watch has shown a nomination of the pod since its answer, which is older then than
   // the pod.
   bool changed(const PodUid& uid) const;
+
+  // The nodes that the pods of a group were answered; some may be named twice.
+  std::vector<NodeName> nodes_of(const std::string& group) const;
 
   // How many pods have reserved cards.
   std::size_t size() const { return counted_.size(); }

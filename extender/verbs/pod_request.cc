@@ -21,17 +21,6 @@ namespace mgpu::extender {
 
 namespace {
 
-// The group of pods that are bound together, as "team/train"; empty for a pod that is bound alone.
-// The labels are those of the plugin Coscheduling and of Kueue.
-std::string group_name(const kube::Pod& pod) {
-  if (!pod.pod_group.empty()) return pod.metadata.name_space + "/" + pod.pod_group;
-  for (const char* label : {"scheduling.x-k8s.io/pod-group", "kueue.x-k8s.io/pod-group-name"}) {
-    const auto group = pod.metadata.labels.find(label);
-    if (group != pod.metadata.labels.end()) return pod.metadata.name_space + "/" + group->second;
-  }
-  return {};
-}
-
 Result<void> check_min_core(const GpuRequest& request, Percent min_core) {
   for (const ContainerRequest& container : request.containers) {
     if (container.whole || container.per_card.core >= min_core) continue;
@@ -43,6 +32,15 @@ Result<void> check_min_core(const GpuRequest& request, Percent min_core) {
 }
 
 }  // namespace
+
+std::string group_name(const kube::Pod& pod) {
+  if (!pod.pod_group.empty()) return pod.metadata.name_space + "/" + pod.pod_group;
+  for (const char* label : {"scheduling.x-k8s.io/pod-group", "kueue.x-k8s.io/pod-group-name"}) {
+    const auto group = pod.metadata.labels.find(label);
+    if (group != pod.metadata.labels.end()) return pod.metadata.name_space + "/" + group->second;
+  }
+  return {};
+}
 
 Result<PodRequest> read_pod_request(const kube::Pod& pod, const Settings& settings) {
   MGPU_CHECK(settings.policy.node != nullptr && settings.policy.card != nullptr,

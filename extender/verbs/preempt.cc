@@ -1,9 +1,11 @@
 #include <algorithm>
 #include <cstdint>
+#include <functional>
 #include <limits>
 #include <memory>
 #include <optional>
 #include <set>
+#include <span>
 #include <string>
 #include <string_view>
 #include <tuple>
@@ -121,18 +123,13 @@ bool asks_only_for_resources(const kube::Pod& pod, const Contract& contract) {
          std::ranges::all_of(pod.init_containers, plain);
 }
 
-// What the pod is to get on the node after the evictions; nothing where no placement is found.
-std::optional<NominatedPlacement> placement_after(const NodeVictims& victims, NodeState state,
-                                                  const PodRequest& pod,
-                                                  const PriceSnapshot* price_snapshot) {
+Node after(const NodeVictims& victims, const NodeState& state) {
+  Node node = state.node;
   for (const NodePod& one : state.pods) {
     const bool evicted = std::ranges::find(victims.victims, one.uid) != victims.victims.end();
-    if (evicted) evict(state.node, one.candidate);
+    if (evicted) evict(node, one.candidate);
   }
-  const auto placement = place_on(state.node, pod, price_snapshot);
-  if (!placement) return std::nullopt;
-  return NominatedPlacement{victims.node, holds(state.node, pod.request, *placement),
-                            pod.resources};
+  return node;
 }
 
 std::vector<NodeVictims> only_on(const NodeName& node, std::vector<NodeVictims> nodes) {
@@ -141,58 +138,68 @@ std::vector<NodeVictims> only_on(const NodeName& node, std::vector<NodeVictims> 
   return nodes;
 }
 
+// The steps of one call, for all its nodes and pods. They are charged as those of `pod`.
+class Steps {
+ public:
+  Steps(const PodRequest& pod, const VerbContext& context, Instant now)
+      : left(context.ledger.preemption_steps(pod.request, pod.pod, now)),
+        pod_(pod),
+        ledger_(context.ledger),
+        now_(now),
+        given_(left.steps) {}
+  ~Steps() { ledger_.charge_steps(pod_.request, pod_.pod, given_ - left.steps, now_); }
+  Steps(const Steps&) = delete;
+  Steps& operator=(const Steps&) = delete;
+
+  bool ended() const { return left.steps == 0 || ledger_.searches_ended(); }
+
+  SearchBudget left;
+
+ private:
+  const PodRequest& pod_;
+  Ledger& ledger_;
+  const Instant now_;
+  const std::uint32_t given_;
+};
+
 // The search for victims for one pod, on several nodes.
 class Search {
  public:
-  Search(const kube::Pod& sent, const PodRequest& pod, const VerbContext& context, Instant now)
+  Search(const kube::Pod& sent, const PodRequest& pod, const VerbContext& context, Steps& steps)
       : pod_(pod),
         context_(context),
-        now_(now),
         preemptor_{pod.request, pod.resources,
                    asks_only_for_resources(sent, context.settings.contract)},
         price_snapshot_(context.prices.current()),
-        steps_(context.ledger.preemption_steps(pod.request, pod.pod, now)),
-        given_(steps_.steps) {}
-  ~Search() { context_.ledger.charge_steps(pod_.request, pod_.pod, given_ - steps_.steps, now_); }
-  Search(const Search&) = delete;
-  Search& operator=(const Search&) = delete;
+        steps_(steps) {}
 
   std::optional<NodeVictims> victims(const NodeVictims& proposed, NodeState& state) {
-    if (steps_.steps == 0 || context_.ledger.searches_ended()) return std::nullopt;
+    if (steps_.ended()) return std::nullopt;
     set_violations(state, context_.budgets);
-    return choose_on_node(proposed, state, preemptor_, context_.budgets, steps_);
+    return choose_on_node(proposed, state, preemptor_, context_.budgets, steps_.left);
   }
-  std::optional<NominatedPlacement> placement(const NodeVictims& victims, NodeState state) const {
-    return placement_after(victims, std::move(state), pod_, price_snapshot_.get());
+  std::optional<Reason> why_not(const Node& node) {
+    SearchBudget own{std::min(kPlacementStepsMax, steps_.left.steps)};
+    const std::uint32_t given = own.steps;
+    const auto reason = extender::why_not(node, pod_.request, own);
+    steps_.left.spend(given - own.steps);
+    return reason;
+  }
+  std::optional<NominatedPlacement> placement(const Node& node) const {
+    const auto placement = place_on(node, pod_, price_snapshot_.get());
+    if (!placement) return std::nullopt;
+    return NominatedPlacement{node.name, holds(node, pod_.request, *placement), pod_.resources};
   }
 
  private:
   const PodRequest& pod_;
   const VerbContext& context_;
-  const Instant now_;
   const Preemptor preemptor_;
   const std::shared_ptr<const PriceSnapshot> price_snapshot_;
-  SearchBudget steps_;
-  const std::uint32_t given_;
+  Steps& steps_;
 };
 
 // --- preemption by card --------------------------------------------------------------------------
-
-// Those of `nodes` on which an eviction can help, and that have not been cordoned or tainted since.
-// None where the pod fits on one of them.
-std::vector<NodeVictims> refusing_nodes(const std::vector<std::string>& nodes,
-                                        const kube::NodeRules& rules, const PodRequest& pod,
-                                        Ledger& ledger, Instant now) {
-  const std::vector<std::string_view> names(nodes.begin(), nodes.end());
-  const auto reasons = ledger.why_not(names, pod.request, now, pod.pod);
-  std::vector<NodeVictims> refusing;
-  for (std::size_t i = 0; i < nodes.size(); ++i) {
-    if (!reasons[i]) return {};
-    if (eviction_can_help(*reasons[i]) && !ledger.gate_of(nodes[i], rules))
-      refusing.push_back({NodeName(nodes[i]), {}, 0});
-  }
-  return refusing;
-}
 
 // The policy of the extender's rights refuses the deletion of pods of the system.
 constexpr std::int32_t kHighestUserPriority = 1'000'000'000;
@@ -205,14 +212,12 @@ void spare(NodeState& state, const std::set<PodUid>& spared) {
 }
 
 // Removes the pods that are terminating: none of them is a victim, and those that end soon hold
-// nothing. Returns whether the pod fits then.
-bool fits_after_terminating(NodeState& state, const GpuRequest& request) {
+// nothing.
+void end_terminating(NodeState& state) {
   std::erase_if(state.pods, [&state](const NodePod& pod) {
     if (pod.ends_soon) evict(state.node, pod.candidate);
     return pod.terminating;
   });
-  SearchBudget steps{kPlacementStepsMax};
-  return !why_not(state.node, request, steps);
 }
 
 // What the eviction of some pods costs, in the order of pickOneNodeForPreemption of kube-scheduler.
@@ -243,61 +248,170 @@ Cost cost_of(const NodeVictims& victims, const NodeState& state) {
   return cost;
 }
 
-struct Choice {
-  Cost cost;
-  NodeVictims victims;
-  NodeState state;
-};
-
-// The cheapest victims on one of the nodes. Empty where the pod only has to wait for pods that are
-// terminating.
-std::optional<Choice> cheapest(Search& search, const std::vector<NodeVictims>& nodes,
-                               std::vector<std::optional<NodeState>> states,
-                               const GpuRequest& request) {
-  for (auto& state : states)
-    if (state && fits_after_terminating(*state, request)) return std::nullopt;
-  std::optional<Choice> best;
-  for (std::size_t i = 0; i < nodes.size(); ++i) {
-    if (!states[i]) continue;
-    auto victims = search.victims(nodes[i], *states[i]);
-    if (!victims) continue;
-    Cost cost = cost_of(*victims, *states[i]);
-    if (best && !(cost < best->cost)) continue;
-    best = Choice{std::move(cost), *std::move(victims), *std::move(states[i])};
-  }
-  return best;
+void take(Node& node, const NominatedPlacement& placement) {
+  for (const CardHold& hold : placement.holds) node.find(hold.card)->used += hold.share;
+  node.resources_used += placement.resources;
+  ++node.pods_counted;
 }
 
-ChosenVictims chosen_of(const Choice& choice) {
-  ChosenVictims chosen{choice.victims.node, {}};
-  for (const PodUid& uid : choice.victims.victims) {
-    const auto pod = std::ranges::find(choice.state.pods, uid, &NodePod::uid);
-    chosen.victims.push_back({{pod->name_space, pod->name}, uid});
+// The choice for the pods of a group, or for one that is bound alone. What one of them gets, and
+// whom it evicts, counts for the next.
+class CardChoice {
+ public:
+  CardChoice(std::vector<NodeState> states, bool of_group, const VerbContext& context, Steps& steps)
+      : states_(std::move(states)), of_group_(of_group), context_(context), steps_(steps) {}
+
+  // Gives the pod cards that are free, or soon will be, or else those of the cheapest victims on
+  // one of the nodes. Nothing where there are none.
+  std::optional<NominatedPlacement> place(const kube::Pod& sent, const PodRequest& pod) {
+    Search search(sent, pod, context_, steps_);
+    std::vector<NodeState*> helpful;
+    for (NodeState& state : states_) {
+      if (steps_.ended()) return std::nullopt;
+      if (context_.ledger.gate_of(state.node.name.str(), sent.node_rules)) continue;
+      const auto reason = search.why_not(state.node);
+      if (!reason && has_room(state.node, pod)) return take_on(state, search);
+      if (!reason || eviction_can_help(*reason)) helpful.push_back(&state);
+    }
+    return take_cheapest(helpful, search, pod);
   }
-  return chosen;
+
+  std::vector<ChosenVictims::Victim> take_victims() { return std::move(victims_); }
+
+ private:
+  // kube-scheduler has shown that one pod has room beside cards. About a group it asks without all
+  // pods of lower priority (podgrouppreemption.go).
+  bool has_room(const Node& node, const PodRequest& pod) const {
+    return !of_group_ || has_resources_for(node, pod.resources);
+  }
+
+  static std::optional<NominatedPlacement> take_on(NodeState& state, const Search& search) {
+    auto placement = search.placement(state.node);
+    if (placement) take(state.node, *placement);
+    return placement;
+  }
+
+  std::optional<NominatedPlacement> take_cheapest(const std::vector<NodeState*>& states,
+                                                  Search& search, const PodRequest& pod) {
+    NodeState* best = nullptr;
+    NodeVictims victims;
+    Cost least;
+    for (NodeState* state : states) {
+      auto found = search.victims({state->node.name, {}, 0}, *state);
+      if (!found || !has_room(after(*found, *state), pod)) continue;
+      Cost cost = cost_of(*found, *state);
+      if (best != nullptr && !(cost < least)) continue;
+      best = state;
+      victims = *std::move(found);
+      least = std::move(cost);
+    }
+    if (best == nullptr) return std::nullopt;
+    evict_on(*best, victims);
+    return take_on(*best, search);
+  }
+
+  void evict_on(NodeState& state, const NodeVictims& victims) {
+    state.node = after(victims, state);
+    for (const PodUid& uid : victims.victims) {
+      const auto pod = std::ranges::find(state.pods, uid, &NodePod::uid);
+      victims_.push_back({{pod->name_space, pod->name}, uid, state.node.name});
+      state.pods.erase(pod);
+    }
+  }
+
+  std::vector<NodeState> states_;
+  const bool of_group_;
+  const VerbContext& context_;
+  Steps& steps_;
+  std::vector<ChosenVictims::Victim> victims_;
+};
+
+struct Member {
+  const kube::Pod* sent;
+  PodRequest pod;
+};
+
+std::int64_t cores(const PodRequest& pod) {
+  std::int64_t sum = 0;
+  for (const ContainerRequest& container : pod.request.containers)
+    sum += std::int64_t{container.cards} * container.per_card.core.value();
+  return sum;
+}
+
+// Those that need most first, since what is left for the others is smaller then. Empty where one of
+// them may not preempt.
+std::vector<Member> members_of(std::span<const kube::Pod> pods, const VerbContext& context) {
+  std::vector<Member> members;
+  for (const kube::Pod& sent : pods) {
+    auto pod = read_pod_request(sent, context.settings);
+    if (!pod || pod->request.empty() || sent.never_preempts || sent.affinity) return {};
+    if (!pod->pod.group.empty() && !asks_only_for_resources(sent, context.settings.contract))
+      return {};
+    pod->pod.for_group = true;
+    members.push_back({&sent, *std::move(pod)});
+  }
+  std::ranges::stable_sort(members, std::ranges::greater(),
+                           [](const Member& one) { return cores(one.pod); });
+  return members;
+}
+
+// The nodes, and those that filter has answered for other pods of the group: kube-scheduler does
+// not ask about these for the next one, where their sums do not suffice for both.
+std::vector<NodeVictims> nodes_for(const std::vector<std::string>& nodes, const std::string& group,
+                                   const Ledger& ledger) {
+  std::set<NodeName> names;
+  for (const std::string& node : nodes) names.insert(NodeName(node));
+  if (!group.empty())
+    for (const NodeName& node : ledger.nodes_of_group(group)) names.insert(node);
+  std::vector<NodeVictims> proposed;
+  for (const NodeName& name : names) proposed.push_back({name, {}, 0});
+  return proposed;
+}
+
+std::vector<NodeState> states_of(const std::vector<NodeVictims>& nodes, const DecidedPod& preemptor,
+                                 const std::set<PodUid>& spared, const VerbContext& context,
+                                 Instant now) {
+  std::vector<NodeState> states;
+  for (auto& state : read_nodes(nodes, preemptor, context.ledger, now)) {
+    if (!state) continue;
+    spare(*state, spared);
+    end_terminating(*state);
+    states.push_back(*std::move(state));
+  }
+  return states;
 }
 
 }  // namespace
 
-std::optional<ChosenVictims> preempt_by_card(const kube::Pod& sent,
+std::optional<ChosenVictims> preempt_by_card(std::span<const kube::Pod> pods,
                                              const std::vector<std::string>& nodes,
                                              const std::set<PodUid>& spared,
                                              const VerbContext& context, Instant now) {
-  const auto pod = read_pod_request(sent, context.settings);
-  if (!pod || pod->request.empty() || !pod->pod.group.empty()) return std::nullopt;
-  if (sent.never_preempts || sent.affinity) return std::nullopt;
-  const auto refusing = refusing_nodes(nodes, sent.node_rules, *pod, context.ledger, now);
-  Search search(sent, *pod, context, now);
-  auto states = read_nodes(refusing, pod->pod, context.ledger, now);
-  for (auto& state : states)
-    if (state) spare(*state, spared);
-  auto best = cheapest(search, refusing, std::move(states), pod->request);
-  if (!best) return std::nullopt;
-  auto placement = search.placement(best->victims, best->state);
-  if (!placement) return std::nullopt;
-  context.ledger.reserve(pod->pod, *std::move(placement), NodeName(),
-                         now + context.settings.nomination_life, now + kNominationSeen);
-  return chosen_of(*best);
+  const std::vector<Member> members = members_of(pods, context);
+  if (members.empty()) return std::nullopt;
+  DecidedPod preemptor = members.front().pod.pod;
+  for (const Member& member : members)
+    preemptor.priority = std::min(preemptor.priority, member.pod.pod.priority);
+  const auto containers = [](const Member& one) { return one.pod.request.containers.size(); };
+  Steps steps(std::ranges::max_element(members, {}, containers)->pod, context, now);
+  const auto candidates = nodes_for(nodes, preemptor.group, context.ledger);
+  CardChoice choice(states_of(candidates, preemptor, spared, context, now),
+                    !preemptor.group.empty(), context, steps);
+  ChosenVictims chosen;
+  std::vector<NominatedPlacement> placements;
+  for (const Member& member : members) {
+    auto placement = choice.place(*member.sent, member.pod);
+    if (!placement) return std::nullopt;
+    chosen.pods.push_back({*member.sent, placement->node});
+    placements.push_back(*std::move(placement));
+  }
+  chosen.victims = choice.take_victims();
+  if (chosen.victims.empty()) return std::nullopt;
+  for (std::size_t i = 0; i < members.size(); ++i) {
+    context.ledger.reserve(members[i].pod.pod, std::move(placements[i]), NodeName(),
+                           now + context.settings.nomination_life, now + kNominationSeen);
+  }
+  return chosen;
 }
 
 std::vector<NodeVictims> preempt(const PreemptionArgs& args, const VerbContext& context,
@@ -308,7 +422,8 @@ std::vector<NodeVictims> preempt(const PreemptionArgs& args, const VerbContext& 
   if (pod->request.empty()) return args.nodes;
   const auto nodes = only_local(args.nodes, context.ledger, now);
   if (!args.pod.node_name.empty()) return only_on(NodeName(args.pod.node_name), nodes);
-  Search search(args.pod, *pod, context, now);
+  Steps steps(*pod, context, now);
+  Search search(args.pod, *pod, context, steps);
   auto states = read_nodes(nodes, pod->pod, context.ledger, now);
   std::vector<NodeVictims> answer;
   std::vector<NominatedPlacement> placements;
@@ -316,7 +431,7 @@ std::vector<NodeVictims> preempt(const PreemptionArgs& args, const VerbContext& 
     if (!states[i]) continue;
     auto victims = search.victims(nodes[i], *states[i]);
     if (!victims) continue;
-    auto placement = search.placement(*victims, *std::move(states[i]));
+    auto placement = search.placement(after(*victims, *states[i]));
     if (placement) placements.push_back(*std::move(placement));
     answer.push_back(*std::move(victims));
   }

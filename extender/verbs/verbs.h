@@ -6,12 +6,14 @@
 #include <cstddef>
 #include <optional>
 #include <set>
+#include <span>
 #include <string>
 #include <vector>
 
 #include "common/base/executor.h"
 #include "common/base/units.h"
 #include "common/contract/contract.h"
+#include "common/kube/objects/objects.h"
 #include "extender/learning/current_prices.h"
 #include "extender/learning/workload_window.h"
 #include "extender/ledger/disruption_budgets.h"
@@ -89,28 +91,36 @@ std::vector<HostScore> prioritize_non_gpu(const ExtenderArgs& args, const VerbCo
 std::vector<NodeVictims> preempt(const PreemptionArgs& args, const VerbContext& context,
                                  Instant now);
 
-// The pods that are to be evicted on one node so that a pod gets its cards there.
+// The pods that are to be evicted so that others get their cards.
 struct ChosenVictims {
+  struct Preemptor {
+    kube::Pod pod;
+    NodeName node;  // where it is to get its cards
+  };
   struct Victim {
     PodRef pod;
     PodUid uid;
+    NodeName node;
   };
-  NodeName node;
-  std::vector<Victim> victims;  // at least one; the most important first
+  std::vector<Preemptor> pods;
+  std::vector<Victim> victims;  // at least one; of one node the most important first
 };
 
 // kube-scheduler never calls preempt for a pod where the sums of the nodes suffice and no card
-// does: it finds no victims then. This chooses them, on one of `nodes`, which kube-scheduler's own
-// filters passed and filter refused: those that kube-scheduler would choose of the victims that
-// preempt finds on each node. The cards are reserved for the pod there, for kNominationSeen, and
-// longer where it is nominated for the node by then.
+// does: it finds no victims then. Nor does it for the pods of a group (PodGroup). This chooses
+// victims for all `pods` together, which are the pods of a group that are not bound, or one that is
+// bound alone: on `nodes`, which kube-scheduler's own filters passed and filter refused, those that
+// kube-scheduler would choose of the victims that preempt finds on each node. They are chosen for
+// one pod after another. The cards are reserved for the pods there, for kNominationSeen, and longer
+// where they are nominated for the nodes by then.
 //
-// Empty where the pod fits, where it will fit on one of the nodes when pods that are terminating
-// have ended, where no victims are found, and for a pod that may evict none: its preemptionPolicy
-// is Never, it needs to be near other pods, or it is in a group, which is bound as a whole.
+// Empty where all pods fit, or will fit when pods that are terminating have ended; where one of
+// them does not fit with any victims; and where one of them may evict none: its preemptionPolicy is
+// Never, or it needs to be near other pods. The same holds for a group with a pod whose fit depends
+// on more than resources, since kube-scheduler has not shown that it fits beside other pods.
 //
 // The pods of `spared` are no victims.
-std::optional<ChosenVictims> preempt_by_card(const kube::Pod& pod,
+std::optional<ChosenVictims> preempt_by_card(std::span<const kube::Pod> pods,
                                              const std::vector<std::string>& nodes,
                                              const std::set<PodUid>& spared,
                                              const VerbContext& context, Instant now);

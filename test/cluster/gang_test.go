@@ -130,3 +130,79 @@ func TestAPodPreemptsAMemberOfAGroupOnTwoNodes(t *testing.T) {
 	waitBound(world.ctx, t, world.namespace, "preemptor")
 	world.history.check(world.ctx, t)
 }
+
+// createGangOf creates a PodGroup that needs all its members, and the members, with a priority class.
+func (w *World) createGangOf(t *testing.T, class, group string, members, core int) (names []string) {
+	t.Helper()
+	w.createGroup(t, group, members, fmt.Sprintf(`,"priorityClassName":%q`, class))
+	for i := range members {
+		names = append(names, fmt.Sprint(group, "-", i))
+		create(w.ctx, t, w.pod(names[i]).priorityClass(class).share(core, 1000).inGroup(group))
+	}
+	return names
+}
+
+// waitEvicted waits until so many pods are terminating, and returns them.
+func (w *World) waitEvicted(t *testing.T, count int) (victims []string) {
+	t.Helper()
+	waitFor(t, time.Minute, fmt.Sprint(count, " pods to be evicted"), func() (bool, string) {
+		victims = w.terminating(t)
+		return len(victims) == count, fmt.Sprint(victims)
+	})
+	return victims
+}
+
+// kube-scheduler evicts no pods for a group that the extender refuses, and does not call preempt for it.
+func TestAGroupPreemptsAsAWholeOrNotAtAll(t *testing.T) {
+	if plane.minor < groupsAreBeta {
+		t.Skip("groups have the priority of their pods from Kubernetes 1.37 on")
+	}
+	world := newGroupWorld(t, 0)
+	plane.createNodeOf(world.ctx, t, "gpu-00", v100Node(2))
+	world.nodes = []string{"gpu-00"}
+	world.extender.waitNodes(t, 1)
+	for name, value := range map[string]int32{"low": 1, "high": 1000} {
+		createPriorityClass(world.ctx, t, name, value)
+	}
+	for _, name := range []string{"a", "b"} {
+		world.bind(t, world.pod(name).priorityClass("low").share(60, 8000).annotation(
+			domain+"/mgpu-policy", "spread"))
+	}
+	// Two of its members would fit in place of a and b.
+	large := world.createGangOf(t, "high", "large", 3, 70)
+	time.Sleep(8 * time.Second)
+	if victims := world.terminating(t); len(victims) > 0 {
+		t.Fatalf("evicted %v for a group that does not fit", victims)
+	}
+	deleteNow(world.ctx, t, world.namespace, large...)
+	pair := world.createGangOf(t, "high", "pair", 2, 70)
+	victims := world.waitEvicted(t, 2)
+	// They end slowly: no more pods are evicted, and none of lower priority takes their cards.
+	create(world.ctx, t, world.pod("late").priorityClass("low").share(45, 8000))
+	time.Sleep(5 * time.Second)
+	for _, name := range pair {
+		if node := get(world.ctx, t, world.namespace, name).Status.NominatedNodeName; node != "gpu-00" {
+			t.Errorf("%s is nominated for %q", name, node)
+		}
+	}
+	deleteNow(world.ctx, t, world.namespace, victims...)
+	for _, name := range pair {
+		waitBound(world.ctx, t, world.namespace, name)
+	}
+	metrics := world.extender.metrics(t)
+	if groups, victims := metrics.with("mgpu_extender_card_preemptions_total"),
+		metrics.with("mgpu_extender_card_preemption_victims_total"); groups != 1 || victims != 2 {
+		t.Errorf("%v preemptions and %v victims are counted, want 1 and 2", groups, victims)
+	}
+	// The same where the sums of the node do not suffice.
+	deleteNow(world.ctx, t, world.namespace, append(pair, "late")...)
+	for _, name := range []string{"c", "d"} {
+		world.bind(t, world.pod(name).priorityClass("low").share(100, 8000))
+	}
+	whole := world.createGangOf(t, "high", "whole", 2, 100)
+	deleteNow(world.ctx, t, world.namespace, world.waitEvicted(t, 2)...)
+	for _, name := range whole {
+		waitBound(world.ctx, t, world.namespace, name)
+	}
+	world.history.check(world.ctx, t)
+}

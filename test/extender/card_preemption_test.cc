@@ -37,7 +37,12 @@ class CardPreemptionTest : public testing::Test, protected test::TeamWorld {
         CardPreemption::Events{
             .decides = [this] { return decides; },
             .on_ended = [this](std::size_t victims) { ended.push_back(victims); },
-            .on_problem = [this](const std::string& why) { problems.push_back(why); }});
+            .on_problem = [this](const std::string& why) { problems.push_back(why); },
+            .members =
+                [this](const std::string& group, std::size_t most) {
+                  EXPECT_EQ(most, kPreemptMembersMax);
+                  return group == "team/g" ? members : std::vector<PendingPods::Pending>();
+                }});
     preemption->start();
     server.run();
     server.writes.clear();
@@ -68,8 +73,23 @@ class CardPreemptionTest : public testing::Test, protected test::TeamWorld {
     return writes;
   }
 
+  // The pods g-0 and g-1 of a group, of 45 % each.
+  void create_group() {
+    NodeFacts node = test::facts_of("n1: 0[100/8000]");
+    node.allocatable = {MilliCpu(8'000), MiB(8'000)};
+    node.pods_allowed = 10;
+    ledger.apply_node(node);
+    for (const char* name : {"g-0", "g-1"}) {
+      create(name, {{test::kPercentOf, "45"}, {test::kMemoryOf, "1000"}},
+             {{"spec", {{"priority", 9}, {"schedulingGroup", {{"podGroupName", "g"}}}}}});
+      members.push_back({{"team", name}, uid(name), "team/g"});
+    }
+    server.writes.clear();
+  }
+
   std::vector<std::size_t> ended;
   std::vector<std::string> problems;
+  std::vector<PendingPods::Pending> members;
   std::optional<CardPreemption> preemption;
 };
 
@@ -84,7 +104,7 @@ TEST_F(CardPreemptionTest, EvictsAsKubeSchedulerDoes) {
                                             "DELETE " + kTeamPods + "/victim"));
   EXPECT_EQ(read("p")["status"]["nominatedNodeName"], "n1");
   EXPECT_THAT(ended, ElementsAre(1));
-  EXPECT_TRUE(preemption->is_evicting(preemptor));
+  EXPECT_TRUE(preemption->is_evicting(pod("p")));
   std::vector<std::string> events;
   for (const Json& event : server.events("team"))
     events.push_back(event["reason"].get<std::string>() + " " +
@@ -106,7 +126,7 @@ TEST_F(CardPreemptionTest, EvictsNobodyTwiceForOnePod) {
 
 TEST_F(CardPreemptionTest, EvictsNobodyAfterKubeSchedulerHasChosenVictimsOrFilterPassesThePod) {
   refuse("p");
-  preemption->on_preempted(uid("p"));
+  preemption->on_preempted(pod("p"));
   wait(10 * kPreemptPollInterval);
   refuse("p");
   preemption->on_filter(pod("p"), FilterReply{});
@@ -130,7 +150,7 @@ TEST_F(CardPreemptionTest, EvictsNobodyForAPodThatHasChanged) {
   EXPECT_TRUE(read("victim")["metadata"]["deletionTimestamp"].is_null());
   EXPECT_THAT(ended, IsEmpty());
   EXPECT_THAT(problems, IsEmpty()) << "it is refused again, and looked at again";
-  EXPECT_FALSE(preemption->is_evicting(uid("p")));
+  EXPECT_FALSE(preemption->is_evicting(pod("p")));
   EXPECT_EQ(ledger.counts().nominated, 0U);
 }
 
@@ -219,6 +239,54 @@ TEST_F(CardPreemptionTest, AnEvictionWithoutAnAnswerIsRepeated) {
   EXPECT_THAT(problems, IsEmpty());
   EXPECT_TRUE(read("victim")["metadata"].contains("deletionTimestamp"));
   EXPECT_EQ(read("p")["status"]["nominatedNodeName"], "n1");
+}
+
+TEST_F(CardPreemptionTest, AGroupPreemptsAsAWhole) {
+  create_group();
+  refuse("g-1");
+  wait(4 * kPreemptPollInterval);
+  EXPECT_THAT(
+      writes_of_pods(),
+      ElementsAre("PATCH " + kTeamPods + "/g-0/status", "PATCH " + kTeamPods + "/g-1/status",
+                  "PATCH " + kTeamPods + "/victim/status", "DELETE " + kTeamPods + "/victim"));
+  for (const char* name : {"g-0", "g-1"}) {
+    EXPECT_EQ(read(name)["status"]["nominatedNodeName"], "n1");
+    EXPECT_TRUE(preemption->is_evicting(pod(name)));
+  }
+  EXPECT_EQ(ledger.counts().nominated, 2U);
+  const Json said = server.events("team");
+  EXPECT_EQ(
+      std::ranges::count(said, "MGPUPreempting", [](const Json& one) { return one["reason"]; }), 2);
+  server.writes.clear();
+  refuse("g-0");
+  wait(10 * kPreemptPollInterval);
+  EXPECT_THAT(server.writes, IsEmpty());
+}
+
+TEST_F(CardPreemptionTest, WhereOnePodOfAGroupHasChangedNobodyIsEvicted) {
+  create_group();
+  server.fault = [](const kube::Request& request) -> std::optional<kube::Fault> {
+    if (request.method != kube::Method::kPatch || !request.target.ends_with("/g-1/status"))
+      return std::nullopt;
+    return kube::Fault{.status = 409};
+  };
+  refuse("g-1");
+  wait(4 * kPreemptPollInterval);
+  EXPECT_TRUE(read("victim")["metadata"]["deletionTimestamp"].is_null());
+  EXPECT_TRUE(read("g-0")["status"]["nominatedNodeName"].is_null()) << "it is taken back";
+  EXPECT_FALSE(preemption->is_evicting(pod("g-0")));
+}
+
+TEST_F(CardPreemptionTest, NobodyIsEvictedForAGroupWhosePodsAreNotKnownOrNotAllPending) {
+  create_group();
+  post(kTeamPods + "/g-0/binding", test::binding_json("g-0", "n1"));
+  server.writes.clear();
+  refuse("g-1");
+  wait(4 * kPreemptPollInterval);
+  members.clear();
+  refuse("g-1");
+  wait(4 * kPreemptPollInterval);
+  EXPECT_THAT(server.writes, IsEmpty());
 }
 
 }  // namespace

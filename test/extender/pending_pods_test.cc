@@ -102,5 +102,14 @@ TEST_F(PendingPodsTest, FollowsABoundedNumberOfPods) {
   EXPECT_EQ(pods.size(), kPendingFollowedMax);
 }
 
+TEST_F(PendingPodsTest, NamesThePodsOfAGroupIfAllAreKnown) {
+  for (const char* name : {"p", "q"}) pods.add({{"a", name}, PodUid(name), "a/g"}, now);
+  add("alone");
+  EXPECT_EQ(pods.of_group("a/g", 2).size(), 2U);
+  EXPECT_THAT(pods.of_group("a/g", 1), IsEmpty());
+  for (std::size_t i = pods.size(); i < kPendingFollowedMax; ++i) add("more-" + std::to_string(i));
+  EXPECT_THAT(pods.of_group("a/g", 2), IsEmpty()) << "one may not be followed";
+}
+
 }  // namespace
 }  // namespace mgpu::extender

@@ -224,6 +224,7 @@ void read_spec(const proto::PodSpec& spec, Pod& pod) {
   pod.scheduler_name = valid_text(spec.schedulername());
   pod.priority = spec.priority();
   pod.gated = spec.schedulinggates_size() > 0;
+  pod.pod_group = valid_text(spec.schedulinggroup().podgroupname());
   pod.affinity = requires_pods(spec.affinity().podaffinity());
   pod.anti_affinity = requires_pods(spec.affinity().podantiaffinity());
   pod.constrained = pod.affinity || pod.anti_affinity ||

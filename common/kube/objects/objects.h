@@ -113,7 +113,7 @@ struct Pod {
   // (anti-)affinity, or a spread constraint that need not hold. From JSON only.
   bool has_preferences = false;
   NodeRules node_rules{};  // read from JSON only: kube-scheduler sends it
-  // spec.schedulingGroup.podGroupName, from JSON only: kube-scheduler binds it with others.
+  // spec.schedulingGroup.podGroupName: kube-scheduler binds it with others.
   std::string pod_group;
   std::string phase;       // Pending, Running, Succeeded, Failed, Unknown
   std::string start_time;  // status.startTime, RFC 3339; may be empty

@@ -76,15 +76,29 @@ struct PreemptTest : testing::Test, test::VerbsWorld {
     return lines;
   }
 
+  // "p on n1; evicts d/a d/b", with the pods that preempt one after another, or "nobody".
+  std::string run_together(const std::vector<PodText>& pods, const std::vector<std::string>& nodes,
+                           const std::set<PodUid>& spared = {}) {
+    std::vector<kube::Pod> sent;
+    for (const PodText& pod : pods)
+      sent.push_back(read_preemption_args(R"({"Pod":)" + test::pod_json(pod) + "}")->pod);
+    const auto chosen = preempt_by_card(sent, nodes, spared, context, at_ms(0));
+    if (!chosen) return "nobody";
+    std::string text;
+    for (const auto& [pod, node] : chosen->pods)
+      text += pod.metadata.name + " on " + node.str() + "; ";
+    text += "evicts";
+    for (const auto& victim : chosen->victims) text += " " + to_string(victim.pod);
+    return text;
+  }
+
   // "n1: d/a d/b", or "nobody".
   std::string run_by_card(const PodText& pod, const std::vector<std::string>& nodes,
                           const std::set<PodUid>& spared = {}) {
-    const auto args = read_preemption_args(R"({"Pod":)" + test::pod_json(pod) + "}");
-    const auto chosen = preempt_by_card(args->pod, nodes, spared, context, at_ms(0));
-    if (!chosen) return "nobody";
-    std::string text = chosen->node.str() + ":";
-    for (const auto& victim : chosen->victims) text += " " + to_string(victim.pod);
-    return text;
+    const std::string text = run_together({pod}, nodes, spared);
+    if (text == "nobody") return text;
+    const std::size_t node = text.find(" on ") + 4;
+    return text.substr(node, text.find(';') - node) + ":" + text.substr(text.find("evicts") + 6);
   }
 
   kube::ObjectEvents<kube::PodDisruptionBudget> budget_events{budgets.consumer()};
@@ -479,8 +493,6 @@ TEST_F(FragmentedTest, NobodyIsEvictedForPodsThatMayNot) {
   pod.spec = R"("affinity":{"podAffinity":{"requiredDuringSchedulingIgnoredDuringExecution":)"
              R"([{"topologyKey":"kubernetes.io/hostname"}]}},)";
   EXPECT_EQ(run_by_card(pod, both), "nobody") << "a victim may be what it has to be near to";
-  pod.spec = R"("schedulingGroup":{"podGroupName":"g"},)";
-  EXPECT_EQ(run_by_card(pod, both), "nobody");
   pod.spec = {};
   pod.priority = 2;
   EXPECT_EQ(run_by_card(pod, both), "nobody") << "all are as important";
@@ -489,6 +501,87 @@ TEST_F(FragmentedTest, NobodyIsEvictedForPodsThatMayNot) {
   EXPECT_EQ(run_by_card(pod, both), "nobody") << "the request is invalid";
   pod.requests = {""};
   EXPECT_EQ(run_by_card(pod, both), "nobody");
+}
+
+struct GroupTest : FragmentedTest {
+  // A pod of the group "g".
+  static PodText member(const char* name, const char* request, int priority = 9) {
+    return {.name = name,
+            .requests = {request},
+            .priority = priority,
+            .spec = R"("schedulingGroup":{"podGroupName":"g"},)"};
+  }
+  const PodText x = member("x", "70/1000");
+  const PodText y = member("y", "70/1000");
+  const PodText small = member("small", "30/1000");
+};
+
+TEST_F(GroupTest, VictimsAreChosenForAllPodsTogether) {
+  EXPECT_EQ(run_together({x, y}, both), "x on n1; y on n2; evicts d/n1a d/n2a");
+}
+
+TEST_F(GroupTest, APodThatFitsEvictsNobody) {
+  EXPECT_EQ(run_together({small, x}, both), "x on n1; small on n1; evicts d/n1a");
+  EXPECT_EQ(run_together({small, member("another", "30/1000")}, both), "nobody");
+}
+
+TEST_F(GroupTest, NobodyIsEvictedWhereTheGroupDoesNotFitAsAWhole) {
+  const std::vector<PodText> five{x, y, member("v", "70/1000"), member("w", "70/1000"),
+                                  member("z", "70/1000")};
+  EXPECT_EQ(run_together(five, both), "nobody");
+  EXPECT_EQ(ledger.counts().nominated, 0U);
+  EXPECT_NE(run_together({five.begin(), five.end() - 1}, both), "nobody");
+  EXPECT_EQ(ledger.counts().nominated, 4U);
+}
+
+TEST_F(GroupTest, OnePodThatMayNotPreemptKeepsTheOthersFromIt) {
+  PodText polite = y;
+  polite.spec += R"("preemptionPolicy":"Never",)";
+  EXPECT_EQ(run_together({x, polite}, both), "nobody");
+  EXPECT_EQ(run_together({x, member("low", "70/1000", 2)}, both), "nobody");
+  PodText spread = y;
+  spread.spec += R"("topologySpreadConstraints":[{"whenUnsatisfiable":"DoNotSchedule"}],)";
+  EXPECT_EQ(run_together({x, spread}, both), "nobody") << "it may not fit beside x";
+}
+
+// filter has answered x for the first card of n1. That is no use to a group that does not fit.
+TEST_F(GroupTest, WhatFilterAnsweredAMemberIsFreeToItsGroup) {
+  ledger.remove_pod(PodUid("n1a"));
+  ASSERT_FALSE(filter(test::args_of(x, {"n1"}), context, at_ms(0)).fitting.empty());
+  ASSERT_TRUE(filter(test::args_of(y, {"n1"}), context, at_ms(0)).fitting.empty());
+  EXPECT_EQ(run_together({x, y}, {"n1"}), "x on n1; y on n1; evicts d/n1b");
+}
+
+// kube-scheduler does not ask about the node of x for y, where its sums do not suffice for both.
+TEST_F(GroupTest, TheNodesThatFilterAnsweredForOthersCount) {
+  ledger.remove_pod(PodUid("n1a"));
+  ASSERT_FALSE(filter(test::args_of(x, {"n1"}), context, at_ms(0)).fitting.empty());
+  EXPECT_EQ(run_together({x, y}, {"n2"}), "x on n1; y on n2; evicts d/n2a");
+}
+
+// kube-scheduler asks filter about a group as if no pod of lower priority were there.
+TEST_F(GroupTest, TheVictimsFreeCPUToo) {
+  Claim claim = bound_claim("n1c", "n1", "10/1000", "0");
+  claim.pod.name_space = "d";
+  claim.resources.cpu = MilliCpu(30'000);
+  ledger.apply_pod(claim);
+  PodText cpu = x;
+  cpu.spec += R"("overhead":{"cpu":"8"},)";
+  EXPECT_EQ(run_together({cpu}, {"n1"}), "x on n1; evicts d/n1a d/n1c");
+  claim.priority = 10;
+  ledger.apply_pod(claim);
+  EXPECT_EQ(run_together({cpu}, {"n1"}), "nobody");
+}
+
+TEST_F(GroupTest, TheCardsAreReservedForEachPod) {
+  ASSERT_EQ(run_together({x, y}, both), "x on n1; y on n2; evicts d/n1a d/n2a");
+  for (const char* uid : {"n1a", "n2a"}) ledger.remove_pod(PodUid(uid));
+  for (const char* node : {"n1", "n2"})
+    EXPECT_EQ(assume_text(ledger, "late", node, "45/1000"), sentence(Reason::kNominated));
+  ledger.nominate(PodUid("uid-x"), NodeName("n1"));
+  ledger.nominate(PodUid("uid-y"), NodeName("n2"));
+  ledger.read(at_ms(60'000), [](const View&) {});
+  EXPECT_EQ(ledger.counts().nominated, 2U);
 }
 
 }  // namespace

@@ -109,6 +109,11 @@ TEST(ObjectProtobuf, EventsHaveTheSamePodsAsInJson) {
   }
 }
 
+TEST(ObjectProtobuf, ReadsTheGroupOfAPod) {
+  constexpr std::string_view kSpecWithGroup("\x12\x06\xDA\x02\x03\x0A\x01g");
+  EXPECT_EQ(read_pod_protobuf(kSpecWithGroup)->pod_group, "g");
+}
+
 TEST(ObjectProtobuf, ReadsEveryFieldThatMgpuUses) {
   const auto pod = read_pod_protobuf(read_pod_event_protobuf(events_in_protobuf().front())->object);
   ASSERT_TRUE(pod) << pod.error().message;
