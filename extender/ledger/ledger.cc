@@ -281,6 +281,7 @@ std::variant<Assumed, Reason> Ledger::assume(Claim claim, const Policy& card_pol
   check_room(record->node, claim);
   const Entry& entry = insert(std::move(claim), Phase::kAssumed, now);
   nominations_.end_assumed(entry.view.claim.uid, entry.view.claim.node, entry.view.holds);
+  nominations_.count_group_until(entry.view.claim.group, now + kExpectedPlacementLife);
   MGPU_DEBUG_CHECK(within_capacity(entry), "a card over its capacity by an assumed claim");
   return Assumed{entry.id, *entry.view.claim.placement};
 }

@@ -64,11 +64,11 @@ void Nominations::count_until(Offers::iterator at, Instant until) {
     offer.group_until = until + kGroupReservationLife;
     first_end_ = std::min(first_end_, until);
   }
-  if (!offer.group.empty()) count_group_until(offer.group, until);
+  count_group_until(offer.group, until);
 }
 
-// Those that are nominated count in any case.
 void Nominations::count_group_until(const std::string& group, Instant until) {
+  if (group.empty()) return;
   for (auto& [uid, offer] : offers_) {
     if (offer.group == group && !offer.counted_on.empty() && offer.counted_until < until)
       offer.counted_until = std::min(until, offer.group_until);

@@ -20,7 +20,7 @@
 //
 // kube-scheduler asks about all members of a group before it binds the first one. So what a member
 // was answered counts for the other members whatever their priority, and as long as filter is asked
-// about the next ones, up to kGroupReservationLife.
+// about the next ones, or they are bound, up to kGroupReservationLife.
 //
 // What a late binding of an unsettled pod may take (bind/start_sequence.h) is kept in the same way,
 // but for pods of every priority, and on each card of each node, since its node is not known.
@@ -87,6 +87,9 @@ class Nominations {
   void end(const PodUid& uid);
   // The pod is assumed with these cards. If they are those that were reserved, none becomes free.
   void end_assumed(const PodUid& uid, const NodeName& node, const std::vector<CardHold>& holds);
+  // What is counted of the group is counted until then, or kGroupReservationLife. Those that are
+  // nominated count in any case.
+  void count_group_until(const std::string& group, Instant until);
   // Ends the answers whose `until` is not after `now`.
   void expire(Instant now);
   // Until `until`, `most` is not available on any card, except to the pod itself.
@@ -143,7 +146,6 @@ class Nominations {
   Offers::iterator erase(Offers::iterator at);
   void make_room(const std::string& name_space);
   void count_until(Offers::iterator at, Instant until);
-  void count_group_until(const std::string& group, Instant until);
   void stop_counting(Offers::iterator at);
   void each_kept(const DecidedPod& pod, std::string_view node,
                  const std::function<void(const NominatedPlacement&)>& visit) const;

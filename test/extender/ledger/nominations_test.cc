@@ -422,6 +422,18 @@ TEST_F(GroupTest, TheyAreKeptWhileFilterIsAskedAboutTheNextMembers) {
       << "no member was asked about for a second";
 }
 
+TEST_F(GroupTest, TheyAreKeptWhileOtherMembersAreBound) {
+  answer("a", "n1", 0);
+  answer("b", "n2", 0);
+  Claim b = bound_claim("b", "n2", "whole", "0");
+  b.placement.reset();
+  b.group = "team/g";
+  ASSERT_TRUE(std::holds_alternative<Assumed>(
+      ledger.assume(std::move(b), *find_policy("binpack")->card, at_ms(900))));
+  EXPECT_EQ(fit("n1", kPriority, "other", 1'800), kept);
+  EXPECT_EQ(fit("n1", kPriority, "other", 1'900), "fits") << "none was bound for a second";
+}
+
 TEST_F(GroupTest, TheSameAnswerOnceMoreReleasesNothing) {
   answer("a", "n1", 0);
   const std::uint64_t before = ledger.releases(at_ms(0));
