@@ -102,9 +102,14 @@ std::vector<std::optional<Reason>> Ledger::why_not(std::span<const std::string_v
           },
       .keep = [&] { return may_keep(request, budget); },
       .by_shape = !names_cards(request)};
-  return decide_in_steps<Decision>(
+  auto reasons = decide_in_steps<Decision>(
       {nodes, pod, decider}, now, [&]() MGPU_REQUIRES(mutex_) { return &fits_.of(key); }, request,
       pod, budget);
+  if (std::ranges::find(reasons, Reason::kNominated) == reasons.end()) return reasons;
+  const MutexLock lock(mutex_);
+  for (std::size_t i = 0; i < nodes.size(); ++i)
+    if (reasons[i] == Reason::kNominated) nominations_.waits_for(pod, nodes[i]);
+  return reasons;
 }
 
 std::vector<std::string> Ledger::fitting_nodes(const GpuRequest& request,

@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <optional>
 #include <tuple>
+#include <utility>
 
 #include "common/base/check.h"
 #include "extender/ledger/limits.h"
@@ -15,6 +16,7 @@ void Nominations::offer(const DecidedPod& pod, std::vector<NominatedPlacement> p
                         std::optional<Instant> counted_until) {
   const std::uint64_t releases = releases_;
   std::optional<NominatedPlacement> before;
+  const bool awaited = offers_.contains(pod.uid) && offers_.at(pod.uid).awaited;
   NodeName on = nominated;
   if (const NominatedPlacement* kept = counted(pod.uid)) {
     before = *kept;
@@ -39,8 +41,10 @@ void Nominations::offer(const DecidedPod& pod, std::vector<NominatedPlacement> p
   count_on(at, on);
   if (counted_until) count_until(at, *counted_until);
   const NominatedPlacement* now = counted(pod.uid);
+  if (!before || now == nullptr || *before != *now) return;
   // The same cards are kept as before: nothing was released for which other pods are tried again.
-  if (before && now != nullptr && *before == *now) releases_ = releases;
+  releases_ = releases;
+  at->second.awaited = awaited;
 }
 
 void Nominations::make_room(const std::string& name_space) {
@@ -235,7 +239,18 @@ void Nominations::stop_counting(Offers::iterator at) {
   MGPU_CHECK(counted != end, "a counted nomination is found by its node");
   counted_.erase(counted);
   at->second.counted_on.clear();
-  ++releases_;
+  if (std::exchange(at->second.awaited, false)) ++releases_;
+}
+
+void Nominations::waits_for(const DecidedPod& pod, std::string_view node) {
+  bool any = !everywhere_.empty();  // whose end is a release in any case
+  const auto [begin, end] = counted_.equal_range(node);
+  for (auto at = begin; at != end; ++at) {
+    Offer& offer = offers_.at(at->second);
+    any = true;
+    if (pod.group.empty() || offer.group != pod.group) offer.awaited = true;
+  }
+  if (!any) ++releases_;  // It has ended meanwhile.
 }
 
 void Nominations::each_kept(const DecidedPod& pod, std::string_view node,

@@ -115,7 +115,10 @@ class Nominations {
 
   // How many pods have reserved cards.
   std::size_t size() const { return counted_.size(); }
-  // How often something has ceased to be counted.
+  // filter has refused the pod on the node, where it would fit if nothing were counted.
+  void waits_for(const DecidedPod& pod, std::string_view node);
+  // How often something has ceased to be counted for which a pod waits. The others of a group that
+  // never fits are asked about again without that.
   std::uint64_t releases() const { return releases_; }
 
  private:
@@ -129,6 +132,7 @@ class Nominations {
     std::string counted_on;                  // a node of `placements`, or empty
     Instant counted_until = Instant::max();  // unless the watch shows the nomination before
     bool changed = false;                    // the watch has shown another nomination since
+    bool awaited = false;                    // a pod of no or another group waits for its end
   };
   using Offers = std::unordered_map<PodUid, Offer>;
 

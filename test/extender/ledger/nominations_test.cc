@@ -222,6 +222,8 @@ TEST(Nominations, EndAndCountAsReleases) {
                            {{NodeName("n1"), {{CardIndex(0), share_of("100/1000")}}, {}}}, {},
                            at_ms(kLife));
     fresh.nominate(PodUid("p"), NodeName("n1"));
+    const std::vector<std::string_view> nodes{"n1"};
+    fresh.why_not(nodes, request_of("30/300"), at_ms(0), {PodUid("other"), kPriority});
     const std::uint64_t before = fresh.releases();
     one.end(fresh);
     EXPECT_EQ(fresh.counts().nominated, 0U) << one.what;
@@ -363,6 +365,7 @@ TEST_F(ReservationTest, TheSameCardsDoNotBecomeFree) {
 
 TEST_F(ReservationTest, OtherCardsBecomeFree) {
   reserve({}, "n1");
+  EXPECT_EQ(fit("n1"), kept);
   const std::uint64_t before = ledger.releases();
   EXPECT_EQ(assume_text(ledger, "p", "n1", "30/300"), "0");
   EXPECT_EQ(ledger.releases(), before + 1);
@@ -439,8 +442,23 @@ TEST_F(GroupTest, TheSameAnswerOnceMoreReleasesNothing) {
   const std::uint64_t before = ledger.releases(at_ms(0));
   answer("a", "n1", 500);
   EXPECT_EQ(ledger.releases(at_ms(500)), before) << "no pod is tried again";
-  answer("a", "n2", 600);
-  EXPECT_NE(ledger.releases(at_ms(600)), before);
+  EXPECT_EQ(fit("n1", kPriority, "other", 500), kept);
+  answer("a", "n1", 600);
+  EXPECT_EQ(ledger.releases(at_ms(600)), before);
+  answer("a", "n2", 700);
+  EXPECT_EQ(ledger.releases(at_ms(700)), before + 1) << "a pod waits for n1";
+}
+
+// kube-scheduler asks about the members of a group again and again.
+TEST_F(GroupTest, AGroupThatDoesNotFitWakesOnlyPodsThatWaitForItsCards) {
+  answer("a", "n1", 0);
+  EXPECT_EQ(fit_member("n1", kPriority, 0, "team/g"), kept);
+  EXPECT_EQ(fit("n1", kPriority, "large", 0, "30/1001"), sentence(Reason::kCardsTooSmall));
+  const std::uint64_t before = ledger.releases(at_ms(0));
+  EXPECT_EQ(ledger.releases(at_ms(2'000)), before);
+  answer("a", "n1", 3'000);
+  EXPECT_EQ(fit("n1", kPriority, "small", 3'500), kept);
+  EXPECT_EQ(ledger.releases(at_ms(5'000)), before + 1);
 }
 
 TEST_F(GroupTest, NoGroupKeepsThemLongerThanTheBound) {
