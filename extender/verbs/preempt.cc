@@ -62,6 +62,13 @@ std::optional<NodeState> read_node(const View& view, const NodeVictims& proposed
   // whatever has changed meanwhile.
   std::ranges::sort(state.pods, {}, &NodePod::uid);
   for (const PodUid& uid : proposed.victims) {
+    // A pod whose bind is not answered here is bound for kube-scheduler, which does not ask again
+    // once it is.
+    const auto held = std::ranges::find(state.pods, uid, &NodePod::uid);
+    if (held != state.pods.end()) {
+      held->evictable = held->candidate.priority < preemptor.priority;
+      continue;
+    }
     const auto pod = view.non_gpu_on(proposed.node.str(), uid);
     if (pod) state.pods.push_back(other_pod_of(*pod));
   }

@@ -102,8 +102,8 @@ class Decision {
   }
 
  private:
-  // The API server has no assumed pods, and no pod of equal or higher priority may be evicted:
-  // where kube-scheduler proposes one of these, its state and the ledger differ.
+  // No pod of equal or higher priority may be evicted: where kube-scheduler proposes one of these,
+  // its state and the ledger differ.
   static bool may_evict(const Pods& pods) {
     return std::ranges::all_of(
         pods, [](const NodePod* pod) { return pod->evictable || !pod->holds_cards; });

@@ -37,7 +37,7 @@ struct NodePod {
   std::string name_space;
   kube::StringMap labels;
   bool holds_cards = false;
-  bool evictable = false;  // bound, and of lower priority
+  bool evictable = false;  // of lower priority, and bound or proposed
   bool terminating = false;
   bool ends_soon = false;      // Claim::ends_soon
   bool only_resources = true;  // it has no rule that keeps the preemptor from its node

@@ -271,10 +271,15 @@ TEST_F(PreemptTest, NeverEvictsEqualOrHigherPriority) {
               ElementsAre("n1: a (0)"));
 }
 
-TEST_F(PreemptTest, NeverEvictsAssumedPods) {
-  add_node(ledger, "n1: 0[100/8000]");
+// The API server may not have the binding yet, but kube-scheduler counts the pod on its node.
+TEST_F(PreemptTest, APodWhoseBindIsInFlightIsAVictimIfItIsProposed) {
+  add_node(ledger, "n1: 0[100/8000] 1[100/8000]");
   ASSERT_EQ(assume_text(ledger, "a", "n1", "50/1000"), "0");
-  EXPECT_THAT(run_preempt({.requests = {"100"}, .priority = 9}, {proposal("n1", {"a"})}),
+  put("b", "n1", "50/1000", "1", 5);
+  const PodText whole_card{.requests = {"100"}, .priority = 9};
+  EXPECT_THAT(run_preempt(whole_card, {proposal("n1", {"a"})}), ElementsAre("n1: a (0)"));
+  EXPECT_THAT(run_preempt(whole_card, {proposal("n1", {"cpu"})}), ElementsAre("n1: b cpu (0)"));
+  EXPECT_THAT(run_preempt({.requests = {"100"}, .priority = 0}, {proposal("n1", {"a"})}),
               IsEmpty());
 }
 
