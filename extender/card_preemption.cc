@@ -186,6 +186,14 @@ void CardPreemption::say_why(const Eviction& eviction) {
 void CardPreemption::evict_next(const Evicting& eviction) {
   if (eviction->evicted == eviction->chosen.victims.size() || !events_.decides())
     return end(eviction);
+  events_.confirm(callbacks_.wrap([this, eviction](const kube::ApiResult<void>& held) {
+    if (held) return mark_victim(eviction);
+    // Another process evicts now.
+    held.error().kind == Kind::kRefused ? end(eviction) : try_again(eviction, held.error());
+  }));
+}
+
+void CardPreemption::mark_victim(const Evicting& eviction) {
   const auto& victim = eviction->victim();
   const auto on_marked = [this, eviction](const kube::ApiResult<void>& marked) {
     // A pod of another uid is refused as a pod that may not be marked is, and a conflict is one

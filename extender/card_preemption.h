@@ -11,7 +11,7 @@
 // The nomination comes first, so that no pod is evicted for one that is bound meanwhile. A victim
 // that cannot be deleted ends the preemption; filter refuses the pod again, and those that have not
 // ended are chosen again. Where the first one cannot be deleted, the nomination is taken back. Only
-// the process that decides evicts.
+// the process that decides evicts: before each victim it reads the Lease, as binds do.
 //
 // kube-scheduler evicts no pods either for the members of a group of which one is refused
 // (podgrouppreemption.go). All of them that are pending are read, and one choice is made for all:
@@ -60,7 +60,9 @@ class CardPreemption {
  public:
   // On the executor of the transport.
   struct Events {
-    std::function<bool()> decides;                      // this process may evict
+    std::function<bool()> decides;  // this process may evict
+    // Reads the Lease: it still may (HolderLease::confirm).
+    std::function<void(std::function<void(const kube::ApiResult<void>& held)>)> confirm;
     std::function<void(std::size_t victims)> on_ended;  // so many pods were evicted for one
     std::function<void(const std::string& problem)> on_problem;
     // The pending pods of a group; none where they are not known, or are more than `most`.
@@ -119,6 +121,7 @@ class CardPreemption {
   void say_why(const Eviction& eviction);
   static std::string preemptor_text(const Eviction& eviction);
   void evict_next(const Evicting& eviction);
+  void mark_victim(const Evicting& eviction);
   void delete_victim(const Evicting& eviction);
   void try_again(const Evicting& eviction, const kube::ApiError& problem);
   void evicted(const Evicting& eviction);

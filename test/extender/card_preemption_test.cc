@@ -36,6 +36,13 @@ class CardPreemptionTest : public testing::Test, protected test::TeamWorld {
         context, server.api(), computing, "extender-1",
         CardPreemption::Events{
             .decides = [this] { return decides; },
+            .confirm =
+                [this](const auto& done) {
+                  const kube::ApiResult<void> answer = held;
+                  if (answer || answer.error().kind == kube::ApiError::Kind::kUnavailable)
+                    held = {};
+                  done(answer);
+                },
             .on_ended = [this](std::size_t victims) { ended.push_back(victims); },
             .on_problem = [this](const std::string& why) { problems.push_back(why); },
             .members =
@@ -87,6 +94,7 @@ class CardPreemptionTest : public testing::Test, protected test::TeamWorld {
     server.writes.clear();
   }
 
+  kube::ApiResult<void> held;  // the next answer about the Lease
   std::vector<std::size_t> ended;
   std::vector<std::string> problems;
   std::vector<PendingPods::Pending> members;
@@ -139,6 +147,21 @@ TEST_F(CardPreemptionTest, OnlyTheProcessThatDecidesEvicts) {
   refuse("p");
   wait(10 * kPreemptPollInterval);
   EXPECT_THAT(server.writes, IsEmpty());
+}
+
+TEST_F(CardPreemptionTest, AProcessThatNoLongerHoldsTheLeaseEvictsNobody) {
+  held = kube::ApiError{kube::ApiError::Kind::kRefused, "its holder is another"};
+  refuse("p");
+  wait(10 * kPreemptPollInterval);
+  EXPECT_THAT(writes_of_pods(), ElementsAre("PATCH " + kTeamPods + "/p/status"));
+  EXPECT_THAT(problems, IsEmpty()) << "the process ends";
+}
+
+TEST_F(CardPreemptionTest, ALeaseThatCannotBeReadIsReadAgain) {
+  held = kube::ApiError{kube::ApiError::Kind::kUnavailable, "no answer"};
+  refuse("p");
+  wait(10 * kPreemptPollInterval);
+  EXPECT_THAT(ended, ElementsAre(1));
 }
 
 TEST_F(CardPreemptionTest, EvictsNobodyForAPodThatHasChanged) {
