@@ -13,9 +13,10 @@
 namespace mgpu::kubectl {
 namespace {
 
-// Those of the chart and of deploy/rbac, for users who may not list the pods of all namespaces.
+// Those of the chart and of installations by hand, for users who may not list the pods of all
+// namespaces.
 constexpr const char* kChartNamespace = "mgpu-system";
-constexpr const char* kFilesNamespace = "kube-system";
+constexpr const char* kHandNamespace = "kube-system";
 
 struct Place {
   std::string name_space;
@@ -41,7 +42,7 @@ std::map<std::string, Place> places_with_objects(Api& api, const std::string& le
     if (const auto name_space = read_namespace(text)) places.try_emplace(*name_space);
   };
   for (const std::string& scope : {std::string(), fmt::format("/namespaces/{}", kChartNamespace),
-                                   fmt::format("/namespaces/{}", kFilesNamespace)}) {
+                                   fmt::format("/namespaces/{}", kHandNamespace)}) {
     const auto pods = api.list({fmt::format("/api/v1{}/pods", scope), "", kProgramLabels},
                                "list pods of mgpu", add_pod);
     const auto leases = api.list({fmt::format("/apis/coordination.k8s.io/v1{}/leases", scope),
@@ -71,7 +72,7 @@ std::vector<Place> find_places(Api& api, const std::string& lease_name) {
   }
   std::ranges::stable_sort(places, {}, [](const Place& place) {
     return std::tuple(-place.strength(), place.name_space != kChartNamespace,
-                      place.name_space != kFilesNamespace);
+                      place.name_space != kHandNamespace);
   });
   return places;
 }
@@ -86,7 +87,7 @@ Installation find_installation(Api& api, const std::string& given, const std::st
   const Place place = here == places.end() ? Place{.name_space = chosen} : *here;
   Installation found{.name_space = chosen, .account = place.account};
   found.found = here != places.end();
-  found.takes_tokens = !given.empty() || place.may_bind || chosen == kFilesNamespace;
+  found.takes_tokens = !given.empty() || place.may_bind || chosen == kHandNamespace;
   const int least = found.found || places.empty() ? place.strength() : places[0].strength();
   for (const Place& other : places) {
     const bool counts = other.strength() >= least;

@@ -163,9 +163,11 @@ void Requeue::finish(const kube::ApiResult<void>& written) {
     refused_ = refused;
   }
   events_.on_outcome(refused ? RequeueOutcome::kRefused : RequeueOutcome::kFailed);
-  std::string sentence = problem.message + (refused ? "; apply deploy/rbac/extender.yaml, with the "
-                                                      "namespace that --requeue-namespace names"
-                                                    : "; trying again");
+  std::string sentence =
+      problem.message +
+      (refused ? "; the extender needs the Role mgpu-extender of "
+                 "deploy/manifests/mgpu.yaml in the namespace that --requeue-namespace names"
+               : "; trying again");
   if (sentence == logged_problem_) return;
   logged_problem_ = std::move(sentence);
   events_.on_problem(logged_problem_);

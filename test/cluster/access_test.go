@@ -239,7 +239,7 @@ func getWithToken(t *testing.T, client *http.Client, port int, path, token strin
 	return read(client.Do(request))
 }
 
-// bindReaderRole binds a ClusterRole of deploy/rbac to a user, as deploy/EXTENDER.md says.
+// bindReaderRole binds a ClusterRole of deploy/manifests to a user, as deploy/EXTENDER.md says.
 func bindReaderRole(ctx context.Context, t *testing.T, role, user string) {
 	t.Helper()
 	binding := &rbacv1.ClusterRoleBinding{

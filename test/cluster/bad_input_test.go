@@ -103,7 +103,7 @@ func TestAReplicaNamesTheLeaseThatSomebodyElseHolds(t *testing.T) {
 		t.Fatal(err)
 	}
 	extender := plane.extenderOn(t, "http", http.DefaultClient, "--leader-elect", "--lease-namespace", namespace)
-	extender.follow(plane.kubeconfig(adminToken)) // deploy/rbac is for the Lease in kube-system
+	extender.follow(plane.kubeconfig(adminToken)) // deploy/manifests is for the Lease in kube-system
 	extender.start(t)
 	extender.waitReady(t)
 	extender.waitSays(t, `another process holds the lease" lease=`+namespace+`/mgpu-extender holder=somebody-else`)

@@ -20,7 +20,7 @@ import (
 )
 
 const (
-	certificateSecret = "mgpu-extender-tls" // in deploy/rbac/extender-certificates.yaml
+	certificateSecret = "mgpu-extender-tls" // in deploy/manifests/mgpu.yaml
 	serverDNSName     = "mgpu-extender.kube-system.svc"
 	secondLease       = "mgpu-extender-second"
 )
@@ -116,7 +116,7 @@ func TestABrokenAuthorityIsReportedAndNotReplaced(t *testing.T) {
 	})
 }
 
-// The rights of deploy/rbac do not suffice to create a Secret; the log says what to do.
+// The rights of deploy/manifests do not suffice to create a Secret; the log says what to do.
 func TestAMissingCertificateSecretIsReported(t *testing.T) {
 	ctx := context.Background()
 	emptySecret(ctx, t)

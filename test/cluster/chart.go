@@ -8,7 +8,6 @@ import (
 	"io"
 	"os"
 	"os/exec"
-	"path/filepath"
 	"slices"
 	"strings"
 	"testing"
@@ -76,24 +75,6 @@ func readObjects(t testing.TB, text string) []*unstructured.Unstructured {
 			objects = append(objects, &unstructured.Unstructured{Object: object})
 		}
 	}
-}
-
-// deployedRights returns the objects of deploy/rbac.
-func deployedRights(t testing.TB) []*unstructured.Unstructured {
-	t.Helper()
-	files, err := filepath.Glob(deployPath("rbac", "*.yaml"))
-	if err != nil || len(files) == 0 {
-		t.Fatal(files, err)
-	}
-	var objects []*unstructured.Unstructured
-	for _, file := range files {
-		text, err := os.ReadFile(file)
-		if err != nil {
-			t.Fatal(err)
-		}
-		objects = append(objects, readObjects(t, string(text))...)
-	}
-	return objects
 }
 
 // nameOf names an object in messages.

@@ -246,32 +246,20 @@ func TestChartRunsNoSchedulerWhereThatOfTheClusterCallsTheExtender(t *testing.T)
 	}
 }
 
-// The cluster tests use deploy/rbac, and show that its rights suffice and that its policies hold.
-func TestChartHasTheRightsAndPoliciesOfDeploy(t *testing.T) {
-	kinds := []string{"ServiceAccount", "Role", "RoleBinding", "ClusterRole", "ClusterRoleBinding",
-		"ValidatingAdmissionPolicy", "ValidatingAdmissionPolicyBinding"}
-	chart := byName(chartObjects(t, "--namespace", "kube-system", "--set",
-		"devicePlugin.enforce=evict,scheduler.enabled=false"), kinds...)
-	// The extender says the same of an installation by hand.
-	for _, kind := range kinds[5:] {
-		delete(chart, kind+" mgpu-requests")
-		delete(chart, kind+" mgpu-request-warnings")
+// An installation by hand applies what has this label, and runs the programs itself.
+func TestChartLabelsWhatAnInstallationByHandNeeds(t *testing.T) {
+	text, err := os.ReadFile(deployPath("manifests", "mgpu.yaml"))
+	if err != nil {
+		t.Fatal(err)
 	}
-	deployed := byName(deployedRights(t), kinds...)
-	for name, want := range deployed {
-		got, found := chart[name]
-		if !found {
-			t.Errorf("the chart has no %s", name)
-			continue
+	programs := regexp.MustCompile("^(NetworkPolicy|PodDisruptionBudget|ConfigMap|Service|DaemonSet|Deployment|FlowSchema|Namespace) ")
+	scheduler := regexp.MustCompile(" mgpu-(scheduler|cards-need-this-scheduler)")
+	for _, object := range readObjects(t, string(text)) {
+		name := nameOf(object)
+		want := !programs.MatchString(name) && !scheduler.MatchString(name)
+		if got := object.GetLabels()["app.kubernetes.io/component"] == "access"; got != want {
+			t.Errorf("%s has the label: %v, want %v", name, got, want)
 		}
-		got.SetLabels(nil)
-		if !reflect.DeepEqual(got.Object, want.Object) {
-			t.Errorf("%s differs: the chart has %v, deploy/rbac %v", name, got.Object, want.Object)
-		}
-		delete(chart, name)
-	}
-	for name := range chart {
-		t.Errorf("deploy/rbac has no %s", name)
 	}
 }
 

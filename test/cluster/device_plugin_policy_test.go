@@ -435,7 +435,7 @@ func TestTheDevicePluginSaysThatItsCredentialsAreForAnotherNode(t *testing.T) {
 	}
 }
 
-func TestADevicePluginDoesNotEvictWithoutTheFileForEvictions(t *testing.T) {
+func TestADevicePluginWithoutTheRoleForEvictionsEvictsNoPod(t *testing.T) {
 	world := newPluginWorld(t)
 	namespace := newNamespace(world.ctx, t)
 	withoutBinding(world.ctx, t, "mgpu-device-plugin-evict", func() bool {

@@ -144,7 +144,7 @@ func TestDoctorNamesAMissingPolicy(t *testing.T) {
 	})
 	report := world.doctor(t, adminToken)
 	found := report.expect(t, "policies", "warning", "a ValidatingAdmissionPolicy of mgpu is missing")
-	if !slices.Equal(found.Objects, []string{name}) || !strings.Contains(found.Remedy, "deploy/rbac/touch-policy.yaml") {
+	if !slices.Equal(found.Objects, []string{name}) || !strings.Contains(found.Remedy, "deploy/manifests/mgpu.yaml") {
 		t.Errorf("got %+v", found)
 	}
 	if report.code != 1 {
@@ -206,7 +206,7 @@ func TestDoctorNamesMissingRightsOfAServiceAccount(t *testing.T) {
 	found := world.doctor(t, adminToken).expect(t, "rights", "error",
 		"the service account kube-system/mgpu-device-plugin lacks rights")
 	if !slices.Contains(found.Objects, "patch nodes/status") ||
-		!strings.Contains(found.Remedy, "deploy/rbac/device-plugin.yaml") {
+		!strings.Contains(found.Remedy, "deploy/manifests/mgpu.yaml") {
 		t.Errorf("got %+v", found)
 	}
 }

@@ -13,7 +13,7 @@ import (
 	"time"
 )
 
-// Extender is the real mgpu-extender with its own ports and the rights of deploy/rbac.
+// Extender is the real mgpu-extender with its own ports and the rights of deploy/manifests.
 type Extender struct {
 	process     *Process
 	binary      string

@@ -13,7 +13,7 @@ import (
 
 // extenderByPortForward starts an extender, which is a process of this machine. A pod of this name in the network
 // of the node stands for it, so that a connection to that pod reaches it: through kubectl, the API server, kubelet
-// and containerd. The rights of deploy/rbac come with the chart, which is not installed.
+// and containerd. The rights come with the chart, which is not installed.
 func extenderByPortForward(ctx context.Context, t *testing.T, name string) *Extender {
 	t.Helper()
 	if plane.full == nil {
@@ -58,7 +58,7 @@ func TestInstallDoctorReachesTheExtenderByPortForward(t *testing.T) {
 	}
 }
 
-// The objects of deploy/rbac have the names of the chart's, and take the rights of its service accounts.
+// The objects of deploy/manifests have the names of the chart's, and take the rights of its service accounts.
 func TestInstallDoctorAdvisesWhatRepairsTheRelease(t *testing.T) {
 	release := installed(t)
 	_ = plane.admin.CoordinationV1().Leases("kube-system").Delete(release.ctx, "mgpu-extender", metav1.DeleteOptions{})

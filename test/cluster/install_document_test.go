@@ -42,21 +42,26 @@ var otherwiseRun = map[string]string{
 }
 
 // installationBlocks returns the blocks of commands, also those in lists, without their indentation.
-func installationBlocks(t testing.TB) []string {
-	t.Helper()
+func installationBlocks() ([]string, error) {
 	text, err := os.ReadFile(deployPath("INSTALL.md"))
+	return commandsIn(regexp.MustCompile(`(?m)^   `).ReplaceAllString(string(text), "")), err
+}
+
+func mustReadInstallation(t testing.TB) []string {
+	t.Helper()
+	blocks, err := installationBlocks()
 	if err != nil {
 		t.Fatal(err)
 	}
-	return commandsIn(regexp.MustCompile(`(?m)^   `).ReplaceAllString(string(text), ""))
+	return blocks
 }
 
 func TestChartInstallationIsRunByTests(t *testing.T) {
-	blocks := installationBlocks(t)
+	blocks := mustReadInstallation(t)
 	if len(blocks) < 10 {
 		t.Fatalf("deploy/INSTALL.md has the commands %q only", blocks)
 	}
-	known := []string{installsTheChart, labelsANode, upgradesAndBack, removesScheduler, uninstalls}
+	known := []string{installsTheChart, labelsANode, upgradesAndBack, removesScheduler, uninstalls, appliesRights, permitsEvictions}
 	for begin := range otherwiseRun {
 		known = append(known, begin)
 	}
@@ -73,7 +78,7 @@ func TestChartInstallationIsRunByTests(t *testing.T) {
 // runInstallation runs a block of deploy/INSTALL.md for this node, with more at its end.
 func (r *Release) runInstallation(t testing.TB, begin, more string) {
 	t.Helper()
-	block := strings.ReplaceAll(blockOf(t, "INSTALL.md", installationBlocks(t), begin), "gpu-01", nodeName)
+	block := strings.ReplaceAll(blockOf(t, "INSTALL.md", mustReadInstallation(t), begin), "gpu-01", nodeName)
 	if _, err := r.runBlock(t, block+more); err != nil {
 		t.Fatalf("%v\n%s", err, r.state())
 	}
@@ -154,7 +159,7 @@ func TestInstallDocumentInstallsUpgradesAndUninstalls(t *testing.T) {
 	release.kubectl(t, "delete", "namespace", releaseNamespace, "--ignore-not-found", "--timeout=180s")
 	release.node.setLabel(t, domain+"/mgpu-node", "")
 	// Nothing else is necessary before the first pod.
-	begin, first := time.Now(), installationBlocks(t)[:2]
+	begin, first := time.Now(), mustReadInstallation(t)[:2]
 	if !strings.HasPrefix(first[0], installsTheChart) || !strings.HasPrefix(first[1], labelsANode) {
 		t.Fatalf("deploy/INSTALL.md begins with %q", first)
 	}

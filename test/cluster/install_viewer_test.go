@@ -34,13 +34,9 @@ func TestInstallAViewerAsksAboutHerPods(t *testing.T) {
 	const place = "kube-system"
 	roles := plane.admin.RbacV1().ClusterRoles()
 	role := &rbacv1.ClusterRole{}
-	for _, object := range deployedRights(t) {
-		if object.GetKind() != "ClusterRole" || object.GetName() != "mgpu-viewer" {
-			continue
-		}
-		if err := runtime.DefaultUnstructuredConverter.FromUnstructured(object.Object, role); err != nil {
-			t.Fatal(err)
-		}
+	viewer := byName(chartObjects(t), "ClusterRole")["ClusterRole mgpu-viewer"]
+	if err := runtime.DefaultUnstructuredConverter.FromUnstructured(viewer.Object, role); err != nil {
+		t.Fatal(err)
 	}
 	if _, err := roles.Create(ctx, role, metav1.CreateOptions{}); err != nil {
 		t.Fatal(err)

@@ -54,7 +54,7 @@ func runAll(m *testing.M) int {
 	defer stopNode()
 	// The chart has its own rights.
 	if full == nil {
-		if err := plane.applyRights(); err != nil {
+		if err := plane.applyRights(appliesRights, permitsEvictions); err != nil {
 			fmt.Fprintln(os.Stderr, err)
 			return 1
 		}

@@ -13,7 +13,7 @@ import (
 
 var memoryByKubelet = []string{"--memory-resource", "device-plugin"}
 
-// DevicePlugin is the real mgpu-device-plugin on the real node, with the rights of deploy/rbac.
+// DevicePlugin is the real mgpu-device-plugin on the real node, with the rights of deploy/manifests.
 type DevicePlugin struct {
 	node   *Node
 	folder string // cards file and device nodes, state and run folder, log

@@ -257,7 +257,7 @@ func TestNoPodIsEvictedByCardWhereNoneNeedBe(t *testing.T) {
 	world.history.check(world.ctx, t)
 }
 
-// The rights of deploy/rbac suffice to preempt, and its policies permit nothing else with them.
+// The rights of deploy/manifests suffice to preempt, and its policies permit nothing else with them.
 func TestTheExtenderDeletesOnlyPodsThatItPreempts(t *testing.T) {
 	world := newPreemptionWorld(t, v100Node(2))
 	client, err := plane.clientAs(extenderToken)

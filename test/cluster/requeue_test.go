@@ -69,7 +69,7 @@ func TestRequeueWithoutTheRightIsLoggedAndCounted(t *testing.T) {
 		return refused > 1, fmt.Sprint(refused)
 	})
 	log := world.extender.process.logTail(1000)
-	if logged := strings.Count(log, "pods cannot be requeued"); logged != 1 || !strings.Contains(log, "deploy/rbac/extender.yaml") {
+	if logged := strings.Count(log, "pods cannot be requeued"); logged != 1 || !strings.Contains(log, "the Role mgpu-extender") {
 		t.Errorf("logged %d times, want once with a remedy:\n%s", logged, log)
 	}
 	// After any other event kube-scheduler tries the pod again.

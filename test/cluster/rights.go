@@ -3,74 +3,41 @@ package cluster
 import (
 	"context"
 	"fmt"
-	"os"
-	"path/filepath"
+	"os/exec"
+	"slices"
 	"strings"
 	"testing"
 	"time"
 
-	admissionv1 "k8s.io/api/admissionregistration/v1"
-	corev1 "k8s.io/api/core/v1"
 	rbacv1 "k8s.io/api/rbac/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
-	"k8s.io/apimachinery/pkg/runtime"
-	"k8s.io/client-go/kubernetes/scheme"
 )
 
-// applyRights applies the files of deploy/rbac.
-func (c *ControlPlane) applyRights() error {
-	files, err := filepath.Glob(deployPath("rbac", "*.yaml"))
+// Blocks of deploy/INSTALL.md that give an installation by hand its rights and policies.
+const (
+	appliesRights    = "sed 's/mgpu-system/kube-system/g' deploy/manifests/mgpu.yaml"
+	permitsEvictions = "kubectl create clusterrole mgpu-device-plugin-evict"
+)
+
+// applyRights runs these blocks as users do.
+func (c *ControlPlane) applyRights(begins ...string) error {
+	blocks, err := installationBlocks()
 	if err != nil {
 		return err
 	}
-	for _, file := range files {
-		if err := c.applyRightsOf(file); err != nil {
-			return fmt.Errorf("%s: %w", file, err)
+	for _, begin := range begins {
+		at := slices.IndexFunc(blocks, func(block string) bool { return strings.HasPrefix(block, begin) })
+		if at < 0 {
+			return fmt.Errorf("deploy/INSTALL.md has no commands that begin with %q", begin)
+		}
+		command := exec.Command("bash", "-c", "set -euo pipefail\n"+blocks[at])
+		command.Dir = repositoryPath()
+		command.Env = []string{"PATH=" + c.binaries + ":/usr/bin:/bin", "KUBECONFIG=" + c.kubeconfig(adminToken), "HOME=" + c.folder}
+		if output, err := command.CombinedOutput(); err != nil {
+			return fmt.Errorf("%s: %w: %s", blocks[at], err, output)
 		}
 	}
 	return nil
-}
-
-func (c *ControlPlane) applyRightsOf(file string) error {
-	text, err := os.ReadFile(file)
-	if err != nil {
-		return err
-	}
-	for _, document := range strings.Split(string(text), "\n---\n") {
-		object, err := runtime.Decode(scheme.Codecs.UniversalDeserializer(), []byte(document))
-		if err != nil {
-			return err
-		}
-		if err := c.applyRight(object); err != nil {
-			return err
-		}
-	}
-	return nil
-}
-
-func (c *ControlPlane) applyRight(object runtime.Object) (err error) {
-	ctx, options := context.Background(), metav1.CreateOptions{FieldValidation: metav1.FieldValidationStrict}
-	switch one := object.(type) {
-	case *corev1.ServiceAccount:
-		_, err = c.admin.CoreV1().ServiceAccounts(one.Namespace).Create(ctx, one, options)
-	case *corev1.Secret:
-		_, err = c.admin.CoreV1().Secrets(one.Namespace).Create(ctx, one, options)
-	case *rbacv1.Role:
-		_, err = c.admin.RbacV1().Roles(one.Namespace).Create(ctx, one, options)
-	case *rbacv1.RoleBinding:
-		_, err = c.admin.RbacV1().RoleBindings(one.Namespace).Create(ctx, one, options)
-	case *rbacv1.ClusterRole:
-		_, err = c.admin.RbacV1().ClusterRoles().Create(ctx, one, options)
-	case *rbacv1.ClusterRoleBinding:
-		_, err = c.admin.RbacV1().ClusterRoleBindings().Create(ctx, one, options)
-	case *admissionv1.ValidatingAdmissionPolicy:
-		_, err = c.admin.AdmissionregistrationV1().ValidatingAdmissionPolicies().Create(ctx, one, options)
-	case *admissionv1.ValidatingAdmissionPolicyBinding:
-		_, err = c.admin.AdmissionregistrationV1().ValidatingAdmissionPolicyBindings().Create(ctx, one, options)
-	default:
-		err = fmt.Errorf("%T is not supported here", object)
-	}
-	return err
 }
 
 // grantPods gives a user all verbs for these resources of a namespace.

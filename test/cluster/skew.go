@@ -73,9 +73,15 @@ func newSkewWorld(t testing.TB, extender, plugin, rights Version, cards []TestCa
 	return world
 }
 
-// applyRightsOf applies deploy/rbac of a version, as users do.
+// applyRightsOf applies the rights of a version, as users do. Those of versions before this one are in deploy/rbac.
 func applyRightsOf(t testing.TB, version Version) {
 	t.Helper()
+	if version.deploy == deployPath() {
+		if err := plane.applyRights(appliesRights); err != nil {
+			t.Fatal(err)
+		}
+		return
+	}
 	command := exec.Command(filepath.Join(plane.binaries, "kubectl"), "--kubeconfig", plane.kubeconfig(adminToken), "apply",
 		"--server-side", "--force-conflicts", "--filename", filepath.Join(version.deploy, "rbac"))
 	if output, err := command.CombinedOutput(); err != nil {

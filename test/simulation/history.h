@@ -1,5 +1,5 @@
 // One history of the simulated cluster: a plan is carried out step by step, and after each step the
-// promises are checked. With an even seed the policies of deploy/rbac/policies.yaml hold, so that
+// promises are checked. With an even seed the policies of deploy/manifests hold, so that
 // no user writes what a binding writes. With an odd seed they do not, and the extender does not
 // restart: a restarted one sees edited annotations only. With every fourth seed the extender has
 // two replicas. One thread, one seed, no real time: the same plan and seed give the same history.

@@ -87,7 +87,7 @@ inline constexpr int kFollowerClient = kClients;
 
 // What the cluster of a history is like.
 struct Setting {
-  // The policies of deploy/rbac/policies.yaml hold.
+  // The policies of deploy/manifests hold.
   bool has_policies = true;
   int replicas = 1;  // of the extender
   // Each kube-scheduler calls the replica on its machine; otherwise it calls a Service.

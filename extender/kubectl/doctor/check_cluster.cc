@@ -47,15 +47,8 @@ constexpr Rule kApiServer[] = {
 
 std::string installer_text(const Facts& facts) {
   if (!facts.installer.known()) return "";
-  switch (facts.installer->kind) {
-    case Installer::Kind::kHelm:
-      return fmt::format(", by helm as the release {}", facts.installer->release);
-    case Installer::Kind::kManifests:
-      return ", by deploy/manifests";
-    case Installer::Kind::kFiles:
-      break;
-  }
-  return ", by the files of deploy/rbac";
+  if (facts.installer->release.empty()) return ", by deploy/manifests";
+  return fmt::format(", by helm as the release {}", facts.installer->release);
 }
 
 Matches other_namespaces(const Facts& facts, bool holds) {
@@ -86,36 +79,33 @@ constexpr Rule kInstallation[] = {
      }},
 };
 
-// How the objects of a file of deploy/rbac are made again. {1} is the file, {2} the namespace and
-// {3} the release of helm.
+// How rights and policies are made again. {1} is the namespace and {2} the release of helm.
 constexpr Remedy kOneInstallationFirst{
     Act::kChange,
     "leave one installation in the cluster first: see the finding about the installation"};
-constexpr Remedy kInstallAgain{
-    Act::kChange, "install it again as it was installed; deploy/rbac/{1} has what is missing"};
+constexpr Remedy kInstallAgain =
+    to_change("install it again as it was installed, with policies and rights");
 constexpr Remedy kHelmUpgrade{
     Act::kRun,
-    "helm upgrade {3} deploy/chart --namespace {2} --reset-then-reuse-values --wait --set "
+    "helm upgrade {2} deploy/chart --namespace {1} --reset-then-reuse-values --wait --set "
     "policies.enabled=true, with the chart of the installed version"};
-constexpr Remedy kApplyFolder{
-    Act::kRun, "kubectl apply -k FOLDER, with the kustomization.yaml of the installation"};
-constexpr Remedy kApplyFile = to_run("kubectl apply -f deploy/rbac/{1}");
-constexpr Remedy kApplyFileElsewhere{
-    Act::kRun, "sed 's/kube-system/{2}/' deploy/rbac/{1} | kubectl apply -f -"};
+constexpr Remedy kApplyManifest{
+    Act::kRun,
+    "sed 's/mgpu-system/{1}/g' deploy/manifests/mgpu.yaml | kubectl apply -f - --selector "
+    "app.kubernetes.io/component=access, with the manifest of the installed version, or the one "
+    "that it was installed with"};
 
-// The files of deploy/rbac are for an installation without the chart in kube-system. Elsewhere they
-// would take the rights from the service accounts that have them.
+// With another namespace the manifest would take the rights from the service accounts that have
+// them.
 Remedy remedy_for(const Facts& facts) {
   if (!facts.elsewhere.empty()) return kOneInstallationFirst;
   if (!facts.installer.known()) return kInstallAgain;
-  if (facts.installer->kind == Installer::Kind::kHelm) return kHelmUpgrade;
-  if (facts.installer->kind == Installer::Kind::kManifests) return kApplyFolder;
-  return facts.name_space == "kube-system" ? kApplyFile : kApplyFileElsewhere;
+  return facts.installer->release.empty() ? kApplyManifest : kHelmUpgrade;
 }
 
-Matches lacks(bool holds, const Facts& facts, const std::string& object, const std::string& file,
+Matches lacks(bool holds, const Facts& facts, const std::string& object,
               const std::string& account = "") {
-  return when(holds, account, file, facts.name_space, items(facts.installer).release)
+  return when(holds, account, facts.name_space, items(facts.installer).release)
       .about({object})
       .with(remedy_for(facts));
 }
@@ -172,7 +162,7 @@ constexpr Rule kRights[] = {
     {Level::kError, "the service account {0} lacks rights", kNothing,
      [](At at) {
        return each(items(at.facts.rights), [&](const Right& right) {
-         return lacks(!right.allowed, at.facts, right.description, right.file, right.account);
+         return lacks(!right.allowed, at.facts, right.description, right.account);
        });
      }},
     {Level::kOk, "the service accounts of mgpu have their rights", kNothing, always},
@@ -183,18 +173,17 @@ constexpr std::string_view kEndpointsPolicy = "mgpu-extender-endpoints";
 
 struct ExpectedPolicy {
   std::string_view name;
-  const char* file;  // of deploy/rbac
-  Level level;       // if it is missing
+  Level level;  // if it is missing
 };
 constexpr std::array<ExpectedPolicy, 8> kPolicies{{
-    {"mgpu-cards-of-bound-pods", "policies.yaml", Level::kError},
-    {"mgpu-cards-need-a-scheduler", "policies.yaml", Level::kError},
-    {"mgpu-extender-touch", "touch-policy.yaml", Level::kWarning},
-    {"mgpu-extender-events", "touch-policy.yaml", Level::kWarning},
-    {"mgpu-device-plugin-node", "device-plugin-policy.yaml", Level::kWarning},
-    {"mgpu-device-plugin-events", "device-plugin-policy.yaml", Level::kWarning},
-    {kEvictionsPolicy, "touch-policy.yaml", Level::kWarning},
-    {kEndpointsPolicy, "extender-endpoints.yaml", Level::kWarning},
+    {"mgpu-cards-of-bound-pods", Level::kError},
+    {"mgpu-cards-need-a-scheduler", Level::kError},
+    {"mgpu-extender-touch", Level::kWarning},
+    {"mgpu-extender-events", Level::kWarning},
+    {"mgpu-device-plugin-node", Level::kWarning},
+    {"mgpu-device-plugin-events", Level::kWarning},
+    {kEvictionsPolicy, Level::kWarning},
+    {kEndpointsPolicy, Level::kWarning},
 }};
 
 // Two are about what the extender does only with some flags.
@@ -215,8 +204,7 @@ Matches policies_without_effect(const Facts& facts, bool absent) {
   return each(kPolicies, [&](const ExpectedPolicy& expected) {
     const bool exists = facts.policies.value().contains(std::string(expected.name));
     const bool found = absent ? !exists : exists && !denies(facts, expected.name);
-    return lacks(needed(facts, expected.name) && found, facts, std::string(expected.name),
-                 expected.file)
+    return lacks(needed(facts, expected.name) && found, facts, std::string(expected.name))
         .as(expected.level);
   });
 }
@@ -261,8 +249,7 @@ std::vector<Check> cluster_checks() {
 }
 
 std::vector<Remedy> other_remedies() {
-  return {kOtherUser, kOneInstallationFirst, kInstallAgain, kHelmUpgrade, kApplyFolder,
-          kApplyFile, kApplyFileElsewhere};
+  return {kOtherUser, kOneInstallationFirst, kInstallAgain, kHelmUpgrade, kApplyManifest};
 }
 
 }  // namespace mgpu::kubectl

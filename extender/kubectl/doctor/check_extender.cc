@@ -18,8 +18,8 @@ constexpr Remedy kSeeExtenderLog = to_look("the log of the extender has the reas
 constexpr Remedy kReadListener{
     Act::kChange,
     "the listener of --metrics-bind-address serves metrics and inspection on loopback, or with a "
-    "certificate (--metrics-tls-cert-file) to users with the ClusterRoles of "
-    "deploy/rbac/readers.yaml"};
+    "certificate (--metrics-tls-cert-file) to users with the ClusterRoles "
+    "mgpu-metrics-reader and mgpu-inspection-reader"};
 
 Matches pods_that_are_not_ready(At at) {
   const auto& pods = items(at.facts.extender_pods);

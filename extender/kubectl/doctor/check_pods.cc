@@ -70,7 +70,7 @@ constexpr Rule kBoundPod[] = {
      }},
     {last(Level::kError), "the annotations of a bound pod do not match its request: {0}",
      to_run("kubectl delete pod POD --namespace NAMESPACE, so that its controller creates it "
-            "again, and see that the policies of deploy/rbac/policies.yaml are there"),
+            "again, and see that its policies are there (deploy/SECURITY.md)"),
      [](At at) {
        const auto placement = placement_of(at);
        if (placement || has_no_cards(at)) return Matches{};
@@ -88,8 +88,8 @@ constexpr Rule kBoundPod[] = {
 constexpr Rule kAllPods[] = {
     needs<&Facts::waiting_pods>(Level::kUnknown),
     {Level::kWarning, "a pod has the annotations of a bound pod, and no node",
-     to_change("remove them from the manifest that creates the pod, and see that the policies of "
-               "deploy/rbac/policies.yaml are there"),
+     to_change("remove them from the manifest that creates the pod, and see that the policies "
+               "are there (deploy/SECURITY.md)"),
      [](At at) {
        return each(items(at.facts.waiting_pods), [&](const GpuPod& pod) {
          return when(has_placement_annotation(pod.pod, at.facts.contract))

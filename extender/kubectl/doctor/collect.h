@@ -18,7 +18,7 @@ void collect_facts(Api& api, const std::function<Time()>& clock, Facts& facts);
 // reached, each of its facts is unknown, with the reason.
 void collect_replicas(Cluster& cluster, const ExtenderFlags& flags, Facts& facts);
 
-// The rights that mgpu's service accounts need (deploy/rbac), asked with SubjectAccessReviews.
+// The rights that mgpu's service accounts need, asked with SubjectAccessReviews.
 Fact<std::vector<Right>> collect_rights(Api& api, const Facts& facts);
 
 // The configurations of kube-scheduler with several extenders that bind, with which it does not

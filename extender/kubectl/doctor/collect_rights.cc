@@ -8,9 +8,7 @@
 namespace mgpu::kubectl {
 namespace {
 
-// Rights in a file of deploy/rbac.
 struct NeededRights {
-  const char* file;
   std::initializer_list<const char*> verbs;
   const char* group;
   const char* resource;
@@ -18,36 +16,33 @@ struct NeededRights {
   bool namespaced = false;  // in the namespace of the installation only
 };
 
-constexpr const char* kExtenderFile = "extender.yaml";
-constexpr const char* kPluginFile = "device-plugin.yaml";
 const NeededRights kExtenderRights[] = {
-    {kExtenderFile, {"list", "watch"}, "", "nodes"},
-    {kExtenderFile, {"get", "list", "watch"}, "", "pods"},
-    {kExtenderFile, {"create"}, "", "pods", "binding"},
-    {kExtenderFile, {"patch"}, "", "pods", "status"},
-    {kExtenderFile, {"create", "patch"}, "", "events"},
-    {kExtenderFile, {"list", "watch"}, "policy", "poddisruptionbudgets"},
-    {kExtenderFile, {"create"}, "authentication.k8s.io", "tokenreviews"},
-    {kExtenderFile, {"create"}, "authorization.k8s.io", "subjectaccessreviews"},
-    {kExtenderFile, {"create"}, "storage.k8s.io", "csistoragecapacities", "", true},
-    {kExtenderFile, {"create"}, "coordination.k8s.io", "leases", "", true},
+    {{"list", "watch"}, "", "nodes"},
+    {{"get", "list", "watch"}, "", "pods"},
+    {{"create"}, "", "pods", "binding"},
+    {{"patch"}, "", "pods", "status"},
+    {{"create", "patch"}, "", "events"},
+    {{"list", "watch"}, "policy", "poddisruptionbudgets"},
+    {{"create"}, "authentication.k8s.io", "tokenreviews"},
+    {{"create"}, "authorization.k8s.io", "subjectaccessreviews"},
+    {{"create"}, "storage.k8s.io", "csistoragecapacities", "", true},
+    {{"create"}, "coordination.k8s.io", "leases", "", true},
 };
 const NeededRights kPluginRights[] = {
-    {kPluginFile, {"get", "list", "watch", "patch"}, "", "nodes"},
-    {kPluginFile, {"patch"}, "", "nodes", "status"},
-    {kPluginFile, {"get", "list", "watch"}, "", "pods"},
-    {kPluginFile, {"create", "patch"}, "", "events"},
-    {kPluginFile, {"list"}, "resource.k8s.io", "resourceslices"},
-    {kPluginFile, {"create"}, "authentication.k8s.io", "tokenreviews"},
-    {kPluginFile, {"create"}, "authorization.k8s.io", "subjectaccessreviews"},
+    {{"get", "list", "watch", "patch"}, "", "nodes"},
+    {{"patch"}, "", "nodes", "status"},
+    {{"get", "list", "watch"}, "", "pods"},
+    {{"create", "patch"}, "", "events"},
+    {{"list"}, "resource.k8s.io", "resourceslices"},
+    {{"create"}, "authentication.k8s.io", "tokenreviews"},
+    {{"create"}, "authorization.k8s.io", "subjectaccessreviews"},
 };
 constexpr NeededRights kLeaseRights{
-    kExtenderFile, {"get", "list", "watch", "update"}, "coordination.k8s.io", "leases"};
-constexpr NeededRights kEvictionRights{kExtenderFile, {"delete"}, "", "pods"};
-constexpr NeededRights kSecretRights{"extender-certificates.yaml", {"get", "patch"}, "", "secrets"};
-constexpr NeededRights kServiceRights{"extender-endpoints.yaml", {"get"}, "", "services"};
-constexpr NeededRights kSliceRights{
-    "extender-endpoints.yaml", {"get", "update"}, "discovery.k8s.io", "endpointslices"};
+    {"get", "list", "watch", "update"}, "coordination.k8s.io", "leases"};
+constexpr NeededRights kEvictionRights{{"delete"}, "", "pods"};
+constexpr NeededRights kSecretRights{{"get", "patch"}, "", "secrets"};
+constexpr NeededRights kServiceRights{{"get"}, "", "services"};
+constexpr NeededRights kSliceRights{{"get", "update"}, "discovery.k8s.io", "endpointslices"};
 
 struct Questions {
   // `object` is the one object, "namespace/name", that the rights are for.
@@ -67,8 +62,7 @@ struct Questions {
           {.account = name_space + "/" + account,
            .description = fmt::format("{} {}{}{}{}{}", verb, needed.resource,
                                       access.subresource.empty() ? "" : "/", access.subresource,
-                                      named ? " " : "", access.name),
-           .file = needed.file});
+                                      named ? " " : "", access.name)});
       requests.push_back(kube::review_access(service_account_user(name_space, account), access));
     }
   }

@@ -45,9 +45,7 @@ struct ProgramPod {
 
 // What has made the objects of the installation, and can make them again.
 struct Installer {
-  enum class Kind { kHelm, kManifests, kFiles };
-  Kind kind = Kind::kFiles;
-  std::string release{};  // of helm
+  std::string release{};  // of helm; empty: kubectl apply
 };
 
 struct LeaseFacts {
@@ -94,7 +92,6 @@ struct GpuPod {
 struct Right {
   std::string account;      // "kube-system/mgpu-extender"
   std::string description;  // "create pods/binding"
-  std::string file;         // of deploy/rbac, which grants it
   bool allowed = false;
 };
 

@@ -164,18 +164,15 @@ Result<std::string> read_namespace(std::string_view json) {
   return text_at(json, {"metadata", "namespace"});
 }
 
-// deploy/manifests is rendered from the chart, and has its labels; helm adds the annotation.
+// Only what helm has installed has this annotation.
 Result<Installer> read_installer(std::string_view json) {
   return filled<Installer>(json, {}, [](JsonValue& root, Installer& installer) {
-    kube::StringMap labels;
     kube::StringMap annotations;
     root.read({object("metadata", [&](JsonValue& value) {
-      value.read({{"labels", labels}, {"annotations", annotations}});
+      value.read({{"annotations", annotations}});
     })});
-    if (labels.contains("helm.sh/chart")) installer.kind = Installer::Kind::kManifests;
     const auto release = annotations.find("meta.helm.sh/release-name");
-    if (release == annotations.end()) return;
-    installer = {Installer::Kind::kHelm, release->second};
+    if (release != annotations.end()) installer.release = release->second;
   });
 }
 

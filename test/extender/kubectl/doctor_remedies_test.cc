@@ -286,13 +286,14 @@ std::string replaced(std::string text, const std::string& word, const std::strin
   return at == text.npos ? text : text.replace(at, word.size(), by);
 }
 
+constexpr char kComponent[] = "app.kubernetes.io/component";
+
 void World::run_command(const std::string& remedy, const std::string& object) {
   const std::size_t slash = object.find('/');
   std::string command = remedy.substr(0, remedy.find(','));
   command = replaced(command, "POD", object.substr(slash + 1));
   command = replaced(command, "NAMESPACE", object.substr(0, slash));
   command = replaced(command, "NODE", object.empty() ? "gpu-1" : object);
-  command = replaced(command, "FOLDER", "deploy/manifests");
   const std::string script =
       "set -euo pipefail; cd '" MGPU_SOURCE_DIR "'; helm() { kubectl helm \"$@\"; }; " + command;
   std::ofstream(folder_.path("script")) << script;
@@ -329,23 +330,20 @@ void World::do_call(const std::vector<std::string>& words) {
     find_policy();
   } else {
     ASSERT_EQ(verb, "apply");
-    std::string file = words.at(2);
-    if (file == "deploy/manifests") file += "/mgpu.yaml";
-    apply(file == "-" ? kubectl_.file("applied")
-                      : *read_file(std::string(MGPU_SOURCE_DIR "/") + file, 1 << 20));
+    EXPECT_EQ(words.back(), std::string(kComponent) + "=access");
+    apply(kubectl_.file("applied"));
   }
 }
 
 // What is made for another namespace would take the rights of this one.
 void World::apply(const std::string& manifest) {
-  if (in_ != "kube-system") {
-    EXPECT_THAT(manifest, testing::Not(testing::HasSubstr("kube-system")));
-  }
+  EXPECT_THAT(manifest, testing::HasSubstr("system:serviceaccount:" + in_ + ":mgpu-extender"));
   const auto documents = yaml::read_documents(manifest);
   ASSERT_TRUE(documents) << documents.error().message;
   auto names = policies_;
   for (const yaml::Value& document : *documents) {
     if (document.text_of("kind") != "ValidatingAdmissionPolicy") continue;
+    if (document["metadata"]["labels"].text_of(kComponent) != "access") continue;
     names.insert(document["metadata"].text_of("name"));
   }
   set_policies(names);
@@ -464,11 +462,6 @@ std::vector<Situation> situations() {
        [](World& world) {
          set_service_account(world, R"({"annotations": {"meta.helm.sh/release-name": "cards"}})");
        }},
-      {"kubectl apply -k",
-       [](World& world) {
-         set_service_account(world, R"({"labels": {"helm.sh/chart": "mgpu"}})");
-       }},
-      {"kubectl apply -f", [](World& world) { world.lose_policy(); }},
       {"sed ",
        [](World& world) {
          world.move("mine");

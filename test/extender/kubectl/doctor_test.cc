@@ -235,8 +235,8 @@ TEST_F(ChartDoctorTest, IsFoundByAUserWhoMayNotListAllNamespaces) {
   EXPECT_EQ(doctor_at_url().code, 0);
 }
 
-// The ClusterRoleBinding of deploy/rbac/extender.yaml has the name of the chart's, and another
-// namespace: the extender that runs would lose its rights.
+// The ClusterRoleBinding of deploy/manifests has one name in all namespaces: the extender that runs
+// would lose its rights.
 TEST_F(ChartDoctorTest, AnotherNamespaceGetsNoAdviceThatTakesItsRights) {
   api_.set("/apis/authorization.k8s.io/v1/subjectaccessreviews",
            R"({"status": {"allowed": false}})", 201);
@@ -244,7 +244,6 @@ TEST_F(ChartDoctorTest, AnotherNamespaceGetsNoAdviceThatTakesItsRights) {
   EXPECT_EQ(ran.code, 1);
   EXPECT_THAT(ran.out, HasSubstr("mgpu is not installed in namespace kube-system, and is in "
                                  "others, so that nothing else was checked [mgpu-system]"));
-  EXPECT_THAT(ran.out, Not(HasSubstr("deploy/rbac")));
   EXPECT_THAT(ran.out, Not(HasSubstr("apply")));
 }
 
@@ -257,15 +256,13 @@ TEST_F(ChartDoctorTest, WhatHelmMadeIsMadeAgainByHelm) {
   EXPECT_THAT(ran.out, Not(HasSubstr("kubectl apply")));
 }
 
-TEST_F(ChartDoctorTest, ManifestsAndFilesAreAppliedAsTheyWere) {
+TEST_F(ChartDoctorTest, WhatKubectlMadeIsAppliedAgainInItsNamespace) {
   api_.set(std::string(kApis) + "ies?", list_of(""));
   const std::string account = "/api/v1/namespaces/mgpu-system/serviceaccounts/mgpu-extender";
-  api_.set(account, R"({"metadata": {"labels": {"helm.sh/chart": "mgpu-0.1.0"}}})");
-  EXPECT_THAT(doctor_at_url().out, HasSubstr("-> kubectl apply -k FOLDER"));
   api_.set(account, R"({"metadata": {}})");
   EXPECT_THAT(doctor_at_url().out,
-              HasSubstr("-> sed 's/kube-system/mgpu-system/' deploy/rbac/policies.yaml | "
-                        "kubectl apply -f -"));
+              HasSubstr("-> sed 's/mgpu-system/mgpu-system/g' deploy/manifests/mgpu.yaml | "
+                        "kubectl apply -f - --selector app.kubernetes.io/component=access"));
   api_.set(account, R"({"kind": "Status", "code": 403})", 403);
   EXPECT_THAT(doctor_at_url().out, Not(HasSubstr("apply")));
 }
@@ -296,7 +293,7 @@ TEST_F(ChartDoctorTest, PodsOfATenantAreNeitherChosenNorTrusted) {
   EXPECT_THAT(doctor({"--namespace", "a-tenant"}).out, Not(HasSubstr("HTTP 401")));
 }
 
-// Objects of deploy/rbac keep helm from installing the chart.
+// Objects of deploy/manifests keep helm from installing the chart.
 TEST_F(ChartDoctorTest, WithoutAnInstallationNothingIsApplied) {
   api_.clear();
   api_.set("/version", R"({"gitVersion": "v1.35.1"})");

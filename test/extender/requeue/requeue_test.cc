@@ -224,7 +224,7 @@ TEST_F(RequeueTest, AProblemIsReportedOnceAndRetriesBecomeRarer) {
   EXPECT_LT(api_.methods.size(), 8U);
   ASSERT_EQ(problems_.size(), 1U);
   EXPECT_THAT(problems_[0], HasSubstr("status 403"));
-  EXPECT_THAT(problems_[0], HasSubstr("deploy/rbac/extender.yaml"));
+  EXPECT_THAT(problems_[0], HasSubstr("the Role mgpu-extender"));
   EXPECT_THAT(outcomes_, testing::Each(RequeueOutcome::kRefused));
 }
 

@@ -245,7 +245,7 @@ TEST(PodCheck, ComparesAnnotationsWithCards) {
                {"unknown node", bound(gpu_pod("p", "gone", on("0"))), Level::kError,
                 "a node that does not exist"},
                {"damaged", bound(gpu_pod("p", "gpu-1", on("x"))), Level::kError,
-                "do not match its request", "policies.yaml"},
+                "do not match its request", "SECURITY.md"},
                {"without a node",
                 [&](Facts& facts) { facts.waiting_pods = std::vector{gpu_pod("w", "", on("0"))}; },
                 Level::kWarning,

@@ -120,14 +120,13 @@ TEST(Doctor, NamesTheRightsThatServiceAccountsLack) {
   expect_findings("rights",
                   {{"missing",
                     [&](Facts& facts) {
-                      facts.rights =
-                          std::vector{Right{account, "create pods/binding", "extender.yaml", false},
-                                      Right{account, "list nodes", "extender.yaml", true},
-                                      Right{account, "patch pods/status", "extender.yaml", false}};
+                      facts.rights = std::vector{Right{account, "create pods/binding", false},
+                                                 Right{account, "list nodes", true},
+                                                 Right{account, "patch pods/status", false}};
                     },
                     Level::kError,
                     "the service account kube-system/mgpu-extender lacks rights",
-                    "deploy/rbac/extender.yaml",
+                    "deploy/manifests/mgpu.yaml",
                     {"create pods/binding", "patch pods/status"}},
                    {"may not ask",
                     [](Facts& facts) {
@@ -160,7 +159,7 @@ TEST(Doctor, NeedsThePolicyForEndpointsWhereTheyAreWritten) {
                                 writes_endpoints,
                                 Level::kWarning,
                                 "a ValidatingAdmissionPolicy of mgpu is missing",
-                                "deploy/rbac/extender-endpoints.yaml",
+                                "deploy/manifests/mgpu.yaml",
                                 {"mgpu-extender-endpoints"}}});
 }
 
@@ -185,25 +184,25 @@ TEST(Doctor, NeedsThePoliciesAndTheirBindings) {
                     without("mgpu-cards-of-bound-pods"),
                     Level::kError,
                     absent,
-                    "deploy/rbac/policies.yaml",
+                    "deploy/manifests/mgpu.yaml",
                     {"mgpu-cards-of-bound-pods"}},
                    {"touch policy",
                     without("mgpu-extender-touch"),
                     Level::kWarning,
                     absent,
-                    "deploy/rbac/touch-policy.yaml",
+                    "deploy/manifests/mgpu.yaml",
                     {"mgpu-extender-touch"}},
                    {"evictions policy",
                     without("mgpu-extender-evictions"),
                     Level::kWarning,
                     absent,
-                    "deploy/rbac/touch-policy.yaml",
+                    "deploy/manifests/mgpu.yaml",
                     {"mgpu-extender-evictions"}},
                    {"binding",
                     audits_only,
                     Level::kError,
                     "validationActions: [Deny]",
-                    "policies.yaml",
+                    "deploy/manifests/mgpu.yaml",
                     {"mgpu-cards-need-a-scheduler"}},
                    {"old server",
                     [](Facts& facts) {

@@ -107,8 +107,7 @@ Facts good_facts() {
   facts.bound_pods =
       std::vector{gpu_pod("p1", "gpu-1", {{"assumed", "true"}, {"gpu-index-container-app", "1"}})};
   facts.waiting_pods = std::vector<GpuPod>{};
-  facts.rights =
-      std::vector{Right{"kube-system/mgpu-extender", "create pods/binding", "extender.yaml", true}};
+  facts.rights = std::vector{Right{"kube-system/mgpu-extender", "create pods/binding", true}};
   facts.two_binders = std::vector<SchedulerConfig>{};
   facts.gates = std::vector{KubeletGates{"gpu-1", {}}};
   facts.replicas = {replica("mgpu-extender-1"), replica("mgpu-extender-2")};

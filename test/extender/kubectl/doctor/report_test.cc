@@ -21,8 +21,7 @@ using testing::Not;
 Facts broken_facts() {
   Facts facts = good_facts();
   facts.clock_difference = std::chrono::seconds(-95);
-  facts.rights = std::vector{
-      Right{"kube-system/mgpu-extender", "create pods/binding", "extender.yaml", false}};
+  facts.rights = std::vector{Right{"kube-system/mgpu-extender", "create pods/binding", false}};
   facts.policies = std::set<std::string>{"mgpu-cards-of-bound-pods"};
   facts.extender_pods = std::vector{program_pod("mgpu-extender-1", "n1")};
   facts.replicas.pop_back();
