@@ -2,10 +2,8 @@
 # Measures the placements of all policies and the parts of a request to the extender, and draws plots.
 #
 #   bench/run.sh --traces DIR    measures everything; DIR is the folder of the openb traces (bench/PLACEMENT.md)
-#   bench/run.sh --quick         runs the synthetic workload and each part of a request once, and checks the
-#                                results, but no times; takes minutes
 #
-# Flags that can be combined with --traces:
+# Flags:
 #   --out DIR         folder for results and plots; default build/bench-results. Results of the same
 #                     program are used again
 #   --seeds A-B       default 42-51
@@ -23,13 +21,10 @@ readonly default_policy=equilibrium
 # Offered loads of the runs in which pods terminate, in percent of all cards.
 readonly loads=(100 110)
 readonly node_file=openb_node_list_gpu_node.csv
-# Times are measured with the release build. --quick can use any build.
-readonly preset=${MGPU_PRESET:-release}
-readonly sim=build/$preset/bench/mgpu-sim
-readonly parts=build/$preset/bench/mgpu-parts
+readonly sim=build/release/bench/mgpu-sim
+readonly parts=build/release/bench/mgpu-parts
 export CCACHE_BASEDIR=$PWD CCACHE_NOHASHDIR=1 PYTHONDONTWRITEBYTECODE=1
 
-quick=
 traces=
 out=build/bench-results
 seeds=42-51
@@ -38,8 +33,6 @@ trace=
 jobs=$(nproc)
 only=
 publish=
-passed=0
-failed=0
 
 say() { printf '[%4ds] %s\n' "$SECONDS" "$*" >&2; }
 
@@ -53,28 +46,26 @@ fail_usage() {
 read_flags() {
   while [[ $# -gt 0 ]]; do
     case $1 in
-      --quick) quick=yes ;;
       --publish) publish=yes ;;
       --traces | --out | --seeds | --policies | --trace | --jobs | --only)
         [[ $# -ge 2 && -n $2 ]] || fail_usage "$1 needs a value; expected $1 VALUE"
         printf -v "${1#--}" %s "$2"
         shift
         ;;
-      *) fail_usage "unknown argument \"$1\"; expected --traces DIR or --quick, and the flags at the top of this file" ;;
+      *) fail_usage "unknown argument \"$1\"; expected --traces DIR and the flags at the top of this file" ;;
     esac
     shift
   done
 }
 
 check_flags() {
-  [[ -n $quick || -n $traces ]] || fail_usage "expected --traces DIR or --quick"
-  [[ -z $quick || -z $traces ]] || fail_usage "expected only one of --traces and --quick"
+  [[ -n $traces ]] || fail_usage "expected --traces DIR"
   [[ $jobs =~ ^[1-9][0-9]{0,2}$ ]] || fail_usage "--jobs is \"$jobs\"; expected 1 to 999"
   [[ $only =~ ^(placement|parts|draw|)$ ]] ||
     fail_usage "--only is \"$only\"; expected placement, parts or draw"
   [[ $seeds =~ ^[0-9]{1,9}(-[0-9]{1,9})?$ ]] || fail_usage "--seeds is \"$seeds\"; expected A-B, such as 42-51"
   check_names --policies "$policies" "$all_policies"
-  [[ -z $traces ]] || check_traces
+  check_traces
 }
 
 check_names() { # flag, names, known names; both separated by commas
@@ -109,8 +100,8 @@ traces_of_folder() {
 build() {
   say "build"
   bash deploy/install.sh >&2 &&
-    cmake --preset "$preset" --log-level=WARNING >&2 &&
-    nice ninja -C "build/$preset" mgpu-sim mgpu-parts >&2
+    cmake --preset release --log-level=WARNING >&2 &&
+    nice ninja -C build/release mgpu-sim mgpu-parts >&2
 }
 
 # Writes the output of a program to a file, unless the file already has the output of the same program
@@ -204,95 +195,10 @@ everything() {
   [[ $only =~ ^(placement|parts)$ ]] || draw
 }
 
-# --- quick ----------------------------------------------------------------------------------------
-
-# Runs a command. If its last line is "N passed, N failed", these tests are counted; otherwise the
-# command counts as one test.
-count() {
-  local output status=0
-  output=$("$@") || status=$?
-  grep -v '^ok ' <<<"$output" || true
-  if [[ ${output##*$'\n'} =~ ^([0-9]+)\ passed,\ ([0-9]+)\ failed$ ]]; then
-    passed=$((passed + BASH_REMATCH[1]))
-    failed=$((failed + BASH_REMATCH[2]))
-  elif [[ $status -eq 0 ]]; then
-    passed=$((passed + 1))
-  else
-    failed=$((failed + 1))
-  fi
-}
-
-check() { count python3 bench/plot/check.py "$@"; }
-
-quick_place() { # name, policy, more arguments
-  "$sim" trace --policy "$2" --seeds 1-2 --output json "${@:3}" >"$scratch/$1.json"
-}
-
-quick_placement() {
-  local name
-  for name in ${policies//,/ }; do
-    say "synthetic workload, $name"
-    count quick_place "$name" "$name"
-    check trace "$scratch/$name.json"
-  done
-  count quick_place memory "$default_policy" --memory reference
-  check trace "$scratch/memory.json"
-  count quick_place non-gpu "$default_policy" --non-gpu defaults
-  check trace "$scratch/non-gpu.json"
-  count quick_place departures "$default_policy" --departures 100
-  check departures "$scratch/departures.json"
-  # A random choice among the best nodes changes nothing if only one node is the best. kube-scheduler's own
-  # scores for pods without cards are often equal.
-  for name in random fgd "$default_policy"; do
-    count quick_place "first-$name" "$name" --non-gpu extender
-    count quick_place "again-$name" "$name" --non-gpu extender --ties random --jobs 2
-    check same "$scratch/first-$name.json" "$scratch/again-$name.json"
-  done
-}
-
-quick_parts() {
-  say "parts of a request"
-  count measure "$scratch/parts.json" "$parts" --benchmark_format=json --benchmark_min_time=0.001 \
-    --benchmark_filter='nodes:1000|read_|place|explain'
-  check parts "$scratch/parts.json"
-}
-
-# Checks that wrong flags end the script with status 2 and one line that says what was expected.
-rejects() {
-  local output status=0
-  output=$(bash bench/run.sh "$@" 2>&1) || status=$?
-  if [[ $status -eq 2 && $output == "run.sh: "*expected* && $output != *$'\n'* ]]; then
-    return 0
-  fi
-  echo "FAILED bench/run.sh $*: ended with status $status and printed: $output"
-  return 1
-}
-
-quick() {
-  scratch=$(mktemp -d "${TMPDIR:-/tmp}/mgpu-bench.XXXXXX")
-  trap 'rm -rf "$scratch"' EXIT
-  count build
-  count python3 -m unittest discover -q -s test/bench/plot -p '*_test.py'
-  count rejects
-  count rejects --fast
-  count rejects --jobs
-  count rejects --jobs 0 --quick
-  count rejects --policies best --quick
-  count rejects --seeds first --quick
-  quick_placement
-  quick_parts
-  echo "$passed passed, $failed failed"
-  [[ $failed -eq 0 ]]
-}
-
 main() {
   read_flags "$@"
   check_flags
-  if [[ -n $quick ]]; then
-    quick
-  else
-    everything
-  fi
+  everything
 }
 
 main "$@"

@@ -15,7 +15,6 @@ readonly not_read_by_cluster='^test/(extender|plugin|programs)/.*_test\.cc$|^[A-
 '|^test/(bench|fuzz|simulation|tree)/'
 readonly not_read_by_node="\\.md\$|$not_read_by_cluster"
 readonly not_read_by_gpu='_test\.cc$|^deploy/|^test/(cluster|fuzz|golden|simulation|tree)/'
-readonly not_read_by_quick='_test\.cc$|^(deploy|plugin)/|^test/(cluster|fuzz|simulation|tree)/'
 readonly not_read_by_images='^$'
 
 again=

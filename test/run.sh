@@ -1,7 +1,7 @@
 #!/usr/bin/env bash
 # Installs missing packages, builds mgpu and runs the tests.
 #
-#   test/run.sh                                    runs format, tidy, unit, tsan, release, images, quick, simulate, node,
+#   test/run.sh                                    runs format, tidy, unit, tsan, release, images, simulate, node,
 #                                                  install, cluster, web and gpu
 #   test/run.sh STAGE...                           runs only these stages
 #   test/run.sh --again                            also runs tests that have passed here with the same inputs (reuse.sh)
@@ -17,7 +17,6 @@
 # release  compiles both programs as users run them, with g++, and starts them
 # images   builds the container images and the files of a release, and checks them and the list of all flags; some of
 #          it needs root
-# quick    runs bench/run.sh --quick, which checks the results of benchmarks, but no times
 # gpu      runs the trial of bench/gpu with stand-ins for the GPU and its driver; most of it needs root
 # simulate runs histories of a simulated cluster for a minute: some seeds always, and new ones each day
 # cluster  tests mgpu-extender with a real etcd, kube-apiserver and kube-scheduler
@@ -257,9 +256,6 @@ stage_format() {
   step "stages in the background" bash test/background_test.sh && passed=$((passed + 1))
   step "results of ctest" python3 -B test/results_test.py && passed=$((passed + 1))
 }
-
-# Uses the build of the unit tests.
-stage_quick() { build asan mgpu-sim mgpu-parts && run_tests quick asan; }
 
 # Counts the tests in the last line of a log, "N passed, N failed" or "N passed, N failed, N skipped".
 count_last_line() { # log
@@ -775,10 +771,10 @@ while [[ $# -gt 0 ]]; do
   fi
   shift
 done
-[[ ${#stages[@]} -gt 0 ]] || stages=(format tidy unit tsan release images quick simulate node install cluster web gpu)
+[[ ${#stages[@]} -gt 0 ]] || stages=(format tidy unit tsan release images simulate node install cluster web gpu)
 for stage in "${stages[@]}"; do
-  [[ $stage =~ ^(format|tidy|unit|tsan|release|images|quick|simulate|faults|fuzz|gpu|cluster|web|node|install|node-slow|old-kubelets|skew|bench|throughput|failover|web-scale|soak|fake-gpu)$ ]] || {
-    printf 'run.sh: "%s" is not a stage; want %s, %s\n' "$stage" 'format, tidy, unit, tsan, release, images, quick, simulate' \
+  [[ $stage =~ ^(format|tidy|unit|tsan|release|images|simulate|faults|fuzz|gpu|cluster|web|node|install|node-slow|old-kubelets|skew|bench|throughput|failover|web-scale|soak|fake-gpu)$ ]] || {
+    printf 'run.sh: "%s" is not a stage; want %s, %s\n' "$stage" 'format, tidy, unit, tsan, release, images, simulate' \
       'faults, fuzz, gpu, cluster, web, node, install, node-slow, old-kubelets, skew, bench, throughput, failover, web-scale, soak or fake-gpu' >&2
     exit 2
   }

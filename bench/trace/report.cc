@@ -53,13 +53,9 @@ Json json_of(const Report& report, const Report::Row& row) {
     json[report.columns[i].key] = number_or_null(row.values[i]);
   }
   json["overcommitted"] = row.overcommitted;
-  json["us_per_decision"] = row.us_per_decision;
-  json["decisions"] = row.decisions;
-  json["failures"] = Json::array();
-  for (const Failures& failures : row.failures) {
-    json["failures"].push_back(
-        {{"size", failures.size}, {"pods", failures.pods}, {"gpus", failures.gpus}});
-  }
+  json["us_per_decision"] = row.stats.us_per_decision();
+  json["decisions"] = row.stats.decisions;
+  json["unplaced"] = row.stats.unplaced;
   for (const CurvePoint& point : row.curve) {
     json["curve"].push_back({{"arrived", point.arrived},
                              {"allocation", point.allocation},
@@ -76,10 +72,8 @@ std::string cell(const std::optional<double>& number) {
 std::string row_of(const Report::Row& row) {
   std::string text = fmt::format("{:>6}", row.seed);
   for (const auto& value : row.values) text += cell(value);
-  std::int64_t failed = 0;
-  for (const Failures& failures : row.failures) failed += failures.pods;
-  return text +
-         fmt::format("{:>15}{:>10}{:>13.1f}\n", row.overcommitted, failed, row.us_per_decision);
+  return text + fmt::format("{:>15}{:>10}{:>13.1f}\n", row.overcommitted, row.stats.unplaced,
+                            row.stats.us_per_decision());
 }
 
 std::string row_of_all(const Report& report, const char* title,
@@ -102,9 +96,7 @@ Report report_of(Heading heading, const std::vector<SeedResult>& seeds) {
     Report::Row row{.seed = seed.seed,
                     .values = {},
                     .overcommitted = seed.overcommitted,
-                    .us_per_decision = seed.us_per_decision,
-                    .decisions = seed.decisions,
-                    .failures = seed.failures,
+                    .stats = seed.stats,
                     .curve = seed.curve};
     for (const auto arrived : kReported) row.values.push_back(seed.at(arrived));
     report.rows.push_back(std::move(row));
@@ -123,9 +115,7 @@ Report report_of(Heading heading, double load, const std::vector<TurnoverResult>
     report.rows.push_back({.seed = seed.seed,
                            .values = {seed.allocation, seed.rejected_gpus, seed.rejected_pods},
                            .overcommitted = seed.overcommitted,
-                           .us_per_decision = seed.us_per_decision,
-                           .decisions = seed.decisions,
-                           .failures = seed.failures,
+                           .stats = seed.stats,
                            .curve = {}});
   }
   return report;

@@ -34,9 +34,7 @@ struct Report {
     std::uint64_t seed = 0;
     std::vector<std::optional<double>> values;  // one for each column; not set: not reached
     std::int64_t overcommitted = 0;
-    double us_per_decision = 0;
-    std::int64_t decisions = 0;
-    std::vector<Failures> failures;
+    DecisionStats stats;
     std::vector<CurvePoint> curve;
   };
 
@@ -56,7 +54,7 @@ Report report_of(Heading heading, double load, const std::vector<TurnoverResult>
 //   {"trace", "policy", "workload", "ties", "non_gpu", "sampling", "order", "memory", "nodes",
 //    "cards", "load"?,
 //    "seeds": [{"seed", a member for each column, "overcommitted", "us_per_decision", "decisions",
-//               "failures": [{"size", "pods", "gpus"}],
+//               "unplaced",
 //               "curve"?: [{"arrived", "allocation", "fragmentation_amount",
 //                           "fragmentation_rate"}]}],
 //    "mean": {a member for each column},

@@ -35,10 +35,10 @@ class Run {
   void arrive(std::size_t index) {
     const TracePod& pod = objects_.trace().pods[index];
     const Outcome outcome = cycle_.schedule(
-        index, pod.name + "-" + std::to_string(seed_) + "-" + std::to_string(stats_.decisions()),
+        index, pod.name + "-" + std::to_string(seed_) + "-" + std::to_string(stats_.decisions),
         *price_source_);
     price_source_->refresh_if_due(cycle_.ledger());
-    stats_.add(pod, outcome);
+    stats_.add(outcome);
     sample_.arrived_milli += pod.total_milli();
     sample_.allocated_milli = cycle_.bookkeeping().allocated_milli();
     if (outcome.node) measure(*outcome.node);
@@ -58,9 +58,7 @@ class Run {
     SeedResult result{.seed = seed_,
                       .curve = curve_.points(settings_.arrived_until),
                       .overcommitted = cycle_.bookkeeping().overcommitted(),
-                      .us_per_decision = stats_.us_per_decision(),
-                      .decisions = stats_.decisions(),
-                      .failures = stats_.failures(),
+                      .stats = stats_,
                       .arrivals = {.seed = seed_, .nodes = {}, .pods = arrivals_}};
     for (std::size_t node = 0; node < objects_.trace().nodes.size(); ++node)
       result.arrivals.nodes.push_back(cycle_.node_name(node));

@@ -32,10 +32,8 @@ struct SeedResult {
   std::uint64_t seed = 0;
   std::vector<CurvePoint> curve;  // 0 .. arrived_until
   std::int64_t overcommitted = 0;
-  double us_per_decision = 0;  // mean of filter, prioritize and assume
-  std::int64_t decisions = 0;
-  std::vector<Failures> failures;  // one entry for every requested size, ascending
-  Arrivals arrivals;               // has no pods unless keep_arrivals is set
+  DecisionStats stats;
+  Arrivals arrivals;  // has no pods unless keep_arrivals is set
 
   // The allocation at this percentage of arrived workload. Not set past the end of the curve.
   std::optional<double> at(std::int64_t arrived) const;

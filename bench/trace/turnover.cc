@@ -85,10 +85,10 @@ class Turnover {
     const std::size_t index = draws_.below(pods_.size());
     const double lifetime = exponential(draws_);
     std::string uid =
-        pods_[index].name + "-" + std::to_string(seed_) + "-" + std::to_string(stats_.decisions());
+        pods_[index].name + "-" + std::to_string(seed_) + "-" + std::to_string(stats_.decisions);
     Outcome outcome = cycle_.schedule(index, uid, *price_source_);
     price_source_->refresh_if_due(cycle_.ledger());
-    stats_.add(pods_[index], outcome);
+    stats_.add(outcome);
     if (measuring()) count(pods_[index], outcome);
     if (!outcome.node) return;
     running_.push({.ends = now_ + lifetime,
@@ -115,9 +115,7 @@ class Turnover {
             .rejected_pods =
                 percent(static_cast<double>(rejected_.pods), static_cast<double>(requested_.pods)),
             .overcommitted = cycle_.bookkeeping().overcommitted(),
-            .us_per_decision = stats_.us_per_decision(),
-            .decisions = stats_.decisions(),
-            .failures = stats_.failures()};
+            .stats = stats_};
   }
 
   const std::vector<TracePod>& pods_;

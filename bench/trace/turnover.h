@@ -26,10 +26,7 @@ struct TurnoverResult {
   double rejected_gpus = 0;  // rejected percentage of the requested compute
   double rejected_pods = 0;  // rejected percentage of the pods, non-GPU pods included
   std::int64_t overcommitted = 0;
-  // These include the decisions of the warm-up.
-  double us_per_decision = 0;
-  std::int64_t decisions = 0;
-  std::vector<Failures> failures;
+  DecisionStats stats;  // with the decisions of the warm-up
 };
 
 // settings.arrived_until and keep_arrivals are not used. REQUIRES: load > 0.

@@ -15,8 +15,7 @@ def write_result(folder, trace, policy, at100, microseconds=(10.0, 30.0)):
     """A result with two seeds, half a point to either side of the mean."""
     ratios = [{"at95": at100 - 1 + off, "at100": at100 + off, "at130": at100 + 1 + off}
               for off in (-0.5, 0.5)]
-    seeds = [{**one, "seed": index, "us_per_decision": took, "decisions": 9, "overcommitted": 0,
-              "failures": [{"size": "8", "pods": 1 + 2 * index, "gpus": 8.0 + 16 * index}],
+    seeds = [{**one, "seed": index, "us_per_decision": took, "decisions": 9, "overcommitted": 0, "unplaced": 1,
               "curve": [{"arrived": at, "allocation": min(at, one["at100"]),
                          "fragmentation_amount": at / 100 + index, "fragmentation_rate": 50.0}
                         for at in range(131)]}

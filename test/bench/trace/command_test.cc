@@ -34,6 +34,31 @@ TEST(TraceCommand, RunsTheSyntheticWorkloadWhereNoTracesAreNamed) {
   EXPECT_GT(json["mean"]["at100"], 70);
 }
 
+// No pod terminates, so that the allocation never decreases.
+TEST(TraceCommand, OvercommitsNothingByAnyPolicy) {
+  constexpr double kRounding = 0.02;
+  for (const char* policy :
+       {"random", "dotprod", "clustering", "packing", "bestfit", "fgd", "spread", "equilibrium"}) {
+    CommandFlags flags;
+    flags.policy = policy;
+    flags.seeds = "1";
+    flags.memory = "reference";
+    flags.output = "json";
+    flags.arrived_until = 100;
+    const auto text = run_command(flags);
+    ASSERT_TRUE(text) << text.error().message;
+    const Json seed = Json::parse(*text)["seeds"][0];
+    EXPECT_EQ(seed["overcommitted"], 0) << policy;
+    double before = 0;
+    for (const Json& point : seed["curve"]) {
+      EXPECT_GE(point["allocation"].get<double>() + kRounding, before) << policy << point;
+      EXPECT_LE(point["allocation"], point["arrived"].get<double>() + 1) << policy << point;
+      before = point["allocation"];
+    }
+    EXPECT_GT(before, 50) << policy;
+  }
+}
+
 TEST(TraceCommand, RunsTheTraceOfAFolder) {
   const test::ScratchFolder folder;
   std::ofstream(folder.path("openb_node_list_gpu_node.csv"))

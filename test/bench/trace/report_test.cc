@@ -13,6 +13,10 @@ using testing::EndsWith;
 using testing::HasSubstr;
 using Json = nlohmann::json;
 
+// 12.5 us for each of 8 decisions.
+constexpr DecisionStats kStats{
+    .decisions = 8, .unplaced = 2, .took = std::chrono::microseconds(100)};
+
 SeedResult seed_with(std::uint64_t seed, double allocation, std::int64_t until = 130) {
   SeedResult result;
   result.seed = seed;
@@ -21,9 +25,7 @@ SeedResult seed_with(std::uint64_t seed, double allocation, std::int64_t until =
                             .allocation = allocation + static_cast<double>(arrived) / 1000,
                             .fragmentation_amount = 4,
                             .fragmentation_rate = 80});
-  result.us_per_decision = 12.5;
-  result.decisions = 7;
-  result.failures = {{"share", 2, 1.25}};
+  result.stats = kStats;
   return result;
 }
 
@@ -61,8 +63,8 @@ TEST(ReportJson, HasEverySeedWithItsCurve) {
   EXPECT_DOUBLE_EQ(seed["at130"], 92.13);
   EXPECT_EQ(seed["overcommitted"], 0);
   EXPECT_EQ(seed["us_per_decision"], 12.5);
-  EXPECT_EQ(seed["decisions"], 7);
-  EXPECT_EQ(seed["failures"], Json::parse(R"([{"size": "share", "pods": 2, "gpus": 1.25}])"));
+  EXPECT_EQ(seed["decisions"], 8);
+  EXPECT_EQ(seed["unplaced"], 2);
   ASSERT_EQ(seed["curve"].size(), 131U);
   EXPECT_EQ(seed["curve"][100]["arrived"], 100);
   EXPECT_DOUBLE_EQ(seed["curve"][100]["allocation"], 92.1);
@@ -111,9 +113,7 @@ TurnoverResult turnover_with(std::uint64_t seed, double allocation) {
           .rejected_gpus = 4,
           .rejected_pods = 1,
           .overcommitted = 0,
-          .us_per_decision = 12.5,
-          .decisions = 7,
-          .failures = {{"8", 1, 8}}};
+          .stats = kStats};
 }
 
 Report turnovers() {
@@ -127,8 +127,8 @@ TEST(TurnoverJson, HasEverySeedMeanAndDeviation) {
   EXPECT_EQ(json["load"], 110);
   ASSERT_EQ(json["seeds"].size(), 2U);
   EXPECT_EQ(json["seeds"][1], Json::parse(R"({"seed": 2, "allocation": 96.0, "rejected_gpus": 4.0,
-      "rejected_pods": 1.0, "overcommitted": 0, "us_per_decision": 12.5, "decisions": 7,
-      "failures": [{"size": "8", "pods": 1, "gpus": 8.0}]})"));
+      "rejected_pods": 1.0, "overcommitted": 0, "us_per_decision": 12.5, "decisions": 8,
+      "unplaced": 2})"));
   EXPECT_DOUBLE_EQ(json["mean"]["allocation"], 95);
   EXPECT_NEAR(json["deviation"]["allocation"], 1.41421356, 1e-8);
   EXPECT_DOUBLE_EQ(json["mean"]["rejected_gpus"], 4);
