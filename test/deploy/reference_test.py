@@ -1,5 +1,5 @@
 #!/usr/bin/env python3
-"""Tests of what programs write for pages, deploy/REFERENCE.md and deploy/before-after.svg: test/deploy/reference_test.py
+"""Tests of the list of all flags, deploy/REFERENCE.md: test/deploy/reference_test.py
 
 The release build must exist, with all programs.
 """
@@ -46,10 +46,6 @@ def program(folder, name, text):
 class Reference(unittest.TestCase):
     def test_the_page_has_what_the_programs_print(self):
         self.assertEqual(must_run(SCRIPT, BUILD), PAGE.read_text(), "deploy/reference.py writes deploy/REFERENCE.md")
-
-    def test_the_picture_is_what_the_simulator_does(self):
-        self.assertEqual(must_run(ROOT / "deploy/picture.py", BUILD), (ROOT / "deploy/before-after.svg").read_text(),
-                         "deploy/picture.py writes deploy/before-after.svg")
 
     def test_every_program_with_flags_is_on_the_page(self):
         headings = re.findall(r"^## (.*)$", PAGE.read_text(), re.MULTILINE)
