@@ -10,24 +10,6 @@
 namespace mgpu::kubectl {
 namespace {
 
-void skip_blanks(std::string_view& text) {
-  while (text.starts_with(' ') || text.starts_with('\t')) text.remove_prefix(1);
-}
-
-bool is_name_character(char c) {
-  return (c >= 'a' && c <= 'z') || (c >= 'A' && c <= 'Z') || (c >= '0' && c <= '9') || c == '_' ||
-         c == ':';
-}
-
-// Removes the name that `text` starts with; it may be empty.
-std::string take_name(std::string_view& text) {
-  std::size_t length = 0;
-  while (length < text.size() && is_name_character(text[length])) ++length;
-  const std::string name(text.substr(0, length));
-  text.remove_prefix(length);
-  return name;
-}
-
 // Removes a value in quotes, in which \\, \" and \n are escaped.
 bool take_quoted(std::string_view& text, std::string& value) {
   if (!text.starts_with('"')) return false;
@@ -43,27 +25,17 @@ bool take_quoted(std::string_view& text, std::string& value) {
   return false;
 }
 
-// Removes {a="x",b="y"}, with or without a comma at the end.
+// Removes {a="x",b="y"}.
 bool take_labels(std::string_view& text, MetricSample& sample) {
-  text.remove_prefix(1);
-  while (true) {
-    skip_blanks(text);
-    if (text.starts_with('}')) break;
-    const std::string name = take_name(text);
-    skip_blanks(text);
-    if (name.empty() || !text.starts_with('=')) return false;
+  do {
     text.remove_prefix(1);
-    skip_blanks(text);
-    std::string value;
+    const std::size_t end = text.find('=');
+    if (end == text.npos || end == 0) return false;
+    std::string& value = sample.labels[std::string(text.substr(0, end))];
+    text.remove_prefix(end + 1);
     if (!take_quoted(text, value)) return false;
-    sample.labels[name] = std::move(value);
-    skip_blanks(text);
-    if (text.starts_with(',')) {
-      text.remove_prefix(1);
-    } else if (!text.starts_with('}')) {
-      return false;
-    }
-  }
+  } while (text.starts_with(','));
+  if (!text.starts_with('}')) return false;
   text.remove_prefix(1);
   return true;
 }
@@ -74,17 +46,16 @@ bool take_value(std::string_view text, double& value) {
   const auto [stop, failure] = std::from_chars(text.data(), text.data() + text.size(), value);
   const bool out_of_range = failure == std::errc::result_out_of_range;
   if (failure != std::errc() && !out_of_range) return false;
-  std::string_view rest = text.substr(static_cast<std::size_t>(stop - text.data()));
-  return rest.empty() || rest.starts_with(' ') || rest.starts_with('\t');
+  return stop == text.data() + text.size();
 }
 
 bool read_sample(std::string_view line, MetricSample& sample) {
-  sample.name = take_name(line);
-  if (sample.name.empty()) return false;
-  skip_blanks(line);
+  const std::size_t end = std::min(line.find_first_of("{ "), line.size());
+  sample.name = line.substr(0, end);
+  line.remove_prefix(end);
   if (line.starts_with('{') && !take_labels(line, sample)) return false;
-  skip_blanks(line);
-  return take_value(line, sample.value);
+  if (sample.name.empty() || !line.starts_with(' ')) return false;
+  return take_value(line.substr(1), sample.value);
 }
 
 }  // namespace
@@ -93,10 +64,8 @@ Result<MetricSamples> parse_metrics(std::string_view text) {
   MetricSamples samples;
   for (std::size_t number = 1; !text.empty(); ++number) {
     const std::size_t end = std::min(text.find('\n'), text.size());
-    std::string_view line = text.substr(0, end);
+    const std::string_view line = text.substr(0, end);
     text.remove_prefix(std::min(end + 1, text.size()));
-    skip_blanks(line);
-    while (line.ends_with('\r') || line.ends_with(' ')) line.remove_suffix(1);
     if (line.empty() || line.starts_with('#')) continue;
     MetricSample sample;
     if (!read_sample(line, sample)) {

@@ -1,4 +1,5 @@
-// Reads the Prometheus text format, version 0.0.4. Pure.
+// Reads the metrics of mgpu itself, in the Prometheus text format as prometheus-cpp writes it:
+// without blanks between the parts of a sample and without time stamps. Pure.
 #pragma once
 
 #include <map>
@@ -18,7 +19,7 @@ struct MetricSample {
 
 using MetricSamples = std::vector<MetricSample>;
 
-// Comments and time stamps are skipped. Errors: a line that is not a sample; the sentence has its
+// Comments are skipped. Errors: a line that is not a sample; the sentence has its
 // number.
 Result<MetricSamples> parse_metrics(std::string_view text);
 
