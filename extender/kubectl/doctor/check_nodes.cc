@@ -66,21 +66,12 @@ Result<std::vector<CardIndex>> read_cordoned(At at) {
   return parse_card_indices(text_or_empty(at.node->annotations, at.facts.contract.cordoned_cards));
 }
 
-bool is_nvidia_resource(const std::string& name) {
-  return name == "nvidia.com/gpu" || name.starts_with("nvidia.com/gpu.") ||
-         name.starts_with("nvidia.com/mig-");
-}
-
 kube::Condition ready_of(At at) {
   return condition_of(at, "MGPUReady");
 }
 
 kube::Condition exclusive_of(At at) {
   return condition_of(at, "MGPUCardsExclusive");
-}
-
-bool is_shared_for_sure(At at) {
-  return exclusive_of(at).status == "False";
 }
 
 // The device plugin may also run outside of pods.
@@ -93,38 +84,17 @@ bool lacks_plugin(At at) {
 constexpr Rule kNodes[] = {
     needs<&Facts::nodes>(),
     needs<&Facts::plugin_pods>(Level::kUnknown),
-    {Level::kUnknown, "{0}", kTryAgain,
-     [](At at) {
-       const auto& nodes = at.facts.nodes_of_dra_driver;
-       return nodes.absent() ? Matches{} : unknown(nodes);
-     }},
 };
 
 constexpr Rule kNode[] = {
     {Level::kWarning, "other software can allocate the cards of the node ({0}): {1}",
      kFollowMessage,
      [](At at) {
-       return when(is_shared_for_sure(at), exclusive_of(at).reason, exclusive_of(at).message);
+       const auto condition = exclusive_of(at);
+       return when(condition.status == "False", condition.reason, condition.message);
      }},
     {Level::kNote, "it is not known who else can reach the cards of the node: {0}", kFollowMessage,
      [](At at) { return when(exclusive_of(at).status == "Unknown", exclusive_of(at).message); }},
-    {Level::kWarning, "the node has {0}, so that another device plugin allocates its cards",
-     to_change("drain the node, and remove that device plugin from it; with the GPU operator by "
-               "the label nvidia.com/gpu.deploy.device-plugin=false"),
-     [](At at) {
-       return each(at.node->capacity, [&](const auto& of) {
-         const auto& name = of.first;
-         return when(!is_shared_for_sure(at) && is_nvidia_resource(name) && has_capacity(at, name),
-                     name);
-       });
-     }},
-    {Level::kWarning,
-     "the node has a ResourceSlice of gpu.nvidia.com, so that this driver allocates its cards",
-     to_change("drain the node, and remove NVIDIA's DRA driver from it"),
-     [](At at) {
-       return when(!is_shared_for_sure(at) &&
-                   items(at.facts.nodes_of_dra_driver).contains(at.node->name));
-     }},
     {Level::kWarning, "the annotation {0} cannot be read, so that no card is cordoned: {1}",
      to_run("kubectl annotate node NODE {0}-, which removes it"),
      [](At at) {

@@ -120,17 +120,6 @@ void collect_policies(Api& api, Facts& facts) {
 void collect_nodes(Api& api, Facts& facts) {
   facts.nodes = collect_objects<NodeFacts>(api, {"/api/v1/nodes", "", facts.node_selector},
                                            "list nodes", facts, read_node_facts);
-  Fact<std::vector<std::string>> slices;
-  // v1 is in Kubernetes 1.34 and later.
-  for (const char* version : {"v1", "v1beta1"}) {
-    slices = collect_objects<std::string>(
-        api,
-        {fmt::format("/apis/resource.k8s.io/{}/resourceslices", version),
-         "spec.driver=gpu.nvidia.com"},
-        "list ResourceSlices", facts, read_slice_node);
-    if (!slices.absent()) break;
-  }
-  facts.nodes_of_dra_driver = as_set(slices);
 }
 
 // Whether the pod requests cards, or has annotations as if it had some.

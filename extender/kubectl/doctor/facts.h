@@ -155,7 +155,6 @@ struct Facts {
   Fact<std::set<std::string>> policies;
   Fact<std::vector<PolicyBinding>> policy_bindings;
   Fact<std::vector<NodeFacts>> nodes;
-  Fact<std::set<std::string>> nodes_of_dra_driver;
   Fact<std::vector<GpuPod>> bound_pods;
   Fact<std::vector<GpuPod>> waiting_pods;
   Fact<std::vector<Right>> rights;

@@ -205,10 +205,6 @@ Result<NodeFacts> read_node_facts(std::string_view json) {
   });
 }
 
-Result<std::string> read_slice_node(std::string_view json) {
-  return text_at(json, {"spec", "nodeName"});
-}
-
 Result<GpuPod> read_gpu_pod(std::string_view json) {
   auto pod = kube::read_pod(json);
   if (!pod) return pod.error();

@@ -65,7 +65,7 @@ class World {
                   "mgpu-device-plugin-events"});
     api.set(kReviews, R"({"status": {"allowed": true}})", 201);
     for (const char* path :
-         {"/apis/resource.k8s.io/v1/resourceslices?", "/api/v1/namespaces/kube-system/configmaps?",
+         {"/api/v1/namespaces/kube-system/configmaps?",
           "/api/v1/namespaces/mgpu-system/configmaps?", "/api/v1/namespaces/mine/configmaps?"}) {
       api.set(path, list_of(""));
     }
@@ -515,8 +515,9 @@ std::vector<Situation> situations() {
        [](World& world) {
          world.set_lease({{"renewTime", nullptr}});
        }},
-      answers("repair or delete", "/apis/resource.k8s.io/v1/resourceslices?",
-              list_of(R"({"spec": 7})"), list_of("")),
+      answers("repair or delete",
+              "/apis/discovery.k8s.io/v1/namespaces/kube-system/endpointslices?",
+              list_of(R"({"endpoints": 7})"), list_of("")),
       {"see kubectl logs and kubectl describe pod, and",
        [](World& world) { world.set_pod("mgpu-extender-1", kNotReady); },
        [](World& world) { world.set_pod("mgpu-extender-1", kReady); }},
@@ -612,10 +613,6 @@ std::vector<Situation> situations() {
              {{"metadata", {{"labels", {{"vke.volcengine.com/mgpu-release-driver", "true"}}}}}});
        }},
       node_has("follow the message", conditions("MGPUReady", "False"), conditions("", "")),
-      node_has("drain the node, and remove that", {{"capacity", {{"nvidia.com/gpu", "1"}}}},
-               {{"capacity", {{"nvidia.com/gpu", "0"}}}}),
-      answers("drain the node, and remove NVIDIA's", "/apis/resource.k8s.io/v1/resourceslices?",
-              list_of(R"({"spec": {"nodeName": "gpu-1"}})"), list_of("")),
       answers("remove it from", kConfigz,
               R"({"kubeletconfig": {"featureGates": {"KubeletPodResources": false}}})",
               R"({"kubeletconfig": {}})"),

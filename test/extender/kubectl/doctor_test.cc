@@ -74,7 +74,6 @@ void set_good_cluster(Answers& api, const std::string& in) {
                 "conditions": [{"type": "MGPUReady", "status": "True"},
                                {"type": "MGPUCardsExclusive", "status": "True"}],
                 "nodeInfo": {"kubeletVersion": "v1.35.1"}}})"));
-  api.set("/apis/resource.k8s.io/v1/resourceslices?", list_of(""));
   api.set("/api/v1/namespaces/kube-system/configmaps?", list_of(""));
   api.set("/api/v1/namespaces/" + in + "/configmaps?", list_of(""));
   api.set("/api/v1/pods?", list_of(""));

@@ -135,21 +135,7 @@ TEST(NodeCheck, NamesOtherOwnersOfTheCards) {
       "nodes", {{"condition", with_condition("MGPUCardsExclusive", "False", "set x = false"),
                  Level::kWarning, "can allocate the cards of the node (Reason): set x = false"},
                 {"unknown", with_condition("MGPUCardsExclusive", "Unknown", "CRI-O"), Level::kNote,
-                 "it is not known who else can reach the cards of the node: CRI-O"},
-                {"NVIDIA's plugin",
-                 with_node([](NodeFacts& node) { node.capacity["nvidia.com/gpu"] = "2"; }),
-                 Level::kWarning, "the node has nvidia.com/gpu", "gpu.deploy.device-plugin=false"},
-                {"NVIDIA's plugin without cards",
-                 with_node([](NodeFacts& node) { node.capacity["nvidia.com/gpu"] = "0"; }),
-                 Level::kOk, "with cards checked"},
-                {"DRA driver",
-                 [](Facts& facts) { facts.nodes_of_dra_driver = std::set<std::string>{"gpu-1"}; },
-                 Level::kWarning, "ResourceSlice of gpu.nvidia.com"},
-                {"no ResourceSlices in this Kubernetes",
-                 [](Facts& facts) {
-                   facts.nodes_of_dra_driver = {Missing::kAbsent, "HTTP 404"};
-                 },
-                 Level::kOk, "with cards checked"}});
+                 "it is not known who else can reach the cards of the node: CRI-O"}});
 }
 
 TEST(NodeCheck, ShowsCordonedCards) {

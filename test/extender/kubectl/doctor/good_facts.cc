@@ -103,7 +103,6 @@ Facts good_facts() {
   for (const std::string& policy : facts.policies.value()) bindings.push_back({policy, true});
   facts.policy_bindings = bindings;
   facts.nodes = std::vector{gpu_node("gpu-1")};
-  facts.nodes_of_dra_driver = std::set<std::string>{};
   facts.bound_pods =
       std::vector{gpu_pod("p1", "gpu-1", {{"assumed", "true"}, {"gpu-index-container-app", "1"}})};
   facts.waiting_pods = std::vector<GpuPod>{};

@@ -39,7 +39,6 @@ Facts broken_facts() {
     nodes.push_back(gpu_node(name));
     nodes.back().allocatable.clear();
   }
-  nodes[0].capacity["nvidia.com/gpu"] = "2";
   nodes[0].conditions[0] = {"MGPUReady", "False", "NoDriver", "libcuda.so.1 was not found"};
   facts.nodes = nodes;
   facts.gates = {Missing::kForbidden, "get the configuration of a kubelet: HTTP 403"};
