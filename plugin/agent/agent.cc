@@ -112,10 +112,10 @@ Inventory::Hooks Agent::inventory_hooks() {
       .held =
           [this](const CardUuid& card) { return devices_.held(card, inventory_.state().cards); },
       .problem_of =
-          [this](const FoundCard& card) {
+          [this](const FoundCard& card, const Edits& shared) {
             std::string problem = access_.cdi_problem();
             if (problem.empty()) problem = given_by_another();
-            return problem.empty() ? isolation_.problem_of(card) : problem;
+            return problem.empty() ? isolation_.problem_of(card, shared) : problem;
           },
       .released = [this] { return release_.reason(); },
       .around_use = [this] { reserved_.read(); },
@@ -199,6 +199,7 @@ void Agent::publish_node() {
                 devices_.publishes_memory(), settings_.taint, use);
   report.profile = profile_.published(report.cards);
   if (const std::string why = isolation_.fallback(); !why.empty()) report.message += "; " + why;
+  report.message += self_test_text(isolation_.self_tests());
   if (const std::string& why = inventory.found.links_problem; !why.empty())
     report.message += "; " + why;
   if (const auto other = access_.report()) report.exclusive = exclusive_condition(*other);
@@ -239,6 +240,7 @@ void Agent::update_metrics() {
   if (const auto chosen = isolation_.chosen(); chosen != IsolationMode::kAuto) {
     status.isolation = label(chosen);
   }
+  status.self_tests = isolation_.self_tests();
   status.access = access_.report();
   status.drifts = drifts_.counts();
   status.registered = devices_.registered_by_resource();

@@ -43,6 +43,18 @@ MetricFamily drift_family(const std::map<DriftKind, std::size_t>& drifts) {
   return family;
 }
 
+MetricFamily self_test_family(const std::map<CardUuid, SelfTest>& tests) {
+  MetricFamily family{"mgpu_plugin_self_test",
+                      "1 for the result of the self test of the library on the card.",
+                      prometheus::MetricType::Gauge,
+                      {}};
+  for (const auto& [card, test] : tests) {
+    family.metric.push_back(
+        series({{"uuid", card.str()}, {"result", std::string(label(test.outcome))}}, 1));
+  }
+  return family;
+}
+
 }  // namespace
 
 AgentMetrics::AgentMetrics(Metrics& metrics)
@@ -132,6 +144,7 @@ void AgentMetrics::update(const Status& status) {
   metrics_.replace(
       {std::move(registered),
        std::move(isolation),
+       self_test_family(status.self_tests),
        std::move(mps_up),
        std::move(mps_restarts),
        std::move(exclusive),

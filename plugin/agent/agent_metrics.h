@@ -11,6 +11,7 @@
 #include "common/base/metrics.h"
 #include "plugin/allocation/decide.h"
 #include "plugin/cards/mps/mps.h"
+#include "plugin/containers/self_test.h"
 #include "plugin/monitor/drift.h"
 #include "plugin/node/other_access.h"
 
@@ -32,6 +33,7 @@ class AgentMetrics {
     std::map<CardUuid, bool> exclusive;       // empty: no card is to be
     std::optional<AccessReport> access;       // not set before the first check
     std::string isolation;                    // empty: not chosen yet
+    std::map<CardUuid, SelfTest> self_tests;  // of the library
     std::map<DriftKind, std::size_t> drifts;  // of every kind
   };
 

@@ -90,15 +90,23 @@ bool wait_for_cards(const Inventory& inventory, Progress& progress) {
   }
 }
 
-// With --isolation=auto the first read offered cards whose memory the driver may not limit.
+// With --isolation=auto the first read offered cards whose memory the driver may not limit, and
+// cards are not offered while the library is tested on them.
 bool wait_for_limitable_cards(const Isolation& isolation, Inventory& inventory,
                               Progress& progress) {
-  if (isolation.mode() != IsolationMode::kAuto) return true;
-  // The next read may have begun before the choice.
-  const std::uint64_t enough = inventory.reads() + 2;
-  while (inventory.reads() < enough) {
-    inventory.read_soon();
-    if (!progress.wait(kStartPoll)) return false;
+  bool again = isolation.mode() == IsolationMode::kAuto || isolation.testing();
+  while (again) {
+    while (isolation.testing()) {
+      progress.set_waiting_for("the self test of the library");
+      if (!progress.wait(kStartPoll)) return false;
+    }
+    // The next read may have begun before the choice or the result.
+    const std::uint64_t enough = inventory.reads() + 2;
+    while (inventory.reads() < enough) {
+      inventory.read_soon();
+      if (!progress.wait(kStartPoll)) return false;
+    }
+    again = isolation.testing();
   }
   return true;
 }

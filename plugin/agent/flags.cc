@@ -130,7 +130,8 @@ void add_driver_flags(Options& options, Flags& flags) {
                    flags.driver_root);
   options.add_flag("check-driver",
                    "Offer no card while libcuda.so.1 or a device that CUDA needs is not found on "
-                   "the node.",
+                   "the node, or on which the library of --isolation=intercept has not passed its "
+                   "self test.",
                    flags.check_driver);
   options.add_text("xid-ignore",
                    "A comma-separated list of XIDs that do not make a card unhealthy, since "
@@ -329,6 +330,7 @@ Result<AgentSettings> settings_of(const Flags& flags) {
   settings.isolation.mps.control = flags.mps_control;
   settings.isolation.hook_path = flags.hook_path;
   settings.isolation.nvml = nvml_calls_of(flags);
+  settings.isolation.self_test = flags.check_driver;
   settings.isolation.mps.watch_only = flags.mps_service;
   settings.isolation.mps_exclusive = flags.mps_exclusive;
   settings.isolation.mps_parts_without_limits = flags.mps_parts_without_limits;

@@ -21,6 +21,7 @@ namespace {
 constexpr char kHookName[] = "mgpu-set-limits";
 constexpr char kCudaLibrary[] = "libmgpu-cuda.so";
 constexpr char kNvmlLibrary[] = "libmgpu-nvml.so";
+constexpr char kCheckProgram[] = "mgpu-check-share";
 constexpr std::size_t kHookBytesMax = std::size_t{64} << 20;
 
 bool is_executable(const std::string& path) {
@@ -108,11 +109,8 @@ IsolationMode isolation_mode(std::string_view name) {
 
 // --- the cards -----------------------------------------------------------------------------------
 
-std::string Isolation::problem_of(const FoundCard& card) {
-  if (chosen_ == IsolationMode::kIntercept) {
-    if (!library_.problem.empty() || can_have_pages(card.uuid)) return library_.problem;
-    return "its UUID is not \"GPU-\" and 32 digits, by which the library in containers finds it";
-  }
+std::string Isolation::problem_of(const FoundCard& card, const Edits& shared) {
+  if (chosen_ == IsolationMode::kIntercept) return library_problem(card, shared);
   if (chosen_ != IsolationMode::kDriver) {
     const Mps* const running = mps();
     std::string of_mps = running != nullptr ? running->problem_of(card) : "";
@@ -127,6 +125,43 @@ std::string Isolation::problem_of(const FoundCard& card) {
   }
   logged = problem;
   return problem;
+}
+
+std::string Isolation::library_problem(const FoundCard& card, const Edits& shared) {
+  if (!library_.problem.empty()) return library_.problem;
+  if (!can_have_pages(card.uuid)) {
+    return "its UUID is not \"GPU-\" and 32 digits, by which the library in containers finds it";
+  }
+  if (!settings_.self_test) return "";
+  auto input = self_test_input(library_, settings_.nvml.node_root, card.nodes, shared);
+  const std::string identity = input ? input->identity : input.error().message;
+  return self_tests_.problem_of(card.uuid, identity, [=, this](const std::atomic<bool>& cancelled) {
+    if (input) return test_library(card, *input, cancelled);
+    return SelfTest{SelfTest::Outcome::kNotTested, input.error().message};
+  });
+}
+
+// What pods hold of the card is theirs, also while they do not use it.
+SelfTest Isolation::test_library(const FoundCard& card, const SelfTestInput& input,
+                                 const std::atomic<bool>& cancelled) const {
+  MiB held;
+  for (const Record& record : records_.all()) {
+    for (const CardGrant& grant : record.cards) {
+      if (grant.uuid == card.uuid) held = held + grant.share.memory;
+    }
+  }
+  if (card.memory < held + self_test_memory(settings_.context)) {
+    return {SelfTest::Outcome::kNotTested, "pods hold the memory of the card"};
+  }
+  const SelfTestProgram program{.path = program_folder() + "/" + kCheckProgram,
+                                .empty = library_.empty,
+                                .context = settings_.context};
+  return run_self_test(program, card.uuid, input, cancelled);
+}
+
+std::map<CardUuid, SelfTest> Isolation::self_tests() const {
+  if (chosen_ != IsolationMode::kIntercept) return {};
+  return self_tests_.results();
 }
 
 // A card whose limits worked is not checked again: from then on the start of each container reads
@@ -149,15 +184,18 @@ std::string Isolation::limit_problem(const CardUuid& card) {
 Isolation::Isolation(IsolationSettings settings, const Records& records,
                      std::function<std::vector<CardFacts>()> cards)
     : settings_(std::move(settings)),
+      records_(records),
       cards_of_node_(std::move(cards)),
       modes_(settings_.nvml, settings_.mps.run_dir),
       exclusive_(modes_, records),
       limits_(settings_.nvml),
       setter_(records, limits_, settings_.proc_folder),
       mode_(settings_.mode),
-      pages_(settings_.run_folder + "/share", settings_.context, settings_.compute.has_value()) {}
+      pages_(settings_.run_folder + "/share", settings_.context, settings_.compute.has_value()),
+      self_tests_(settings_.hook_folder + "/self-tests") {}
 
 void Isolation::stop() {
+  self_tests_.stop();
   server_.reset();
 }
 
@@ -257,6 +295,12 @@ Result<void> Isolation::can_use_library() {
   return set_up_library();
 }
 
+std::string Isolation::program_folder() const {
+  if (!settings_.library_folder.empty()) return settings_.library_folder;
+  std::error_code failed;
+  return std::filesystem::read_symlink("/proc/self/exe", failed).parent_path();
+}
+
 // A container keeps the library that it started with: a new one is another file.
 Result<void> Isolation::set_up_library() {
   if (!library_.cuda.empty()) return {};
@@ -264,8 +308,7 @@ Result<void> Isolation::set_up_library() {
     return visible;
   }
   std::error_code failed;
-  std::filesystem::path from = settings_.library_folder;
-  if (from.empty()) from = std::filesystem::read_symlink("/proc/self/exe", failed).parent_path();
+  const std::filesystem::path from = program_folder();
   ShareLibrary library{.cuda = settings_.hook_folder + "/" + kCudaLibrary,
                        .nvml = settings_.hook_folder + "/" + kNvmlLibrary,
                        .empty = settings_.run_folder + "/empty",

@@ -22,6 +22,7 @@
 #include "common/base/ids.h"
 #include "common/base/mutex.h"
 #include "plugin/agent/exclusive_cards.h"
+#include "plugin/agent/self_tests.h"
 #include "plugin/cards/mps/mps.h"
 #include "plugin/cards/nvml/memory_limits.h"
 #include "plugin/containers/container_edits.h"
@@ -53,12 +54,13 @@ struct IsolationSettings {
   std::string hook_folder;
   std::string run_folder;   // of the socket of mgpu-set-limits, and of the pages of shares
   std::string proc_folder;  // the node's /proc
-  // Has libmgpu-cuda.so and libmgpu-nvml.so, which are copied to `hook_folder`. Empty: the folder
-  // of this program.
+  // Has libmgpu-cuda.so and libmgpu-nvml.so, which are copied to `hook_folder`, and
+  // mgpu-check-share. Empty: the folder of this program.
   std::string library_folder;
   MiB context{0};  // what a context of the driver takes of a card
   // How the library shares out the compute of cards; without a value it does not.
   std::optional<TurnRule> compute{};
+  bool self_test = false;  // cards on which the library does not hold its limit are not offered
 };
 
 class Isolation {
@@ -88,8 +90,12 @@ class Isolation {
   // another one. Any thread.
   std::string fallback() const;
   // Why this card must not be offered: a container on it would have no limit. One sentence; empty:
-  // there is no reason. Logs a new problem. Blocks while the driver does. Any thread.
-  std::string problem_of(const FoundCard& card);
+  // there is no reason. Logs a new problem. Blocks while the driver does. Any thread. `shared` is
+  // what every container with a card gets.
+  std::string problem_of(const FoundCard& card, const Edits& shared);
+  // The self test of the library on each card, and whether one runs. Any thread.
+  std::map<CardUuid, SelfTest> self_tests() const;
+  bool testing() const { return self_tests_.running(); }
   // The healthy cards, from now on. Any thread.
   void set_cards(const std::vector<CardUuid>& cards);
   // Null unless this is how shares are enforced. After choose(); any thread.
@@ -122,6 +128,11 @@ class Isolation {
   void on_removed(const AllocationId& id);
 
  private:
+  std::string library_problem(const FoundCard& card, const Edits& shared);
+  SelfTest test_library(const FoundCard& card, const SelfTestInput& input,
+                        const std::atomic<bool>& cancelled) const;
+  // The folder with the libraries and mgpu-check-share.
+  std::string program_folder() const;
   // Why the driver's limits cannot be set for this card. One sentence; empty: they can.
   std::string limit_problem(const CardUuid& card);
   Result<void> set_up_hook();
@@ -133,6 +144,7 @@ class Isolation {
   void settle(IsolationMode mode, const std::string& reason);
 
   const IsolationSettings settings_;
+  const Records& records_;
   const std::function<std::vector<CardFacts>()> cards_of_node_;
   ComputeModes modes_;
   ExclusiveCards exclusive_;
@@ -145,6 +157,7 @@ class Isolation {
   LimitHook mps_hook_;
   ShareLibrary library_;
   SharePages pages_;
+  SelfTests self_tests_;
   std::atomic<IsolationMode> chosen_ = IsolationMode::kAuto;
 
   mutable Mutex mutex_;

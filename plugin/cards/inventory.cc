@@ -89,7 +89,7 @@ std::vector<FoundCard> Inventory::offered_cards(const FoundCards& found) const {
     // No container could start on it.
     if (card.health == kHealthy && card.nodes.empty()) card.health = "no device node";
     if (card.health == kHealthy && hooks_.problem_of) {
-      const std::string problem = hooks_.problem_of(card);
+      const std::string problem = hooks_.problem_of(card, shared_edits(found));
       if (!problem.empty()) card.health = cut_text(problem, kCardTextMax);
     }
     // A new version of the driver may reserve more.

@@ -50,8 +50,9 @@ class Inventory {
     // What pods hold of the card. The capacity of a card does not become less than that, since
     // kubelet does not start pods again that exceed the node's capacity. Not set: none.
     std::function<Share(const CardUuid&)> held{};
-    // Why a card that its source finds healthy is not offered; empty: it is. Not set: all are.
-    std::function<std::string(const FoundCard&)> problem_of{};
+    // Why a card that its source finds healthy is not offered; empty: it is. `shared` is what every
+    // container with a card gets. Not set: all are.
+    std::function<std::string(const FoundCard&, const Edits& shared)> problem_of{};
     // Why the driver must not be used now, one sentence; empty: it is used. The source is not read
     // then, and no card is offered. Not set: it is always used.
     std::function<std::string()> released{};

@@ -19,5 +19,13 @@ inline constexpr std::chrono::milliseconds kRecordCollectPeriod{10'000};
 // these programs are served at a time. kubelet starts fewer containers at a time.
 inline constexpr std::chrono::milliseconds kLimitRequestTimeout{2'000};
 inline constexpr std::size_t kLimitClientsMax = 64;
+// The self test of the library on a card: programs start three times, each of which initializes a
+// card without a persistence daemon for up to 4 s. A test that did not pass is repeated.
+inline constexpr std::chrono::milliseconds kSelfTestTimeout{20'000};
+inline constexpr std::chrono::milliseconds kSelfTestPeriod{600'000};
+// It prints ten lines, besides what the libraries print.
+inline constexpr std::size_t kSelfTestBytesMax = std::size_t{64} << 10;
+// The file with what has passed: a line of some 300 bytes for each card.
+inline constexpr std::size_t kSelfTestsFileBytesMax = std::size_t{1} << 20;
 
 }  // namespace mgpu::plugin

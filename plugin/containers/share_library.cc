@@ -1,13 +1,11 @@
 #include "plugin/containers/share_library.h"
 
 #include <algorithm>
-#include <string_view>
 
 namespace mgpu::plugin {
 namespace {
 
 // Where the libraries find NVIDIA's (plugin/share) and the pages.
-constexpr std::string_view kRealCuda = "/usr/lib/mgpu/libmgpu-cuda-driver.so";
 constexpr std::string_view kRealNvml = "/usr/lib/mgpu/libmgpu-nvml-driver.so";
 // Where the first library finds the second one.
 constexpr std::string_view kNvml = "/usr/lib/mgpu/libmgpu-nvml.so";
@@ -44,11 +42,10 @@ bool has_share(const Record& record) {
                              [](const CardGrant& card) { return card.share.core < kWholeCard; });
 }
 
-Result<std::vector<Mount>> share_mounts(const ShareLibrary& library, const Record& record,
-                                        const Edits& shared) {
+Result<std::vector<Mount>> library_mounts(const ShareLibrary& library, const Edits& shared) {
   if (!library.problem.empty()) return error(library.problem);
   std::vector<Mount> mounts;
-  replace("libcuda.so", library.cuda, kRealCuda, shared, mounts);
+  replace("libcuda.so", library.cuda, kDriverCuda, shared, mounts);
   if (mounts.empty()) {
     return error(
         "containers get no libcuda.so.1 from the driver of this node, so that nothing would limit "
@@ -58,17 +55,24 @@ Result<std::vector<Mount>> share_mounts(const ShareLibrary& library, const Recor
   replace("libnvidia-ml.so", library.nvml, kRealNvml, shared, mounts);
   if (mounts.size() > of_cuda) mounts.push_back({library.nvml, std::string(kNvml)});
   mounts.push_back({.host_path = library.empty, .container_path = std::string(kCompatibility)});
+  return mounts;
+}
+
+Result<std::vector<Mount>> share_mounts(const ShareLibrary& library, const Record& record,
+                                        const Edits& shared) {
+  auto mounts = library_mounts(library, shared);
+  if (!mounts) return mounts;
   const std::string pages = library.pages + "/" + record.id.str();
-  mounts.push_back({.host_path = pages, .container_path = std::string(kPages), .no_exec = true});
+  mounts->push_back({.host_path = pages, .container_path = std::string(kPages), .no_exec = true});
   // Mounts of the pod lie above these files if they are longer than the path of the folder.
   for (const CardGrant& grant : record.cards) {
     for (const std::string file : {"/limits", "/usage", "/turn", "/activity"}) {
       if (!library.compute && (file == "/turn" || file == "/activity")) continue;
       const std::string path = "/" + grant.uuid.str() + file;
-      mounts.push_back({.host_path = pages + path,
-                        .container_path = std::string(kPages) + path,
-                        .read_only = file == "/limits" || file == "/turn",
-                        .no_exec = true});
+      mounts->push_back({.host_path = pages + path,
+                         .container_path = std::string(kPages) + path,
+                         .read_only = file == "/limits" || file == "/turn",
+                         .no_exec = true});
     }
   }
   return mounts;

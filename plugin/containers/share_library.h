@@ -5,6 +5,7 @@
 
 #include <optional>
 #include <string>
+#include <string_view>
 #include <vector>
 
 #include "common/base/result.h"
@@ -25,6 +26,13 @@ struct ShareLibrary {
 
 // Whether the container gets the library: it has less than all the compute of one of its cards.
 bool has_share(const Record& record);
+
+// Where the library in a container finds the driver's libcuda (plugin/share/names.cc).
+inline constexpr std::string_view kDriverCuda = "/usr/lib/mgpu/libmgpu-cuda-driver.so";
+
+// What takes the place of NVIDIA's libraries in `shared`, which every container with a card gets.
+// Errors: those of share_mounts().
+Result<std::vector<Mount>> library_mounts(const ShareLibrary& library, const Edits& shared);
 
 // The mounts of a container with a share. `shared` is what every container with a card gets: its
 // mounts of NVIDIA's libraries are replaced by those with the same paths in the container, since

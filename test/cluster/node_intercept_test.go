@@ -204,6 +204,42 @@ func TestNodeLibraryKeepsLimitsOverRestarts(t *testing.T) {
 	})
 }
 
+// A card on which the library does not hold its limit is not offered. What has passed is not tested again, as on cards
+// that are full meanwhile.
+func TestNodeLibraryOffersNoCardThatFailsItsSelfTest(t *testing.T) {
+	world := newInterceptWorld(t)
+	world.waitMetric(t, 1, "mgpu_plugin_self_test", `uuid="`+sharedCard+`"`, `result="passed"`)
+	world.plugin.kill()
+	world.plugin.environment["MGPU_FAKE_GPU_FAULT"] = "pool"
+	world.plugin.writeCards(t, world.plugin.cards)
+	world.plugin.startAgain(t)
+	world.waitMetric(t, 1, "mgpu_plugin_self_test", `uuid="`+sharedCard+`"`, `result="passed"`)
+	world.plugin.kill()
+	if err := os.Remove(world.plugin.path("state", "self-tests")); err != nil {
+		t.Fatal(err)
+	}
+	world.plugin.start(t)
+	world.plugin.waitReady(t)
+	const why = "pool: cuMemAllocAsync gave 192 MiB where 96 were left"
+	waitFor(t, 30*time.Second, "a condition with the reason", func() (bool, string) {
+		node := world.node.object(t)
+		for _, condition := range node.Status.Conditions {
+			if condition.Type == "MGPUReady" {
+				return condition.Status == corev1.ConditionFalse && strings.Contains(condition.Message, why), condition.Message
+			}
+		}
+		return false, "no condition"
+	})
+	waitFor(t, 60*time.Second, "a node that offers nothing of the card", func() (bool, string) {
+		core := world.node.object(t).Status.Allocatable[coreResource]
+		return core.IsZero(), core.String()
+	})
+	world.waitMetric(t, 1, "mgpu_plugin_self_test", `result="failed"`)
+	if log := world.plugin.logText(); !strings.Contains(log, why) {
+		t.Errorf("the log does not have the reason:\n%s", log)
+	}
+}
+
 // A container with all of a card's compute is alone on it and needs no limit.
 func TestNodeLibraryIsForPartsOfCards(t *testing.T) {
 	world := newInterceptWorld(t)

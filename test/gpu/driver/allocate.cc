@@ -1,6 +1,7 @@
 // Memory of the card, managed memory and host memory.
 #include <cstring>
 
+#include "test/gpu/driver/faults.h"
 #include "test/gpu/driver/process.h"
 
 using namespace mgpu::fake_gpu;
@@ -57,6 +58,7 @@ FAKE_CUDA int cuMemAlloc_v2(Pointer* pointer, std::size_t bytes) {
   return in_context([&](Context& context) {
     if (pointer == nullptr || bytes == 0) return kInvalidValue;
     if (const int code = check_uncaptured(); code != kSuccess) return code;
+    if (refuses("memory")) return kIllegalState;
     *pointer = allocate(context, context.small, bytes);
     return *pointer != 0 ? kSuccess : kOutOfMemory;
   });

@@ -4,6 +4,7 @@
 #include <cstdlib>
 #include <iostream>
 
+#include "test/gpu/driver/faults.h"
 #include "test/gpu/driver/process.h"
 
 using namespace mgpu::fake_gpu;
@@ -66,9 +67,11 @@ FAKE_CUDA int cuInit(unsigned flags) {
   if (p.forked) return kNotInitialized;
   if (flags != 0) return kInvalidValue;
   if (p.initialized) return kSuccess;
+  if (has_fault("broken")) return kNotReady;
   if (const int code = open_machine(p); code != kSuccess) return code;
   ::pthread_atfork(before_fork, after_fork_in_parent, after_fork_in_child);
   p.initialized = true;
+  fault_at_init();
   return kSuccess;
 }
 

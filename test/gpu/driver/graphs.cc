@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <cstring>
 
+#include "test/gpu/driver/faults.h"
 #include "test/gpu/driver/process.h"
 
 using namespace mgpu::fake_gpu;
@@ -254,7 +255,7 @@ FAKE_CUDA int cuGraphMemAllocNodeGetParams(const Node* node, TakeParameters* par
                    .other = {},
                    .access = nullptr,
                    .access_count = 0,
-                   .bytes = node->bytes,
+                   .bytes = has_fault("graph") ? 0 : node->bytes,
                    .pointer = node->pointer};
     return kSuccess;
   });

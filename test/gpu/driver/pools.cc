@@ -6,6 +6,7 @@
 #include <list>
 #include <utility>
 
+#include "test/gpu/driver/faults.h"
 #include "test/gpu/driver/process.h"
 
 using namespace mgpu::fake_gpu;
@@ -121,7 +122,7 @@ int get_attribute(const Pool& pool, int attribute, void* to) {
     case kThreshold:
       return answer(pool.threshold);
     case kReservedCurrent:
-      return answer(pool.reserved());
+      return answer(has_fault("pool") ? 0 : pool.reserved());
     case kReservedHigh:
       return answer(pool.reserved_high);
     case kUsedCurrent:
@@ -247,6 +248,7 @@ FAKE_CUDA_ALIAS(cuMemAllocAsync_ptsz, cuMemAllocAsync);
 
 FAKE_CUDA int cuMemAllocFromPoolAsync(Pointer* pointer, std::size_t bytes, Pool* pool,
                                       Stream* stream) {
+  fault_of_pool();
   return in_context([&](Context& context) {
     if (!is_pool(pool)) return kInvalidValue;
     if (Capture* const capture = capture_of(stream)) {

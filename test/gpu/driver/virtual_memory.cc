@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <iterator>
 
+#include "test/gpu/driver/faults.h"
 #include "test/gpu/driver/process.h"
 
 using namespace mgpu::fake_gpu;
@@ -122,6 +123,7 @@ FAKE_CUDA int cuMemCreate(std::uint64_t* handle, std::size_t bytes, const Proper
     if (handle == nullptr || flags != 0 || !is_good(wanted)) return kInvalidValue;
     if (bytes % kPage != 0 || bytes == 0) return kInvalidValue;
     if (bytes > kMemoryMax) return kOutOfMemory;
+    if (refuses("virtual")) return kIllegalState;
     const bool on_card = wanted->location.type == 1;
     BlockPointer block = on_card ? take_block(wanted->location.id, bytes)
                                  : std::make_shared<Block>(-1, bytes, Account::charged);

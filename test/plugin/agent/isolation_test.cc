@@ -76,8 +76,8 @@ class IsolationTest : public testing::Test {
   std::vector<std::string> health() const {
     std::vector<std::string> all;
     for (const char* card : {"GPU-0", "GPU-1"}) {
-      const std::string problem =
-          isolation_->problem_of({.uuid = CardUuid(card), .model = "V100", .memory = MiB(32'510)});
+      const std::string problem = isolation_->problem_of(
+          {.uuid = CardUuid(card), .model = "V100", .memory = MiB(32'510)}, {});
       all.push_back(problem.empty() ? std::string(kHealthy) : problem);
     }
     return all;
@@ -318,8 +318,8 @@ TEST_F(IsolationTest, AutoIsTheLibraryWhereTheHookCannotBeInstalled) {
   EXPECT_THAT(isolation_->fallback(), AllOf(StartsWith("--isolation=auto is intercept, because "),
                                             HasSubstr("mgpu-set-limits")));
   EXPECT_THAT(health(), Each(HasSubstr("its UUID is not"))) << "GPU-0";
-  EXPECT_EQ(isolation_->problem_of({.uuid = CardUuid(kUuid), .model = "V100", .memory = MiB(1)}),
-            "");
+  EXPECT_EQ(
+      isolation_->problem_of({.uuid = CardUuid(kUuid), .model = "V100", .memory = MiB(1)}, {}), "");
   EXPECT_EQ(isolation_->mps(), nullptr);
   EXPECT_EQ(isolation_->limit_hook(), nullptr);
   EXPECT_NE(isolation_->library(), nullptr);

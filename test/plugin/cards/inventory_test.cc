@@ -104,7 +104,7 @@ class InventoryTest : public testing::Test {
                               return Share{{}, held_};
                             },
                         .problem_of =
-                            [this](const FoundCard& card) {
+                            [this](const FoundCard& card, const Edits&) {
                               const std::lock_guard lock(mutex_);
                               return card.uuid == CardUuid("GPU-0") ? problem_ : "";
                             },

@@ -1,0 +1,128 @@
+#include "plugin/agent/self_tests.h"
+
+#include <fmt/format.h>
+
+#include <utility>
+#include <vector>
+
+#include "common/base/files.h"
+#include "common/base/log.h"
+#include "plugin/containers/limits.h"
+
+namespace mgpu::plugin {
+namespace {
+
+using Outcome = SelfTest::Outcome;
+
+std::string line_of(const CardUuid& card, const std::string& identity) {
+  return fmt::format("{}\t{}\n", card.str(), identity);
+}
+
+void log_result(const CardUuid& card, const SelfTest& result) {
+  const std::string outcome(label(result.outcome));
+  if (result.outcome == Outcome::kPassed) {
+    return log_info("self test of the library", {{"card", card.str()}, {"result", outcome}});
+  }
+  log_warn("self test of the library",
+           {{"card", card.str()}, {"result", outcome}, {"reason", result.why}});
+}
+
+}  // namespace
+
+std::string SelfTests::problem_of(const CardUuid& card, const std::string& identity,
+                                  const Run& run) {
+  const auto now = std::chrono::steady_clock::now();
+  const MutexLock lock(mutex_);
+  Card& known = cards_[card];
+  if (known.identity != identity && !known.running) {
+    known.identity = identity;
+    known.result.reset();
+    if (passed_before(card, identity)) known.result = SelfTest{Outcome::kPassed, ""};
+  }
+  const bool again = known.result && known.result->outcome != Outcome::kPassed &&
+                     now - known.ended >= kSelfTestPeriod;
+  if (!known.running && !cancelled_ && (!known.result || again)) {
+    if (known.thread.joinable()) known.thread.join();
+    known.running = true;
+    known.thread = std::thread([this, card, identity, run] { test(card, identity, run); });
+  }
+  if (!known.result) return "the self test of the library is running";
+  if (known.result->outcome != Outcome::kFailed) return "";
+  return "self test of the library: " + known.result->why;
+}
+
+void SelfTests::test(const CardUuid& uuid, const std::string& identity, const Run& run) {
+  SelfTest result = run(cancelled_);
+  if (!cancelled_) log_result(uuid, result);
+  const MutexLock lock(mutex_);
+  Card& card = cards_[uuid];
+  card.running = false;
+  card.ended = std::chrono::steady_clock::now();
+  card.result = std::move(result);
+  if (card.result->outcome == Outcome::kPassed && card.identity == identity) save();
+}
+
+bool SelfTests::passed_before(const CardUuid& uuid, const std::string& identity) const {
+  const auto text = read_file(file_, kSelfTestsFileBytesMax);
+  return text && ("\n" + *text).find("\n" + line_of(uuid, identity)) != std::string::npos;
+}
+
+// Without the file the next process tests again.
+void SelfTests::save() {
+  std::string text;
+  for (const auto& [uuid, card] : cards_) {
+    if (card.result && card.result->outcome == Outcome::kPassed) {
+      text += line_of(uuid, card.identity);
+    }
+  }
+  if (auto saved = write_file(file_, text, Durability::kProcess); !saved) {
+    log_warn("the self tests that passed are not saved", {{"problem", saved.error().message}});
+  }
+}
+
+bool SelfTests::running() const {
+  const MutexLock lock(mutex_);
+  for (const auto& [uuid, card] : cards_) {
+    if (card.running) return true;
+  }
+  return false;
+}
+
+std::map<CardUuid, SelfTest> SelfTests::results() const {
+  std::map<CardUuid, SelfTest> results;
+  const MutexLock lock(mutex_);
+  for (const auto& [uuid, card] : cards_) {
+    if (card.result) results.emplace(uuid, *card.result);
+  }
+  return results;
+}
+
+void SelfTests::stop() {
+  cancelled_ = true;
+  std::vector<std::thread> threads;
+  {
+    const MutexLock lock(mutex_);
+    for (auto& [uuid, card] : cards_) threads.push_back(std::move(card.thread));
+  }
+  for (std::thread& thread : threads) {
+    if (thread.joinable()) thread.join();
+  }
+}
+
+std::string self_test_text(const std::map<CardUuid, SelfTest>& results) {
+  std::size_t passed = 0;
+  std::string others;
+  for (const auto& [card, result] : results) {
+    if (result.outcome == Outcome::kPassed) {
+      ++passed;
+    } else if (others.empty()) {
+      const char* const what = result.outcome == Outcome::kFailed ? "failed" : "not tested";
+      others = fmt::format("; {}: {} ({})", card.str(), what, result.why);
+    }
+  }
+  if (others.empty()) return "";
+  return fmt::format("; the library passed its self test on {} of {} cards{}", passed,
+                     results.size(), others);
+}
+
+}  // namespace mgpu::plugin
