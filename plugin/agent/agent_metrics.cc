@@ -141,33 +141,35 @@ void AgentMetrics::update(const Status& status) {
   if (!status.isolation.empty()) {
     isolation.metric.push_back(series({{"isolation", status.isolation}}, 1));
   }
-  metrics_.replace(
-      {std::move(registered),
-       std::move(isolation),
-       self_test_family(status.self_tests),
-       std::move(mps_up),
-       std::move(mps_restarts),
-       std::move(exclusive),
-       access_family(status.access),
-       drift_family(status.drifts),
-       {"mgpu_plugin_ready",
-        "1 while GET /readyz answers 200.",
-        MetricType::Gauge,
-        {series({}, status.ready ? 1 : 0)}},
-       {"mgpu_plugin_allocations",
-        "Number of containers with allocated devices by state.",
-        MetricType::Gauge,
-        {series({{"state", "allocated"}}, static_cast<double>(status.allocated)),
-         series({{"state", "bound"}}, static_cast<double>(status.bound))}},
-       {"mgpu_plugin_unreadable_objects_total",
-        "Number of times an object from the API server could not be read.",
-        MetricType::Counter,
-        {series({{"resource", "pods"}}, static_cast<double>(status.unreadable_pods)),
-         series({{"resource", "nodes"}}, static_cast<double>(status.unreadable_nodes))}},
-       {"mgpu_plugin_events_dropped_total",
-        "Number of Events that were not sent, or whose request failed.",
-        MetricType::Counter,
-        {series({}, static_cast<double>(status.events_dropped))}}});
+  std::vector<MetricFamily> families = {
+      std::move(registered),
+      std::move(isolation),
+      std::move(mps_up),
+      std::move(mps_restarts),
+      std::move(exclusive),
+      access_family(status.access),
+      drift_family(status.drifts),
+      {"mgpu_plugin_ready",
+       "1 while GET /readyz answers 200.",
+       MetricType::Gauge,
+       {series({}, status.ready ? 1 : 0)}},
+      {"mgpu_plugin_allocations",
+       "Number of containers with allocated devices by state.",
+       MetricType::Gauge,
+       {series({{"state", "allocated"}}, static_cast<double>(status.allocated)),
+        series({{"state", "bound"}}, static_cast<double>(status.bound))}},
+      {"mgpu_plugin_unreadable_objects_total",
+       "Number of times an object from the API server could not be read.",
+       MetricType::Counter,
+       {series({{"resource", "pods"}}, static_cast<double>(status.unreadable_pods)),
+        series({{"resource", "nodes"}}, static_cast<double>(status.unreadable_nodes))}},
+      {"mgpu_plugin_events_dropped_total",
+       "Number of Events that were not sent, or whose request failed.",
+       MetricType::Counter,
+       {series({}, static_cast<double>(status.events_dropped))}}};
+  // Without the library there are no such tests.
+  if (!status.self_tests.empty()) families.push_back(self_test_family(status.self_tests));
+  metrics_.replace(std::move(families));
 }
 
 }  // namespace mgpu::plugin
