@@ -174,7 +174,10 @@ variables.cores.exists(n, n > 0)
 - name: podProblem
   expression: >-
     size(variables.unknown) > 0
-    ? 'annotation ' + variables.unknown[0] + ' has no equal in mgpu; expected a pod without it' :
+    ? 'annotation ' + variables.unknown[0] + ' has no equal in mgpu; expected ' +
+    (variables.unknown[0] == 'nvidia.com/use-gputype' ? '{{ $domain }}/gpu-model with names of models' :
+    variables.unknown[0] == 'nvidia.com/nouse-gputype' ? '{{ $domain }}/gpu-model-exclude with names of models' :
+    'a pod without it') :
     variables.keys.exists(one, one[1] in variables.annotations)
     ? variables.keys.filter(one, one[1] in variables.annotations).map(one,
     'annotations ' + one[0] + ' and ' + one[1] + ' are both set; expected one of them')[0] :

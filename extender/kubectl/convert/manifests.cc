@@ -6,6 +6,7 @@
 #include <utility>
 
 #include "common/kube/objects/manifest.h"
+#include "common/yaml/comments.h"
 #include "common/yaml/write.h"
 #include "extender/kubectl/convert/limits.h"
 
@@ -245,9 +246,9 @@ Result<Converted> convert_manifests(const std::string& text, const Settings& set
   Converted converted = conversion.take();
   converted.text = text;
   if (converted.changes.empty() || !converted.refusals.empty()) return converted;
-  auto written = yaml::write_documents(manifest->documents);
+  const auto written = yaml::write_documents(manifest->documents);
   if (!written) return written.error();
-  converted.text = *std::move(written);
+  converted.text = yaml::with_comments(*written, text);
   return converted;
 }
 

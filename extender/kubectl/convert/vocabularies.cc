@@ -44,13 +44,19 @@ Result<void> plan_policies(const Pod& pod, const Settings& settings, AnnotationP
 }
 
 Result<AnnotationPlan> hami_annotations(const Pod& pod, const Settings& settings) {
-  for (const char* key :
-       {"nvidia.com/use-gputype", "nvidia.com/nouse-gputype", "nvidia.com/use-gpuindexes",
-        "nvidia.com/nouse-gpuindexes", "nvidia.com/numa-bind", "nvidia.com/vgpu-mode"}) {
-    if (annotation_of(pod, key) == nullptr) continue;
-    return error(fmt::format("annotation {} has no equal in mgpu; expected a pod without it", key));
-  }
   const Contract& contract = settings.contract;
+  // And what is nearest to it.
+  const std::pair<const char*, std::string> without_equal[] = {
+      {"nvidia.com/use-gputype", contract.gpu_model + " with names of models"},
+      {"nvidia.com/nouse-gputype", contract.gpu_model_exclude + " with names of models"},
+      {"nvidia.com/use-gpuindexes", "a pod without it"},
+      {"nvidia.com/nouse-gpuindexes", "a pod without it"},
+      {"nvidia.com/numa-bind", "a pod without it"},
+      {"nvidia.com/vgpu-mode", "a pod without it"}};
+  for (const auto& [key, nearest] : without_equal) {
+    if (annotation_of(pod, key) == nullptr) continue;
+    return error(fmt::format("annotation {} has no equal in mgpu; expected {}", key, nearest));
+  }
   const std::pair<std::string_view, std::string_view> keys[] = {
       {"nvidia.com/use-gpuuuid", contract.gpu_uuid},
       {"nvidia.com/nouse-gpuuuid", contract.gpu_uuid_exclude},

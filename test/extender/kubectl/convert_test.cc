@@ -89,6 +89,38 @@ TEST_F(ConvertCommand, SaysWhatItLeaves) {
   }
 }
 
+TEST_F(ConvertCommand, KeepsComments) {
+  const auto ran = convert(
+      "# of team a\n"
+      "kind: Pod  # the trainer\n"
+      "metadata: {name: p}\n"
+      "\n"
+      "spec:\n"
+      "  containers:\n"
+      "  # trains\n"
+      "  - name: app\n"
+      "    resources:\n"
+      "      limits:\n"
+      "        # one is enough\n"
+      "        nvidia.com/gpu: 1  # a T4\n"
+      "        cpu: 1  # for loading\n");
+  EXPECT_EQ(ran.code, kubectl::kFine);
+  EXPECT_EQ(ran.out,
+            "# of team a\n"
+            "kind: Pod  # the trainer\n"
+            "metadata: {name: p}\n"
+            "\n"
+            "spec:\n"
+            "  containers:\n"
+            "    # trains\n"
+            "    - name: app\n"
+            "      resources:\n"
+            "        limits:\n"
+            "          # one is enough\n"
+            "          cpu: 1  # for loading\n"
+            "          vke.volcengine.com/mgpu-core: \"100\"\n");
+}
+
 TEST_F(ConvertCommand, ConvertsSeveralFiles) {
   const std::string other = folder_.path() + "/other.yaml";
   EXPECT_TRUE(write_file(other, "kind: Service\nmetadata: {name: s}\n", Durability::kProcess));
