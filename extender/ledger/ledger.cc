@@ -100,14 +100,18 @@ void Ledger::erase_if_empty(NodeRecord& record) {
 
 void Ledger::apply(NodeFacts facts) {
   NodeRecord& record = record_of(facts.name);
-  record.gates = std::move(facts.gates);
-  record.healths.clear();
+  const auto gates = std::exchange(record.gates, std::move(facts.gates));
+  const auto healths = std::exchange(record.healths, {});
   for (const CardFacts& card : facts.cards) {
     if (card.healthy()) continue;
     record.healths[card.index] = card.health + (card.since.empty() ? "" : " since " + card.since);
   }
   if (!changes(record, facts)) {
-    if (record.problem != facts.problem) record.changed();
+    // Views show this, and decisions do not look at it.
+    const bool differs = gates.cordoned != record.gates.cordoned ||
+                         gates.taints != record.gates.taints || healths != record.healths ||
+                         record.problem != facts.problem;
+    if (differs) record.changed();
     record.problem = std::move(facts.problem);
     return;
   }

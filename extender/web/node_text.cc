@@ -1,8 +1,10 @@
 #include "extender/web/node_text.h"
 
 #include <fmt/format.h>
+#include <fmt/ranges.h>
 
 #include <iterator>
+#include <vector>
 
 #include "common/base/text.h"
 
@@ -52,6 +54,15 @@ void append_pod(std::string& out, const ClaimView& view) {
   out += ']';
 }
 
+// "cordoned, taint pool:NoSchedule"; empty if nothing keeps pods from the node.
+std::string kept_out_by(const NodeView& view) {
+  std::vector<std::string> by;
+  if (view.cordoned) by.emplace_back("cordoned");
+  for (const kube::Taint& taint : view.taints)
+    by.push_back(fmt::format("taint {}:{}", taint.key, taint.effect));
+  return fmt::format("{}", fmt::join(by, ", "));
+}
+
 }  // namespace
 
 void append_node(std::string& out, const NodeName& name, const NodeView& view) {
@@ -60,6 +71,8 @@ void append_node(std::string& out, const NodeName& name, const NodeView& view) {
               [&](std::string& to, const Card& card) { append_card(to, card, view.healths); });
   out += ',';
   append_list(out, view.claims, append_pod);
+  const std::string kept = kept_out_by(view);
+  if (!kept.empty()) add(out, R"(,"{}")", json_escaped(kept));
   out += ']';
 }
 

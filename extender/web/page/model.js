@@ -18,8 +18,8 @@ function readPod(from, node) {
 }
 
 export function readNode(from) {
-  const [name, problem, cards, pods] = from;
-  const node = { name, problem, cards: cards.map(readCard), pods: pods.map((pod) => readPod(pod, name)) };
+  const [name, problem, cards, pods, kept = ''] = from;
+  const node = { name, problem, kept, cards: cards.map(readCard), pods: pods.map((pod) => readPod(pod, name)) };
   const byIndex = new Map(node.cards.map((card) => [card.index, card]));
   for (const pod of node.pods) {
     for (const hold of pod.holds) byIndex.get(hold.card)?.holds.push({ pod, core: hold.core, memory: hold.memory });

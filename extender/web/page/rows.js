@@ -51,7 +51,7 @@ const modelsOf = (node) => [...new Set(node.cards.map((card) => harmless(card.mo
 
 function troublesOf(node) {
   const { cardsUnhealthy, cardsUncertain, cardsCordoned, podsDrifting } = node.sums;
-  return [node.problem ? harmless(node.problem) : '', ...node.cards.filter(isUnhealthy).slice(0, 2).map((card) => `card ${card.index} ${cardState(card)}`),
+  return [node.problem ? harmless(node.problem) : '', harmless(node.kept), ...node.cards.filter(isUnhealthy).slice(0, 2).map((card) => `card ${card.index} ${cardState(card)}`),
     cardsUnhealthy > 2 ? `${plural(cardsUnhealthy - 2, 'more unhealthy card')}` : '',
     cardsCordoned ? plural(cardsCordoned, 'cordoned card') : '', cardsUncertain ? plural(cardsUncertain, 'blocked card') : '', podsDrifting ? plural(podsDrifting, 'pod') + ' with drift' : '']
     .filter(Boolean).join(', ');

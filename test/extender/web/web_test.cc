@@ -195,6 +195,30 @@ TEST_F(WebPage, GetsABeatWhileNothingChanges) {
   EXPECT_EQ(data_of(events(reader, kWebBeatInterval + 2 * kWebUpdateInterval), "beat").size(), 1U);
 }
 
+TEST_F(WebPage, IsToldWhatKeepsPodsFromANode) {
+  Reader reader = open();
+  EXPECT_EQ(data_of(events(reader), "nodes").at(0)["nodes"][0].size(), 4U);
+  NodeFacts facts = test::facts_of("n1: 0[100/1000]");
+  facts.gates.cordoned = true;
+  facts.gates.taints.push_back(
+      {.key = "pool", .value = "a", .effect = "NoSchedule", .time_added = ""});
+  ledger.apply_node(std::move(facts));
+  const auto nodes = data_of(events(reader, kWebUpdateInterval), "nodes");
+  EXPECT_EQ(nodes.at(0)["nodes"][0][4], "cordoned, taint pool:NoSchedule");
+}
+
+TEST_F(WebPage, IsToldThatSomethingElseIsWrongWithACard) {
+  Reader reader = open();
+  events(reader);
+  for (const char* health : {"XID 48", "XID 79"}) {
+    NodeFacts facts = test::facts_of("n1: 0[100/1000]");
+    facts.cards[0].health = health;
+    ledger.apply_node(std::move(facts));
+    const auto nodes = data_of(events(reader, kWebUpdateInterval), "nodes");
+    EXPECT_EQ(nodes.at(0)["nodes"][0][2][0][12], health);
+  }
+}
+
 TEST_F(WebPage, ThatReadsSlowlyGetsTheLastStateOnly) {
   Reader reader = open();
   events(reader);
