@@ -5,7 +5,9 @@
 #include <map>
 #include <numeric>
 #include <optional>
+#include <set>
 #include <string>
+#include <string_view>
 #include <utility>
 #include <vector>
 
@@ -254,15 +256,49 @@ std::optional<ClaimView> own_claim(const Ledger& ledger, const kube::Pod& pod) {
   return claim;
 }
 
-std::string why_no_cards(const kube::Pod& pod) {
-  const auto of_nvidia = [](const kube::Container& container) {
-    return container.limits.contains("nvidia.com/gpu") ||
-           container.requests.contains("nvidia.com/gpu");
-  };
-  const bool asks = std::ranges::any_of(pod.containers, of_nvidia) ||
-                    std::ranges::any_of(pod.init_containers, of_nvidia);
-  return asks ? "the pod asks for nvidia.com/gpu, which mgpu does not give: kubectl mgpu convert"
-              : "the pod requests no cards";
+// The first resource of the pod that looks like one for GPUs, and is not mgpu's; empty if there is
+// none.
+std::string other_gpu_resource(const kube::Pod& pod, const Contract& contract) {
+  constexpr std::string_view kParts[] = {"gpu", "vcuda", "nvidia.com/mig-"};
+  for (const auto* containers : {&pod.containers, &pod.init_containers}) {
+    for (const kube::Container& container : *containers) {
+      for (const auto* resources : {&container.limits, &container.requests}) {
+        for (const auto& [name, amount] : *resources) {
+          const auto is_in_name = [&](auto part) { return name.find(part) != name.npos; };
+          const bool is_own = name == contract.core_resource || name == contract.memory_resource;
+          if (!is_own && std::ranges::any_of(kParts, is_in_name)) return name;
+        }
+      }
+    }
+  }
+  return "";
+}
+
+std::string why_no_cards(const kube::Pod& pod, const Contract& contract) {
+  const std::string resource = other_gpu_resource(pod, contract);
+  if (resource.empty()) return "the pod requests no cards";
+  return fmt::format(
+      "the pod asks for {}, which mgpu does not give; it gives {} and {}, and kubectl mgpu convert "
+      "rewrites manifests of other projects",
+      resource, contract.core_resource, contract.memory_resource);
+}
+
+// About an annotation that has no effect, such as gpu-modell; empty if there is none.
+std::string unknown_annotation(const kube::Pod& pod, const Contract& contract) {
+  const std::set<std::string> known = {contract.container_multiple_gpu,
+                                       contract.policy,
+                                       contract.gpu_model,
+                                       contract.gpu_model_exclude,
+                                       contract.gpu_uuid,
+                                       contract.gpu_uuid_exclude,
+                                       contract.gpu_links,
+                                       contract.assumed};
+  for (const auto& [key, value] : pod.metadata.annotations) {
+    const bool is_own = key.starts_with(contract.domain + "/");
+    if (!is_own || known.contains(key) || key.starts_with(contract.index_prefix)) continue;
+    return fmt::format("mgpu does not know the annotation {}, and ignores it", key);
+  }
+  return "";
 }
 
 void explain_all(Json& out, const VerbContext& context, const PodRequest& pod,
@@ -285,6 +321,9 @@ void explain_all(Json& out, const VerbContext& context, const PodRequest& pod,
   if (note.empty() && waits && of_cards.contains(Reason::kNoCardMatches)) {
     note = "the models of the cluster's cards are " + models_of(ledger);
   }
+  const std::string ignored = unknown_annotation(object, settings.contract);
+  if (!note.empty() && !ignored.empty()) note += ". ";
+  note += ignored;
   if (!note.empty()) out["message"] = std::move(note);
   if (object.node_name.empty()) {
     set_not_considered(out, object);
@@ -328,7 +367,7 @@ Json explanation_of(const VerbContext& context, const kube::Pod& pod, const Page
   out["request"] = request_json(read ? read->request : GpuRequest());
   if (pod.finished() || !read || read->request.empty()) {
     out["message"] = pod.finished() ? "the pod has finished and holds no cards"
-                     : read         ? why_no_cards(pod)
+                     : read         ? why_no_cards(pod, context.settings.contract)
                                     : read.error().message;
     set_outcomes(out, {}, {}, 0);
     out["nodes"] = Json::array();
@@ -344,10 +383,11 @@ Json explanation_of(const VerbContext& context, const kube::Pod& pod, const Page
 http::Response explain_view(const VerbContext& context, const kube::Pod& pod, const Page& page,
                             const ExplainBounds& bounds) {
   Json out = explanation_of(context, pod, page, bounds);
-  const bool asks = out.contains("policy") || out.at("message") != why_no_cards(pod);
+  const bool asks =
+      out.contains("policy") || out.at("message") != why_no_cards(pod, context.settings.contract);
   if (pod.node_name.empty() && !pod.finished() && asks) {
     const PendingAnswer answer = pending_answer(out, true);
-    out["pending"] = {{"why", answer.why}, {"help", answer.help}};
+    out["pending"] = {{"why", answer.why}, {"help", answer.help}, {"ways", answer.ways}};
   }
   return json_response(out);
 }

@@ -75,7 +75,9 @@
 //                                                   it would fit if these pods ended
 //               of a bound pod, as if it were not bound:
 //               "now": {"nodesFitting", "rank"?, "best"?},  of its node by its policy
-//               "pending"?: {"why", "help"},        of a pod that is not bound, in words
+//               "pending"?: {"why", "help", "ways": [sentence*]},   of a pod that is not bound, in
+//                                                   words; all ways to fit, of which the help has
+//                                                   the nearest ones
 //               "nodes": [{"name", "fits",
 //                          "placement"?: [{"container", "cards": [index*], "link"?}*],
 //                          "reason"?, "evictionCanHelp"?, "keptOut"?, "cpuOrMemoryMissing"?,

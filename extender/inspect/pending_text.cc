@@ -124,21 +124,27 @@ std::string release_text(const std::string& name_space, const Json& release) {
   return fmt::format("when {} {}", fmt::join(pods, " and "), one ? "terminates" : "terminate");
 }
 
-// "It fits on n1 with mgpu-core 40 instead of 60 for container app, or on n2 when pod a terminates"
-std::string help_text(const Json& explained, bool all_names) {
-  const std::string name_space = all_names ? "" : text_of(explained, "namespace");
+// "on n1 with mgpu-core 40 instead of 60 for container app": those with smaller requests first.
+std::vector<std::string> ways_of(const Json& explained, const std::string& name_space) {
   std::vector<std::string> ways;
-  std::string before;
   const auto add = [&](const Json& nearest, const std::string& how) {
-    const std::string node = text_of(nearest, "node");
-    ways.push_back(node == before ? how : fmt::format("on {} {}", node, how));
-    before = node;
+    ways.push_back(fmt::format("on {} {}", text_of(nearest, "node"), how));
   };
-  const Json& smaller = explained.at("smallerRequests");
-  if (!smaller.empty()) add(smaller[0], smaller_text(explained, smaller[0]));
-  const Json& releases = explained.at("releases");
-  if (!releases.empty()) add(releases[0], release_text(name_space, releases[0]));
-  return ways.empty() ? "" : fmt::format("It fits {}", fmt::join(ways, ", or "));
+  for (const Json& smaller : explained.at("smallerRequests"))
+    add(smaller, smaller_text(explained, smaller));
+  for (const Json& release : explained.at("releases"))
+    add(release, release_text(name_space, release));
+  return ways;
+}
+
+// "It fits on n1 with mgpu-core 40 instead of 60 for container app, or on n2 when pod a
+// terminates", with the nearest way of each kind.
+std::string help_text(const Json& explained, const std::vector<std::string>& ways) {
+  const std::size_t smaller = explained.at("smallerRequests").size();
+  std::vector<std::string> nearest;
+  if (smaller > 0) nearest.push_back(ways[0]);
+  if (smaller < ways.size()) nearest.push_back(ways[smaller]);
+  return nearest.empty() ? "" : fmt::format("It fits {}", fmt::join(nearest, ", or "));
 }
 
 // Without those that are empty.
@@ -155,18 +161,21 @@ bool cards_fit(const Json& explained) {
 
 PendingAnswer pending_answer(const Json& explained, bool all_names) {
   std::string message = explained.value("message", "");
-  if (!explained.contains("policy")) return {"invalid request: " + message, ""};
+  if (!explained.contains("policy")) return {"invalid request: " + message, "", {}};
   message = joined({message, explained.value("notConsidered", "")});
   if (cards_fit(explained)) {
     return {fmt::format("the cards that the pod needs are free on {}; the Event of kube-scheduler "
                         "says what else is missing there",
                         counted(number_of(explained, "nodesFitting"), "node")),
-            message};
+            message,
+            {}};
   }
   const std::string shortage = shortage_text(explained);
-  const std::string help = help_text(explained, all_names);
+  const auto ways = ways_of(explained, all_names ? "" : text_of(explained, "namespace"));
+  const std::string help = help_text(explained, ways);
   const std::string reasons = reasons_text(explained, shortage.empty() || help.empty());
-  return {joined({shortage, reasons}), joined({help, message})};
+  const std::string why = joined({shortage, reasons});
+  return {why.empty() ? "the extender has no nodes" : why, joined({help, message}), ways};
 }
 
 std::string pending_text(const Json& explained) {

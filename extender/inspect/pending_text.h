@@ -3,6 +3,7 @@
 #pragma once
 
 #include <string>
+#include <vector>
 
 #include "extender/inspect/views.h"
 
@@ -15,6 +16,8 @@ bool cards_fit(const Json& explained);
 struct PendingAnswer {
   std::string why;
   std::string help;
+  // "on n1 when pod a terminates": all ways to fit that were found.
+  std::vector<std::string> ways;
 };
 // Of an explanation of a pod that is not bound. The pods of other namespaces are counted, or with
 // `all_names` named.

@@ -3,7 +3,6 @@
 
 #include "common/base/query_text.h"
 #include "common/base/text.h"
-#include "extender/kubectl/convert/pod.h"
 #include "extender/kubectl/doctor/read_facts.h"
 #include "extender/kubectl/explain_text.h"
 #include "extender/kubectl/limits.h"
@@ -35,23 +34,13 @@ Result<Json> whole_explanation(Extender& extender, const PodRef& pod) {
   return all;
 }
 
-// Adds what the pod itself says, if the user may get it: the message of kube-scheduler, and
-// requests that are not for mgpu.
-void add_pod(Api& api, const PodRef& pod, Json& explained) {
+// Adds the message of kube-scheduler, if the user may get the pod.
+void add_scheduler_message(Api& api, const PodRef& pod, Json& explained) {
   const auto body = api.get(kube::get_pod(pod).target, "get the pod");
   if (!body.known()) return;
   const auto read = read_gpu_pod(body.value());
   if (read && !read->unscheduled_message.empty()) {
     explained["schedulerMessage"] = read->unscheduled_message;
-  }
-  if (!explained.contains("message") || !explained.at("request").at("containers").empty()) return;
-  for (const std::string& resource : convert::foreign_resources()) {
-    if (body->find('"' + resource + "\":") == std::string::npos) continue;
-    explained["message"] = fmt::format(
-        "it requests {}, which mgpu does not give; kubectl mgpu convert -f FILE rewrites its "
-        "manifest",
-        resource);
-    return;
   }
 }
 
@@ -112,7 +101,7 @@ class ExplainVerb {
                            "read the cards of pod " + to_string(pod));
       if (held) (*explained)["holds"] = *held;
     } else {
-      add_pod((*cluster)->api(), pod, *explained);
+      add_scheduler_message((*cluster)->api(), pod, *explained);
     }
     const auto text = explain_text(*explained, output_ == "wide", console.colors);
     if (!text) return text.error();

@@ -7,6 +7,7 @@
 #include <set>
 #include <vector>
 
+#include "common/base/text.h"
 #include "extender/kubectl/limits.h"
 
 namespace mgpu::kubectl {
@@ -28,10 +29,6 @@ std::string text_of(const Json& json, const char* name) {
 
 int64_t number_of(const Json& json, const char* name) {
   return json.at(name).get<int64_t>();
-}
-
-std::string counted(int64_t count, const std::string& one) {
-  return fmt::format("{} {}{}", grouped(count), one, count == 1 ? "" : "s");
 }
 
 // The reasons begin as those of kube-scheduler, which count nodes.
@@ -57,34 +54,6 @@ std::string request_line(const Json& container) {
                      grouped(number_of(container, "memoryMiB")));
 }
 
-// As they are in the manifest: "mgpu-core 40 instead of 60 and mgpu-memory 4096 instead of 8192".
-std::string smaller_text(const Json& smaller, const Json& container) {
-  std::string text;
-  const auto add = [&](const char* amount, const char* resource) {
-    const int64_t less = number_of(smaller, amount);
-    if (less == 0) return;
-    const int64_t cards = number_of(container, "cards");
-    const int64_t requested = number_of(container, amount);
-    text += fmt::format("{}{} {} instead of {}", text.empty() ? "" : " and ", resource,
-                        cards * (requested - less), cards * requested);
-  };
-  add("core", "mgpu-core");
-  add("memoryMiB", "mgpu-memory");
-  return text;
-}
-
-std::string release_text(const Json& release) {
-  std::vector<std::string> pods;
-  for (const Json& pod : release.at("pods")) pods.push_back(pod_text(pod));
-  const std::size_t shown = std::min(pods.size(), kShownObjectsMax);
-  std::string text = pods.size() == 1 ? "pod " : "pods ";
-  for (std::size_t i = 0; i < shown; ++i) {
-    text += (i == 0 ? "" : i + 1 == pods.size() ? " and " : ", ") + pods[i];
-  }
-  if (shown < pods.size()) text += fmt::format(" and {} more", pods.size() - shown);
-  return text + (pods.size() == 1 ? " terminates" : " terminate");
-}
-
 std::string indented(const std::string& table) {
   std::string out = "  ";
   for (std::size_t i = 0; i < table.size(); ++i) {
@@ -103,10 +72,10 @@ class Sections {
   std::string take() {
     if (from_.contains("node")) {
       add_landing();
-    } else if (from_.at("nodes").empty() && from_.contains("message")) {
-      add_verdict("cannot be placed: " + sentence_text(text_of(from_, "message")) + ".");
+      add_notes();
     } else {
-      add_waiting();
+      add_verdict(waiting_verdict());
+      if (!from_.at("nodes").empty()) add_waiting();
     }
     return std::move(out_);
   }
@@ -183,35 +152,39 @@ class Sections {
     }
   }
 
-  void add_waiting() {
-    const int64_t fitting = number_of(from_, "nodesFitting");
-    int64_t nodes = fitting;
-    for (const Json& reason : from_.at("reasons")) nodes += number_of(reason, "nodes");
-    const bool noted = from_.contains("message");
-    if (nodes == 0) {
-      add_verdict("is pending: the extender has no nodes.");
-    } else if (fitting > 0) {
-      add_verdict(
-          fmt::format("is pending: its cards fit on {} of {}, and kube-scheduler has not "
-                      "placed it.",
-                      grouped(fitting), counted(nodes, "node")));
-    } else {
-      add_verdict(fmt::format("is pending: its cards fit on none of {}.", counted(nodes, "node")));
+  std::string waiting_verdict() const {
+    if (from_.contains("pending"))
+      return fmt::format("is pending: {}.", sentence_text(text_of(from_.at("pending"), "why")));
+    // An extender before this member does not have it.
+    return fmt::format("cannot be placed: {}.",
+                       sentence_text(from_.value("message", "the reasons follow")));
+  }
+
+  void add_notes() {
+    for (const char* note : {"message", "notConsidered"}) {
+      if (from_.contains(note))
+        out_ += fmt::format("Note: {}.\n", sentence_text(text_of(from_, note)));
     }
-    if (noted) out_ += fmt::format("Note: {}.\n", sentence_text(text_of(from_, "message")));
-    if (from_.contains("notConsidered"))
-      out_ += fmt::format("Note: {}.\n", sentence_text(text_of(from_, "notConsidered")));
+  }
+
+  void add_waiting() {
+    add_notes();
     // Otherwise it has the reasons that follow.
-    if ((fitting > 0 || wide_) && from_.contains("schedulerMessage")) {
+    const bool fits = number_of(from_, "nodesFitting") > 0;
+    if ((fits || wide_) && from_.contains("schedulerMessage")) {
       out_ +=
           fmt::format("kube-scheduler: {}\n", sentence_text(text_of(from_, "schedulerMessage")));
     }
-    if (fitting == 0) add_help();
+    const Json pending = from_.value("pending", Json::object());
+    const Json ways = pending.value("ways", Json::array());
+    if (!ways.empty()) out_ += "\nIt would fit\n";
+    for (const Json& way : ways)
+      out_ += fmt::format("  {}\n", sentence_text(way.get<std::string>()));
     add_reasons();
     if (wide_) {
       add_cards_by_reason();
       add_nodes();
-    } else if (nodes > 0) {
+    } else {
       out_ += "\n-o wide shows each node and card.\n";
     }
   }
@@ -237,30 +210,6 @@ class Sections {
     Table cards({{"CARDS", false, true}, {"STATE OF THE CARD FOR THE POD"}});
     for (const auto& [kind, count] : kinds) cards.add({{grouped(count)}, {kind}});
     add_table("", cards);
-  }
-
-  void add_help() {
-    std::vector<std::string> ways;
-    // An extender before this member does not have it.
-    for (const Json& smaller : from_.value("smallerRequests", Json::array())) {
-      ways.push_back(fmt::format(
-          "  on {} with {} for container {}\n", name_text(text_of(smaller, "node")),
-          smaller_text(smaller, container_of(smaller)), name_text(text_of(smaller, "container"))));
-    }
-    for (const Json& release : from_.value("releases", Json::array())) {
-      ways.push_back(fmt::format("  on {} when {}\n", name_text(text_of(release, "node")),
-                                 release_text(release)));
-    }
-    if (ways.empty()) return;
-    out_ += "\nIt would fit\n";
-    for (const std::string& way : ways) out_ += way;
-  }
-
-  const Json& container_of(const Json& smaller) const {
-    const Json& containers = from_.at("request").at("containers");
-    for (const Json& container : containers)
-      if (container.at("name") == smaller.at("container")) return container;
-    return containers.at(0);
   }
 
   void add_nodes() {

@@ -73,7 +73,7 @@ func TestInstallAViewerAsksAboutHerPods(t *testing.T) {
 		words []string
 		want  string
 	}{
-		{[]string{"explain", "waits", "-n", namespace}, "/waits is pending: its cards fit on none of "},
+		{[]string{"explain", "waits", "-n", namespace}, "/waits is pending: container c0 needs 64 whole cards of one node; "},
 		{[]string{"nodes", "-o", "json"}, `"items"`},
 		{[]string{"simulate", "-f", manifest, "-n", namespace}, "0 of 1 replica"},
 	} {

@@ -50,7 +50,7 @@ func TestAPendingPodSaysWhyToThoseWhoMayReadItsEvents(t *testing.T) {
 	create(world.ctx, t, world.pod("model").share(10, 1024).annotation("vke.volcengine.com/gpu-model", "H900"))
 	for pod, wants := range map[string][]string{
 		"waits": {"container c0 needs a card with mgpu-core 60 and mgpu-memory 8000 free; the nearest card has mgpu-core 40 and",
-			"It fits on " + world.nodes[0] + " with mgpu-core 40 instead of 60 for container c0, or when pod full-"},
+			"It fits on " + world.nodes[0] + " with mgpu-core 40 instead of 60 for container c0, or on " + world.nodes[0] + " when pod full-"},
 		"invalid": {`invalid request: container "c0" asks for mgpu-core 50 and no mgpu-memory; add mgpu-memory in MiB`},
 		"model":   {"no card matches", `names "H900", and no card of the cluster has such a name; their models are `},
 	} {

@@ -175,7 +175,7 @@ func TestKubectlMgpuExplainsAPodThatWaits(t *testing.T) {
 	create(world.ctx, t, world.pod("waits").share(60, 8000))
 	waitPending(world.ctx, t, world.namespace, "waits", coreShort)
 	text := world.show(t, "explain", "waits", "-n", world.namespace)
-	for _, want := range []string{"/waits is pending: its cards fit on none of 1 node.", coreShort,
+	for _, want := range []string{"/waits is pending: container c0 needs a card with mgpu-core 60 and mgpu-memory 8000 free; ", coreShort,
 		"  on " + world.nodes[0] + " with mgpu-core 40 instead of 60 for container c0\n"} {
 		if !strings.Contains(text, want) {
 			t.Errorf("want %q in\n%s", want, text)

@@ -64,7 +64,7 @@ function nodeBody(node) {
   const { sums } = node;
   return [
     node.problem ? element('p', { class: 'trouble' }, element('bdi', {}, harmless(node.problem))) : null,
-    facts(['cards', number(node.cards.length)], ['compute granted', `${number(sums.coreUsed)} of ${number(sums.core)} %`],
+    facts(['kept from pods by', harmless(node.kept)], ['cards', number(node.cards.length)], ['compute granted', `${number(sums.coreUsed)} of ${number(sums.core)} %`],
       ['memory granted', `${memory(sums.memoryUsed)} of ${memory(sums.memory)}`], ['pods with cards', number(node.pods.length)],
       ['free cards', number(sums.cardsFree)], ['unhealthy cards', number(sums.cardsUnhealthy)],
       ['free compute on partly used cards', `${number(sums.coreFreeInParts)} of ${number(sums.coreFree)} %`]),
@@ -137,21 +137,16 @@ function reasonList(message) {
     evicting ? element('details', {}, element('summary', {}, 'Whether evicting other pods helps'), counted(evicting)) : null);
 }
 
-// The nearest ways for the pod to fit, besides the sentence.
-function waysOf({ smallerRequests = [], releases = [] }) {
-  const on = (node, ...how) => element('li', {}, 'on ', link(nodeRoute(node), harmless(node)), ' ', ...how);
-  const smaller = smallerRequests.map(({ node, container, core, memoryMiB }) => on(node, 'if container ', element('bdi', {}, harmless(container)),
-    ` requests ${[core ? `${number(core)} % less compute` : '', memoryMiB ? `${memory(memoryMiB)} less memory` : ''].filter(Boolean).join(' and ')} of each card`));
-  const ended = releases.map(({ node, pods }) => on(node, `when ${pods.length === 1 ? 'this pod ends' : 'these pods end'}: `,
-    pods.flatMap((pod, i) => [i ? ', ' : '', link(podRoute(pod), podName(pod))])));
-  const ways = [...smaller, ...ended];
-  return ways.length ? element('details', {}, element('summary', {}, `${plural(ways.length, 'way')} to fit`), element('ul', {}, ways)) : null;
+// All ways for the pod to fit, besides the sentence with the nearest ones.
+function waysOf({ ways = [] }) {
+  return ways.length ? element('details', {}, element('summary', {}, `${plural(ways.length, 'way')} to fit`),
+    element('ul', {}, ways.map((way) => element('li', {}, element('bdi', {}, harmless(way)))))) : null;
 }
 
 function helpBlock(pod, explained) {
   const { why, help } = explained?.pending ?? helpOf(pod) ?? { why: explained?.error ?? 'Reading…', help: '' };
   return element('div', { class: 'help-block' }, element('p', { class: 'reason' }, element('bdi', {}, harmless(why))),
-    help ? element('p', { class: 'help' }, element('bdi', {}, harmless(help))) : null, explained?.pending ? waysOf(explained) : null);
+    help ? element('p', { class: 'help' }, element('bdi', {}, harmless(help))) : null, explained?.pending ? waysOf(explained.pending) : null);
 }
 
 function explanation(explained) {

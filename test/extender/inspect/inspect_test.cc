@@ -372,6 +372,9 @@ TEST_F(Inspect, SaysWhichModelsThereAre) {
   EXPECT_EQ(message(share, "gpu-model-exclude", "A10G"),
             "annotation vke.volcengine.com/gpu-model-exclude names \"A10G\", and no card of the "
             "cluster has such a name; their models are A10");
+  EXPECT_EQ(message(share, "gpu-modell", "A10", "n1"),
+            "mgpu does not know the annotation vke.volcengine.com/gpu-modell, and ignores it");
+  EXPECT_EQ(message(share, "gpu-index-container-app", "0"), "") << "the extender writes it";
 }
 
 TEST_F(Inspect, SaysThatAPodHasFinished) {

@@ -87,12 +87,20 @@ TEST_F(NearestView, NamesTheNodeThatLacksTheLeastFirst) {
     {"node": "n1", "container": "c0", "core": 0, "memoryMiB": 4000}])"));
 }
 
-TEST_F(NearestView, NamesARequestOfNvidiasDevicePlugin) {
+TEST_F(NearestView, NamesARequestForCardsOfOthers) {
   kube::Pod pod = pod_of("q", 0, 0);
   EXPECT_EQ(explain(pod)["message"], "the pod requests no cards");
   pod.containers[0].limits["nvidia.com/gpu"] = "1";
   EXPECT_EQ(explain(pod)["message"],
-            "the pod asks for nvidia.com/gpu, which mgpu does not give: kubectl mgpu convert");
+            "the pod asks for nvidia.com/gpu, which mgpu does not give; it gives "
+            "vke.volcengine.com/mgpu-core and vke.volcengine.com/mgpu-memory, and kubectl mgpu "
+            "convert rewrites manifests of other projects");
+  for (const char* name : {"tencent.com/vcuda-core", "nvidia.com/mig-1g.10gb",
+                           "vke.volcengine.io/mgpu-core", "vke.volcengine.com/mgpu-cores"}) {
+    pod.containers[0].limits = {{name, "1"}};
+    EXPECT_THAT(explain(pod)["message"].get<std::string>(),
+                testing::StartsWith(std::string("the pod asks for ") + name + ", which mgpu"));
+  }
 }
 
 TEST_F(NearestView, SaysTheMostThatThereIs) {

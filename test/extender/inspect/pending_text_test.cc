@@ -66,7 +66,7 @@ TEST_F(PendingText, SaysWhatIsNeededWhatThereIsAndWhatWouldHelp) {
       text(),
       "container c0 needs a card with mgpu-core 60 and mgpu-memory 4000 free; the nearest card "
       "has mgpu-core 40 and mgpu-memory 6000 free. It fits on n1 with mgpu-core 40 instead of "
-      "60 for container c0, or when pod a terminates");
+      "60 for container c0, or on n1 when pod a terminates");
   EXPECT_FALSE(cards_fit(explained()));
 }
 
@@ -92,6 +92,7 @@ TEST_F(PendingText, NamesAllPodsToThoseWhoMayInspect) {
   const PendingAnswer answer = pending_answer(explained(), true);
   EXPECT_EQ(answer.why, "container c0 needs a whole card; no such card is free");
   EXPECT_EQ(answer.help, "It fits on n1 when default/a and other/b terminate");
+  EXPECT_THAT(answer.ways, testing::ElementsAre("on n1 when default/a and other/b terminate"));
 }
 
 TEST_F(PendingText, CountsPodsOfItsOwnNamespaceThatAreMany) {
@@ -110,7 +111,7 @@ TEST_F(PendingText, CountsCardsForThatOfSeveral) {
   EXPECT_EQ(text(),
             "container c0 needs 2 cards of one node with mgpu-core 60 and mgpu-memory 4000 free on "
             "each; no node has more than 1. It fits on n1 with mgpu-core 80 instead of 120 for "
-            "container c0, or when pod a terminates");
+            "container c0, or on n1 when pod a terminates");
 }
 
 TEST_F(PendingText, NamesTheLargestCardWhereNoneIsLargeEnough) {
@@ -137,6 +138,11 @@ TEST_F(PendingText, SaysThatNoCardIsUsable) {
   EXPECT_THAT(text(), HasSubstr("; no card that matches is usable. 1 node(s) had too few healthy"));
 }
 
+TEST_F(PendingText, SaysThatThereAreNoNodes) {
+  container("c0", "60", "1000");
+  EXPECT_EQ(text(), "the extender has no nodes");
+}
+
 TEST_F(PendingText, SaysThatContainersDoNotFitTogether) {
   node("n1: 0[100/8000]");
   container("c0", "60", "1000");
@@ -156,7 +162,7 @@ TEST_F(PendingText, ProposesNothingOnNodesThatKeepThePodOut) {
   EXPECT_EQ(text(),
             "container c0 needs a card with mgpu-core 60 and mgpu-memory 4000 free; the nearest "
             "card has mgpu-core 40 and mgpu-memory 4000 free. 2 node(s) had untolerated taint(s). "
-            "It fits on n3 with mgpu-core 40 instead of 60 for container c0, or when pod b "
+            "It fits on n3 with mgpu-core 40 instead of 60 for container c0, or on n3 when pod b "
             "terminates");
   pod.node_rules.tolerations.push_back({.key = "", .op = "Exists", .value = "", .effect = ""});
   EXPECT_TRUE(cards_fit(explained()));

@@ -32,18 +32,12 @@ Json waiting() {
   json["reasons"].push_back(
       {{"reason", "node(s) had no single card with enough free mgpu-memory"}, {"nodes", 2}});
   json["reasons"].push_back({{"reason", "node(s) had too few healthy cards"}, {"nodes", 1}});
-  json["smallerRequests"] = Json::array();
-  json["smallerRequests"].push_back(
-      {{"node", "gpu-1"}, {"container", "app"}, {"core", 0}, {"memoryMiB", 2'048}});
-  json["smallerRequests"].push_back(
-      {{"node", "gpu-2"}, {"container", "app"}, {"core", 10}, {"memoryMiB", 4'096}});
-  json["releases"] = Json::array();
-  json["releases"].push_back(
-      {{"node", "gpu-1"}, {"pods", {{{"namespace", "research"}, {"name", "train"}}}}});
-  Json pods = Json::array();
-  for (const char* name : {"a", "b", "c", "d", "e", "f", "g"})
-    pods.push_back({{"namespace", "team-b"}, {"name", name}});
-  json["releases"].push_back({{"node", "gpu-2"}, {"pods", pods}});
+  json["pending"] = {
+      {"why", "container app needs 2 cards of one node; no node has more than 1"},
+      {"help", "It fits on gpu-1 with mgpu-memory 36864 instead of 40960 for container app"},
+      {"ways",
+       {"on gpu-1 with mgpu-memory 36864 instead of 40960 for container app",
+        "on gpu-1 when research/train terminates"}}};
   json["nodes"] = Json::array();
   for (int i = 1; i <= 3; ++i) {
     json["nodes"].push_back(
@@ -62,7 +56,7 @@ Json waiting() {
 
 Json landed() {
   Json json = waiting();
-  for (const char* name : {"schedulerMessage", "smallerRequests", "releases"}) json.erase(name);
+  for (const char* name : {"schedulerMessage", "pending"}) json.erase(name);
   json["node"] = "gpu-2";
   json["holds"]["containers"] = Json::array();
   json["holds"]["containers"].push_back({{"name", "app"}, {"cards", {0, 3}}, {"link", "NV2"}});
@@ -101,15 +95,22 @@ TEST(ExplainText, SaysThatThePodIsNotValid) {
   EXPECT_EQ(*text, "d/p cannot be placed: container \"app\" requests memory without core.\n");
 }
 
+TEST(ExplainText, ShowsTheReasonsOfAnOlderExtender) {
+  Json json = waiting();
+  json.erase("pending");
+  EXPECT_THAT(*explain_text(json, false, false),
+              AllOf(testing::StartsWith("research/waits cannot be placed: the reasons follow.\n"),
+                    HasSubstr("      2   node(s) had no single card"),
+                    testing::Not(HasSubstr("It would fit"))));
+}
+
 TEST(ExplainText, IsShortWhateverTheNumberOfNodes) {
   Json json = waiting();
   for (int i = 4; i <= 40; ++i) json["nodes"].push_back(json["nodes"][0]);
   EXPECT_EQ(*explain_text(json, false, false), *explain_text(waiting(), false, false));
   json["nodesFitting"] = 2;
   EXPECT_THAT(*explain_text(json, false, false),
-              AllOf(testing::StartsWith("research/waits is pending: its cards fit on 2 of 5 nodes, "
-                                        "and kube-scheduler has not placed it.\n"),
-                    HasSubstr("\nkube-scheduler: 0/3 nodes are available: ")));
+              HasSubstr("\nkube-scheduler: 0/3 nodes are available: "));
 }
 
 TEST(ExplainText, BeginsWithACardThatIsBroken) {
@@ -120,13 +121,22 @@ TEST(ExplainText, BeginsWithACardThatIsBroken) {
                                   "XID 79 since 2026-01-02T03:04:05Z.\n"));
 }
 
+TEST(ExplainText, HasTheNotesOfABoundPod) {
+  Json json = landed();
+  json["message"] = "mgpu does not know the annotation d/gpu-modell, and ignores it";
+  EXPECT_THAT(*explain_text(json, false, false),
+              testing::EndsWith("\nNote: mgpu does not know the annotation d/gpu-modell, and "
+                                "ignores it.\n"));
+}
+
 TEST(ExplainText, IsHarmlessWhateverTheNames) {
   Json json = waiting();
   json["name"] = hostile_text();
   json["schedulerMessage"] = hostile_text();
   json["nodes"][0]["name"] = hostile_text();
   json["nodes"][0]["cards"][0]["why"] = hostile_text();
-  json["releases"][0]["pods"][0]["name"] = hostile_text();
+  json["pending"]["why"] = hostile_text();
+  json["pending"]["ways"][0] = hostile_text();
   json["request"]["containers"][0]["name"] = hostile_text();
   const std::string text = *explain_text(json, true, false);
   for (const char c : text) EXPECT_TRUE(c == '\n' || static_cast<unsigned char>(c) >= 0x20);

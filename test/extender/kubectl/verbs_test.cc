@@ -272,8 +272,9 @@ constexpr const char* kWaits = R"({"namespace": "research", "name": "waits",
     "nodesFitting": 0,
     "reasons": [{"reason": "node(s) had no single card with enough free mgpu-memory",
                  "nodes": 1, "evictionCanHelp": true}],
-    "smallerRequests": [{"node": "gpu-1", "container": "app", "core": 0, "memoryMiB": 4480}],
-    "releases": [{"node": "gpu-1", "pods": [{"namespace": "research", "name": "train"}]}],
+    "pending": {"why": "no card has 20480 MiB free", "help": "",
+                "ways": ["on gpu-1 with mgpu-memory 16000 instead of 20480 for container app",
+                         "on gpu-1 when research/train terminates"]},
     "nodes": [{"name": "gpu-1", "fits": false, "evictionCanHelp": true,
                "reason": "node(s) had no single card with enough free mgpu-memory",
                "cards": [{"index": 0, "container": "app", "fits": false,
@@ -290,24 +291,12 @@ TEST_F(VerbsTest, ExplainReadsTheReasonsAndWhatWouldHelp) {
   EXPECT_EQ(ran.code, 0) << ran.err;
   EXPECT_THAT(
       ran.out,
-      AllOf(StartsWith("research/waits is pending: its cards fit on none of 1 node.\n"),
+      AllOf(StartsWith("research/waits is pending: no card has 20480 MiB free.\n"),
             HasSubstr("\nIt would fit\n"
                       "  on gpu-1 with mgpu-memory 16000 instead of 20480 for container app\n"
-                      "  on gpu-1 when pod research/train terminates\n")));
+                      "  on gpu-1 when research/train terminates\n")));
   EXPECT_THAT(cluster.at_url({"explain", "waits", "-n", "research", "-o", "wide"}).out,
               HasSubstr("kube-scheduler: 0/1 nodes\n"));
-}
-
-TEST_F(VerbsTest, ExplainNamesTheCommandForRequestsOfOthers) {
-  cluster.extender.set("/inspect/explain",
-                       R"({"namespace": "default", "name": "p", "request": {"containers": []},
-      "message": "the pod requests no cards", "nodesFitting": 0, "reasons": [], "nodes": []})");
-  cluster.api.set("/api/v1/namespaces/default/pods/p",
-                  R"({"metadata": {"name": "p"}, "spec": {"containers": [{"name": "c",
-      "resources": {"limits": {"nvidia.com/gpu": "1"}}}]}})");
-  EXPECT_EQ(cluster.at_url({"explain", "p"}).out,
-            "default/p cannot be placed: it requests nvidia.com/gpu, which mgpu does not give; "
-            "kubectl mgpu convert -f FILE rewrites its manifest.\n");
 }
 
 TEST_F(VerbsTest, ExplainSaysWhichRightsItNeeds) {
