@@ -18,10 +18,6 @@ constexpr int kForbiddenAnswer = 403;
 constexpr int kUnauthorizedAnswer = 401;
 constexpr int kNotFoundAnswer = 404;
 
-bool runs_extender(const ProgramPod& pod) {
-  return pod.is_extender() && pod.phase == "Running" && !pod.being_deleted;
-}
-
 struct RunningExtender {
   ProgramPod pod;
   bool leads = false;
@@ -30,18 +26,11 @@ struct RunningExtender {
 // The pods of the extender, the holder of the Lease first, then the ready ones.
 Result<std::vector<RunningExtender>> extender_pods(Api& api, const std::string& name_space,
                                                    const std::string& lease_name) {
+  const auto running = running_programs(api, name_space, "list the pods of the extender");
+  if (!running.known()) return error(running.problem());
   std::vector<RunningExtender> pods;
-  const auto listed =
-      api.list({fmt::format("/api/v1/namespaces/{}/pods", name_space), "",
-                "app.kubernetes.io/name in (mgpu,mgpu-extender)"},
-               fmt::format("list the pods of the extender in namespace {}", name_space),
-               [&](const std::string& text) {
-                 auto pod = read_program_pod(text);
-                 if (pod && runs_extender(*pod)) pods.push_back({*std::move(pod)});
-               });
-  if (!listed.known()) {
-    return error(listed.problem());
-  }
+  for (const ProgramPod& pod : running.value())
+    if (pod.is_extender() && !pod.being_deleted) pods.push_back({pod});
   const auto lease =
       read_fact(api.get(fmt::format("/apis/coordination.k8s.io/v1/namespaces/{}/leases/{}",
                                     name_space, lease_name),

@@ -10,6 +10,7 @@
 #include "common/contract/container_kind.h"
 #include "common/contract/gpu_request.h"
 #include "common/contract/pod_requests.h"
+#include "common/kube/objects/pod_owner.h"
 #include "extender/kubectl/doctor/read_facts.h"
 #include "extender/kubectl/extender_access.h"
 #include "extender/kubectl/limits.h"
@@ -84,6 +85,8 @@ std::optional<PodRow> pod_row(const GpuPod& pod, const Contract& contract) {
   if (pod.pod.finished()) return std::nullopt;
   PodRow row{.ref = pod.pod.ref(), .node = pod.pod.node_name, .status = status_text(pod)};
   row.created = pod.created;
+  const kube::PodOwner owner = kube::owner_of(pod.pod);
+  row.owner = owner.kind + "/" + owner.name;
   const auto policy = pod.pod.metadata.annotations.find(contract.policy);
   if (policy != pod.pod.metadata.annotations.end()) row.policy = policy->second;
   const auto request = read_containers(pod.pod, contract, MiB{});
@@ -198,6 +201,13 @@ PodSums sums_of(const PodRow& pod) {
   sums.core = requests.peak().core;
   sums.memory = requests.peak().memory;
   return sums;
+}
+
+PodSums& PodSums::operator+=(const PodSums& other) {
+  core += other.core;
+  memory += other.memory;
+  whole |= other.whole;
+  return *this;
 }
 
 std::string cards_text(const PodRow& pod) {

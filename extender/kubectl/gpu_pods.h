@@ -28,6 +28,7 @@ struct PodRow {
   std::string node{};    // empty: it waits
   std::string status{};  // "Running", "Unscheduled", "Starting", "Terminating", ...
   std::string policy{};  // its annotation
+  std::string owner{};   // "Deployment/train"
   // Why it waits, or what is wrong with its request or its annotations.
   std::string message{};
   bool broken = false;  // the request or the annotations are wrong
@@ -73,6 +74,8 @@ struct PodSums {
   std::int64_t core = 0;
   std::int64_t memory = 0;
   bool whole = false;  // it has whole cards, whose memory is not included
+
+  PodSums& operator+=(const PodSums& other);
 };
 PodSums sums_of(const PodRow& pod);
 // "0,2", the cards of all containers; "?" if they are not known.

@@ -79,6 +79,19 @@ std::vector<Place> find_places(Api& api, const std::string& lease_name) {
 
 }  // namespace
 
+Fact<std::vector<ProgramPod>> running_programs(Api& api, const std::string& name_space,
+                                               const std::string& what) {
+  std::vector<ProgramPod> pods;
+  const auto listed =
+      api.list({fmt::format("/api/v1/namespaces/{}/pods", name_space), "", kProgramLabels},
+               fmt::format("{} in namespace {}", what, name_space), [&](const std::string& text) {
+                 auto pod = read_program_pod(text);
+                 if (pod && pod->phase == "Running") pods.push_back(*std::move(pod));
+               });
+  if (!listed.known()) return listed.as<std::vector<ProgramPod>>();
+  return pods;
+}
+
 Installation find_installation(Api& api, const std::string& given, const std::string& lease_name) {
   const std::vector<Place> places = find_places(api, lease_name);
   const std::string nowhere = given.empty() ? kChartNamespace : given;

@@ -5,6 +5,7 @@
 #include <vector>
 
 #include "extender/kubectl/cluster.h"
+#include "extender/kubectl/doctor/facts.h"
 
 namespace mgpu::kubectl {
 
@@ -12,6 +13,11 @@ inline constexpr const char* kExtenderAccount = "mgpu-extender";
 // Labels of the pods of mgpu; the chart has one name for all.
 inline constexpr const char* kProgramLabels =
     "app.kubernetes.io/name in (mgpu,mgpu-extender,mgpu-device-plugin)";
+
+// The pods of mgpu that run in the namespace. `what` begins the sentence of a problem: "list the
+// device plugins".
+Fact<std::vector<ProgramPod>> running_programs(Api& api, const std::string& name_space,
+                                               const std::string& what);
 
 // The user that a service account is for the API server.
 kube::UserInfo service_account_user(const std::string& name_space, const std::string& account);

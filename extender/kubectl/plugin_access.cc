@@ -41,21 +41,12 @@ Fact<std::string> answer_of_pod(const PluginPod& pod, const Cluster& cluster, st
   return answer_of(ServiceClient::to_pod(cluster, pod.ref, port, false), query, name);
 }
 
-bool runs_plugin(const ProgramPod& pod) {
-  return pod.is_plugin() && pod.phase == "Running" && !pod.node.empty();
-}
-
 Fact<std::vector<PluginPod>> plugin_pods(Cluster& cluster, const std::string& mgpu_namespace) {
+  const auto running = running_programs(cluster.api(), mgpu_namespace, "list the device plugins");
+  if (!running.known()) return running.as<std::vector<PluginPod>>();
   std::vector<PluginPod> pods;
-  const auto listed =
-      cluster.api().list({fmt::format("/api/v1/namespaces/{}/pods", mgpu_namespace), "",
-                          "app.kubernetes.io/name in (mgpu,mgpu-device-plugin)"},
-                         fmt::format("list the device plugins in namespace {}", mgpu_namespace),
-                         [&](const std::string& text) {
-                           const auto pod = read_program_pod(text);
-                           if (pod && runs_plugin(*pod)) pods.push_back({pod->ref, pod->node});
-                         });
-  if (!listed.known()) return listed.as<std::vector<PluginPod>>();
+  for (const ProgramPod& pod : running.value())
+    if (pod.is_plugin() && !pod.node.empty()) pods.push_back({pod.ref, pod.node});
   std::ranges::sort(pods, {}, &PluginPod::node);
   return pods;
 }

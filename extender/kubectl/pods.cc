@@ -1,6 +1,10 @@
 // kubectl mgpu pods
 #include <fmt/format.h>
 
+#include <map>
+#include <utility>
+
+#include "common/base/text.h"
 #include "extender/kubectl/age.h"
 #include "extender/kubectl/gpu_pods.h"
 #include "extender/kubectl/verb.h"
@@ -28,7 +32,7 @@ std::string containers_text(const PodRow& pod) {
     if (!text.empty()) text += ";";
     text += container.name + "=";
     if (container.indices.empty()) {
-      text += fmt::format("{} card{}", container.cards, container.cards == 1 ? "" : "s");
+      text += counted(container.cards, "card");
     } else {
       text += fmt::format("{}", fmt::join(container.indices, ","));
     }
@@ -68,6 +72,7 @@ class PodsVerb {
   void add_flags(Options& options) {
     add_shown_pods_flags(options, shown_);
     options.add_flag("pending", "Show only pods that are not bound to a node.", pending_);
+    options.add_choice("by", "What each row is about.", by_, {"pod", "owner", "namespace"});
   }
   Result<int> run(Console& console) {
     const auto cluster = Cluster::connect(shown_.access);
@@ -75,14 +80,17 @@ class PodsVerb {
     auto pods = read_shown_pods(**cluster, shown_);
     if (!pods) return pods.error();
     if (pending_) std::erase_if(*pods, [](const PodRow& pod) { return !pod.node.empty(); });
-    auto printed = show(pods_view(*pods, shown_.choice.all, clock_now()), shown_.view, console);
-    if (!printed) return printed.error();
+    auto view =
+        by_ == "pod" ? pods_view(*pods, shown_.choice.all, clock_now()) : pods_by_view(*pods, by_);
+    if (auto printed = show(std::move(view), shown_.view, console); !printed)
+      return printed.error();
     return kFine;
   }
 
  private:
   ShownPods shown_;
   bool pending_ = false;
+  std::string by_ = "pod";
 };
 
 }  // namespace
@@ -131,6 +139,59 @@ View pods_view(const std::vector<PodRow>& pods, bool with_namespace, Time now) {
     view.json["items"].push_back(pod_object(pod));
     view.names.push_back("pod/" + pod.ref.name);
   }
+  return view;
+}
+
+View pods_by_view(const std::vector<PodRow>& pods, const std::string& by) {
+  struct Group {
+    std::int64_t pods = 0;
+    std::int64_t unscheduled = 0;
+    PodSums sums;  // of those that are bound
+  };
+  const bool by_owner = by == "owner";
+  std::map<std::pair<std::string, std::string>, Group> groups;
+  Group all;
+  for (const PodRow& pod : pods) {
+    for (Group* group : {&groups[{pod.ref.name_space, by_owner ? pod.owner : ""}], &all}) {
+      ++group->pods;
+      if (pod.node.empty()) {
+        ++group->unscheduled;
+      } else {
+        group->sums += sums_of(pod);
+      }
+    }
+  }
+  View view{.table = Table({{"NAMESPACE"},
+                            {.title = "OWNER", .hidden = !by_owner},
+                            {"PODS", false, true},
+                            {"UNSCHEDULED", false, true},
+                            {"CORE", false, true},
+                            {"MEMORY (MIB)", false, true}}),
+            .json = {{"items", Json::array()}},
+            .empty = "No pods that request cards found."};
+  const auto row = [](const std::string& name_space, const std::string& owner,
+                      const Group& group) -> std::vector<Cell> {
+    return {{name_space},
+            {owner},
+            {grouped(group.pods)},
+            {grouped(group.unscheduled), group.unscheduled > 0 ? Color::kYellow : Color::kNone},
+            {grouped(group.sums.core)},
+            {memory_text(group.sums)}};
+  };
+  for (const auto& [names, group] : groups) {
+    const auto& [name_space, owner] = names;
+    view.table.add(row(name_space, owner, group));
+    Json json = {{"namespace", name_space}};
+    if (by_owner) json["owner"] = owner;
+    json.update({{"pods", group.pods},
+                 {"unscheduled", group.unscheduled},
+                 {"core", group.sums.core},
+                 {"memoryMiB", group.sums.memory}});
+    if (group.sums.whole) json["wholeCards"] = true;
+    view.json["items"].push_back(std::move(json));
+    view.names.push_back(by_owner ? owner : "namespace/" + name_space);
+  }
+  view.table.set_sum(row("SUM", "", all));
   return view;
 }
 

@@ -55,6 +55,7 @@ Run add_web(Options& options);
 Run add_doctor(Options& options);
 Run add_convert(Options& options);
 Run add_completion(Options& options);
+Run add_version(Options& options);
 
 // The body of main(); returns the exit code.
 int run_kubectl_mgpu(int argc, const char* const* argv, Console& console);

@@ -4,33 +4,12 @@
 #include <string>
 #include <string_view>
 
-#include "common/base/version.h"
 #include "extender/kubectl/completion.h"
 #include "extender/kubectl/limits.h"
-#include "extender/kubectl/output.h"
 #include "extender/kubectl/verb.h"
 
 namespace mgpu::kubectl {
 namespace {
-
-class VersionVerb {
- public:
-  void add_flags(Options& options) { add_output_flag(options, output_, {"table", "json", "yaml"}); }
-  Result<int> run(Console& console) const {
-    const Json json = {{"version", MGPU_VERSION}, {"commit", kBuildCommit}};
-    console.print(output_ == "table"  ? version_text() + "\n"
-                  : output_ == "json" ? json_text(json)
-                                      : yaml_text(json));
-    return kFine;
-  }
-
- private:
-  std::string output_;
-};
-
-Run add_version(Options& options) {
-  return add_command<VersionVerb>(options);
-}
 
 // The command if none is on the line.
 constexpr const char* kDefaultVerb = "overview";
@@ -115,7 +94,10 @@ const std::vector<Verb>& all_verbs() {
        "for kubectl",
        {"completion bash"},
        add_completion},
-      {"version", "prints the version of this program", {"version -o json"}, add_version},
+      {"version",
+       "shows the versions of this program and of the pods of mgpu, and whether they work together",
+       {"version", "version -o json"},
+       add_version},
   };
   return verbs;
 }
@@ -151,6 +133,7 @@ Result<int> watch(const Run& run, Console& console) {
 int run_kubectl_mgpu(int argc, const char* const* argv, Console& console) {
   std::map<std::string, Run> runs;  // outlives the options, whose values are in it
   bool watches = false;
+  std::string color = "auto";
   Options options("kubectl mgpu", "Shows and checks how mgpu shares the GPUs of a cluster.", "");
   for (const Verb& verb : all_verbs()) {
     std::vector<std::string> examples;
@@ -158,6 +141,8 @@ int run_kubectl_mgpu(int argc, const char* const* argv, Console& console) {
     Options& command = options.add_command(verb.name, verb.description, examples);
     runs[verb.name] = verb.add(command);
     command.show_as_connection(kConnectionFlags);
+    command.add_choice("color", "Whether texts have colors; auto: on a terminal.", color,
+                       {"auto", "always", "never"});
     if (verb.has_watch) {
       command.add_flag("w,watch", "Show it again every two seconds, until Ctrl+C.", watches);
     }
@@ -175,6 +160,7 @@ int run_kubectl_mgpu(int argc, const char* const* argv, Console& console) {
     console.print_error(parsed.print);
   }
   if (!parsed.run) return parsed.exit_code;
+  if (color != "auto") console.colors = color == "always";
   const Run& run = runs.at(options.command());
   const auto exit_code = watches ? watch(run, console) : run(console);
   return exit_code ? *exit_code : fail(console, exit_code.error().message);

@@ -27,6 +27,9 @@ Result<std::vector<PodRow>> read_shown_pods(Cluster& cluster, const ShownPods& s
 // `with_namespace`: of several namespaces.
 View pods_view(const std::vector<PodRow>& pods, bool with_namespace, Time now);
 
+// The sums of the pods of each namespace, or of each owner if `by` is "owner".
+View pods_by_view(const std::vector<PodRow>& pods, const std::string& by);
+
 // Sums, and what needs attention. Text from the cluster is sanitized. `pods` may be null.
 std::string overview_text(const std::vector<InspectedNode>& nodes, const std::vector<PodRow>* pods,
                           Time now, bool colors);

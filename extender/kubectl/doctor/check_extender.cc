@@ -6,6 +6,7 @@
 #include <algorithm>
 #include <map>
 
+#include "common/base/text.h"
 #include "extender/kubectl/doctor/checks.h"
 #include "extender/kubectl/limits.h"
 
@@ -95,9 +96,8 @@ constexpr Rule kReplica[] = {
 constexpr Rule kReady[] = {
     {Level::kOk, "the extender is ready{0}", kNothing,
      [](At at) {
-       const auto ready = static_cast<std::size_t>(
-           std::ranges::count_if(items(at.facts.extender_pods), &ProgramPod::ready));
-       return when(true, ready == 0 ? "" : ", in " + count_text(ready, "pod"));
+       const auto ready = std::ranges::count_if(items(at.facts.extender_pods), &ProgramPod::ready);
+       return when(true, ready == 0 ? "" : ", in " + counted(ready, "pod"));
      }},
 };
 
@@ -120,14 +120,6 @@ Names plugin_versions(const Facts& facts) {
     if (parse_version(pod.version)) names[pod.version].push_back(to_string(pod.ref));
   }
   return names;
-}
-
-// Releases of one major version work together if their minor versions differ by at most one.
-bool fit_together(const std::string& one, const std::string& other) {
-  const auto a = parse_version(one);
-  const auto b = parse_version(other);
-  if (!a || !b) return one == other;
-  return a->major == b->major && std::abs(a->minor - b->minor) <= 1;
 }
 
 // The versions of `ones` that differ from those of `others`. A version that works with the other

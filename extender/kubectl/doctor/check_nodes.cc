@@ -3,6 +3,7 @@
 
 #include <algorithm>
 
+#include "common/base/text.h"
 #include "common/contract/quantity.h"
 #include "extender/kubectl/doctor/checks.h"
 #include "extender/kubectl/limits.h"
@@ -179,9 +180,9 @@ constexpr Rule kNode[] = {
      }},
 };
 
-std::size_t nodes_with_cards(const Facts& facts) {
-  return static_cast<std::size_t>(std::ranges::count_if(
-      items(facts.nodes), [&](const NodeFacts& node) { return has_cards(node, facts.contract); }));
+std::int64_t nodes_with_cards(const Facts& facts) {
+  return std::ranges::count_if(
+      items(facts.nodes), [&](const NodeFacts& node) { return has_cards(node, facts.contract); });
 }
 
 constexpr Rule kAllNodes[] = {
@@ -193,7 +194,7 @@ constexpr Rule kAllNodes[] = {
                    at.facts.node_selector.empty() ? "" : "selected ");
      }},
     {Level::kOk, "{0} with cards checked", kNothing,
-     [](At at) { return when(true, count_text(nodes_with_cards(at.facts), "node")); }},
+     [](At at) { return when(true, counted(nodes_with_cards(at.facts), "node")); }},
 };
 
 // --- kubelets ------------------------------------------------------------------------------------
@@ -250,8 +251,8 @@ constexpr Rule kGates[] = {
 constexpr Rule kAllKubelets[] = {
     {Level::kNote, "the feature gates of {0} of {1} kubelets were checked", kNothing,
      [](At at) {
-       const std::size_t asked = at.facts.gates->size();
-       const std::size_t nodes = nodes_with_cards(at.facts);
+       const std::int64_t asked = std::ssize(at.facts.gates.value());
+       const std::int64_t nodes = nodes_with_cards(at.facts);
        return when(asked < nodes, asked, nodes);
      }},
     {Level::kOk, "the versions and feature gates of the kubelets suffice", kNothing, always},

@@ -3,6 +3,7 @@
 
 #include <algorithm>
 
+#include "common/base/text.h"
 #include "common/contract/gpu_request.h"
 #include "extender/kubectl/doctor/checks.h"
 
@@ -111,7 +112,9 @@ constexpr Rule kAllPods[] = {
        return when(overfull > 0, overfull);
      }},
     {Level::kOk, "the annotations and the cards agree, for {0}", kNothing,
-     [](At at) { return when(true, count_text(items(at.facts.bound_pods).size(), "bound pod")); }},
+     [](At at) {
+       return when(true, counted(std::ssize(items(at.facts.bound_pods)), "bound pod"));
+     }},
 };
 
 }  // namespace

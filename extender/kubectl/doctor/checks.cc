@@ -157,8 +157,4 @@ std::vector<CheckReport> run_checks(const Facts& facts) {
   return reports;
 }
 
-std::string count_text(std::size_t count, const std::string& noun) {
-  return fmt::format("{} {}{}", count, noun, count == 1 ? "" : "s");
-}
-
 }  // namespace mgpu::kubectl

@@ -185,9 +185,6 @@ constexpr Rule needs(Weight weight = last(Level::kUnknown)) {
   return {weight, "{0}", kTryAgain, [](At at) { return unknown(at.facts.*kFact); }};
 }
 
-// "1 pod", "2 pods"
-std::string count_text(std::size_t count, const std::string& noun);
-
 // Whether the node has cards, by its labels and annotations.
 bool has_cards(const NodeFacts& node, const Contract& contract);
 

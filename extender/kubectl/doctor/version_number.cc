@@ -1,6 +1,7 @@
 #include "extender/kubectl/doctor/version_number.h"
 
 #include <charconv>
+#include <cstdlib>
 
 namespace mgpu::kubectl {
 
@@ -19,6 +20,13 @@ std::optional<Version> parse_version(std::string_view text) {
   }
   const bool ends = text.empty() || text.starts_with('-') || text.starts_with('+');
   return ends ? std::optional(version) : std::nullopt;
+}
+
+bool fit_together(const std::string& one, const std::string& other) {
+  const auto a = parse_version(one);
+  const auto b = parse_version(other);
+  if (!a || !b) return one == other;
+  return a->major == b->major && std::abs(a->minor - b->minor) <= 1;
 }
 
 }  // namespace mgpu::kubectl

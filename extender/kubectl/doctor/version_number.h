@@ -24,4 +24,7 @@ struct Version {
 // "v1.36.3", "0.1.0", or "v1.29.4-gke.1043002" of a provider. None: `text` is no version.
 std::optional<Version> parse_version(std::string_view text);
 
+// Releases of one major version work together if their minor versions differ by at most one.
+bool fit_together(const std::string& one, const std::string& other);
+
 }  // namespace mgpu::kubectl

@@ -342,8 +342,11 @@ TEST(KubectlMgpu, NamesAKubeconfigThatCannotBeRead) {
 }
 
 TEST(KubectlMgpu, HasAVersionAndHelp) {
-  EXPECT_EQ(run({"version"}).out, version_text() + "\n");
-  EXPECT_THAT(run({"version", "-o", "json"}).out, HasSubstr("\"version\": \"" MGPU_VERSION "\""));
+  EXPECT_EQ(run({"--version"}).out, version_text() + "\n");
+  const Ran alone = run({"version", "--kubeconfig", "/nonexistent"});
+  EXPECT_EQ(alone.out, version_text() + "\n");
+  EXPECT_THAT(alone.err, HasSubstr("kubectl mgpu: kubeconfig: "));
+  EXPECT_EQ(alone.code, 1);
   const Ran help = run({"--help"});
   EXPECT_EQ(help.code, 0);
   EXPECT_THAT(help.out, HasSubstr("Usage: kubectl mgpu COMMAND [FLAGS]"));

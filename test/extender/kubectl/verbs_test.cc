@@ -110,6 +110,17 @@ TEST_F(VerbsTest, PodsReadsTheNamespaceOfTheFlagAndOfAll) {
               AllOf(StartsWith("NAMESPACE "), HasSubstr("research    notebook")));
 }
 
+TEST_F(VerbsTest, PodsSumsThoseOfEachOwner) {
+  const Ran ran = cluster.with_config({"pods", "-A", "--by", "owner"});
+  EXPECT_EQ(ran.code, 0) << ran.err;
+  EXPECT_THAT(ran.out, HasSubstr("research    Pod/notebook      1             0     30"));
+}
+
+TEST_F(VerbsTest, ColorsAreOnATerminalUnlessTheFlagSaysMore) {
+  EXPECT_THAT(cluster.at_url({"nodes"}).out, Not(HasSubstr("\x1b[")));
+  EXPECT_THAT(cluster.at_url({"nodes", "--color=always"}).out, HasSubstr("\x1b["));
+}
+
 TEST_F(VerbsTest, PodsNamesAPodThatIsNotThere) {
   const Ran ran = cluster.with_config({"pods", "-n", "research", "gone"});
   EXPECT_EQ(ran.code, 1);
@@ -262,6 +273,45 @@ TEST_F(VerbsTest, TopSaysWhichPluginsWereNotRead) {
                                   "namespace mgpu-system: gpu-1; "));
   const Ran json = cluster.with_config({"top", "-n", "research", "-o", "json"});
   EXPECT_THAT(json.out, HasSubstr("\"notebook\""));
+}
+
+// --- version -------------------------------------------------------------------------------------
+
+TEST_F(VerbsTest, VersionShowsTheProgramsAndWhetherTheyWorkTogether) {
+  const auto pod = [](const std::string& component, const std::string& version) {
+    return R"({"metadata": {"name": "p", "namespace": "mgpu-system", "labels": {
+        "app.kubernetes.io/name": "mgpu", "app.kubernetes.io/component": ")" +
+           component + R"(", "app.kubernetes.io/version": ")" + version +
+           R"("}}, "status": {"phase": "Running"}})";
+  };
+  const auto list = [&](const std::string& pods) {
+    cluster.api.set("/api/v1/namespaces/mgpu-system/pods?", list_of(pods));
+  };
+  const std::string extenders =
+      pod("extender", MGPU_VERSION) + "," + pod("extender", MGPU_VERSION) + ",";
+  const std::vector<std::string> words = {"version", "--mgpu-namespace", "mgpu-system"};
+  list(extenders + pod("device-plugin", MGPU_VERSION));
+  const Ran same = cluster.with_config(words);
+  EXPECT_EQ(same.out, version_text() + "\nmgpu-device-plugin " MGPU_VERSION
+                                       " in 1 pod\nmgpu-extender " MGPU_VERSION " in 2 pods\n");
+  EXPECT_EQ(same.err, "");
+  EXPECT_EQ(same.code, 0);
+
+  list(extenders + pod("device-plugin", "9.9.0"));
+  const Ran skew =
+      cluster.with_config({"version", "--mgpu-namespace", "mgpu-system", "-o", "json"});
+  EXPECT_EQ(skew.err, "kubectl mgpu: kubectl mgpu " MGPU_VERSION
+                      " and mgpu-device-plugin 9.9.0 do not work together: their minor versions "
+                      "may differ by one; kubectl mgpu doctor names the pods\n");
+  EXPECT_EQ(skew.code, 1);
+  const auto json = nlohmann::json::parse(skew.out);
+  EXPECT_EQ(json["extender"],
+            nlohmann::json::parse(R"([{"version": ")" MGPU_VERSION R"(", "pods": 2}])"));
+  EXPECT_EQ(json["devicePlugin"][0]["version"], "9.9.0");
+
+  list("");
+  EXPECT_EQ(cluster.with_config(words).err,
+            "kubectl mgpu: no pod of mgpu runs in namespace mgpu-system\n");
 }
 
 // --- explain -------------------------------------------------------------------------------------

@@ -153,6 +153,15 @@ TEST(PodsView, NamesTheNamespacesOfSeveral) {
                      kGolden + "pods-all.table.txt");
 }
 
+TEST(PodsByView, SumsTheNamespacesAndTheOwners) {
+  std::vector<PodRow> pods = some_pods();
+  for (PodRow& pod : pods) pod.owner = "Deployment/train";
+  expect_golden(pods_by_view(pods, "owner"), kGolden + "pods-by-owner");
+  const std::string spaces = shown_as(pods_by_view(pods, "namespace"), "table", false).out;
+  EXPECT_THAT(spaces,
+              testing::AllOf(testing::StartsWith("NAMESPACE "), testing::Not(HasSubstr("OWNER"))));
+}
+
 std::string sample_of(const std::string& metric, const std::string& pod, const char* value,
                       const std::string& more = "") {
   return "mgpu_container_" + metric + R"({namespace="research",pod=")" + pod +
