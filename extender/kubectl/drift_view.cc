@@ -15,18 +15,14 @@
 namespace mgpu::kubectl {
 namespace {
 
-std::string member_text(const Json& object, const char* name) {
-  return object.contains(name) ? object.at(name).get<std::string>() : "";
-}
-
 DriftItem plugin_item(const Json& from, const std::string& node) {
   DriftItem item{.kind = from.at("kind").get<std::string>(), .node = node};
-  item.pod = {member_text(from, "namespace"), member_text(from, "pod")};
-  item.container = member_text(from, "container");
+  item.pod = {from.value("namespace", ""), from.value("pod", "")};
+  item.container = from.value("container", "");
   if (from.contains("card")) item.card = from.at("card").get<std::int64_t>();
-  item.uuid = member_text(from, "uuid");
-  item.since = read_rfc3339(member_text(from, "since"));
-  item.message = member_text(from, "message");
+  item.uuid = from.value("uuid", "");
+  item.since = read_rfc3339(from.value("since", ""));
+  item.message = from.value("message", "");
   item.from_plugin = true;
   return item;
 }
@@ -48,7 +44,7 @@ DriftItem extender_item(const Json& pod) {
   item.pod = {pod.at("namespace").get<std::string>(), pod.at("name").get<std::string>()};
   const bool changed = item.kind == name(DriftKind::kChangedAnnotations);
   item.message = fmt::format(
-      "{}; {}", member_text(pod, "driftDetail"),
+      "{}; {}", pod.value("driftDetail", ""),
       texts_of(changed ? DriftKind::kChangedAnnotations : DriftKind::kBindingWithoutCards).remedy);
   return item;
 }

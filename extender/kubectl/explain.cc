@@ -86,7 +86,7 @@ class ExplainVerb {
     const auto extender = Extender::connect(**cluster, extender_);
     if (!extender && is_forbidden(extender.error())) {
       const auto said = without_extender((*cluster)->api(), pod);
-      if (said) print(console, *said, said_text(*said));
+      if (said) print_as(output_, *said, said_text(*said), console);
       return error(
           fmt::format("{}; meanwhile, kubectl describe pod {} --namespace {} has all Events",
                       extender.error().message, pod.name, pod.name_space));
@@ -105,15 +105,11 @@ class ExplainVerb {
     }
     const auto text = explain_text(*explained, output_ == "wide", console.colors);
     if (!text) return text.error();
-    print(console, *explained, *text);
+    print_as(output_, *explained, *text, console);
     return kFine;
   }
 
  private:
-  void print(Console& console, const Json& json, const std::string& text) const {
-    console.print(output_ == "json" ? json_text(json) : output_ == "yaml" ? yaml_text(json) : text);
-  }
-
   ClusterFlags access_;
   ExtenderFlags extender_;
   std::vector<std::string> names_;

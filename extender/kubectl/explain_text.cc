@@ -2,8 +2,6 @@
 
 #include <fmt/format.h>
 
-#include <algorithm>
-#include <map>
 #include <set>
 #include <vector>
 
@@ -182,7 +180,6 @@ class Sections {
       out_ += fmt::format("  {}\n", sentence_text(way.get<std::string>()));
     add_reasons();
     if (wide_) {
-      add_cards_by_reason();
       add_nodes();
     } else {
       out_ += "\n-o wide shows each node and card.\n";
@@ -195,21 +192,6 @@ class Sections {
       table.add({{grouped(number_of(reason, "nodes"))}, {text_of(reason, "reason")}});
     }
     add_table("", table);
-  }
-
-  void add_cards_by_reason() {
-    std::map<std::string, int64_t> kinds;
-    const bool several = from_.at("request").at("containers").size() > 1;
-    for (const Json& node : from_.at("nodes")) {
-      for (const Json& card : node.at("cards")) {
-        const std::string kind =
-            card.at("fits").get<bool>() ? "has room" : kind_of_reason(text_of(card, "why"));
-        ++kinds[(several ? text_of(card, "container") + ": " : "") + kind];
-      }
-    }
-    Table cards({{"CARDS", false, true}, {"STATE OF THE CARD FOR THE POD"}});
-    for (const auto& [kind, count] : kinds) cards.add({{grouped(count)}, {kind}});
-    add_table("", cards);
   }
 
   void add_nodes() {
@@ -264,21 +246,6 @@ class Sections {
 };
 
 }  // namespace
-
-std::string kind_of_reason(const std::string& why) {
-  if (why.starts_with("unhealthy: ")) return why;
-  std::string kind;
-  for (std::size_t begin = 0; begin < why.size();) {
-    const std::size_t end = std::min(why.find("; ", begin), why.size());
-    const std::string part = why.substr(begin, end - begin);
-    if (!kind.empty()) kind += " and ";
-    const std::string_view head = std::string_view(part).substr(0, part.find_first_of(":,"));
-    const bool is_resource = head.starts_with("mgpu-");
-    kind += is_resource ? "too little free " + std::string(head) : std::string(head);
-    begin = end + 2;
-  }
-  return kind;
-}
 
 std::string said_text(const Json& said) {
   std::string text = fmt::format(

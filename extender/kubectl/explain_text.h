@@ -19,8 +19,4 @@ Result<std::string> explain_text(const Json& explained, bool wide, bool terminal
 // What a pod and its Events say, without the extender.
 std::string said_text(const Json& said);
 
-// "mgpu-core and mgpu-memory" of "mgpu-core: requests 30, 20 free; mgpu-memory: requests 9, 8
-// free": a reason without its numbers, so that cards can be counted by it.
-std::string kind_of_reason(const std::string& why);
-
 }  // namespace mgpu::kubectl

@@ -65,6 +65,11 @@ std::string yaml_text(const Json& json) {
   return std::string(out.c_str()) + "\n";
 }
 
+void print_as(const std::string& format, const Json& json, const std::string& text,
+              Console& console) {
+  console.print(format == "json" ? json_text(json) : format == "yaml" ? yaml_text(json) : text);
+}
+
 void add_view_flags(Options& options, ViewFlags& flags, const std::vector<std::string>& formats) {
   add_output_flag(options, flags.output, formats);
   options.add_text("sort-by",
@@ -78,10 +83,8 @@ Result<void> show(View view, const ViewFlags& flags, Console& console) {
   if (!flags.sort_by.empty()) {
     if (auto sorted = view.table.sort_by(flags.sort_by); !sorted) return sorted;
   }
-  if (flags.output == "json") {
-    console.print(json_text(view.json));
-  } else if (flags.output == "yaml") {
-    console.print(yaml_text(view.json));
+  if (flags.output == "json" || flags.output == "yaml") {
+    print_as(flags.output, view.json, "", console);
   } else if (flags.output == "name") {
     for (const std::string& name : view.names) {
       console.print(sanitize_for_terminal(name, kShownSentenceMax) + "\n");

@@ -41,6 +41,9 @@ Result<void> show(View view, const ViewFlags& flags, Console& console);
 // ASCII, with a newline at the end: every character that may change how text is shown is escaped.
 std::string json_text(const Json& json);
 std::string yaml_text(const Json& json);
+// In the format "json" or "yaml", or else `text`.
+void print_as(const std::string& format, const Json& json, const std::string& text,
+              Console& console);
 
 // "kubectl mgpu: <sentence>" to standard error. Returns kFoundOrFailed.
 int fail(Console& console, const std::string& sentence);

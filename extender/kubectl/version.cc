@@ -75,9 +75,7 @@ class VersionVerb {
             {{"version", version}, {"pods", count}});
       }
     }
-    console.print(output_ == "table"  ? text
-                  : output_ == "json" ? json_text(json)
-                                      : yaml_text(json));
+    print_as(output_, json, text, console);
     if (!versions) return versions.error();
     const std::string skew = skew_of(*versions);
     return skew.empty() ? kFine : fail(console, skew);

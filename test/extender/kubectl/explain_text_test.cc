@@ -150,16 +150,5 @@ TEST(ExplainText, NamesAnAnswerThatCannotBeRead) {
   EXPECT_THAT(text.error().message, HasSubstr("/inspect/explain of the extender"));
 }
 
-TEST(KindOfReason, LeavesOutTheNumbers) {
-  EXPECT_EQ(kind_of_reason("mgpu-core: requests 30, 20 free; mgpu-memory: requests 9, 8 free"),
-            "too little free mgpu-core and too little free mgpu-memory");
-  EXPECT_EQ(kind_of_reason("requests the whole card, 30 % and 8 MiB are taken"),
-            "requests the whole card");
-}
-
-TEST(KindOfReason, KeepsWhatIsWrongWithACard) {
-  EXPECT_EQ(kind_of_reason("unhealthy: XID 79; ECC, 2"), "unhealthy: XID 79; ECC, 2");
-}
-
 }  // namespace
 }  // namespace mgpu::test
