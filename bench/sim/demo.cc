@@ -102,7 +102,7 @@ class Demo {
       if (live_) show_live();
     }
     for (PodState& pod : pods_)
-      if (!pod.reason.empty() && !pod.refused) explain(pod);
+      if (!pod.refused) explain(pod);
     return {};
   }
 
@@ -137,7 +137,12 @@ class Demo {
     pods_converted_ += *own == text ? 0 : 1;
     auto made = create("/api/v1/namespaces/" + name_space + "/pods", *own);
     if (!made) {
-      refused("refused by the API server: " + made.error().message);
+      const std::string& why = made.error().message;
+      const bool is_text = why.find("quantities must match") != why.npos;
+      refused("refused by the API server: " + why +
+              (is_text ? "; expected whole numbers: mgpu-core in percent of a card, without %, and "
+                         "mgpu-memory in MiB"
+                       : ""));
       return {};
     }
     auto read = kube::read_pod(*made);
@@ -187,15 +192,18 @@ class Demo {
     return {};
   }
 
-  // Adds what kubectl mgpu explain says of the pod, or the message of an answer without it.
+  // Adds what kubectl mgpu explain says of a pending pod, or the message of an answer without it;
+  // of others, only the message, such as that about an annotation that has no effect.
   void explain(PodState& pod) {
     const auto answer =
         call(cluster_.inspection_client(),
              get("/inspect/explain?namespace=" + pod.ref.name_space + "&name=" + pod.ref.name));
     const auto explained = kubectl::Json::parse(answer.body, nullptr, false);
-    if (const auto text = kubectl::explain_text(explained, false, colors_)) {
+    const auto text = kubectl::explain_text(explained, false, colors_);
+    if (text && !pod.reason.empty()) {
       pod.explained = *text;
-    } else if (explained.is_object()) {
+    } else if (explained.is_object() && explained.contains("message") &&
+               (!pod.reason.empty() || explained.contains("policy"))) {
       pod.explained = explained.value("message", "") + "\n";
     }
   }
@@ -225,8 +233,9 @@ class Demo {
       auto row = read ? kubectl::pod_row(*read, contract_) : std::nullopt;
       if (pod.refused) row = kubectl::PodRow{.ref = pod.ref, .status = "Refused", .broken = true};
       if (row) rows.push_back(*std::move(row));
-      if (pod.reason.empty()) continue;
-      waiting += "\n" + to_string(pod.ref) + ": " + pod.reason + "\n" + pod.explained;
+      if (pod.reason.empty() && pod.explained.empty()) continue;
+      const std::string reason = pod.reason.empty() ? "" : pod.reason + "\n";
+      waiting += "\n" + to_string(pod.ref) + ": " + reason + pod.explained;
     }
     const auto cards = nodes();
     return fmt::format(

@@ -119,6 +119,18 @@ TEST(Demo, ShowsAPodThatTheApiServerRefuses) {
                                        "granted.\n"));
 }
 
+TEST(Demo, SaysWhatIsWrongWithAmountsAndAnnotations) {
+  const std::string share =
+      "vke.volcengine.com/mgpu-core: \"30\", vke.volcengine.com/mgpu-memory: \"1024\"";
+  std::string typo = pod_with("typo", share);
+  typo.insert(typo.find("typo") + 4, ", annotations: {vke.volcengine.com/gpu-modell: A100}");
+  const std::string text = output_of(
+      settings_of(kDumpedNode + pod_with("half", "vke.volcengine.com/mgpu-core: half") + typo));
+  EXPECT_THAT(text, testing::ContainsRegex("default/half: refused .*; expected whole numbers: "));
+  EXPECT_THAT(text, testing::HasSubstr("\ndefault/typo: mgpu does not know the annotation "
+                                       "vke.volcengine.com/gpu-modell, and ignores it\n"));
+}
+
 TEST(Demo, PodsThatRequestNoGpusAreLeftOut) {
   const std::string text = output_of(settings_of(kDumpedNode + pod_with("web", "cpu: 1")));
   EXPECT_THAT(text, testing::HasSubstr("Left out because they request no GPUs: 1 pods.\n"));
