@@ -126,6 +126,8 @@ std::map<std::string, std::string> placement_annotations(
 inline constexpr std::string_view kHealthy = "Healthy";
 // The health of a card that its node's profile reserves begins with this.
 inline constexpr std::string_view kReservedBy = "reserved by profile ";
+// The health of a card whose MIG devices are cards of their own.
+inline constexpr std::string_view kPartitioned = "MIG";
 
 struct CardFacts {
   CardIndex index;
@@ -140,6 +142,8 @@ struct CardFacts {
 
   bool healthy() const { return health == kHealthy; }
   bool reserved() const { return health.starts_with(kReservedBy); }
+  // Its MIG devices are cards of their own.
+  bool partitioned() const { return health == kPartitioned; }
   Share capacity() const { return {core, memory}; }
   bool operator==(const CardFacts&) const = default;
 };

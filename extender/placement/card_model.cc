@@ -121,13 +121,15 @@ bool same_model(std::string_view a, std::string_view b) {
   return a == b || compare(a, b) == 0;
 }
 
+bool is_instance(std::string_view model) {
+  return has_words(Spelling(kInstance), Spelling(model));
+}
+
 bool names_model(std::string_view name, std::string_view model) {
   if (same_model(name, model)) return true;
   const Spelling part(name);
   if (part.has_vendor() || part.at_end()) return false;
-  const Spelling all(model);
-  const Spelling instance(kInstance);
-  return has_words(part, all) && (has_words(instance, part) || !has_words(instance, all));
+  return has_words(part, Spelling(model)) && (is_instance(name) || !is_instance(model));
 }
 
 bool ModelLess::operator()(std::string_view a, std::string_view b) const {

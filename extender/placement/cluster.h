@@ -25,6 +25,7 @@ struct Card {
   bool healthy = true;
   bool reserved = false;               // by the profile of the node, and therefore not healthy
   bool uncertain = false;              // a pod whose cards are not known may be on it
+  bool instance = false;               // a MIG device: only pods that name it get it
   bool cordoned = false;               // an administrator keeps new pods from it
   std::optional<std::int32_t> numa{};  // its NUMA node; no decision needs it
   KindId kind = 0;  // of its model and memory (card_model.h); 0 where not computed

@@ -93,6 +93,7 @@ std::span<const Card> cards_of(const Node& node) {
 }
 
 bool model_matches(const CardSelector& selector, const Card& card) {
+  if (card.instance && selector.models.empty() && selector.uuids.empty()) return false;
   return accepts_model(selector.models, selector.models_excluded, card.model);
 }
 
@@ -104,7 +105,8 @@ bool uuid_matches(const CardSelector& selector, const Card& card) {
 }
 
 bool matches(const CardSelector& selector, const Card& card) {
-  return selector.empty() || (model_matches(selector, card) && uuid_matches(selector, card));
+  const bool any = selector.empty() && !card.instance;
+  return any || (model_matches(selector, card) && uuid_matches(selector, card));
 }
 
 CardSet matching_cards(const Node& node, const CardSelector& selector) {

@@ -89,8 +89,9 @@ void Findings::report_unhealthy_cards(const std::vector<CardFacts>& before,
                                       const std::vector<CardFacts>& now) {
   for (const CardFacts& card : now) {
     const auto was = std::ranges::find(before, card.uuid, &CardFacts::uuid);
-    // A card that the profile reserves counts as not healthy, and nothing is wrong with it.
-    if (card.healthy() || card.reserved() || (was != before.end() && !was->healthy())) continue;
+    // Nothing is wrong with a card that the profile reserves, or that has MIG devices.
+    const bool meant = card.reserved() || card.partitioned();
+    if (card.healthy() || meant || (was != before.end() && !was->healthy())) continue;
     const std::string message = fmt::format("card {} ({}) is not healthy: {}", card.index.value(),
                                             card.uuid.str(), card.health);
     events_.on_node({Event::Type::kWarning, "MGPUCardUnhealthy", message});

@@ -110,6 +110,9 @@ IsolationMode isolation_mode(std::string_view name) {
 // --- the cards -----------------------------------------------------------------------------------
 
 std::string Isolation::problem_of(const FoundCard& card, const Edits& shared) {
+  const bool by_driver = chosen_ == IsolationMode::kMps || chosen_ == IsolationMode::kDriver;
+  if (by_driver && card.uuid.str().starts_with("MIG-"))
+    return fmt::format("is a MIG device, whose parts --isolation={} cannot limit", label(chosen_));
   if (chosen_ == IsolationMode::kIntercept) return library_problem(card, shared);
   if (chosen_ != IsolationMode::kDriver) {
     const Mps* const running = mps();
@@ -130,7 +133,8 @@ std::string Isolation::problem_of(const FoundCard& card, const Edits& shared) {
 std::string Isolation::library_problem(const FoundCard& card, const Edits& shared) {
   if (!library_.problem.empty()) return library_.problem;
   if (!can_have_pages(card.uuid)) {
-    return "its UUID is not \"GPU-\" and 32 digits, by which the library in containers finds it";
+    return "its UUID is not \"GPU-\" or \"MIG-\" and 32 digits, by which the library in containers "
+           "finds it";
   }
   if (!settings_.self_test) return "";
   auto input = self_test_input(library_, settings_.nvml.node_root, card.nodes, shared);

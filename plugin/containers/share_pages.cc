@@ -64,7 +64,7 @@ bool can_have_pages(const CardUuid& card) {
   char name[41];
   if (!share::read_uuid(card.str().c_str(), uuid)) return false;
   share::write_uuid(uuid, name);
-  return card.str() == name;
+  return card.str() == name || card.str() == "MIG-" + std::string(name + 4);
 }
 
 Result<void> check_mounts_of_node(const std::string& folder, const std::string& proc_folder) {

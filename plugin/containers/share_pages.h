@@ -40,9 +40,10 @@ class SharePages {
   // The folder of all pages of a container.
   std::string folder_of(const AllocationId& id) const { return folder_ + "/" + id.str(); }
 
-  // That of a card.
+  // That of a card, which the library finds by the UUID that CUDA returns: a MIG device has "GPU-"
+  // in its name, too.
   std::string folder_of(const AllocationId& id, const CardUuid& card) const {
-    return folder_of(id) + "/" + card.str();
+    return folder_of(id) + "/GPU-" + card.str().substr(4);
   }
   // Makes the pages of a container that is about to start. Those of its last start stay, and what
   // was found as overhead then is forgotten. Errors: one sentence; it must not start.

@@ -192,7 +192,7 @@ void write_uuid(const std::uint8_t (&uuid)[16], char (&text)[41]) {
 }
 
 bool read_uuid(const char* text, std::uint8_t (&uuid)[16]) {
-  if (std::strncmp(text, "GPU-", 4) == 0) text += 4;
+  if (std::strncmp(text, "GPU-", 4) == 0 || std::strncmp(text, "MIG-", 4) == 0) text += 4;
   unsigned digits = 0;
   for (; *text != '\0' && digits < 32; ++text) {
     if (*text == '-') continue;

@@ -81,7 +81,7 @@ Failure check_usage(const UsagePage& page, const std::uint8_t (&uuid)[16]);
 
 // The name of a folder of pages: "GPU-" and the UUID as NVML writes it, 40 characters and a zero.
 void write_uuid(const std::uint8_t (&uuid)[16], char (&text)[41]);
-// The opposite, with "GPU-" and without. False: it is no UUID.
+// The opposite, with "GPU-", "MIG-" and without. False: it is no UUID.
 bool read_uuid(const char* text, std::uint8_t (&uuid)[16]);
 
 }  // namespace mgpu::share

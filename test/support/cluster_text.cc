@@ -4,6 +4,7 @@
 #include <sstream>
 
 #include "common/base/check.h"
+#include "extender/placement/card_model.h"
 
 namespace mgpu::test {
 
@@ -53,6 +54,7 @@ void read_fact(std::string_view fact, Card& card) {
     card.used = share_of(fact);
   } else if (take_prefix(fact, "model=")) {
     card.model = fact;
+    card.instance = extender::is_instance(card.model);
   } else if (take_prefix(fact, "uuid=")) {
     card.uuid = CardUuid(fact);
   } else {

@@ -147,7 +147,8 @@ constexpr Rule kNode[] = {
      to_look("see the message, and the log of the device plugin"),
      [](At at) {
        return each(published_by(at).cards, [](const CardFacts& card) {
-         return when(!card.healthy() && !card.reserved(), card.index.value(), card.health);
+         const bool meant = card.reserved() || card.partitioned();
+         return when(!card.healthy() && !meant, card.index.value(), card.health);
        });
      }},
     {Level::kError, "the node has no {0}",

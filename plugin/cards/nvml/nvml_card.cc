@@ -1,5 +1,7 @@
 #include "plugin/cards/nvml/nvml_card.h"
 
+#include <fmt/format.h>
+
 #include <algorithm>
 #include <chrono>
 #include <cstring>
@@ -258,6 +260,33 @@ CardReading read_card(const Library& library, Device device) {
       failed != 0;
   probe.not_ready =
       is_for_displays(reading.model) ? "is for displays only" : not_ready(library, device);
+  return reading;
+}
+
+std::vector<Device> instances_of(const Library& library, Device card) {
+  const Functions& f = library.functions();
+  unsigned most = 0;
+  if (!f.has_mig_devices() || f.mig_device_count(card, &most) != kOk) return {};
+  std::vector<Device> instances;
+  for (unsigned i = 0; i < std::min<unsigned>(most, kCardsPerNodeMax); ++i) {
+    Device instance = nullptr;
+    if (f.mig_device(card, i, &instance) == kOk) instances.push_back(instance);
+  }
+  return instances;
+}
+
+InstanceReading read_instance(const Library& library, Device instance) {
+  const Functions& f = library.functions();
+  InstanceReading reading;
+  Memory memory{};
+  const int code = f.memory(instance, &memory);
+  if (code == kOk) reading.memory = memory_to_allocate(f, instance, memory);
+  if (code != kOk) reading.problem = "no response: " + library.describe(code);
+  reading.model = text_of(f.name, instance);
+  unsigned gpu = 0;
+  unsigned compute = 0;
+  if (f.gpu_instance(instance, &gpu) == kOk && f.compute_instance(instance, &compute) == kOk)
+    reading.parts = {fmt::format("gi{}", gpu), fmt::format("gi{}/ci{}", gpu, compute)};
   return reading;
 }
 

@@ -4,6 +4,7 @@
 #include <cstdint>
 #include <optional>
 #include <string>
+#include <vector>
 
 #include "plugin/cards/card_source.h"
 #include "plugin/cards/nvml/nvml_health.h"
@@ -25,6 +26,19 @@ struct CardReading {
   Probe probe;
 };
 CardReading read_card(const Library& library, Device device);
+
+// A MIG device of a card.
+struct InstanceReading {
+  std::string model;          // "NVIDIA A100-SXM4-40GB MIG 1g.5gb"; empty: unknown
+  std::optional<MiB> memory;  // as that of a card
+  // "gi3", "gi3/ci0": those of its files below gpu<minor> in nvidia-caps. Empty: not known.
+  std::vector<std::string> parts{};
+  std::string problem;  // why it cannot be used; empty: it can
+};
+// Handles of the MIG devices of a card, at most kCardsPerNodeMax. Empty: it has none, or the driver
+// is too old for them.
+std::vector<Device> instances_of(const Library& library, Device card);
+InstanceReading read_instance(const Library& library, Device instance);
 
 // None if the card does not respond. `seen_us` is the time of the newest sample read so far; it is
 // advanced, and starts again at 0 where the clock has gone back by more than a minute.

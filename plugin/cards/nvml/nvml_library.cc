@@ -61,6 +61,10 @@ const char* Library::bind() {
   look_up(loaded_, "nvmlDeviceGetName", f.name);
   look_up(loaded_, "nvmlDeviceGetMemoryInfo_v2", f.memory_v2);
   look_up(loaded_, "nvmlDeviceGetMigMode", f.mig_mode);
+  look_up(loaded_, "nvmlDeviceGetMaxMigDeviceCount", f.mig_device_count);
+  look_up(loaded_, "nvmlDeviceGetMigDeviceHandleByIndex", f.mig_device);
+  look_up(loaded_, "nvmlDeviceGetGpuInstanceId", f.gpu_instance);
+  look_up(loaded_, "nvmlDeviceGetComputeInstanceId", f.compute_instance);
   look_up(loaded_, "nvmlDeviceGetCudaComputeCapability", f.compute_capability);
   look_up(loaded_, "nvmlDeviceGetComputeMode", f.get_compute_mode);
   look_up(loaded_, "nvmlDeviceSetComputeMode", f.set_compute_mode);

@@ -38,6 +38,10 @@ struct Functions {
   int (*name)(Device device, char* text, unsigned bytes);
   int (*memory_v2)(Device device, MemoryV2* memory);
   int (*mig_mode)(Device device, unsigned* current, unsigned* pending);
+  int (*mig_device_count)(Device device, unsigned* most);
+  int (*mig_device)(Device device, unsigned index, Device* instance);
+  int (*gpu_instance)(Device instance, unsigned* id);
+  int (*compute_instance)(Device instance, unsigned* id);
   int (*compute_capability)(Device device, int* major, int* minor);
   int (*get_compute_mode)(Device device, unsigned* mode);
   int (*set_compute_mode)(Device device, unsigned mode);
@@ -69,6 +73,10 @@ struct Functions {
   bool has_events() const {
     return event_types != nullptr && register_events != nullptr && event_set_create != nullptr &&
            event_set_wait != nullptr && event_set_free != nullptr;
+  }
+  bool has_mig_devices() const {
+    return mig_device_count != nullptr && mig_device != nullptr && gpu_instance != nullptr &&
+           compute_instance != nullptr;
   }
   bool has_memory_limits() const {
     return set_memory_limits != nullptr && get_memory_limits != nullptr;

@@ -38,7 +38,6 @@
 namespace mgpu::plugin::nvml {
 namespace {
 
-constexpr std::string_view kMig = "MIG";
 constexpr char kUnnamedCard[] = "NVIDIA GPU";
 
 // Empty if it is not known.
@@ -174,18 +173,25 @@ Result<FoundCards> Session::read() {
   const int wait_for_events = failed_waits_ == 1 ? 1 : kNvmlReopenReads;
   if (events_ == nullptr && ++reads_without_events_ >= wait_for_events) open_events();
   std::vector<FoundCard> unreadable;
-  const auto found = read_cards(count, unreadable);
+  const auto cards = read_cards(count, unreadable);
+  auto found = cards;
+  read_instances(found);
+  for (auto& [uuid, card] : cards_) {
+    if (std::ranges::find(found, &card) == found.end()) card.device = nullptr;
+  }
   files_.read(place(), is_wsl());
   FoundCards result{.cards = {}, .shared = files_.shared(), .toolkit = files_.toolkit()};
-  bool complete = found.size() == count;
-  for (Card* const card : found) {
+  bool complete = cards.size() == count;
+  for (Card* const card : cards) {
     complete = complete && card->responds;
     register_events(*card);
+  }
+  for (const Card* const card : found) {
     result.cards.push_back(card->facts);
     std::string& health = result.cards.back().health;
     if (health == kHealthy && !files_.missing().empty()) health = files_.missing();
   }
-  add_links(found, result);
+  add_links(cards, result);
   // Cards that were read before and are lost now may be some of these.
   const std::size_t lost = std::min(cards_.size() - found.size(), unreadable.size());
   result.cards.insert(result.cards.end(), unreadable.begin() + std::ptrdiff_t(lost),
@@ -248,10 +254,56 @@ std::vector<Session::Card*> Session::read_cards(unsigned count,
     update_card(*card);
     found.push_back(card);
   }
-  for (auto& [uuid, card] : cards_) {
-    if (std::ranges::find(found, &card) == found.end()) card.device = nullptr;
-  }
   return found;
+}
+
+// Adds the MIG devices of the cards, which then are no cards that containers can have.
+void Session::read_instances(std::vector<Card*>& found) {
+  const std::vector<Card*> cards = found;
+  std::optional<InstanceCaps> caps;
+  for (Card* const card : cards) {
+    if (!card->partitioned || !card->responds) continue;
+    set_current_card(card);
+    const std::vector<Device> instances = instances_of(*library_, card->device);
+    set_current_card(nullptr);
+    if (!instances.empty() && !caps) caps = read_instance_caps(options_.node_root);
+    for (const Device instance : instances) {
+      Card* const one = identify_card(instance);
+      if (one == nullptr || std::ranges::find(found, one) != found.end()) continue;
+      update_instance(*card, *one, *caps);
+      found.push_back(one);
+    }
+  }
+}
+
+void Session::update_instance(const Card& of, Card& card, const InstanceCaps& caps) {
+  set_current_card(&card);
+  const InstanceReading reading = read_instance(*library_, card.device);
+  set_current_card(nullptr);
+  FoundCard& facts = card.facts;
+  if (!reading.model.empty()) facts.model = reading.model;
+  if (reading.memory && !reading.memory->zero()) {
+    facts.memory =
+        least_memory(card.least_memory, *reading.memory).minus_saturating(options_.reserve);
+  }
+  facts.compute_capability = of.facts.compute_capability;
+  facts.compute_mode = of.facts.compute_mode;
+  card.responds = reading.problem.empty();
+  facts.health = reading.problem.empty() ? of.health.text() : reading.problem;
+  facts.nodes = of.facts.nodes;
+  const std::string gpu = fmt::format("gpu{}", of.minor.value_or(0));
+  for (const std::string& part : reading.parts) {
+    const auto minor = caps.find(gpu + "/" + part + "/access");
+    if (minor == caps.end()) continue;
+    facts.nodes.push_back(
+        device_node(place(), fmt::format("/dev/nvidia-caps/nvidia-cap{}", minor->second)));
+  }
+  const bool are_there = std::ranges::all_of(facts.nodes, [&](const DeviceNode& node) {
+    return path_on_node(options_.node_root, node.host_path).has_value();
+  });
+  // That of the card, of the GPU instance and of the compute instance.
+  if (facts.health == kHealthy && (facts.nodes.size() != 3 || !are_there))
+    facts.health = "has no device nodes in /dev/nvidia-caps";
 }
 
 Session::Card* Session::find_card(Device device) {
@@ -289,19 +341,22 @@ void Session::update_card(Card& card) {
   if (reading.unified) facts.memory = options_.unified_memory.value_or(kNoMemoryOfItsOwn);
   if (reading.compute_capability) facts.compute_capability = reading.compute_capability;
   facts.compute_mode = reading.compute_mode;
+  card.minor = reading.minor ? reading.minor : card.minor;
   if (reading.minor) {
     facts.nodes = {device_node(place(), fmt::format("/dev/nvidia{}", *reading.minor))};
   }
   card.health.note_probe(reading.probe);
   card.responds = reading.probe.code == kOk || reading.probe.code == kNotSupported;
-  facts.health = reading.mig ? std::string(kMig) : card.health.text();
+  card.partitioned = reading.mig;
+  facts.health = reading.mig ? std::string(kPartitioned) : card.health.text();
   if (facts.health == kHealthy && facts.nodes.empty()) facts.health = "has no device node";
 }
 
 std::vector<CardUse> Session::use() {
   std::vector<CardUse> all;
   for (auto& [uuid, card] : cards_) {
-    if (!library_ || card.device == nullptr || !card.responds) continue;
+    // The processes on a card with MIG are those of its devices.
+    if (!library_ || card.device == nullptr || !card.responds || card.partitioned) continue;
     set_current_card(&card);
     if (auto use = read_use(*library_, card.device, uuid, card.seen_us)) {
       all.push_back(*std::move(use));

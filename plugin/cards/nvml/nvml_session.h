@@ -17,6 +17,7 @@
 #include "plugin/cards/driver/driver_files.h"
 #include "plugin/cards/limits.h"
 #include "plugin/cards/nvml/cuda_files.h"
+#include "plugin/cards/nvml/instance_caps.h"
 #include "plugin/cards/nvml/nvml_card.h"
 #include "plugin/cards/nvml/nvml_health.h"
 #include "plugin/cards/nvml/nvml_library.h"
@@ -55,6 +56,8 @@ class Session {
     bool has_events = false;
     std::optional<MiB> least_memory;  // since NVML was opened
     std::uint64_t seen_us = 0;        // time of the newest sample of utilization
+    std::optional<unsigned> minor{};  // N of /dev/nvidiaN, as read last
+    bool partitioned = false;         // its MIG devices are used
   };
 
   Result<void> open();
@@ -67,6 +70,8 @@ class Session {
   Card* find_card(Device device);
   Card* identify_card(Device device);
   void update_card(Card& card);
+  void read_instances(std::vector<Card*>& found);
+  void update_instance(const Card& of, Card& card, const InstanceCaps& caps);
   void set_current_card(const Card* card);
 
   void open_events();

@@ -61,6 +61,11 @@ TEST(Explain, ReportsModelsAndUuidsSeparately) {
   EXPECT_EQ(explanation.cards[2].why, "does not match gpu-uuid");
 }
 
+TEST(Explain, SaysWhoGetsAMigDevice) {
+  const auto explanation = explained("n: 0[100/1000 model=A100-MIG-1g.5gb]", "30/300");
+  EXPECT_EQ(explanation.cards[0].why, "is a MIG device, which gpu-model must name");
+}
+
 TEST(Explain, IsOrderedByContainerAndCardAndHasTheNumbers) {
   const auto explanation = explained("n: 2[100/1000] 5[40/400 of 2000]", "30/300 whole");
   std::string text;

@@ -202,6 +202,29 @@ TEST(WhyNot, OnlyMatchingCardsCount) {
   }
 }
 
+TEST(WhyNot, AMigDeviceIsForPodsThatNameIt) {
+  const SelectorCase cases[] = {
+      {"nothing", {}, Reason::kNoCardMatches},
+      {"the card", {{"A100"}, {}, {}, {}}, Reason::kNoCardMatches},
+      {"other devices", {{}, {"MIG-1g.5gb"}, {}, {}}, Reason::kNoCardMatches},
+      {"the device", {{"A100 MIG 3g.20gb"}, {}, {}, {}}, std::nullopt},
+      {"any device", {{"mig"}, {}, {}, {}}, std::nullopt},
+      {"its UUID", {{}, {}, {"MIG-1"}, {}}, std::nullopt},
+      {"all but it", {{"MIG"}, {"3g.20gb"}, {}, {}}, std::nullopt},
+      {"all but it by its name", {{"MIG"}, {"MIG 3g.20gb"}, {}, {}}, Reason::kNoCardMatches},
+  };
+  for (const auto& test : cases) {
+    for (const char* containers : {"30/300", "whole"}) {
+      GpuRequest request = request_of(containers);
+      request.selector = test.selector;
+      EXPECT_EQ(text_of_reason(
+                    reason_of("n: 0[100/1000 model=NVIDIA-A100-MIG-3g.20gb uuid=MIG-1]", request)),
+                text_of_reason(test.reason))
+          << test.what << containers;
+    }
+  }
+}
+
 TEST(WhyNot, APodWithoutRequestsFitsEverywhere) {
   EXPECT_EQ(reason_of("n:", GpuRequest{}), std::nullopt);
   EXPECT_EQ(placed("n:", "", kBinpack), "");

@@ -6,6 +6,8 @@
 //   card <uuid> [minor=0] [memory=<MiB>] [used=<MiB>] [reserved=<MiB>] [name=<text>] [mig=0]
 //               [pending=0] [action=0] [remap_failed=0] [events=8] [gpu=0] [mode=0]
 //               [persistence=0] [capability=90] [fabric=0] [fabric_status=0]
+//   instance <uuid> of=<uuid> gi=<number> ci=<number> [memory=<MiB>] [used=<MiB>] [name=<text>]
+//                                        a MIG device of a card
 //   links <uuid> <link>...               to each card, as nvidia-smi topo -m has them; "NV2s" leads
 //                                        to switches, "NV2?" to what cannot be identified
 //   process <uuid> <compute|graphics|mps> <pid> <bytes>
@@ -117,9 +119,11 @@ int failure_of(const std::string& function, Device device = nullptr) {
 }
 
 std::string member(Device device, const std::string& name, const std::string& otherwise) {
-  for (const Words& line : lines("card", device->uuid)) {
-    for (const std::string& word : line) {
-      if (word.starts_with(name + "=")) return word.substr(name.size() + 1);
+  for (const char* const kind : {"card", "instance"}) {
+    for (const Words& line : lines(kind, device->uuid)) {
+      for (const std::string& word : line) {
+        if (word.starts_with(name + "=")) return word.substr(name.size() + 1);
+      }
     }
   }
   return otherwise;
@@ -442,8 +446,28 @@ FAKE_NVML int nvmlDeviceGetHandleByUUID(const char* uuid, Device* device) {
 }
 
 FAKE_NVML int nvmlDeviceGetMaxMigDeviceCount(Device device, unsigned* count) {
-  *count = 0;
+  *count = 7;
   return failure_of("nvmlDeviceGetMaxMigDeviceCount", device);
+}
+
+FAKE_NVML int nvmlDeviceGetMigDeviceHandleByIndex(Device device, unsigned index, Device* instance) {
+  for (const Words& line : lines("instance")) {
+    Device const one = handle_of(line.at(1));
+    if (member(one, "of", "") != device->uuid || index-- > 0) continue;
+    *instance = one;
+    return failure_of("nvmlDeviceGetMigDeviceHandleByIndex", device);
+  }
+  return kNotFound;
+}
+
+FAKE_NVML int nvmlDeviceGetGpuInstanceId(Device instance, unsigned* id) {
+  *id = static_cast<unsigned>(number(instance, "gi"));
+  return failure_of("nvmlDeviceGetGpuInstanceId", instance);
+}
+
+FAKE_NVML int nvmlDeviceGetComputeInstanceId(Device instance, unsigned* id) {
+  *id = static_cast<unsigned>(number(instance, "ci"));
+  return failure_of("nvmlDeviceGetComputeInstanceId", instance);
 }
 
 FAKE_NVML int nvmlDeviceGetPciInfo_v3(Device device, PciInfo* info) {

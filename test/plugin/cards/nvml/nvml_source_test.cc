@@ -3,6 +3,8 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
+#include <filesystem>
+#include <string>
 #include <thread>
 
 #include "plugin/cards/limits.h"
@@ -141,6 +143,78 @@ TEST_F(NvmlSource, FindsDeviceNodesOfADriverContainer) {
 TEST_F(NvmlSource, ListsMigCardsAndDoesNotOfferThem) {
   node_.set_scenario("card GPU-a mig=1\ncard GPU-b pending=1\ncard GPU-c\n");
   EXPECT_EQ(read(), "GPU-a(MIG) GPU-b(MIG) GPU-c");
+}
+
+// Two MIG devices of a card beside a card without MIG.
+class NvmlInstances : public NvmlSource {
+ protected:
+  NvmlInstances() {
+    node_.set_scenario(kScenario);
+    node_.add_file("/proc/driver/nvidia-caps/mig-minors",
+                   "config 1\nmonitor 2\ngpu2/gi1/access 30\ngpu2/gi1/ci0/access 31\n"
+                   "gpu2/gi9/access 102\ngpu2/gi9/ci0/access x\ngpu2/gi9/ci0/access 103\n");
+    for (const char* const cap : {"30", "31", "102", "103"})
+      node_.add_file(std::string("/dev/nvidia-caps/nvidia-cap") + cap);
+    for (const char* const minor : {"0", "2"}) node_.add_file(std::string("/dev/nvidia") + minor);
+  }
+
+  static constexpr char kScenario[] =
+      "card GPU-a minor=2 memory=40960 mig=1 name=NVIDIA_A100-SXM4-40GB\ncard GPU-b minor=0\n"
+      "instance MIG-1 of=GPU-a gi=1 ci=0 memory=19968 name=NVIDIA_A100-SXM4-40GB_MIG_3g.20gb\n"
+      "instance MIG-2 of=GPU-a gi=9 ci=0 memory=4864 name=NVIDIA_A100-SXM4-40GB_MIG_1g.5gb\n";
+};
+
+TEST_F(NvmlInstances, AreCardsWithTheirMemoryAndDeviceFiles) {
+  const auto found = source_->read();
+  EXPECT_EQ(shown(found), "GPU-a(MIG) GPU-b MIG-1 MIG-2");
+  const FoundCard& card = found->cards[2];
+  EXPECT_EQ(card.model, "NVIDIA A100-SXM4-40GB MIG 3g.20gb");
+  EXPECT_EQ(card.memory, MiB(19968));
+  EXPECT_THAT(
+      card.nodes,
+      ElementsAre(DeviceNode{"/dev/nvidia2", "/dev/nvidia2"},
+                  DeviceNode{"/dev/nvidia-caps/nvidia-cap30", "/dev/nvidia-caps/nvidia-cap30"},
+                  DeviceNode{"/dev/nvidia-caps/nvidia-cap31", "/dev/nvidia-caps/nvidia-cap31"}));
+  EXPECT_EQ(found->cards[3].nodes.at(2).path, "/dev/nvidia-caps/nvidia-cap103");
+  EXPECT_EQ(found->cards[3].compute_capability, (ComputeCapability{9, 0}));
+}
+
+TEST_F(NvmlInstances, AreOfferedWhileTheirCardIsHealthy) {
+  (void)source_->read();
+  node_.send_events("GPU-a 8 79\n");
+  source_->wait_for_change(hours(1));
+  EXPECT_EQ(read(), "GPU-a(MIG) GPU-b MIG-1(XID 79) MIG-2(XID 79)");
+}
+
+TEST_F(NvmlInstances, AreNotOfferedWithoutTheirDeviceFiles) {
+  std::filesystem::remove(node_.root() + "/dev/nvidia-caps/nvidia-cap31");
+  EXPECT_EQ(read(), "GPU-a(MIG) GPU-b MIG-1(has no device nodes in /dev/nvidia-caps) MIG-2");
+  node_.add_file("/proc/driver/nvidia-caps/mig-minors", "gpu2\n gpu2/gi1/access 30\n");
+  EXPECT_EQ(read(),
+            "GPU-a(MIG) GPU-b MIG-1(has no device nodes in /dev/nvidia-caps) "
+            "MIG-2(has no device nodes in /dev/nvidia-caps)");
+}
+
+TEST_F(NvmlInstances, MayVanishAndChange) {
+  (void)source_->read();
+  node_.set_scenario(
+      "card GPU-a minor=2 memory=40960 mig=1\ncard GPU-b minor=0\n"
+      "instance MIG-2 of=GPU-a gi=9 ci=0 memory=4864\n"
+      "fail nvmlDeviceGetMemoryInfo 15 MIG-2\n");
+  EXPECT_EQ(read(), "GPU-a(MIG) GPU-b MIG-2(no response: GPU is lost (15))");
+  node_.set_scenario("card GPU-a minor=2\ncard GPU-b minor=0\n");
+  EXPECT_EQ(read(), "GPU-a GPU-b");
+  EXPECT_EQ(node_.log(), "init register GPU-a register GPU-b");
+}
+
+TEST_F(NvmlInstances, HaveTheUseOfTheirProcesses) {
+  node_.set_scenario(std::string(kScenario) +
+                     "process GPU-a compute 7 1048576\nprocess MIG-2 compute 7 1048576\n");
+  (void)source_->read();
+  const auto use = source_->use();
+  ASSERT_THAT(use, SizeIs(3));  // not of the card, on which nobody has a share
+  EXPECT_EQ(use[2].uuid, CardUuid("MIG-2"));
+  EXPECT_THAT(use[2].processes, ElementsAre(ProcessUse{7, MiB(1), {}, true}));
 }
 
 TEST_F(NvmlSource, ReportsThatThereIsNoNvmlAndTriesAgain) {

@@ -1,0 +1,39 @@
+#include "plugin/cards/nvml/instance_caps.h"
+
+#include <algorithm>
+#include <charconv>
+
+#include "common/base/files.h"
+#include "common/base/text.h"
+#include "plugin/cards/driver/driver_files.h"
+
+namespace mgpu::plugin::nvml {
+namespace {
+
+// The file has a line for each device that all cards can have: some 15 KB for a card.
+constexpr std::size_t kCapsBytesMax = std::size_t{1} << 20;
+
+}  // namespace
+
+InstanceCaps read_instance_caps(const std::string& node_root) {
+  const auto text = read_file(joined(node_root, "/proc/driver/nvidia-caps/mig-minors"),
+                              kCapsBytesMax, "minor numbers of MIG devices");
+  return text ? parse_instance_caps(*text) : InstanceCaps();
+}
+
+InstanceCaps parse_instance_caps(std::string_view text) {
+  InstanceCaps caps;
+  while (!text.empty()) {
+    const std::string_view line = text.substr(0, text.find('\n'));
+    text.remove_prefix(std::min(line.size() + 1, text.size()));
+    const std::size_t space = line.find(' ');
+    if (space == line.npos || space == 0) continue;
+    unsigned minor = 0;
+    const char* const end = line.data() + line.size();
+    const auto read = std::from_chars(line.data() + space + 1, end, minor);
+    if (read.ec == std::errc() && read.ptr == end) caps.emplace(line.substr(0, space), minor);
+  }
+  return caps;
+}
+
+}  // namespace mgpu::plugin::nvml
