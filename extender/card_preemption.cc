@@ -110,7 +110,7 @@ void CardPreemption::read(const Preemptors::Preemptor& preemptor) {
                          all = members.size()](const kube::ApiResult<kube::Pod>& pod) {
       if (pod && pod->uid() == uid && is_pending(*pod)) reading->pods.push_back(*pod);
       if (--reading->left > 0 || reading->pods.size() != all) return;
-      choose(reading->preemptor.uid, reading->pods, reading->preemptor.nodes);
+      choose(reading);
     };
     client_.get_pod(member.ref, kPreemptTimeout, callbacks_.wrap(on_pod));
   }
@@ -129,26 +129,59 @@ bool CardPreemption::has_lower_priorities(const Preemptors::Preemptor& pod) cons
   return any;
 }
 
-void CardPreemption::choose(const PodUid& preemptor, const Pods& pods,
-                            const std::vector<std::string>& nodes) {
+Spared CardPreemption::spared() {
+  const auto ended = [now = executor_.now()](Instant until) { return until <= now; };
+  std::erase_if(spared_, [&](const auto& one) { return ended(one.second); });
+  std::erase_if(groups_, [&](const auto& one) { return ended(one.second.until); });
+  Spared spared;
+  for (const auto& [uid, until] : spared_) spared.pods.insert(uid);
+  for (const auto& [name, group] : groups_)
+    if (group.evicted_together) spared.groups.insert(name);
+  return spared;
+}
+
+void CardPreemption::choose(const Preempting& preempting) {
   auto slot = choosing_.reserve();
-  if (!slot) return;
-  std::erase_if(spared_, [now = executor_.now()](const auto& one) { return one.second <= now; });
-  std::set<PodUid> spared;
-  for (const auto& [uid, until] : spared_) spared.insert(uid);
-  choosing_.run(std::move(slot), [this, preemptor, pods, nodes, spared = std::move(spared)] {
-    auto chosen = preempt_by_card(pods, nodes, spared, context_, executor_.now());
+  if (!slot || ++preempting->choices > kPreemptChoicesMax) return;
+  choosing_.run(std::move(slot), [this, preempting, spared = spared()] {
+    auto chosen = preempt_by_card(preempting->pods, preempting->preemptor.nodes, spared, context_,
+                                  executor_.now());
     if (!chosen) return;
-    const auto eviction = std::make_shared<Eviction>(Eviction{preemptor, *std::move(chosen)});
-    executor_.post(callbacks_.wrap([this, eviction] { begin(eviction); }));
+    const auto eviction = std::make_shared<Eviction>(Eviction{preempting, *std::move(chosen)});
+    executor_.post(callbacks_.wrap([this, eviction] { check_groups(eviction); }));
   });
+}
+
+void CardPreemption::check_groups(const Evicting& eviction) {
+  bool again = false;
+  for (const ChosenVictims::Victim& victim : eviction->chosen.victims) {
+    if (victim.group.empty()) continue;
+    const auto group = groups_.find(victim.group);
+    if (group == groups_.end()) return read_group(victim.group, eviction);
+    again |= group->second.evicted_together;
+  }
+  again ? choose(eviction->of) : begin(eviction);
+}
+
+void CardPreemption::read_group(const std::string& group, const Evicting& eviction) {
+  const auto on_group = [this, group, eviction](const kube::ApiResult<kube::PodGroup>& read) {
+    const bool gone = !read && read.error().kind == Kind::kNotFound;
+    if (!read && !gone) events_.on_problem(read.error().message);
+    if (groups_.size() >= kPreemptGroupsMax) groups_.clear();
+    groups_[group] = {read ? read->evicted_together : !gone, executor_.now() + kPreemptGroupLife};
+    check_groups(eviction);
+  };
+  const std::size_t slash = group.find('/');
+  client_.get_pod_group({group.substr(0, slash), group.substr(slash + 1)}, kPreemptTimeout,
+                        callbacks_.wrap(on_group));
 }
 
 void CardPreemption::begin(const Evicting& eviction) {
   {
     const Instant now = executor_.now();
     const MutexLock lock(mutex_);
-    if (!preemptors_.begin(eviction->preemptor, now, now + context_.settings.nomination_life))
+    if (!preemptors_.begin(eviction->of->preemptor.uid, now,
+                           now + context_.settings.nomination_life))
       return;
   }
   nominate_next(eviction);
@@ -264,7 +297,7 @@ void CardPreemption::fail(const Evicting& eviction, const kube::ApiError& proble
   }
   {
     const MutexLock lock(mutex_);
-    preemptors_.not_evicting(eviction->preemptor);
+    preemptors_.not_evicting(eviction->of->preemptor.uid);
   }
   if (eviction->evicted > 0) return end(eviction);
   // Whether the last one is nominated may not be known.

@@ -13,6 +13,10 @@
 // ended are chosen again. Where the first one cannot be deleted, the nomination is taken back. Only
 // the process that decides evicts: before each victim it reads the Lease, as binds do.
 //
+// The pods of a PodGroup whose disruptionMode is {all: {}} are spared: kube-scheduler evicts them
+// together or not at all, and those without cards are not known here. The groups of the victims
+// are read after the choice. If one is such a group, there is another choice without it.
+//
 // kube-scheduler evicts no pods either for the members of a group of which one is refused
 // (podgrouppreemption.go). All of them that are pending are read, and one choice is made for all:
 // each is nominated, one after another, before the first victim is evicted.
@@ -53,6 +57,10 @@ inline constexpr int kPreemptTriesMax = 5;
 inline constexpr std::chrono::milliseconds kPreemptRefusedPause{300'000};
 inline constexpr std::size_t kPreemptRefusalsMax = 3;
 inline constexpr std::size_t kPreemptSparedMax = 256;
+// What is read of the groups of victims, and the choices for one preemptor.
+inline constexpr std::chrono::milliseconds kPreemptGroupLife{300'000};
+inline constexpr std::size_t kPreemptGroupsMax = 256;
+inline constexpr int kPreemptChoicesMax = 8;
 // The pods of a group for which others are evicted. A larger one waits until it fits.
 inline constexpr std::size_t kPreemptMembersMax = 64;
 
@@ -95,11 +103,18 @@ class CardPreemption {
     Preemptors::Preemptor preemptor;
     std::size_t left = 0;
     Pods pods;  // that are pending
+    int choices = 0;
+  };
+  using Preempting = std::shared_ptr<Reading>;
+
+  struct VictimGroup {
+    bool evicted_together = false;
+    Instant until{};
   };
 
   // The pods are nominated one after another, and then the victims evicted.
   struct Eviction {
-    PodUid preemptor;
+    Preempting of;
     ChosenVictims chosen;
     std::size_t nominated = 0;  // of the pods
     std::size_t evicted = 0;    // of the victims
@@ -115,7 +130,10 @@ class CardPreemption {
   void poll();
   bool has_lower_priorities(const Preemptors::Preemptor& pod) const;
   void read(const Preemptors::Preemptor& preemptor);
-  void choose(const PodUid& preemptor, const Pods& pods, const std::vector<std::string>& nodes);
+  void choose(const Preempting& preempting);
+  Spared spared();
+  void check_groups(const Evicting& eviction);
+  void read_group(const std::string& group, const Evicting& eviction);
   void begin(const Evicting& eviction);
   void nominate_next(const Evicting& eviction);
   void say_why(const Eviction& eviction);
@@ -138,6 +156,7 @@ class CardPreemption {
   Instant paused_until_{};
   std::size_t refusals_ = 0;  // since the last eviction
   std::map<PodUid, Instant> spared_;
+  std::map<std::string, VictimGroup> groups_;  // by "team/train"
   bool polls_ = false;
   mutable Mutex mutex_;
   Preemptors preemptors_ MGPU_GUARDED_BY(mutex_);

@@ -98,6 +98,13 @@ void Client::get_service(const ServiceRef& service, Duration timeout,
            std::move(done));
 }
 
+void Client::get_pod_group(const PodGroupRef& group, Duration timeout,
+                           std::function<void(ApiResult<PodGroup>)> done) {
+  send_for(transport_, kube::get_pod_group(group), timeout,
+           fmt::format("get pod group {}/{}", group.name_space, group.name), read_pod_group,
+           std::move(done));
+}
+
 void Client::get_endpoint_slice(const ServiceRef& slice, Duration timeout,
                                 std::function<void(ApiResult<EndpointSlice>)> done) {
   send_for(transport_, kube::get_endpoint_slice(slice), timeout,

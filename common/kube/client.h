@@ -55,6 +55,8 @@ class Client {
                    std::function<void(ApiResult<Lease>)> done);
   void get_service(const ServiceRef& service, Duration timeout,
                    std::function<void(ApiResult<Service>)> done);
+  void get_pod_group(const PodGroupRef& group, Duration timeout,
+                     std::function<void(ApiResult<PodGroup>)> done);
   void get_endpoint_slice(const ServiceRef& slice, Duration timeout,
                           std::function<void(ApiResult<EndpointSlice>)> done);
   void get_secret(const SecretRef& secret, Duration timeout,

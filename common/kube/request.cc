@@ -290,6 +290,11 @@ Request get_service(const ServiceRef& service) {
                          percent_encoded(service.name)));
 }
 
+Request get_pod_group(const PodGroupRef& group) {
+  return get(fmt::format("/apis/scheduling.k8s.io/v1beta1/namespaces/{}/podgroups/{}",
+                         percent_encoded(group.name_space), percent_encoded(group.name)));
+}
+
 Request get_endpoint_slice(const ServiceRef& slice) {
   return get(endpoint_slices_path(slice.name_space) + "/" + percent_encoded(slice.name));
 }

@@ -91,6 +91,7 @@ Request replace_lease(const Lease& lease);
 Resource one_lease(const LeaseRef& lease);
 
 Request get_service(const ServiceRef& service);
+Request get_pod_group(const PodGroupRef& group);
 // The EndpointSlice of this name.
 Request get_endpoint_slice(const ServiceRef& slice);
 // POST of a slice without a resourceVersion, PUT of another, as for a Lease. The slice is owned by

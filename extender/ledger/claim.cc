@@ -225,6 +225,7 @@ std::optional<Claim> claim_of(const kube::Pod& pod, const Contract& contract) {
   claim.start_time = pod.start_time;
   claim.labels = pod.metadata.labels;
   claim.anti_affinity = pod.anti_affinity;
+  claim.pod_group = pod.pod_group;
   claim.terminating = pod.metadata.being_deleted;
   claim.ends_soon = claim.terminating && pod.metadata.deletion_grace_seconds.value_or(
                                              kEndsSoonSeconds + 1) <= kEndsSoonSeconds;

@@ -47,6 +47,7 @@ struct Claim {
   std::string start_time;
   kube::StringMap labels;
   std::string group{};         // DecidedPod::group, of an assumed claim
+  std::string pod_group{};     // the name of its PodGroup, of a bound claim
   bool anti_affinity = false;  // kube::Pod::anti_affinity
   bool terminating = false;    // the pod is being deleted
   bool ends_soon = false;      // its cards become free without a decision (kEndsSoonSeconds)

@@ -33,6 +33,7 @@ NodePod holder_of(const ClaimView& held, std::int32_t preemptor_priority) {
           .name = claim.pod.name,
           .name_space = claim.pod.name_space,
           .labels = claim.labels,
+          .group = claim.pod_group.empty() ? "" : claim.pod.name_space + "/" + claim.pod_group,
           .holds_cards = true,
           .evictable = held.phase == Phase::kBound && claim.priority < preemptor_priority,
           .terminating = claim.terminating,
@@ -211,9 +212,10 @@ class Search {
 // The policy of the extender's rights refuses the deletion of pods of the system.
 constexpr std::int32_t kHighestUserPriority = 1'000'000'000;
 
-void spare(NodeState& state, const std::set<PodUid>& spared) {
+void spare(NodeState& state, const Spared& spared) {
   for (NodePod& pod : state.pods) {
-    if (pod.candidate.priority > kHighestUserPriority || spared.contains(pod.uid))
+    if (pod.candidate.priority > kHighestUserPriority || spared.pods.contains(pod.uid) ||
+        spared.groups.contains(pod.group))
       pod.evictable = false;
   }
 }
@@ -321,7 +323,7 @@ class CardChoice {
     state.node = after(victims, state);
     for (const PodUid& uid : victims.victims) {
       const auto pod = std::ranges::find(state.pods, uid, &NodePod::uid);
-      victims_.push_back({{pod->name_space, pod->name}, uid, state.node.name});
+      victims_.push_back({{pod->name_space, pod->name}, uid, state.node.name, pod->group});
       state.pods.erase(pod);
     }
   }
@@ -376,8 +378,7 @@ std::vector<NodeVictims> nodes_for(const std::vector<std::string>& nodes, const 
 }
 
 std::vector<NodeState> states_of(const std::vector<NodeVictims>& nodes, const DecidedPod& preemptor,
-                                 const std::set<PodUid>& spared, const VerbContext& context,
-                                 Instant now) {
+                                 const Spared& spared, const VerbContext& context, Instant now) {
   std::vector<NodeState> states;
   for (auto& state : read_nodes(nodes, preemptor, context.ledger, now)) {
     if (!state) continue;
@@ -392,8 +393,8 @@ std::vector<NodeState> states_of(const std::vector<NodeVictims>& nodes, const De
 
 std::optional<ChosenVictims> preempt_by_card(std::span<const kube::Pod> pods,
                                              const std::vector<std::string>& nodes,
-                                             const std::set<PodUid>& spared,
-                                             const VerbContext& context, Instant now) {
+                                             const Spared& spared, const VerbContext& context,
+                                             Instant now) {
   const std::vector<Member> members = members_of(pods, context);
   if (members.empty()) return std::nullopt;
   DecidedPod preemptor = members.front().pod.pod;

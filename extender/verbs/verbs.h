@@ -91,6 +91,12 @@ std::vector<HostScore> prioritize_non_gpu(const ExtenderArgs& args, const VerbCo
 std::vector<NodeVictims> preempt(const PreemptionArgs& args, const VerbContext& context,
                                  Instant now);
 
+// Pods that are no victims.
+struct Spared {
+  std::set<PodUid> pods;
+  std::set<std::string> groups;  // PodGroups, as "team/train"
+};
+
 // The pods that are to be evicted so that others get their cards.
 struct ChosenVictims {
   struct Preemptor {
@@ -101,6 +107,7 @@ struct ChosenVictims {
     PodRef pod;
     PodUid uid;
     NodeName node;
+    std::string group{};  // its PodGroup, as "team/train", or empty
   };
   std::vector<Preemptor> pods;
   std::vector<Victim> victims;  // at least one; of one node the most important first
@@ -118,11 +125,9 @@ struct ChosenVictims {
 // them does not fit with any victims; and where one of them may evict none: its preemptionPolicy is
 // Never, or it needs to be near other pods. The same holds for a group with a pod whose fit depends
 // on more than resources, since kube-scheduler has not shown that it fits beside other pods.
-//
-// The pods of `spared` are no victims.
 std::optional<ChosenVictims> preempt_by_card(std::span<const kube::Pod> pods,
                                              const std::vector<std::string>& nodes,
-                                             const std::set<PodUid>& spared,
-                                             const VerbContext& context, Instant now);
+                                             const Spared& spared, const VerbContext& context,
+                                             Instant now);
 
 }  // namespace mgpu::extender

@@ -36,6 +36,7 @@ struct NodePod {
   std::string name;  // of those that hold cards
   std::string name_space;
   kube::StringMap labels;
+  std::string group{};  // its PodGroup, as "team/train"; of those that hold cards
   bool holds_cards = false;
   bool evictable = false;  // of lower priority, and bound or proposed
   bool terminating = false;

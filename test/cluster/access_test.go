@@ -31,7 +31,7 @@ func TestTheExtenderHasExactlyTheRightsOfDeploy(t *testing.T) {
 	}
 	everywhere := []string{
 		"get pods", "list nodes", "list pods", "watch nodes", "watch pods",
-		"delete pods", "create pods/binding", "patch pods/status", "create events", "patch events", "list policy/poddisruptionbudgets",
+		"delete pods", "get scheduling.k8s.io/podgroups", "create pods/binding", "patch pods/status", "create events", "patch events", "list policy/poddisruptionbudgets",
 		"watch policy/poddisruptionbudgets",
 		"create authentication.k8s.io/tokenreviews", "create authorization.k8s.io/subjectaccessreviews"}
 	const capacities = "storage.k8s.io/csistoragecapacities"

@@ -152,6 +152,30 @@ func (w *World) waitEvicted(t *testing.T, count int) (victims []string) {
 	return victims
 }
 
+// The pods of such a group are evicted together or not at all, and the extender does not know all of them.
+func TestAPodOfAGroupThatIsEvictedTogetherIsNotEvictedByCard(t *testing.T) {
+	if plane.minor < groupsAreBeta {
+		t.Skip("disruptionMode is an object from Kubernetes 1.37 on")
+	}
+	world := newGroupWorld(t, 0)
+	plane.createNodeOf(world.ctx, t, "gpu-00", v100Node(2))
+	world.nodes = []string{"gpu-00"}
+	world.extender.waitNodes(t, 1)
+	for name, value := range map[string]int32{"low": 1, "middle": 10, "high": 1000} {
+		createPriorityClass(world.ctx, t, name, value)
+	}
+	world.bind(t, world.pod("single").priorityClass("middle").share(60, 8000))
+	world.createGroup(t, "group", 1, `,"priorityClassName":"low","disruptionMode":{"all":{}}`)
+	world.bind(t, world.pod("member").priorityClass("low").share(60, 8000).inGroup("group"))
+	create(world.ctx, t, world.pod("preemptor").priorityClass("high").share(70, 8000))
+	if victims := world.waitEvicted(t, 1); victims[0] != "single" {
+		t.Fatalf("evicted %v, want single, though member is of lower priority", victims)
+	}
+	deleteNow(world.ctx, t, world.namespace, "single")
+	waitBound(world.ctx, t, world.namespace, "preemptor")
+	world.history.check(world.ctx, t)
+}
+
 // kube-scheduler evicts no pods for a group that the extender refuses, and does not call preempt for it.
 func TestAGroupPreemptsAsAWholeOrNotAtAll(t *testing.T) {
 	if plane.minor < groupsAreBeta {

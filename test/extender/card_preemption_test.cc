@@ -28,10 +28,7 @@ class CardPreemptionTest : public testing::Test, protected test::TeamWorld {
     create_of("p", "70", 9);
     create_of("victim", "60", 1);
     post(kTeamPods + "/victim/binding", test::binding_json("victim", "n1"));
-    Claim claim = test::bound_claim(uid("victim").str(), "n1", "60/1000", "0");
-    claim.pod = {"team", "victim"};
-    claim.priority = 1;
-    ledger.apply_pod(claim);
+    claim_of_group("");
     preemption.emplace(
         context, server.api(), computing, "extender-1",
         CardPreemption::Events{
@@ -80,6 +77,13 @@ class CardPreemptionTest : public testing::Test, protected test::TeamWorld {
     return writes;
   }
 
+  void claim_of_group(const std::string& group) {
+    Claim claim = test::bound_claim(uid("victim").str(), "n1", "60/1000", "0");
+    claim.pod = {"team", "victim"};
+    claim.priority = 1;
+    claim.pod_group = group;
+    ledger.apply_pod(claim);
+  }
   // The pods g-0 and g-1 of a group, of 45 % each.
   void create_group() {
     NodeFacts node = test::facts_of("n1: 0[100/8000]");
@@ -284,6 +288,34 @@ TEST_F(CardPreemptionTest, AGroupPreemptsAsAWhole) {
   refuse("g-0");
   wait(10 * kPreemptPollInterval);
   EXPECT_THAT(server.writes, IsEmpty());
+}
+
+// The PodGroup "g" of the victim.
+TEST_F(CardPreemptionTest, AGroupThatIsEvictedTogetherIsSpared) {
+  claim_of_group("g");
+  post("/apis/scheduling.k8s.io/v1beta1/namespaces/team/podgroups",
+       R"({"metadata":{"name":"g","namespace":"team"},"spec":{"disruptionMode":{"all":{}}}})");
+  server.writes.clear();
+  refuse("p");
+  wait(4 * kPreemptPollInterval);
+  EXPECT_THAT(server.writes, IsEmpty());
+  EXPECT_THAT(problems, IsEmpty());
+  claim_of_group("gone");
+  refuse("p");
+  wait(4 * kPreemptPollInterval);
+  EXPECT_THAT(ended, ElementsAre(1)) << "such a group has no mode";
+}
+
+TEST_F(CardPreemptionTest, AGroupThatCannotBeReadIsSpared) {
+  claim_of_group("g");
+  server.api().set_faults([](const kube::Request& request) -> std::optional<kube::Fault> {
+    if (request.target.find("podgroups") == request.target.npos) return std::nullopt;
+    return kube::Fault{.status = 403};
+  });
+  refuse("p");
+  wait(4 * kPreemptPollInterval);
+  EXPECT_TRUE(read("victim")["metadata"]["deletionTimestamp"].is_null());
+  EXPECT_THAT(problems, ElementsAre(HasSubstr("get pod group team/g")));
 }
 
 TEST_F(CardPreemptionTest, WhereOnePodOfAGroupHasChangedNobodyIsEvicted) {

@@ -27,6 +27,17 @@ Result<Lease> read_lease(std::string_view json) {
   return lease;
 }
 
+Result<PodGroup> read_pod_group(std::string_view json) {
+  PodGroup group;
+  const auto read_mode = [&](JsonValue& mode) {
+    mode.read({{"all", [&](JsonValue&) { group.evicted_together = true; }}});
+  };
+  const auto read_spec = [&](JsonValue& spec) { spec.read({{"disruptionMode", read_mode}}); };
+  const auto read = read_object(json, [&](JsonValue& root) { root.read({{"spec", read_spec}}); });
+  if (!read) return read.error();
+  return group;
+}
+
 Result<Service> read_service(std::string_view json) {
   Service service;
   const auto read_port = [](JsonValue& port) {

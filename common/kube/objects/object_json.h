@@ -18,6 +18,7 @@ Result<Node> read_node(std::string_view json);
 Result<PodDisruptionBudget> read_pod_disruption_budget(std::string_view json);
 Result<Lease> read_lease(std::string_view json);
 Result<Service> read_service(std::string_view json);
+Result<PodGroup> read_pod_group(std::string_view json);
 Result<EndpointSlice> read_endpoint_slice(std::string_view json);
 // No error sentence has a value of `data`.
 Result<Secret> read_secret(std::string_view json);

@@ -165,9 +165,19 @@ struct LeaseRef {
   std::string name;
 };
 
+struct PodGroupRef {
+  std::string name_space;
+  std::string name;
+};
+
 struct ServiceRef {
   std::string name_space;
   std::string name;
+};
+
+// What is read of a PodGroup (scheduling.k8s.io/v1beta1).
+struct PodGroup {
+  bool evicted_together = false;  // spec.disruptionMode is {all: {}}
 };
 
 // A Lease (coordination.k8s.io/v1).

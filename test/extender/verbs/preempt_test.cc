@@ -78,7 +78,7 @@ struct PreemptTest : testing::Test, test::VerbsWorld {
 
   // "p on n1; evicts d/a d/b", with the pods that preempt one after another, or "nobody".
   std::string run_together(const std::vector<PodText>& pods, const std::vector<std::string>& nodes,
-                           const std::set<PodUid>& spared = {}) {
+                           const Spared& spared = {}) {
     std::vector<kube::Pod> sent;
     for (const PodText& pod : pods)
       sent.push_back(read_preemption_args(R"({"Pod":)" + test::pod_json(pod) + "}")->pod);
@@ -94,7 +94,7 @@ struct PreemptTest : testing::Test, test::VerbsWorld {
 
   // "n1: d/a d/b", or "nobody".
   std::string run_by_card(const PodText& pod, const std::vector<std::string>& nodes,
-                          const std::set<PodUid>& spared = {}) {
+                          const Spared& spared = {}) {
     const std::string text = run_together({pod}, nodes, spared);
     if (text == "nobody") return text;
     const std::size_t node = text.find(" on ") + 4;
@@ -461,10 +461,20 @@ TEST_F(FragmentedTest, TheReservationEndsWhereNobodyNominatesThePod) {
 }
 
 TEST_F(FragmentedTest, SomePodsAreSpared) {
-  EXPECT_EQ(run_by_card(pod, both, {PodUid("n1a")}), "n2: d/n2a");
+  EXPECT_EQ(run_by_card(pod, both, {{PodUid("n1a")}, {}}), "n2: d/n2a");
   pod.priority = 2'000'000'000;
   put("n2a", "n2", "60/1000", "0", 1'000'000'001);
-  EXPECT_EQ(run_by_card(pod, {"n2"}, {PodUid("n2b")}), "nobody") << "not those of the system";
+  EXPECT_EQ(run_by_card(pod, {"n2"}, {{PodUid("n2b")}, {}}), "nobody") << "not those of the system";
+}
+
+TEST_F(FragmentedTest, PodsOfSomeGroupsAreSpared) {
+  Claim claim = bound_claim("n1a", "n1", "60/1000", "0");
+  claim.pod.name_space = "d";
+  claim.pod_group = "train";
+  ledger.apply_pod(claim);
+  EXPECT_EQ(run_by_card(pod, both), "n1: d/n1a") << "the lowest priority";
+  EXPECT_EQ(run_by_card(pod, both, {{}, {"d/train"}}), "n2: d/n2a");
+  EXPECT_EQ(run_by_card(pod, both, {{}, {"e/train"}}), "n1: d/n1a");
 }
 
 TEST_F(FragmentedTest, NobodyIsEvictedForAPodThatFits) {
