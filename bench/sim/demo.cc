@@ -5,6 +5,7 @@
 #include <unistd.h>
 
 #include <algorithm>
+#include <chrono>
 #include <csignal>
 #include <cstdio>
 #include <iterator>
@@ -46,6 +47,9 @@ struct PodState {
 // kube-scheduler leaves a pod that is being deleted.
 constexpr const char* kBeingDeleted = "it is being deleted";
 
+constexpr std::chrono::milliseconds kNodesSeenMax{2'000};
+constexpr std::chrono::milliseconds kNodesPoll{10};
+
 bool is_waiting(const Result<kube::Pod>& pod, const PodState& state) {
   return pod && pod->node_name.empty() && !pod->finished() && state.reason.empty();
 }
@@ -72,6 +76,7 @@ class Demo {
     for (const std::string& node : settings_.manifests.nodes) {
       const std::string own = with_labelled_cards(node, contract_);
       nodes_of_labels_ += own == node ? 0 : 1;
+      nodes_with_cards_ += own.find(contract_.node_cards) == own.npos ? 0 : 1;
       if (auto made = create("/api/v1/nodes", own); !made) return made.error();
     }
     for (const std::string& pod : settings_.manifests.pods) {
@@ -85,6 +90,10 @@ class Demo {
   }
 
   Result<void> schedule_all() {
+    // The watch of the extender is behind what was just made. It leaves out what it cannot read.
+    const auto end = std::chrono::steady_clock::now() + kNodesSeenMax;
+    while (nodes().size() < nodes_with_cards_ && std::chrono::steady_clock::now() < end)
+      std::this_thread::sleep_for(kNodesPoll);
     for (const std::size_t next : queue()) {
       auto decision = scheduler_.schedule(pods_[next].json);
       if (!decision) return decision.error();
@@ -328,6 +337,7 @@ class Demo {
   bool colors_;
   bool live_;
   std::vector<PodState> pods_;
+  std::size_t nodes_with_cards_ = 0;
   std::size_t nodes_of_labels_ = 0;
   std::size_t pods_converted_ = 0;
   std::size_t pods_without_cards_ = 0;
