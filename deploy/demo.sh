@@ -13,6 +13,9 @@ cd "$root"
 # Other checkouts can use the results of this compilation.
 export CCACHE_BASEDIR=$root CCACHE_NOHASHDIR=1
 cmake --preset release --log-level=WARNING >&2
-cmake --build --preset release --target mgpu-sim >&2
+targets=(mgpu-sim)
+# What the demo says to try in another terminal.
+[[ " $* " != *" --serve "* ]] || targets+=(kubectl-mgpu)
+cmake --build --preset release --target "${targets[@]}" >&2
 cd - >/dev/null
 exec "$root/build/release/bench/mgpu-sim" demo "$@"

@@ -8,6 +8,7 @@
 #include <chrono>
 #include <csignal>
 #include <cstdio>
+#include <filesystem>
 #include <iterator>
 #include <memory>
 #include <nlohmann/json.hpp>
@@ -343,16 +344,24 @@ class Demo {
   std::size_t pods_without_cards_ = 0;
 };
 
+// As demo.sh builds it, or by the name that an installed one has.
+std::string kubectl_mgpu() {
+  std::error_code failed;
+  const auto self = std::filesystem::read_symlink("/proc/self/exe", failed);
+  const auto built = self.parent_path().parent_path() / "extender/kubectl-mgpu";
+  return std::filesystem::exists(built, failed) ? built.string() : "kubectl-mgpu";
+}
+
 void print_what_to_try(const EmbeddedCluster& cluster, std::FILE* to) {
   const std::string base = fmt::format("http://127.0.0.1:{}", cluster.inspection_port());
   fmt::print(to,
              "\nThe extender and its page keep running: {}\n"
              "Try in another terminal:\n"
-             "  kubectl-mgpu cards --url {}\n"
+             "  {} cards --url {}\n"
              "  curl -s '{}/inspect/cluster'\n"
              "  curl -s '{}/metrics'\n"
              "Ctrl-C stops it.\n",
-             web_address(cluster), base, base, base);
+             web_address(cluster), kubectl_mgpu(), base, base, base);
   std::fflush(to);
 }
 
