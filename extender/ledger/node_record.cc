@@ -24,7 +24,7 @@ Card card_from(CardFacts facts, bool cordoned) {
   card.index = facts.index;
   card.uuid = std::move(facts.uuid);
   card.model = std::move(facts.model);
-  card.instance = is_instance(card.model);
+  card.instance = card.uuid.str().starts_with("MIG-") || is_instance(card.model);
   card.capacity = facts.capacity();
   card.numa = facts.numa;
   card.kind = kind_id(card.model, facts.memory);

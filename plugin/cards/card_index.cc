@@ -94,7 +94,8 @@ IndexedCards index_cards(const KnownCards& known, const std::vector<FoundCard>& 
   for (auto& [index, facts] : result.known) {
     if (!present.contains(facts.uuid)) {
       set_health(facts, kLost, now);
-      ++lost;
+      // A MIG device that was deleted is none of those that the driver cannot read.
+      lost += facts.uuid.str().starts_with("MIG-") ? 0 : 1;
     }
     result.cards.push_back(facts);
   }

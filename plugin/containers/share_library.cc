@@ -2,6 +2,8 @@
 
 #include <algorithm>
 
+#include "plugin/containers/share_pages.h"
+
 namespace mgpu::plugin {
 namespace {
 
@@ -68,7 +70,7 @@ Result<std::vector<Mount>> share_mounts(const ShareLibrary& library, const Recor
   for (const CardGrant& grant : record.cards) {
     for (const std::string file : {"/limits", "/usage", "/turn", "/activity"}) {
       if (!library.compute && (file == "/turn" || file == "/activity")) continue;
-      const std::string path = "/" + grant.uuid.str() + file;
+      const std::string path = "/" + page_folder(grant.uuid) + file;
       mounts->push_back({.host_path = pages + path,
                          .container_path = std::string(kPages) + path,
                          .read_only = file == "/limits" || file == "/turn",

@@ -24,6 +24,11 @@ namespace mgpu::plugin {
 
 // Whether the pages of a card can be made: its UUID is as NVML writes it, "GPU-" and 32 digits.
 bool can_have_pages(const CardUuid& card);
+// The name of the folder with the pages of a card. The library finds it by the UUID that CUDA
+// returns, so that also that of a MIG device begins with "GPU-". REQUIRES: can_have_pages.
+inline std::string page_folder(const CardUuid& card) {
+  return "GPU-" + card.str().substr(4);
+}
 
 // Whether a file system that this process mounts below `folder` is there for the container runtime:
 // it is in the mount namespace of the node, of which `proc_folder` is /proc, or the folder is
@@ -40,10 +45,9 @@ class SharePages {
   // The folder of all pages of a container.
   std::string folder_of(const AllocationId& id) const { return folder_ + "/" + id.str(); }
 
-  // That of a card, which the library finds by the UUID that CUDA returns: a MIG device has "GPU-"
-  // in its name, too.
+  // That of a card.
   std::string folder_of(const AllocationId& id, const CardUuid& card) const {
-    return folder_of(id) + "/GPU-" + card.str().substr(4);
+    return folder_of(id) + "/" + page_folder(card);
   }
   // Makes the pages of a container that is about to start. Those of its last start stay, and what
   // was found as overhead then is forgotten. Errors: one sentence; it must not start.

@@ -43,7 +43,7 @@ void forget_contexts();
 bool reserve_local_memory(std::uint64_t bytes);
 
 // --- unseen.cc: what NVML lists for this process and no call has shown ---
-void find_in_nvml(unsigned card, const char* uuid);
+void find_in_nvml(unsigned card, const char (&uuid)[41]);
 // What counts and is not in NVML's list of processes.
 void add_hidden(unsigned card, std::int64_t bytes);
 // This much is counted and nobody knows when it ends: NVML does, where it is asked.

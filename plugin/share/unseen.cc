@@ -7,6 +7,8 @@
 #include <time.h>
 #include <unistd.h>
 
+#include <cstring>
+
 #include "plugin/share/memory.h"
 #include "plugin/share/old_libdl.h"
 #include "plugin/share/table.h"
@@ -90,7 +92,7 @@ bool count(unsigned card, bool in_any_case) {
 
 // A process that is listed before it uses the card is another one, of an older driver that lists
 // the IDs of the node.
-void find_in_nvml(unsigned card, const char* uuid) {
+void find_in_nvml(unsigned card, const char (&uuid)[41]) {
   static Result (*find)(const char*, Handle*) = nullptr;
   const Lock lock(mutex);
   if (list == nullptr) {
@@ -103,7 +105,12 @@ void find_in_nvml(unsigned card, const char* uuid) {
   }
   unseen[card] = 0;
   hidden[card] = 0;
-  if (list == nullptr || find(uuid, &devices[card]) != kSuccess || listed(card) != 0) {
+  // CUDA returns the UUID of a MIG device without the "MIG-" by which NVML finds it.
+  char instance[41] = "MIG-";
+  std::memcpy(instance + 4, uuid + 4, sizeof(instance) - 4);
+  const bool found = list != nullptr && (find(uuid, &devices[card]) == kSuccess ||
+                                         find(instance, &devices[card]) == kSuccess);
+  if (!found || listed(card) != 0) {
     devices[card] = nullptr;
   }
 }

@@ -220,7 +220,6 @@ CardReading read_card(const Library& library, Device device) {
   Memory memory{};
   probe.code = f.memory(device, &memory);
   if (probe.code == kOk) reading.memory = memory_to_allocate(f, device, memory);
-  reading.unified = probe.code == kNotSupported;
   if (probe.code != kOk) probe.code_text = library.describe(probe.code);
   // Any further call to a lost card might hang.
   if (probe.code == kGpuIsLost) return reading;
@@ -232,6 +231,9 @@ CardReading read_card(const Library& library, Device device) {
   unsigned pending = 0;
   reading.mig = f.mig_mode != nullptr && f.mig_mode(device, &current, &pending) == kOk &&
                 (current == kEnabled || pending == kEnabled);
+  // Of a card with MIG only root may ask for the memory, which nobody gets.
+  if (reading.mig && probe.code == kNoPermission) probe.code = kNotSupported;
+  reading.unified = probe.code == kNotSupported;
 
   ComputeCapability capability;
   if (f.compute_capability != nullptr &&

@@ -193,7 +193,11 @@ Result<FoundCards> Session::read() {
   }
   add_links(cards, result);
   // Cards that were read before and are lost now may be some of these.
-  const std::size_t lost = std::min(cards_.size() - found.size(), unreadable.size());
+  const auto is_lost = [](const auto& entry) {
+    return entry.second.device == nullptr && entry.second.instance_of.empty();
+  };
+  const auto all_lost = static_cast<std::size_t>(std::ranges::count_if(cards_, is_lost));
+  const std::size_t lost = std::min(all_lost, unreadable.size());
   result.cards.insert(result.cards.end(), unreadable.begin() + std::ptrdiff_t(lost),
                       unreadable.end());
   if (options_.prepare_node) files_.link_devices(place(), result);
@@ -262,10 +266,13 @@ void Session::read_instances(std::vector<Card*>& found) {
   const std::vector<Card*> cards = found;
   std::optional<InstanceCaps> caps;
   for (Card* const card : cards) {
+    if (!card->responds) keep_instances(*card, found);
     if (!card->partitioned || !card->responds) continue;
     set_current_card(card);
     const std::vector<Device> instances = instances_of(*library_, card->device);
     set_current_card(nullptr);
+    card->facts.health = instances.empty() ? "MIG is on or pending, and the card has no MIG devices"
+                                           : std::string(kPartitioned);
     if (!instances.empty() && !caps) caps = read_instance_caps(options_.node_root);
     for (const Device instance : instances) {
       Card* const one = identify_card(instance);
@@ -276,10 +283,21 @@ void Session::read_instances(std::vector<Card*>& found) {
   }
 }
 
+// A card that does not respond may respond again, with the same devices.
+void Session::keep_instances(const Card& of, std::vector<Card*>& found) {
+  for (auto& [uuid, card] : cards_) {
+    if (card.instance_of != of.facts.uuid || card.device == nullptr) continue;
+    card.responds = false;
+    card.facts.health = of.health.text();
+    found.push_back(&card);
+  }
+}
+
 void Session::update_instance(const Card& of, Card& card, const InstanceCaps& caps) {
   set_current_card(&card);
   const InstanceReading reading = read_instance(*library_, card.device);
   set_current_card(nullptr);
+  card.instance_of = of.facts.uuid;
   FoundCard& facts = card.facts;
   if (!reading.model.empty()) facts.model = reading.model;
   if (reading.memory && !reading.memory->zero()) {

@@ -57,6 +57,7 @@ class Session {
     std::optional<MiB> least_memory;  // since NVML was opened
     std::uint64_t seen_us = 0;        // time of the newest sample of utilization
     std::optional<unsigned> minor{};  // N of /dev/nvidiaN, as read last
+    CardUuid instance_of{};           // the card of a MIG device
     bool partitioned = false;         // its MIG devices are used
   };
 
@@ -71,6 +72,7 @@ class Session {
   Card* identify_card(Device device);
   void update_card(Card& card);
   void read_instances(std::vector<Card*>& found);
+  void keep_instances(const Card& of, std::vector<Card*>& found);
   void update_instance(const Card& of, Card& card, const InstanceCaps& caps);
   void set_current_card(const Card* card);
 

@@ -35,7 +35,7 @@ class ShareLibraryTest : public testing::Test {
                               .nvml = "/state/libmgpu-nvml.so",
                               .empty = "/run/mgpu/empty",
                               .pages = "/run/mgpu/share"};
-  const Record record_ = test::started(test::allocated(test::device_ids(30), "a"), "x", 1);
+  Record record_ = test::started(test::allocated(test::device_ids(30), "a"), "x", 1);
   Edits shared_{.devices = {},
                 .mounts = {{"/driver/libcuda.so.580.1", "/usr/lib64/libcuda.so.580.1"},
                            {"/driver/libcuda.so.580.1", "/usr/lib64/libcuda.so.1"},
@@ -81,6 +81,13 @@ TEST_F(ShareLibraryTest, MountsEachPage) {
   for (const std::string file : {"/GPU-1/limits", "/GPU-1/usage"}) {
     EXPECT_THAT(all, Contains(Pair(pages + file, on_node + file)));
   }
+}
+
+// The library knows a MIG device by the UUID that CUDA returns.
+TEST_F(ShareLibraryTest, MountsThePagesOfAMigDevice) {
+  record_.cards.at(0).uuid = CardUuid("MIG-1");
+  EXPECT_THAT(mounts(), Contains(Pair("/run/mgpu/share/GPU-1/limits",
+                                      "/run/mgpu/share/" + record_.id.str() + "/GPU-1/limits")));
 }
 
 TEST_F(ShareLibraryTest, RefusesAContainerWithoutAnythingToReplace) {

@@ -175,9 +175,10 @@ TEST_F(SharePagesTest, SayWhyTheyCannotBeMade) {
 
 TEST_F(SharePagesTest, NeedUuidsOfNvml) {
   EXPECT_TRUE(can_have_pages(CardUuid(kFirst)));
+  EXPECT_TRUE(can_have_pages(CardUuid("MIG-6d677075-0000-4000-8000-000000000001")));
   for (const char* const other :
-       {"GPU-0", "MIG-6d677075-0000-4000-8000-000000000001",
-        "GPU-6D677075-0000-4000-8000-000000000001", "GPU-6d6770750000400080000000000000012"}) {
+       {"GPU-0", "6d677075-0000-4000-8000-000000000001", "GPU-6D677075-0000-4000-8000-000000000001",
+        "GPU-6d6770750000400080000000000000012"}) {
     EXPECT_FALSE(can_have_pages(CardUuid(other))) << other;
   }
 }

@@ -142,7 +142,8 @@ TEST_F(NvmlSource, FindsDeviceNodesOfADriverContainer) {
 
 TEST_F(NvmlSource, ListsMigCardsAndDoesNotOfferThem) {
   node_.set_scenario("card GPU-a mig=1\ncard GPU-b pending=1\ncard GPU-c\n");
-  EXPECT_EQ(read(), "GPU-a(MIG) GPU-b(MIG) GPU-c");
+  const std::string none = "(MIG is on or pending, and the card has no MIG devices)";
+  EXPECT_EQ(read(), "GPU-a" + none + " GPU-b" + none + " GPU-c");
 }
 
 // Two MIG devices of a card beside a card without MIG.
@@ -205,6 +206,28 @@ TEST_F(NvmlInstances, MayVanishAndChange) {
   node_.set_scenario("card GPU-a minor=2\ncard GPU-b minor=0\n");
   EXPECT_EQ(read(), "GPU-a GPU-b");
   EXPECT_EQ(node_.log(), "init register GPU-a register GPU-b");
+}
+
+TEST_F(NvmlInstances, StayWhileTheirCardDoesNotRespond) {
+  (void)source_->read();
+  node_.set_scenario(std::string(kScenario) + "fail nvmlDeviceGetMemoryInfo 999 GPU-a\n");
+  EXPECT_THAT(read(), HasSubstr("MIG-1(no response: Other (999)) MIG-2(no response: Other (999))"));
+  EXPECT_THAT(source_->use(), SizeIs(1));
+  node_.set_scenario(kScenario);
+  EXPECT_EQ(read(kGoodProbes), "GPU-a(MIG) GPU-b MIG-1 MIG-2");
+}
+
+TEST_F(NvmlInstances, NeedNoRightToTheMemoryOfTheirCard) {
+  node_.set_scenario(std::string(kScenario) + "fail nvmlDeviceGetMemoryInfo 4 GPU-a\n");
+  EXPECT_EQ(read(), "GPU-a(MIG) GPU-b MIG-1 MIG-2");
+}
+
+TEST_F(NvmlInstances, AreNoneOfTheCardsThatCannotBeRead) {
+  (void)source_->read();
+  node_.set_scenario(
+      "card GPU-a minor=2 mig=1\ncard GPU-b minor=0\ncard GPU-c\n"
+      "fail nvmlDeviceGetUUID 999 GPU-c\n");
+  EXPECT_THAT(read(), HasSubstr("NVML-2(cannot be read: it has no UUID)"));
 }
 
 TEST_F(NvmlInstances, HaveTheUseOfTheirProcesses) {
