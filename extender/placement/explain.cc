@@ -31,9 +31,10 @@ std::string no_room(const Share& room, const Share& asked) {
 // In the order of Reason; empty where the container fits the card.
 std::string why_not_card(const Card& card, const CardSelector& selector,
                          const ContainerRequest& container) {
-  if (!model_matches(selector, card))
+  if (!model_matches(selector, card)) {
     return card.instance && selector.models.empty() ? "is a MIG device, which gpu-model must name"
                                                     : "does not match gpu-model";
+  }
   if (!uuid_matches(selector, card)) return "does not match gpu-uuid";
   if (card.reserved) return "reserved by the profile of the node";
   if (!card.healthy) return kUnhealthy;
