@@ -35,6 +35,7 @@ var otherwiseRun = map[string]string{
 	"deploy/scheduler/files.sh --at":               "kind is untried",
 	"kubectl port-forward":                         "TestInstallPortForwardReachesInspection",
 	"ctr --namespace k8s.io images import":         "importImages, with other names",
+	"kubectl drain gpu-01":                         "needs NVIDIA's GPU operator",
 	"kubectl delete namespace":                     "TestInstallDocumentationRemovesWhatIsLeft",
 	"helm template":                                "render.sh, with other flags",
 	"deploy/install.sh\ncmake":                     "test/run.sh, with more targets",
