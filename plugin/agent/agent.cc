@@ -115,7 +115,10 @@ Inventory::Hooks Agent::inventory_hooks() {
           [this](const FoundCard& card, const Edits& shared) {
             std::string problem = access_.cdi_problem();
             if (problem.empty()) problem = given_by_another();
-            return problem.empty() ? isolation_.problem_of(card, shared) : problem;
+            if (problem.empty()) problem = isolation_.problem_of(card, shared);
+            // The cards are neither published nor offered before the result, and their health, with
+            // its time, stays what an earlier process has published.
+            return problem == kSelfTestRuns && !settled_ ? "" : problem;
           },
       .released = [this] { return release_.reason(); },
       .around_use = [this] { reserved_.read(); },
@@ -153,8 +156,15 @@ void Agent::on_cards_changed(const InventoryState& before, const InventoryState&
   injector_->set_shared(shared_edits(now.found));
   devices_.offer(now.cards);
   publish_node();
-  findings_.report_unhealthy_cards(before.cards, now.cards);
+  if (settled_) findings_.report_unhealthy_cards(before.cards, now.cards);
   progress_.wake();
+}
+
+// The state is stored before on_cards_changed() is called, so that no card is missed here.
+void Agent::settle_cards() {
+  settled_ = true;
+  publish_node();
+  findings_.report_unhealthy_cards({}, inventory_.state().cards);
 }
 
 std::string Agent::given_by_another() const {
@@ -192,6 +202,7 @@ Result<void> Agent::pre_start(const std::vector<std::string>& ids,
 void Agent::publish_node() {
   if (incumbent_.replaced()) return;
   const InventoryState inventory = inventory_.state();
+  if (inventory.read && !settled_) return;
   std::optional<NodeUse> use;
   if (pods_.listed()) use = use_of(pods_.all(), settings_.contract);
   NodeReport report =

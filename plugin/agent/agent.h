@@ -124,6 +124,8 @@ class Agent {
   void fail(const std::string& problem);
   // Why no card is offered while another device plugin gives out the cards; empty: none does.
   std::string given_by_another() const;
+  // The cards that are offered are known from now on.
+  void settle_cards();
   void on_cards_changed(const InventoryState& before, const InventoryState& now);
   void publish_node();
   // The error says that another process of the node has replaced this one.
@@ -167,6 +169,8 @@ class Agent {
   const PodProcesses pod_processes_{settings_.proc_folder};
   Inventory inventory_;
   std::atomic<bool> failed_ = false;
+  // Whether the cards that are offered are known. Until then nothing is published about them.
+  std::atomic<bool> settled_ = false;
   const std::unique_ptr<Injector> injector_ =
       cdi_injector(settings_.contract, settings_.cdi_folder);
   std::unique_ptr<AllocateHandler> allocate_handler_;

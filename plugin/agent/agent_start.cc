@@ -91,11 +91,12 @@ bool wait_for_cards(const Inventory& inventory, Progress& progress) {
 }
 
 // With --isolation=auto the first read offered cards whose memory the driver may not limit, and
-// cards are not offered while the library is tested on them.
+// the library is tested on cards before they are offered.
 bool wait_for_limitable_cards(const Isolation& isolation, Inventory& inventory,
                               Progress& progress) {
-  bool again = isolation.mode() == IsolationMode::kAuto || isolation.testing();
-  while (again) {
+  const IsolationMode mode = isolation.mode();
+  if (mode != IsolationMode::kAuto && mode != IsolationMode::kIntercept) return true;
+  do {
     while (isolation.testing()) {
       progress.set_waiting_for("the self test of the library");
       if (!progress.wait(kStartPoll)) return false;
@@ -106,8 +107,7 @@ bool wait_for_limitable_cards(const Isolation& isolation, Inventory& inventory,
       inventory.read_soon();
       if (!progress.wait(kStartPoll)) return false;
     }
-    again = isolation.testing();
-  }
+  } while (isolation.testing());
   return true;
 }
 
@@ -161,6 +161,7 @@ void Agent::run() {
   if (!wait_for_cards(inventory_, progress_)) return;
   isolation_.choose();
   if (!wait_for_limitable_cards(isolation_, inventory_, progress_)) return;
+  settle_cards();
   make_handlers();
   if (!rebuild_lost_records(settings_, inventory_, pods_, records_, progress_)) return;
   replace_other_process();
@@ -267,6 +268,7 @@ void Agent::maintain() {
     if (profile_.switch_isolation(*pre_start_handler_)) inventory_.read_soon();
     // The label is read after the cards, which are not healthy during a release.
     const auto found_cards = inventory_.state().found.cards;
+    isolation_.keep_self_tests(found_cards);
     isolation_.follow_modes(found_cards, publisher_.release_requested());
     publish_node();
     watch_containers(monitoring);

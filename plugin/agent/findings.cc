@@ -7,6 +7,7 @@
 
 #include "common/base/log.h"
 #include "common/kube/client.h"
+#include "plugin/agent/self_tests.h"
 
 namespace mgpu::plugin {
 
@@ -87,11 +88,14 @@ void Findings::evict(const std::vector<Overuse>& overuses) {
 
 void Findings::report_unhealthy_cards(const std::vector<CardFacts>& before,
                                       const std::vector<CardFacts>& now) {
+  const auto tested = [](const CardFacts& card) { return card.health == kSelfTestRuns; };
   for (const CardFacts& card : now) {
     const auto was = std::ranges::find(before, card.uuid, &CardFacts::uuid);
-    // Nothing is wrong with a card that the profile reserves, or that has MIG devices.
-    const bool meant = card.reserved() || card.partitioned();
-    if (card.healthy() || meant || (was != before.end() && !was->healthy())) continue;
+    // Nothing is wrong with a card that the profile reserves, that has MIG devices, or whose self
+    // test runs.
+    const bool meant = card.reserved() || card.partitioned() || tested(card);
+    const bool reported = was != before.end() && !was->healthy() && !tested(*was);
+    if (card.healthy() || meant || reported) continue;
     const std::string message = fmt::format("card {} ({}) is not healthy: {}", card.index.value(),
                                             card.uuid.str(), card.health);
     events_.on_node({Event::Type::kWarning, "MGPUCardUnhealthy", message});

@@ -46,7 +46,7 @@ class Findings {
   void evict(const std::vector<Overuse>& overuses);
 
   // Any thread. Records an Event on the node and on each pod that holds a card, for each card that
-  // was healthy or unknown before and is not healthy now.
+  // was healthy or unknown before and is not healthy now. A card whose self test runs is unknown.
   void report_unhealthy_cards(const std::vector<CardFacts>& before,
                               const std::vector<CardFacts>& now);
   // Any thread. Records an Event on the pod whose container may not start, if it is known.

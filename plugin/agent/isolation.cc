@@ -13,6 +13,7 @@
 #include "common/base/files.h"
 #include "common/base/log.h"
 #include "common/base/text.h"
+#include "plugin/cards/limits.h"
 #include "plugin/monitor/limits.h"
 
 namespace mgpu::plugin {
@@ -136,22 +137,27 @@ std::string Isolation::library_problem(const FoundCard& card, const Edits& share
     return "its UUID is not \"GPU-\" or \"MIG-\" and 32 digits, by which the library in containers "
            "finds it";
   }
-  if (!settings_.self_test) return "";
+  // No useful part fits in the memory of some cards.
+  if (!settings_.self_test || card.memory <= kNoMemoryOfItsOwn) return "";
   auto input = self_test_input(library_, settings_.nvml.node_root, card.nodes, shared);
   const std::string identity = input ? input->identity : input.error().message;
-  return self_tests_.problem_of(card.uuid, identity, [=, this](const std::atomic<bool>& cancelled) {
-    if (input) return test_library(card, *input, cancelled);
-    return SelfTest{SelfTest::Outcome::kNotTested, input.error().message};
-  });
+  return self_tests_.problem_of(
+      card.uuid, identity, [=, this](bool offered, const std::atomic<bool>& cancelled) {
+        if (input) return test_library(card, *input, offered, cancelled);
+        return SelfTest{SelfTest::Outcome::kNotTested, input.error().message};
+      });
 }
 
-// What pods hold of the card is theirs, also while they do not use it.
-SelfTest Isolation::test_library(const FoundCard& card, const SelfTestInput& input,
+// What pods hold of the card is theirs, also while they do not use it. Beside them the test runs
+// only where the card would not be offered without it.
+SelfTest Isolation::test_library(const FoundCard& card, const SelfTestInput& input, bool offered,
                                  const std::atomic<bool>& cancelled) const {
   MiB held;
   for (const Record& record : records_.all()) {
     for (const CardGrant& grant : record.cards) {
-      if (grant.uuid == card.uuid) held = held + grant.share.memory;
+      if (grant.uuid != card.uuid) continue;
+      if (offered) return {SelfTest::Outcome::kNotTested, "pods hold parts of the card"};
+      held = held + grant.share.memory;
     }
   }
   if (card.memory < held + self_test_memory(settings_.context)) {
@@ -166,6 +172,12 @@ SelfTest Isolation::test_library(const FoundCard& card, const SelfTestInput& inp
 std::map<CardUuid, SelfTest> Isolation::self_tests() const {
   if (chosen_ != IsolationMode::kIntercept) return {};
   return self_tests_.results();
+}
+
+void Isolation::keep_self_tests(const std::vector<FoundCard>& found) {
+  std::vector<CardUuid> cards;
+  for (const FoundCard& card : found) cards.push_back(card.uuid);
+  self_tests_.keep_only(cards);
 }
 
 // A card whose limits worked is not checked again: from then on the start of each container reads

@@ -96,6 +96,8 @@ class Isolation {
   // The self test of the library on each card, and whether one runs. Any thread.
   std::map<CardUuid, SelfTest> self_tests() const;
   bool testing() const { return self_tests_.running(); }
+  // Forgets the self tests of all other cards. Any thread.
+  void keep_self_tests(const std::vector<FoundCard>& found);
   // The healthy cards, from now on. Any thread.
   void set_cards(const std::vector<CardUuid>& cards);
   // Null unless this is how shares are enforced. After choose(); any thread.
@@ -129,7 +131,7 @@ class Isolation {
 
  private:
   std::string library_problem(const FoundCard& card, const Edits& shared);
-  SelfTest test_library(const FoundCard& card, const SelfTestInput& input,
+  SelfTest test_library(const FoundCard& card, const SelfTestInput& input, bool offered,
                         const std::atomic<bool>& cancelled) const;
   // The folder with the libraries and mgpu-check-share.
   std::string program_folder() const;

@@ -2,8 +2,8 @@
 
 #include <fmt/format.h>
 
+#include <algorithm>
 #include <utility>
-#include <vector>
 
 #include "common/base/files.h"
 #include "common/base/log.h"
@@ -34,32 +34,39 @@ std::string SelfTests::problem_of(const CardUuid& card, const std::string& ident
   const auto now = std::chrono::steady_clock::now();
   const MutexLock lock(mutex_);
   Card& known = cards_[card];
-  if (known.identity != identity && !known.running) {
+  if (known.identity != identity && !known.running && passed_before(card, identity)) {
     known.identity = identity;
-    known.result.reset();
-    if (passed_before(card, identity)) known.result = SelfTest{Outcome::kPassed, ""};
+    known.result = SelfTest{Outcome::kPassed, ""};
   }
   const bool again = known.result && known.result->outcome != Outcome::kPassed &&
                      now - known.ended >= kSelfTestPeriod;
-  if (!known.running && !cancelled_ && (!known.result || again)) {
+  const bool due = !known.result || known.identity != identity || again;
+  if (due && !known.running && !cancelled_) {
     if (known.thread.joinable()) known.thread.join();
     known.running = true;
-    known.thread = std::thread([this, card, identity, run] { test(card, identity, run); });
+    const bool offered = known.result && known.result->outcome != Outcome::kFailed;
+    known.thread = std::thread([=, this] { test(card, identity, run, offered); });
   }
-  if (!known.result) return "the self test of the library is running";
+  if (!known.result) return std::string(kSelfTestRuns);
   if (known.result->outcome != Outcome::kFailed) return "";
   return "self test of the library: " + known.result->why;
 }
 
-void SelfTests::test(const CardUuid& uuid, const std::string& identity, const Run& run) {
-  SelfTest result = run(cancelled_);
+void SelfTests::test(const CardUuid& uuid, const std::string& identity, const Run& run,
+                     bool offered) {
+  SelfTest result;
+  {
+    const MutexLock turn(turn_);
+    if (!cancelled_) result = run(offered, cancelled_);
+  }
   if (!cancelled_) log_result(uuid, result);
   const MutexLock lock(mutex_);
   Card& card = cards_[uuid];
   card.running = false;
   card.ended = std::chrono::steady_clock::now();
+  card.identity = identity;
   card.result = std::move(result);
-  if (card.result->outcome == Outcome::kPassed && card.identity == identity) save();
+  if (card.result->outcome == Outcome::kPassed) save();
 }
 
 bool SelfTests::passed_before(const CardUuid& uuid, const std::string& identity) const {
@@ -95,6 +102,19 @@ std::map<CardUuid, SelfTest> SelfTests::results() const {
     if (card.result) results.emplace(uuid, *card.result);
   }
   return results;
+}
+
+void SelfTests::keep_only(const std::vector<CardUuid>& cards) {
+  const MutexLock lock(mutex_);
+  for (auto at = cards_.begin(); at != cards_.end();) {
+    const bool kept = std::ranges::find(cards, at->first) != cards.end();
+    if (kept || at->second.running) {
+      ++at;
+      continue;
+    }
+    if (at->second.thread.joinable()) at->second.thread.join();
+    at = cards_.erase(at);
+  }
 }
 
 void SelfTests::stop() {

@@ -3,9 +3,11 @@
 // the cards are full knows it.
 //
 //   Unknown --problem_of()--> Running (not offered)
-//   Running --passed--> Passed, until driver or library change
+//   Running --passed--> Passed --driver or library change--> Running, still offered
 //           --failed--> Failed (not offered) --kSelfTestPeriod--> Running, still not offered
 //           --nothing is known--> Not tested (offered) --kSelfTestPeriod--> Running, still offered
+//
+// One test runs at a time, since its programs count against the memory limit of the plugin.
 #pragma once
 
 #include <atomic>
@@ -14,7 +16,9 @@
 #include <map>
 #include <optional>
 #include <string>
+#include <string_view>
 #include <thread>
+#include <vector>
 
 #include "common/base/ids.h"
 #include "common/base/mutex.h"
@@ -22,10 +26,14 @@
 
 namespace mgpu::plugin {
 
+// The problem of a card that has no result yet, with which nothing is wrong.
+inline constexpr std::string_view kSelfTestRuns = "the self test of the library is running";
+
 // Any thread.
 class SelfTests {
  public:
-  using Run = std::function<SelfTest(const std::atomic<bool>& cancelled)>;
+  // `offered`: the card is offered while it is tested, so that pods may get it.
+  using Run = std::function<SelfTest(bool offered, const std::atomic<bool>& cancelled)>;
 
   explicit SelfTests(std::string file) : file_(std::move(file)) {}
   ~SelfTests() { stop(); }
@@ -40,24 +48,27 @@ class SelfTests {
   bool running() const;
   // The last result of each card.
   std::map<CardUuid, SelfTest> results() const;
+  // Forgets the results of all other cards, which are gone.
+  void keep_only(const std::vector<CardUuid>& cards);
   // Ends the tests that run. Starts no more.
   void stop();
 
  private:
   struct Card {
-    std::string identity;
+    std::string identity;  // to which the result belongs
     std::optional<SelfTest> result;
     std::chrono::steady_clock::time_point ended;
     bool running = false;
     std::thread thread;
   };
 
-  void test(const CardUuid& uuid, const std::string& identity, const Run& run);
+  void test(const CardUuid& uuid, const std::string& identity, const Run& run, bool offered);
   bool passed_before(const CardUuid& uuid, const std::string& identity) const;
   void save() MGPU_REQUIRES(mutex_);
 
   const std::string file_;
   std::atomic<bool> cancelled_ = false;
+  Mutex turn_;  // of the test that runs
   mutable Mutex mutex_;
   std::map<CardUuid, Card> cards_ MGPU_GUARDED_BY(mutex_);
 };

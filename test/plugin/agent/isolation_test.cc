@@ -12,6 +12,7 @@
 #include <thread>
 
 #include "common/base/log.h"
+#include "plugin/cards/limits.h"
 #include "plugin/cards/mps/mps_process.h"
 #include "test/plugin/cards/fake_driver.h"
 #include "test/plugin/kubelet/fake_kubelet.h"
@@ -351,6 +352,45 @@ TEST_F(IsolationTest, TheLibraryMakesThePagesOfAContainerBeforeItStarts) {
   EXPECT_TRUE(std::filesystem::exists(pages + "/" + kUuid + "/limits"));
   isolation_->on_removed(record.id);
   EXPECT_FALSE(std::filesystem::exists(pages));
+}
+
+// The program says that it cannot test the card.
+TEST_F(IsolationTest, NoSelfTestRunsOnAnOfferedCardThatPodsHold) {
+  install_library();
+  settings_.self_test = true;
+  const std::string program = settings_.library_folder + "/mgpu-check-share";
+  const std::string runs = folder_.path("runs");
+  std::ofstream(program) << "#!/bin/sh\necho >>" << runs << "\necho skipped start: busy\n";
+  std::filesystem::permissions(program, std::filesystem::perms::owner_all);
+  driver_.add_file("/lib/libcuda.so.1");
+  const Edits shared{.mounts = {{"/lib/libcuda.so.1", "/usr/lib64/libcuda.so.1"}}};
+  choose(IsolationMode::kIntercept);
+  // What is known of the card once its test has ended.
+  const auto why = [&] {
+    const FoundCard card{.uuid = CardUuid(kUuid), .model = "V100", .memory = MiB(32'510)};
+    static_cast<void>(isolation_->problem_of(card, shared));
+    EXPECT_TRUE(test::eventually([&] { return !isolation_->testing(); }));
+    EXPECT_EQ(isolation_->problem_of(card, shared), "") << "it is offered";
+    return isolation_->self_tests().at(card.uuid).why;
+  };
+  EXPECT_EQ(why(), "start: busy");
+  Record record = test::started(test::allocated(test::device_ids(30), "a"), "a", 0);
+  record.cards.front().uuid = CardUuid(kUuid);
+  ASSERT_TRUE(records_.keep(record));
+  driver_.add_file("/lib/libcuda.so.1", "another");
+  EXPECT_EQ(why(), "pods hold parts of the card");
+  EXPECT_EQ(std::filesystem::file_size(runs), 1U);
+}
+
+TEST_F(IsolationTest, ACardWithoutMemoryOfItsOwnIsNotTested) {
+  install_library();
+  settings_.self_test = true;
+  choose(IsolationMode::kIntercept);
+  FoundCard card{.uuid = CardUuid(kUuid), .model = "GB10", .memory = kNoMemoryOfItsOwn};
+  EXPECT_EQ(isolation_->problem_of(card, {}), "");
+  EXPECT_THAT(isolation_->self_tests(), IsEmpty());
+  card.memory = MiB(32'510);
+  EXPECT_EQ(isolation_->problem_of(card, {}), kSelfTestRuns);
 }
 
 TEST_F(IsolationTest, NoCardIsOfferedWithoutTheLibrary) {

@@ -1,0 +1,123 @@
+// The agent where the library limits memory and is tested on the cards first.
+#include <gmock/gmock.h>
+
+#include <chrono>
+#include <filesystem>
+#include <fstream>
+
+#include "test/plugin/agent/agent_world.h"
+
+namespace mgpu::test {
+namespace {
+
+using testing::HasSubstr;
+
+// A program that is no test of a card: it prints what is in `result`, once that is there.
+class LibraryAgentTest : public AgentTest {
+ public:
+  LibraryAgentTest() {
+    std::filesystem::create_directories(path("/libraries"));
+    for (const char* const name : {"/libmgpu-cuda.so", "/libmgpu-nvml.so"}) {
+      std::ofstream(path("/libraries") + name) << name;
+    }
+    const std::string program = path("/libraries/mgpu-check-share");
+    std::ofstream(program) << "#!/bin/sh\necho >>" << path("/started") << "\nwhile [ ! -e "
+                           << path("/result") << " ]; do sleep 0.01; done\ncat " << path("/result")
+                           << "\n";
+    std::filesystem::permissions(program, std::filesystem::perms::owner_all);
+    std::filesystem::create_directories(path("/proc/1/ns"));
+    std::filesystem::copy_symlink("/proc/self/ns/mnt", path("/proc/1/ns/mnt"));
+    replace_driver();
+    touch_cards();
+    settings_.isolation.mode = IsolationMode::kIntercept;
+    settings_.isolation.self_test = true;
+    settings_.isolation.library_folder = path("/libraries");
+  }
+
+  // The cards are read at once, and are the same.
+  void touch_cards() const {
+    std::ofstream(path("/cards.part"))
+        << "cards:\n  - {index: 0, uuid: GPU-6d677075-0000-4000-8000-000000000001, model: V100, "
+           "memoryMiB: 32510, health: Healthy, devices: [/dev/nvidia0]}\n"
+           "shared: {mounts: [{hostPath: "
+        << path("/libcuda.so.1") << ", containerPath: /usr/lib64/libcuda.so.1}]}\n";
+    std::filesystem::rename(path("/cards.part"), path("/cards.yaml"));
+  }
+
+  void replace_driver() { std::ofstream(path("/libcuda.so.1"), std::ios::app) << "x"; }
+  void pass() { answer("passed memory\npassed processes\npassed ended\ndone\n"); }
+  void fail() { answer("failed memory: too much\n"); }
+  void answer(const std::string& text) {
+    std::ofstream(path("/part")) << text;
+    std::filesystem::rename(path("/part"), path("/result"));
+  }
+  void hang() {
+    std::filesystem::remove(path("/result"));
+    std::filesystem::remove(path("/started"));
+  }
+  bool started() const { return std::filesystem::exists(path("/started")); }
+  // As often as the node is published and the cards are read meanwhile.
+  static void wait() { std::this_thread::sleep_for(std::chrono::milliseconds(300)); }
+  Json annotation() {
+    return api_.node().at(Json::json_pointer("/metadata/annotations")).at(contract().node_cards);
+  }
+  std::string event() { return AgentTest::event("MGPUCardUnhealthy", "default"); }
+
+  AgentSettings settings_ = settings();
+};
+
+TEST_F(LibraryAgentTest, NothingIsPublishedBeforeTheResult) {
+  start(settings_);
+  ASSERT_TRUE(eventually([this] { return started(); }));
+  wait();
+  EXPECT_TRUE(announced().empty());
+  EXPECT_THAT(get("/readyz").body, HasSubstr("the self test of the library"));
+  fail();
+  ASSERT_TRUE(eventually([this] { return !announced().empty(); }));
+  EXPECT_EQ(announced()[0].health, "self test of the library: memory: too much");
+  EXPECT_TRUE(eventually([this] { return contains("memory: too much", event()); }));
+}
+
+TEST_F(LibraryAgentTest, ATestAtTheStartLeavesHealthyCardsAsTheyWerePublished) {
+  pass();
+  start_ready(settings_);
+  ASSERT_TRUE(eventually([this] { return ready_reason() == "CardsReady"; }));
+  const Json before = annotation();
+  ASSERT_TRUE(announced()[0].healthy());
+  end();
+  hang();
+  replace_driver();
+  // A change of a card would have another time.
+  std::this_thread::sleep_for(std::chrono::milliseconds(1'100));
+  start(settings_);
+  ASSERT_TRUE(eventually([this] { return started(); }));
+  wait();
+  EXPECT_EQ(annotation(), before);
+  EXPECT_EQ(ready_reason(), "CardsReady");
+  pass();
+  ASSERT_TRUE(eventually([this] { return agent_->ready(); }));
+  EXPECT_EQ(annotation(), before);
+  EXPECT_EQ(event(), "");
+}
+
+TEST_F(LibraryAgentTest, ACardStaysOfferedWhileItIsTestedAgain) {
+  pass();
+  start_ready(settings_);
+  ASSERT_TRUE(eventually([this] { return ready_reason() == "CardsReady"; }));
+  const Json before = annotation();
+  hang();
+  replace_driver();
+  touch_cards();
+  ASSERT_TRUE(eventually([this] { return started(); }));
+  wait();
+  EXPECT_EQ(annotation(), before);
+  EXPECT_EQ(event(), "");
+  fail();
+  wait();
+  touch_cards();
+  EXPECT_TRUE(eventually([this] { return contains("memory: too much", event()); }));
+  EXPECT_TRUE(eventually([this] { return !announced()[0].healthy(); }));
+}
+
+}  // namespace
+}  // namespace mgpu::test
