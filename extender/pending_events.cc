@@ -51,13 +51,15 @@ kube::Consumer<PendingEvents::Seen> PendingEvents::consumer() {
 
 Result<PendingEvents::Seen> PendingEvents::seen(const Result<kube::Pod>& pod) const {
   if (!pod) return pod.error();
-  const bool pending =
-      !pod->gated && !pod->metadata.being_deleted && names_cards(*pod, context_.settings.contract);
-  return Seen{{pod->ref(), pod->uid(), group_name(*pod)}, pending};
+  const bool pending = !pod->gated && !pod->metadata.being_deleted;
+  return Seen{{pod->ref(), pod->uid(), group_name(*pod)},
+              pending,
+              names_cards(*pod, context_.settings.contract)};
 }
 
 void PendingEvents::apply(const Seen& seen) {
-  seen.pending ? pods_.add(seen.pod, executor_.now()) : pods_.remove(seen.pod.uid);
+  if (!seen.pending) return pods_.remove(seen.pod.uid);
+  seen.names_cards ? pods_.add(seen.pod, executor_.now()) : pods_.add_without_cards(seen.pod);
 }
 
 void PendingEvents::poll_later() {

@@ -48,11 +48,11 @@ class PendingEvents {
   std::uint64_t dropped() const { return recorder_.dropped(); }
 
  private:
-  // Of a pod of the watch; not pending where it requests no cards, or more than room keeps it from
-  // being bound.
+  // Of a pod of the watch; not pending where more than room keeps it from being bound.
   struct Seen {
     PendingPods::Pending pod;
     bool pending = false;
+    bool names_cards = false;
   };
 
   kube::Consumer<Seen> consumer();

@@ -10,16 +10,37 @@
 namespace mgpu::extender {
 
 void PendingPods::add(const Pending& pod, Instant now) {
-  if (pods_.size() >= kPendingFollowedMax || pods_.contains(pod.uid)) return;
+  if (pods_.contains(pod.uid)) return;
+  if (pods_.size() >= kPendingFollowedMax) {
+    incomplete_ = true;
+    return;
+  }
   pods_.emplace(
       pod.uid,
       Pod{.ref = pod.ref, .group = pod.group, .next = now + kPendingBeforeEvent, .said = {}});
 }
 
+void PendingPods::add_without_cards(const Pending& pod) {
+  if (pod.group.empty() || without_cards_.contains(pod.uid)) return;
+  if (without_cards_.size() >= kPendingFollowedMax) {
+    incomplete_ = true;
+    return;
+  }
+  without_cards_.emplace(pod.uid, pod.group);
+}
+
+void PendingPods::remove(const PodUid& uid) {
+  pods_.erase(uid);
+  without_cards_.erase(uid);
+}
+
 void PendingPods::keep_only(const std::vector<Pending>& pods) {
   std::unordered_set<PodUid> uids;
   for (const Pending& pod : pods) uids.insert(pod.uid);
-  std::erase_if(pods_, [&](const auto& known) { return !uids.contains(known.first); });
+  const auto ended = [&](const auto& known) { return !uids.contains(known.first); };
+  std::erase_if(pods_, ended);
+  std::erase_if(without_cards_, ended);
+  incomplete_ = false;
 }
 
 // The one that is due for longest first.
@@ -47,7 +68,9 @@ std::vector<PendingPods::Pending> PendingPods::take_due(Instant now) {
 std::vector<PendingPods::Pending> PendingPods::of_group(const std::string& group,
                                                         std::size_t most) const {
   std::vector<Pending> pods;
-  if (pods_.size() >= kPendingFollowedMax) return pods;
+  if (incomplete_) return pods;
+  for (const auto& [uid, other] : without_cards_)
+    if (other == group) return pods;
   for (const auto& [uid, pod] : pods_)
     if (pod.group == group) pods.push_back({pod.ref, uid, group});
   if (pods.size() > most) pods.clear();

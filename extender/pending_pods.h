@@ -45,14 +45,17 @@ class PendingPods {
 
   // The pod is pending since `now`, or before.
   void add(const Pending& pod, Instant now);
-  void remove(const PodUid& uid) { pods_.erase(uid); }
-  // All others are not pending any more.
+  // A pod without cards is pending. It is not explained, but its group cannot begin without it.
+  void add_without_cards(const Pending& pod);
+  void remove(const PodUid& uid);
+  // All others are not pending any more, and all of these are added next.
   void keep_only(const std::vector<Pending>& pods);
   // Those that are to be explained now; each is due again after kPendingBetweenLooks.
   std::vector<Pending> take_due(Instant now);
   // Returns whether an Event is to say `text`. `fits`: the cards that the pod needs are free.
   bool explained(const PodUid& uid, const std::string& text, bool fits, Instant now);
-  // The pods of a group. None where some may not be followed, or there are more than `most`.
+  // The pods of a group. None where some may not be followed, one has no cards and may fit nowhere,
+  // or there are more than `most`.
   std::vector<Pending> of_group(const std::string& group, std::size_t most) const;
   std::size_t size() const { return pods_.size(); }
 
@@ -67,6 +70,8 @@ class PendingPods {
   };
 
   std::unordered_map<PodUid, Pod> pods_;
+  std::unordered_map<PodUid, std::string> without_cards_;  // their groups, at most as many
+  bool incomplete_ = false;                                // a pod is not followed
 };
 
 }  // namespace mgpu::extender

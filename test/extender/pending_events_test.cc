@@ -78,6 +78,16 @@ TEST_F(PendingEventsTest, SaysNothingOfPodsThatDoNotWaitForCards) {
   EXPECT_THAT(written(), IsEmpty());
 }
 
+TEST_F(PendingEventsTest, KnowsThePendingPodsOfAGroup) {
+  const EventJson in_group = {{"spec", {{"schedulingGroup", {{"podGroupName", "g"}}}}}};
+  create("worker", {{kPercentOf, "60"}, {kMemoryOf, "9000"}}, in_group);
+  EXPECT_THAT(events->pods().of_group("team/g", 2), SizeIs(1));
+  create("launcher", {}, in_group);
+  EXPECT_THAT(events->pods().of_group("team/g", 2), IsEmpty()) << "it may fit nowhere";
+  post("/api/v1/namespaces/team/pods/launcher/binding", test::binding_json("launcher", "n1"));
+  EXPECT_THAT(events->pods().of_group("team/g", 2), SizeIs(1));
+}
+
 TEST_F(PendingEventsTest, OnlyTheProcessThatDecidesWrites) {
   decides = false;
   create("p", {{kPercentOf, "60"}, {kMemoryOf, "9000"}});

@@ -107,8 +107,43 @@ TEST_F(PendingPodsTest, NamesThePodsOfAGroupIfAllAreKnown) {
   add("alone");
   EXPECT_EQ(pods.of_group("a/g", 2).size(), 2U);
   EXPECT_THAT(pods.of_group("a/g", 1), IsEmpty());
+}
+
+TEST_F(PendingPodsTest, NamesNoPodsOfAGroupOnceAPodWasNotFollowed) {
+  const PendingPods::Pending member{{"a", "p"}, PodUid("p"), "a/g"};
+  pods.add(member, now);
   for (std::size_t i = pods.size(); i < kPendingFollowedMax; ++i) add("more-" + std::to_string(i));
-  EXPECT_THAT(pods.of_group("a/g", 2), IsEmpty()) << "one may not be followed";
+  EXPECT_EQ(pods.of_group("a/g", 2).size(), 1U);
+  pods.add({{"a", "q"}, PodUid("q"), "a/g"}, now);
+  EXPECT_THAT(pods.of_group("a/g", 2), IsEmpty());
+  pods.remove(PodUid("more-1"));
+  EXPECT_THAT(pods.of_group("a/g", 2), IsEmpty());
+  pods.keep_only({member});
+  EXPECT_EQ(pods.of_group("a/g", 2).size(), 1U) << "all are listed again";
+}
+
+TEST_F(PendingPodsTest, NamesNoPodsOfAGroupOfWhichOneWithoutCardsIsPending) {
+  pods.add({{"a", "p"}, PodUid("p"), "a/g"}, now);
+  pods.add_without_cards({{"a", "q"}, PodUid("q"), "a/g"});
+  pods.add_without_cards({{"a", "r"}, PodUid("r"), "a/h"});
+  EXPECT_THAT(pods.of_group("a/g", 2), IsEmpty());
+  now += kPendingBeforeEvent;
+  EXPECT_THAT(due(), ElementsAre("p"));
+  pods.remove(PodUid("q"));
+  EXPECT_EQ(pods.of_group("a/g", 2).size(), 1U) << "it is bound";
+  pods.add_without_cards({{"a", "q"}, PodUid("q"), "a/g"});
+  pods.keep_only({pod("p")});
+  EXPECT_EQ(pods.of_group("a/g", 2).size(), 1U);
+}
+
+TEST_F(PendingPodsTest, FollowsABoundedNumberOfPodsWithoutCards) {
+  pods.add({{"a", "p"}, PodUid("p"), "a/g"}, now);
+  for (std::size_t i = 0; i < kPendingFollowedMax; ++i)
+    pods.add_without_cards({{"a", "q"}, PodUid(std::to_string(i)), "a/h"});
+  pods.add_without_cards({{"a", "alone"}, PodUid("alone")});
+  EXPECT_EQ(pods.of_group("a/g", 2).size(), 1U);
+  pods.add_without_cards({{"a", "q"}, PodUid("one more"), "a/h"});
+  EXPECT_THAT(pods.of_group("a/g", 2), IsEmpty());
 }
 
 }  // namespace
