@@ -35,7 +35,9 @@ void Nominations::offer(const DecidedPod& pod, std::vector<NominatedPlacement> p
                                               .group = pod.group,
                                               .until = until,
                                               .placements = std::move(placements),
-                                              .counted_on = {}})
+                                              .counted_on = {},
+                                              // A preemptor waits for the end of its own.
+                                              .awaited = pod.for_group})
                       .first;
   first_end_ = std::min(first_end_, until);
   count_on(at, on);
@@ -44,7 +46,7 @@ void Nominations::offer(const DecidedPod& pod, std::vector<NominatedPlacement> p
   if (!before || now == nullptr || *before != *now) return;
   // The same cards are kept as before: nothing was released for which other pods are tried again.
   releases_ = releases;
-  at->second.awaited = awaited;
+  at->second.awaited |= awaited;
 }
 
 void Nominations::make_room(const std::string& name_space) {

@@ -363,6 +363,25 @@ TEST_F(ReservationTest, TheSameCardsDoNotBecomeFree) {
   EXPECT_EQ(ledger.counts().nominated, 0U);
 }
 
+// Pods are to be evicted for "p".
+TEST_F(ReservationTest, OfAPreemptorIsAReleaseUnlessThePodGetsTheCards) {
+  const auto reserve_for_it = [&] {
+    ledger.reserve({.uid = PodUid("p"), .priority = kPriority, .for_group = true}, whole_card("n1"),
+                   NodeName(), at_ms(kLife), at_ms(10));
+  };
+  reserve(at_ms(10));
+  reserve_for_it();
+  reserve(at_ms(10));
+  const std::uint64_t before = ledger.releases(at_ms(9));
+  EXPECT_EQ(ledger.releases(at_ms(10)), before + 1);
+  reserve_for_it();
+  ledger.offer_nomination({PodUid("p"), kPriority}, {}, {}, at_ms(kLife));
+  EXPECT_EQ(ledger.releases(at_ms(10)), before + 2) << "no pod could be evicted";
+  reserve_for_it();
+  EXPECT_EQ(assume_text(ledger, "p", "n1", "whole"), "0");
+  EXPECT_EQ(ledger.releases(at_ms(10)), before + 2);
+}
+
 TEST_F(ReservationTest, OtherCardsBecomeFree) {
   reserve({}, "n1");
   EXPECT_EQ(fit("n1"), kept);

@@ -456,8 +456,10 @@ TEST_F(FragmentedTest, TheCardsAreReservedForThePreemptor) {
 
 TEST_F(FragmentedTest, TheReservationEndsWhereNobodyNominatesThePod) {
   EXPECT_EQ(run_by_card(pod, both), "n1: d/n1a");
+  const std::uint64_t before = ledger.releases(at_ms(0));
   ledger.read(at_ms(static_cast<int>(kNominationSeen.count())), [](const View&) {});
   EXPECT_EQ(ledger.counts().nominated, 0U);
+  EXPECT_EQ(ledger.releases(), before + 1) << "the pod is tried again";
 }
 
 TEST_F(FragmentedTest, SomePodsAreSpared) {
