@@ -129,21 +129,21 @@ bool CardPreemption::has_lower_priorities(const Preemptors::Preemptor& pod) cons
   return any;
 }
 
-Spared CardPreemption::spared() {
+Spared CardPreemption::spared(const Reading& preempting) {
   const auto ended = [now = executor_.now()](Instant until) { return until <= now; };
   std::erase_if(spared_, [&](const auto& one) { return ended(one.second); });
   std::erase_if(groups_, [&](const auto& one) { return ended(one.second.until); });
   Spared spared;
   for (const auto& [uid, until] : spared_) spared.pods.insert(uid);
-  for (const auto& [name, group] : groups_)
-    if (group.evicted_together) spared.groups.insert(name);
+  for (const auto& [name, group] : groups_) spared.groups[name] = group.evicted_together;
+  spared.other_groups = preempting.spares_unknown_groups;
   return spared;
 }
 
 void CardPreemption::choose(const Preempting& preempting) {
   auto slot = choosing_.reserve();
   if (!slot || ++preempting->choices > kPreemptChoicesMax) return;
-  choosing_.run(std::move(slot), [this, preempting, spared = spared()] {
+  choosing_.run(std::move(slot), [this, preempting, spared = spared(*preempting)] {
     auto chosen = preempt_by_card(preempting->pods, preempting->preemptor.nodes, spared, context_,
                                   executor_.now());
     if (!chosen) return;
@@ -160,14 +160,19 @@ void CardPreemption::check_groups(const Evicting& eviction) {
     if (group == groups_.end()) return read_group(victim.group, eviction);
     again |= group->second.evicted_together;
   }
-  again ? choose(eviction->of) : begin(eviction);
+  if (!again) return begin(eviction);
+  eviction->of->spares_unknown_groups = true;
+  choose(eviction->of);
 }
 
 void CardPreemption::read_group(const std::string& group, const Evicting& eviction) {
+  if (++eviction->of->group_reads > kPreemptGroupReadsMax) return;
   const auto on_group = [this, group, eviction](const kube::ApiResult<kube::PodGroup>& read) {
     const bool gone = !read && read.error().kind == Kind::kNotFound;
     if (!read && !gone) events_.on_problem(read.error().message);
-    if (groups_.size() >= kPreemptGroupsMax) groups_.clear();
+    if (groups_.size() >= kPreemptGroupsMax)
+      groups_.erase(std::ranges::min_element(groups_, {},
+                                             [](const auto& known) { return known.second.until; }));
     groups_[group] = {read ? read->evicted_together : !gone, executor_.now() + kPreemptGroupLife};
     check_groups(eviction);
   };
@@ -217,12 +222,14 @@ void CardPreemption::say_why(const Eviction& eviction) {
 }
 
 void CardPreemption::evict_next(const Evicting& eviction) {
-  if (eviction->evicted == eviction->chosen.victims.size() || !events_.decides())
-    return end(eviction);
+  if (eviction->evicted == eviction->chosen.victims.size()) return end(eviction);
+  if (!events_.decides())
+    return fail(eviction, {Kind::kUnavailable, "this process no longer decides about pods"});
   events_.confirm(callbacks_.wrap([this, eviction](const kube::ApiResult<void>& held) {
     if (held) return mark_victim(eviction);
     // Another process evicts now.
-    held.error().kind == Kind::kRefused ? end(eviction) : try_again(eviction, held.error());
+    if (held.error().kind == Kind::kRefused && !events_.decides()) return end(eviction);
+    try_again(eviction, held.error());
   }));
 }
 

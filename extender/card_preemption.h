@@ -15,7 +15,8 @@
 //
 // The pods of a PodGroup whose disruptionMode is {all: {}} are spared: kube-scheduler evicts them
 // together or not at all, and those without cards are not known here. The groups of the victims
-// are read after the choice. If one is such a group, there is another choice without it.
+// are read after the choice. If one is such a group, there is another choice without it, and
+// without all groups that are not known, so that many of them do not keep others from being chosen.
 //
 // kube-scheduler evicts no pods either for the members of a group of which one is refused
 // (podgrouppreemption.go). All of them that are pending are read, and one choice is made for all:
@@ -60,6 +61,8 @@ inline constexpr std::size_t kPreemptSparedMax = 256;
 // What is read of the groups of victims, and the choices for one preemptor.
 inline constexpr std::chrono::milliseconds kPreemptGroupLife{300'000};
 inline constexpr std::size_t kPreemptGroupsMax = 256;
+// Groups that are read for one preemptor; the next time, the others are.
+inline constexpr int kPreemptGroupReadsMax = 64;
 inline constexpr int kPreemptChoicesMax = 8;
 // The pods of a group for which others are evicted. A larger one waits until it fits.
 inline constexpr std::size_t kPreemptMembersMax = 64;
@@ -104,6 +107,8 @@ class CardPreemption {
     std::size_t left = 0;
     Pods pods;  // that are pending
     int choices = 0;
+    int group_reads = 0;
+    bool spares_unknown_groups = false;
   };
   using Preempting = std::shared_ptr<Reading>;
 
@@ -131,7 +136,7 @@ class CardPreemption {
   bool has_lower_priorities(const Preemptors::Preemptor& pod) const;
   void read(const Preemptors::Preemptor& preemptor);
   void choose(const Preempting& preempting);
-  Spared spared();
+  Spared spared(const Reading& preempting);
   void check_groups(const Evicting& eviction);
   void read_group(const std::string& group, const Evicting& eviction);
   void begin(const Evicting& eviction);

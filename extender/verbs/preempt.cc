@@ -212,10 +212,16 @@ class Search {
 // The policy of the extender's rights refuses the deletion of pods of the system.
 constexpr std::int32_t kHighestUserPriority = 1'000'000'000;
 
+bool is_spared(const std::string& group, const Spared& spared) {
+  if (group.empty()) return false;
+  const auto known = spared.groups.find(group);
+  return known == spared.groups.end() ? spared.other_groups : known->second;
+}
+
 void spare(NodeState& state, const Spared& spared) {
   for (NodePod& pod : state.pods) {
     if (pod.candidate.priority > kHighestUserPriority || spared.pods.contains(pod.uid) ||
-        spared.groups.contains(pod.group))
+        is_spared(pod.group, spared))
       pod.evictable = false;
   }
 }

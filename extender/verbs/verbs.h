@@ -4,6 +4,7 @@
 #pragma once
 
 #include <cstddef>
+#include <map>
 #include <optional>
 #include <set>
 #include <span>
@@ -94,7 +95,8 @@ std::vector<NodeVictims> preempt(const PreemptionArgs& args, const VerbContext& 
 // Pods that are no victims.
 struct Spared {
   std::set<PodUid> pods;
-  std::set<std::string> groups;  // PodGroups, as "team/train"
+  std::map<std::string, bool> groups;  // whether the pods of a PodGroup are, as "team/train"
+  bool other_groups = false;           // those of all other PodGroups
 };
 
 // The pods that are to be evicted so that others get their cards.

@@ -38,6 +38,7 @@ class CardPreemptionTest : public testing::Test, protected test::TeamWorld {
                   const kube::ApiResult<void> answer = held;
                   if (answer || answer.error().kind == kube::ApiError::Kind::kUnavailable)
                     held = {};
+                  if (loses_lease) decides = false;
                   done(answer);
                 },
             .on_ended = [this](std::size_t victims) { ended.push_back(victims); },
@@ -63,10 +64,10 @@ class CardPreemptionTest : public testing::Test, protected test::TeamWorld {
     return PodUid(read(name)["metadata"]["uid"].get<std::string>());
   }
   kube::Pod pod(const std::string& name) { return *kube::read_pod(read(name).dump()); }
-  void refuse(const std::string& name) {
+  void refuse(const std::string& name, const std::vector<std::string>& nodes = {"n1"}) {
     FilterReply reply;
     reply.outcome = FilterOutcome::kMayChange;
-    reply.failed = {{"n1", "no card"}};
+    for (const std::string& node : nodes) reply.failed.push_back({node, "no card"});
     preemption->on_filter(pod(name), reply);
   }
   void wait(Duration time) { TeamWorld::wait(time, kPreemptPollInterval); }
@@ -77,11 +78,18 @@ class CardPreemptionTest : public testing::Test, protected test::TeamWorld {
     return writes;
   }
 
-  void claim_of_group(const std::string& group) {
+  void claim_of_group(const std::string& group, int priority = 1) {
     Claim claim = test::bound_claim(uid("victim").str(), "n1", "60/1000", "0");
     claim.pod = {"team", "victim"};
-    claim.priority = 1;
+    claim.priority = priority;
     claim.pod_group = group;
+    ledger.apply_pod(claim);
+  }
+  // A pod of the least priority, alone in its PodGroup, which the API server does not know.
+  void claim_alone(const std::string& name, const std::string& node, const char* request) {
+    Claim claim = test::bound_claim(name, node, request, "0");
+    claim.pod = {"team", name};
+    claim.pod_group = name;
     ledger.apply_pod(claim);
   }
   // The pods g-0 and g-1 of a group, of 45 % each.
@@ -99,6 +107,7 @@ class CardPreemptionTest : public testing::Test, protected test::TeamWorld {
   }
 
   kube::ApiResult<void> held;  // the next answer about the Lease
+  bool loses_lease = false;
   std::vector<std::size_t> ended;
   std::vector<std::string> problems;
   std::vector<PendingPods::Pending> members;
@@ -155,10 +164,33 @@ TEST_F(CardPreemptionTest, OnlyTheProcessThatDecidesEvicts) {
 
 TEST_F(CardPreemptionTest, AProcessThatNoLongerHoldsTheLeaseEvictsNobody) {
   held = kube::ApiError{kube::ApiError::Kind::kRefused, "its holder is another"};
+  loses_lease = true;
   refuse("p");
   wait(10 * kPreemptPollInterval);
   EXPECT_THAT(writes_of_pods(), ElementsAre("PATCH " + kTeamPods + "/p/status"));
   EXPECT_THAT(problems, IsEmpty()) << "the process ends";
+}
+
+TEST_F(CardPreemptionTest, TakesTheNominationBackWhereTheLeaseMayNotBeRead) {
+  held = kube::ApiError{kube::ApiError::Kind::kRefused, "forbidden"};
+  refuse("p");
+  wait(10 * kPreemptPollInterval);
+  EXPECT_THAT(problems, ElementsAre("forbidden"));
+  EXPECT_TRUE(read("p")["status"]["nominatedNodeName"].is_null());
+  EXPECT_TRUE(read("victim")["metadata"]["deletionTimestamp"].is_null());
+  EXPECT_FALSE(preemption->is_evicting(pod("p")));
+}
+
+TEST_F(CardPreemptionTest, TakesTheNominationBackWhereTheProcessStopsDeciding) {
+  server.fault = [this](const kube::Request& request) -> std::optional<kube::Fault> {
+    if (request.target == kTeamPods + "/p/status") decides = false;
+    return std::nullopt;
+  };
+  refuse("p");
+  wait(10 * kPreemptPollInterval);
+  EXPECT_THAT(problems, ElementsAre(HasSubstr("no longer decides")));
+  EXPECT_TRUE(read("p")["status"]["nominatedNodeName"].is_null());
+  EXPECT_TRUE(read("victim")["metadata"]["deletionTimestamp"].is_null());
 }
 
 TEST_F(CardPreemptionTest, ALeaseThatCannotBeReadIsReadAgain) {
@@ -304,6 +336,44 @@ TEST_F(CardPreemptionTest, AGroupThatIsEvictedTogetherIsSpared) {
   refuse("p");
   wait(4 * kPreemptPollInterval);
   EXPECT_THAT(ended, ElementsAre(1)) << "such a group has no mode";
+}
+
+TEST_F(CardPreemptionTest, ABoundedNumberOfGroupsIsReadAtATime) {
+  ledger.remove_pod(uid("victim"));
+  constexpr int kVictims = kPreemptGroupReadsMax + 2;
+  for (int i = 0; i < 100; ++i) claim_alone("alone-" + std::to_string(i), "n1", "1/10");
+  create_of("large", std::to_string(kVictims), 9);
+  int reads = 0;
+  server.api().set_faults([&reads](const kube::Request& request) -> std::optional<kube::Fault> {
+    if (request.target.find("podgroups") != request.target.npos) ++reads;
+    return std::nullopt;
+  });
+  refuse("large");
+  wait(4 * kPreemptPollInterval);
+  EXPECT_EQ(reads, kPreemptGroupReadsMax);
+  EXPECT_THAT(ended, IsEmpty());
+  refuse("large");
+  wait(4 * kPreemptPollInterval);
+  EXPECT_EQ(reads, kVictims) << "the others are known";
+  EXPECT_THAT(ended, ElementsAre(kVictims));
+}
+
+TEST_F(CardPreemptionTest, ManyGroupsThatAreEvictedTogetherDoNotProtectOtherPods) {
+  claim_of_group("", 2);
+  std::vector<std::string> nodes{"n1"};
+  for (int i = 0; i <= kPreemptChoicesMax; ++i) {
+    const std::string name = "alone-" + std::to_string(i);
+    nodes.push_back("node-" + name);
+    ledger.apply_node(test::facts_of(nodes.back() + ": 0[100/8000]"));
+    claim_alone(name, nodes.back(), "60/1000");
+    post("/apis/scheduling.k8s.io/v1beta1/namespaces/team/podgroups",
+         R"({"metadata":{"namespace":"team","name":")" + name +
+             R"("},"spec":{"disruptionMode":{"all":{}}}})");
+  }
+  refuse("p", nodes);
+  wait(4 * kPreemptPollInterval);
+  EXPECT_THAT(ended, ElementsAre(1));
+  EXPECT_FALSE(read("victim")["metadata"]["deletionTimestamp"].is_null());
 }
 
 TEST_F(CardPreemptionTest, AGroupThatCannotBeReadIsSpared) {

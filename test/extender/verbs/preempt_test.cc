@@ -475,8 +475,10 @@ TEST_F(FragmentedTest, PodsOfSomeGroupsAreSpared) {
   claim.pod_group = "train";
   ledger.apply_pod(claim);
   EXPECT_EQ(run_by_card(pod, both), "n1: d/n1a") << "the lowest priority";
-  EXPECT_EQ(run_by_card(pod, both, {{}, {"d/train"}}), "n2: d/n2a");
-  EXPECT_EQ(run_by_card(pod, both, {{}, {"e/train"}}), "n1: d/n1a");
+  EXPECT_EQ(run_by_card(pod, both, {{}, {{"d/train", true}}}), "n2: d/n2a");
+  EXPECT_EQ(run_by_card(pod, both, {{}, {{"e/train", true}}}), "n1: d/n1a");
+  EXPECT_EQ(run_by_card(pod, both, {{}, {{"d/train", false}}, true}), "n1: d/n1a");
+  EXPECT_EQ(run_by_card(pod, both, {{}, {}, true}), "n2: d/n2a") << "has no group";
 }
 
 TEST_F(FragmentedTest, NobodyIsEvictedForAPodThatFits) {
