@@ -231,7 +231,7 @@ CardReading read_card(const Library& library, Device device) {
   unsigned pending = 0;
   reading.mig = f.mig_mode != nullptr && f.mig_mode(device, &current, &pending) == kOk &&
                 (current == kEnabled || pending == kEnabled);
-  // Of a card with MIG only root may ask for the memory, which nobody gets.
+  // Only root may ask for the memory of a card with MIG, which nobody gets.
   if (reading.mig && probe.code == kNoPermission) probe.code = kNotSupported;
   reading.unified = probe.code == kNotSupported;
 
