@@ -170,9 +170,9 @@ void CardPreemption::read_group(const std::string& group, const Evicting& evicti
   const auto on_group = [this, group, eviction](const kube::ApiResult<kube::PodGroup>& read) {
     const bool gone = !read && read.error().kind == Kind::kNotFound;
     if (!read && !gone) events_.on_problem(read.error().message);
+    const auto until = [](const auto& known) { return known.second.until; };
     if (groups_.size() >= kPreemptGroupsMax)
-      groups_.erase(std::ranges::min_element(groups_, {},
-                                             [](const auto& known) { return known.second.until; }));
+      groups_.erase(std::ranges::min_element(groups_, {}, until));
     groups_[group] = {read ? read->evicted_together : !gone, executor_.now() + kPreemptGroupLife};
     check_groups(eviction);
   };
