@@ -3,10 +3,9 @@
 // choice is that of preempt_by_card (verbs/verbs.h); preemptors.h says when. What kube-scheduler
 // does for its victims (kubernetes pkg/scheduler/framework/preemption/executor.go) is done here:
 //
-//   GET pod --pending--> choose --> PATCH nominatedNodeName --> for each victim:
-//      |                    |              |                    PATCH DisruptionTarget, DELETE,
-//      Event
-//      +--changed-----------+--no victims--+--409: changed--> (end)
+//   GET pods --pending--> choose --> PATCH nominatedNodeName --> for each victim: PATCH
+//      |                     |              |                    DisruptionTarget, DELETE, Event
+//      +--changed------------+--no victims--+--409: changed--> (end)
 //
 // The nomination comes first, so that no pod is evicted for one that is bound meanwhile. A victim
 // that cannot be deleted ends the preemption; filter refuses the pod again, and those that have not

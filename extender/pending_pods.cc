@@ -12,7 +12,7 @@ namespace mgpu::extender {
 void PendingPods::add(const Pending& pod, Instant now) {
   if (pods_.contains(pod.uid)) return;
   if (pods_.size() >= kPendingFollowedMax) {
-    incomplete_ = true;
+    incomplete_.insert(pod.ref.name_space);
     return;
   }
   pods_.emplace(
@@ -23,7 +23,7 @@ void PendingPods::add(const Pending& pod, Instant now) {
 void PendingPods::add_without_cards(const Pending& pod) {
   if (pod.group.empty() || without_cards_.contains(pod.uid)) return;
   if (without_cards_.size() >= kPendingFollowedMax) {
-    incomplete_ = true;
+    incomplete_.insert(pod.ref.name_space);
     return;
   }
   without_cards_.emplace(pod.uid, pod.group);
@@ -40,7 +40,7 @@ void PendingPods::keep_only(const std::vector<Pending>& pods) {
   const auto ended = [&](const auto& known) { return !uids.contains(known.first); };
   std::erase_if(pods_, ended);
   std::erase_if(without_cards_, ended);
-  incomplete_ = false;
+  incomplete_.clear();
 }
 
 // The one that is due for longest first.
@@ -68,7 +68,7 @@ std::vector<PendingPods::Pending> PendingPods::take_due(Instant now) {
 std::vector<PendingPods::Pending> PendingPods::of_group(const std::string& group,
                                                         std::size_t most) const {
   std::vector<Pending> pods;
-  if (incomplete_) return pods;
+  if (incomplete_.contains(group.substr(0, group.find('/')))) return pods;
   for (const auto& [uid, other] : without_cards_)
     if (other == group) return pods;
   for (const auto& [uid, pod] : pods_)

@@ -12,6 +12,7 @@
 
 #include <chrono>
 #include <cstddef>
+#include <set>
 #include <string>
 #include <unordered_map>
 #include <vector>
@@ -71,7 +72,7 @@ class PendingPods {
 
   std::unordered_map<PodUid, Pod> pods_;
   std::unordered_map<PodUid, std::string> without_cards_;  // their groups, at most as many
-  bool incomplete_ = false;                                // a pod is not followed
+  std::set<std::string> incomplete_;  // namespaces of pods that are not followed
 };
 
 }  // namespace mgpu::extender

@@ -22,6 +22,7 @@
 #include <utility>
 
 #include "common/base/files.h"
+#include "common/base/text.h"
 
 namespace mgpu::gpu_trial {
 namespace {
@@ -195,11 +196,7 @@ void parse_line(std::string_view line, Outcome& outcome, bool& done) {
 
 bool parse_lines(std::string_view text, Outcome& outcome) {
   bool done = false;
-  while (!text.empty()) {
-    const std::size_t end = std::min(text.find('\n'), text.size());
-    parse_line(text.substr(0, end), outcome, done);
-    text.remove_prefix(std::min(end + 1, text.size()));
-  }
+  while (!text.empty()) parse_line(take_line(text), outcome, done);
   return done;
 }
 

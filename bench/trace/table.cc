@@ -83,9 +83,7 @@ Result<void> read_table(std::string_view text, const std::string& source, std::s
   std::size_t rows = 0;
   for (std::size_t number = 1; !text.empty(); ++number) {
     const std::string place = fmt::format("{} line {}", source, number);
-    const std::size_t end = std::min(text.find('\n'), text.size());
-    std::string_view line = text.substr(0, end);
-    text.remove_prefix(std::min(end + 1, text.size()));
+    std::string_view line = take_line(text);
     if (line.ends_with('\r')) line.remove_suffix(1);
     if (line.size() > limits::kLineBytesMax) {
       return error(fmt::format("{}: has {} bytes; expected at most {}", place, line.size(),

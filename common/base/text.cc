@@ -75,6 +75,12 @@ std::string json_escaped(std::string_view text) {
   return out;
 }
 
+std::string_view take_line(std::string_view& text) {
+  const std::string_view line = text.substr(0, text.find('\n'));
+  text.remove_prefix(std::min(line.size() + 1, text.size()));
+  return line;
+}
+
 std::string in_quotes(std::string_view value) {
   const std::string_view shown = cut_text(value, kQuotedValueMax);
   return '"' + json_escaped(shown) + (shown.size() < value.size() ? "...\"" : "\"");

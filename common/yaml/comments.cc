@@ -6,6 +6,7 @@
 #include <utility>
 #include <vector>
 
+#include "common/base/text.h"
 #include "common/yaml/limits.h"
 #include "common/yaml/read.h"
 
@@ -57,11 +58,9 @@ bool begins_block(std::string_view content) {
 std::vector<Line> split(std::string_view text) {
   std::vector<Line> lines;
   while (!text.empty()) {
-    const std::size_t end = std::min(text.find('\n'), text.size());
-    std::string_view line = text.substr(0, end);
+    std::string_view line = take_line(text);
     if (line.ends_with('\r')) line.remove_suffix(1);
     lines.push_back({.text = line});
-    text.remove_prefix(std::min(end + 1, text.size()));
   }
   std::size_t indent = 0;
   for (auto line = lines.rbegin(); line != lines.rend(); ++line) {

@@ -10,6 +10,7 @@
 
 #include "common/base/files.h"
 #include "common/base/process.h"
+#include "common/base/text.h"
 #include "plugin/cards/driver/driver_files.h"
 #include "plugin/containers/limits.h"
 
@@ -21,11 +22,7 @@ constexpr std::string_view kSkipped = "skipped ";
 
 std::vector<std::string_view> lines_of(std::string_view text) {
   std::vector<std::string_view> lines;
-  while (!text.empty()) {
-    const std::size_t end = std::min(text.find('\n'), text.size());
-    lines.push_back(text.substr(0, end));
-    text.remove_prefix(std::min(end + 1, text.size()));
-  }
+  while (!text.empty()) lines.push_back(take_line(text));
   return lines;
 }
 

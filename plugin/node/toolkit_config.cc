@@ -8,6 +8,7 @@
 #include <system_error>
 
 #include "common/base/files.h"
+#include "common/base/text.h"
 #include "plugin/node/limits.h"
 
 namespace mgpu::plugin {
@@ -66,9 +67,7 @@ Result<void> read_setting(std::string_view line, ToolkitSettings& settings) {
 Result<ToolkitSettings> parse_toolkit_config(std::string_view text) {
   ToolkitSettings settings;
   for (int number = 1; !text.empty(); ++number) {
-    const auto end = text.find('\n');
-    const std::string_view line = without_spaces(text.substr(0, end));
-    text = end == text.npos ? std::string_view() : text.substr(end + 1);
+    const std::string_view line = without_spaces(take_line(text));
     if (line.starts_with('[')) break;  // from here on, keys are those of tables
     if (line.empty() || line.starts_with('#')) continue;
     const auto read = read_setting(line, settings);

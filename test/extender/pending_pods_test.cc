@@ -117,6 +117,8 @@ TEST_F(PendingPodsTest, NamesNoPodsOfAGroupOnceAPodWasNotFollowed) {
   pods.add({{"a", "q"}, PodUid("q"), "a/g"}, now);
   EXPECT_THAT(pods.of_group("a/g", 2), IsEmpty());
   pods.remove(PodUid("more-1"));
+  pods.add({{"b", "r"}, PodUid("r"), "b/g"}, now);
+  EXPECT_EQ(pods.of_group("b/g", 2).size(), 1U) << "no pod of its namespace is missing";
   EXPECT_THAT(pods.of_group("a/g", 2), IsEmpty());
   pods.keep_only({member});
   EXPECT_EQ(pods.of_group("a/g", 2).size(), 1U) << "all are listed again";

@@ -6,6 +6,8 @@
 #include <iterator>
 #include <sstream>
 
+#include "common/base/text.h"
+
 namespace mgpu::test {
 namespace {
 
@@ -97,11 +99,7 @@ std::vector<SourceFile> read_sources(const std::string& root, const std::string&
 
 std::vector<std::string_view> lines_of(std::string_view text) {
   std::vector<std::string_view> lines;
-  while (!text.empty()) {
-    const std::size_t end = std::min(text.find('\n'), text.size());
-    lines.push_back(text.substr(0, end));
-    text.remove_prefix(std::min(end + 1, text.size()));
-  }
+  while (!text.empty()) lines.push_back(take_line(text));
   return lines;
 }
 

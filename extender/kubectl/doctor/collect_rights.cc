@@ -40,6 +40,7 @@ const NeededRights kPluginRights[] = {
 constexpr NeededRights kLeaseRights{
     {"get", "list", "watch", "update"}, "coordination.k8s.io", "leases"};
 constexpr NeededRights kEvictionRights{{"delete"}, "", "pods"};
+constexpr NeededRights kVictimGroupRights{{"get"}, "scheduling.k8s.io", "podgroups"};
 constexpr NeededRights kSecretRights{{"get", "patch"}, "", "secrets"};
 constexpr NeededRights kServiceRights{{"get"}, "", "services"};
 constexpr NeededRights kSliceRights{{"get", "update"}, "discovery.k8s.io", "endpointslices"};
@@ -96,7 +97,10 @@ Fact<std::vector<Right>> collect_rights(Api& api, const Facts& facts) {
   for (const NeededRights& rights : kExtenderRights) questions.add(extender, rights);
   questions.add(extender, kLeaseRights, facts.name_space + "/" + facts.lease_name);
   const auto is_object = [](const std::string& name) { return name.find('/') != name.npos; };
-  if (facts.extender_flag("--preempt-by-card") != "false") questions.add(extender, kEvictionRights);
+  if (facts.extender_flag("--preempt-by-card") != "false") {
+    questions.add(extender, kEvictionRights);
+    questions.add(extender, kVictimGroupRights);
+  }
   if (is_object(secret)) questions.add(extender, kSecretRights, secret);
   if (is_object(service)) questions.add(extender, kServiceRights, service);
   if (is_object(service)) questions.add(extender, kSliceRights, service);

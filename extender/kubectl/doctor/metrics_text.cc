@@ -63,9 +63,7 @@ bool read_sample(std::string_view line, MetricSample& sample) {
 Result<MetricSamples> parse_metrics(std::string_view text) {
   MetricSamples samples;
   for (std::size_t number = 1; !text.empty(); ++number) {
-    const std::size_t end = std::min(text.find('\n'), text.size());
-    const std::string_view line = text.substr(0, end);
-    text.remove_prefix(std::min(end + 1, text.size()));
+    const std::string_view line = take_line(text);
     if (line.empty() || line.starts_with('#')) continue;
     MetricSample sample;
     if (!read_sample(line, sample)) {

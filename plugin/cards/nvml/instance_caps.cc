@@ -1,6 +1,5 @@
 #include "plugin/cards/nvml/instance_caps.h"
 
-#include <algorithm>
 #include <charconv>
 
 #include "common/base/files.h"
@@ -24,8 +23,7 @@ InstanceCaps read_instance_caps(const std::string& node_root) {
 InstanceCaps parse_instance_caps(std::string_view text) {
   InstanceCaps caps;
   while (!text.empty()) {
-    const std::string_view line = text.substr(0, text.find('\n'));
-    text.remove_prefix(std::min(line.size() + 1, text.size()));
+    const std::string_view line = take_line(text);
     const std::size_t space = line.find(' ');
     if (space == line.npos || space == 0) continue;
     unsigned minor = 0;

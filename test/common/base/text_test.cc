@@ -57,6 +57,17 @@ TEST(Utf8, AcceptsOnlyWellFormedSequences) {
   }
 }
 
+TEST(TakeLine, RemovesOneLineWithItsEnd) {
+  std::string_view text = "a\n\nb\r\nc";
+  EXPECT_EQ(take_line(text), "a");
+  EXPECT_EQ(take_line(text), "");
+  EXPECT_EQ(take_line(text), "b\r");
+  EXPECT_EQ(text, "c");
+  EXPECT_EQ(take_line(text), "c");
+  EXPECT_EQ(text, "");
+  EXPECT_EQ(take_line(text), "");
+}
+
 TEST(CutText, KeepsWhatFits) {
   EXPECT_EQ(cut_text("", 0), "");
   EXPECT_EQ(cut_text("abc", 3), "abc");

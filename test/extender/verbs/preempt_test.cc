@@ -262,6 +262,18 @@ TEST_F(PreemptTest, EvictsPodsThatFreeACardNotOnlyTheSum) {
               ElementsAre("n1: a (0)"));
 }
 
+TEST_F(PreemptTest, NoPodOfAGroupIsAddedToTheProposal) {
+  add_whole_node("n1: 0[100/8000] 1[100/8000]");
+  Claim claim = bound_claim("a", "n1", "50/1000", "0");
+  claim.pod_group = "train";
+  ledger.apply_pod(claim);
+  put("b", "n1", "50/1000", "1");
+  put("c", "n1", "50/1000", "1");
+  const PodText whole_card{.requests = {"100"}, .priority = 9};
+  EXPECT_THAT(run_preempt(whole_card, {proposal("n1", {"b"})}), ElementsAre("n1: b c (0)"));
+  EXPECT_THAT(run_preempt(whole_card, {proposal("n1", {"a"})}), ElementsAre("n1: a (0)"));
+}
+
 TEST_F(PreemptTest, NeverEvictsEqualOrHigherPriority) {
   add_node(ledger, "n1: 0[100/8000]");
   put("a", "n1", "50/1000", "0", 9);
