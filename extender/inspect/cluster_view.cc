@@ -5,7 +5,10 @@
 #include <functional>
 #include <map>
 #include <optional>
+#include <set>
+#include <span>
 #include <string>
+#include <string_view>
 #include <utility>
 #include <vector>
 
@@ -85,7 +88,17 @@ Json card_json(const Card& card, const NodeView& view) {
   return out;
 }
 
-// `node` may be null: then links are left out.
+// "A100-80G", or several, each once; without those that are not known.
+std::string models_text(const Node& node, std::span<const CardIndex> cards) {
+  std::set<std::string_view> models;
+  for (const CardIndex index : cards) {
+    const auto card = std::ranges::find(node.cards, index, &Card::index);
+    if (card != node.cards.end() && !card->model.empty()) models.insert(card->model);
+  }
+  return fmt::format("{}", fmt::join(models, ", "));
+}
+
+// `node` may be null: then links and models are left out.
 Json containers_json(const Claim& claim, const Node* node) {
   Json out = Json::array();
   for (std::size_t i = 0; i < claim.request.containers.size(); ++i) {
@@ -94,9 +107,11 @@ Json containers_json(const Claim& claim, const Node* node) {
     out.push_back({{"name", container.name},
                    {"kind", to_string(container.kind)},
                    {"cards", known ? indices(claim.placement->cards_of[i]) : Json::array()}});
-    const auto link =
-        known && node != nullptr ? worst_link(*node, claim.placement->cards_of[i]) : std::nullopt;
-    if (link) out.back()["link"] = link_name(*link);
+    if (!known || node == nullptr) continue;
+    const auto& cards = claim.placement->cards_of[i];
+    if (const auto link = worst_link(*node, cards)) out.back()["link"] = link_name(*link);
+    const std::string models = models_text(*node, cards);
+    if (!models.empty()) out.back()["model"] = models;
   }
   return out;
 }

@@ -27,8 +27,6 @@
 
 namespace mgpu::extender {
 
-namespace {
-
 Json request_json(const GpuRequest& request) {
   Json containers = Json::array();
   for (const ContainerRequest& container : request.containers) {
@@ -42,6 +40,8 @@ Json request_json(const GpuRequest& request) {
   if (request.links != LinkPreference::kPreferred) out["links"] = to_string(request.links);
   return out;
 }
+
+namespace {
 
 Json card_json(const GpuRequest& request, const CardExplanation& card, const Healths& healths) {
   Json out = {{"index", card.card.value()},

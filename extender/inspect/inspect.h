@@ -43,7 +43,8 @@
 //   held    := {"namespace", "name", "uid", "node", "phase": "assumed" | "bound", "priority",
 //               "drift"?, "driftDetail"?,
 //               "containers": [{"name", "kind": "app" | "init" | "sidecar", "cards": [index*],
-//                               "link"?}*],      the worst link between two of its cards
+//                               "link"?,         the worst link between two of its cards
+//                               "model"?}*],     of its cards
 //               "holds": [{"card", "core", "memoryMiB"}*]}   without cards: the most, for each card
 //   policy  := {"default", "policies": [name*], "podsSeen",
 //               "prices"?: {"version", "ageSeconds", "kinds": [{"model", "memoryMiB"}*],
@@ -90,7 +91,8 @@
 //               "message"?,                         it ended at a limit: more may fit
 //               "notConsidered"?,                   as in explain
 //               "placements": [{"node", "containers": [{"container", "cards": [index*]}*]}*],
-//               "reasons": [{"reason", "nodes"}*]}  why no more fit
+//               "reasons": [{"reason", "nodes"}*],  why no more fit
+//               "pending"?}                         as in explain, of the replica after the last
 //
 // clang-format on
 //

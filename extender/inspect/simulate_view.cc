@@ -6,6 +6,8 @@
 #include <vector>
 
 #include "extender/inspect/limits.h"
+#include "extender/inspect/nearest_nodes.h"
+#include "extender/inspect/pending_text.h"
 #include "extender/inspect/views.h"
 #include "extender/placement/limits.h"
 #include "extender/placement/place.h"
@@ -103,6 +105,23 @@ Json reasons_json(const Simulation& simulation, const PodRequest& pod, const Kep
   return out;
 }
 
+// What would help the next replica, in the words of explain.
+Json pending_json(const Json& simulated, const Simulation& simulation, const VerbContext& context,
+                  const PodRequest& pod, const ExplainBounds& bounds) {
+  NearestNodes nearest(context.ledger, pod,
+                       {context.settings.min_core, context.settings.min_memory}, bounds.steps);
+  for (const Node& node : simulation.nodes()) {
+    if (!bounds.go_on()) break;
+    nearest.examine(node);
+  }
+  Json explained = simulated;
+  explained["request"] = request_json(pod.request);
+  explained["nodesFitting"] = 0;
+  nearest.set(explained);
+  const PendingAnswer answer = pending_answer(explained, true);
+  return {{"why", answer.why}, {"help", answer.help}, {"ways", answer.ways}};
+}
+
 }  // namespace
 
 Result<SimulateQuery> read_simulate_query(const std::string& query) {
@@ -144,8 +163,9 @@ http::Response simulate_view(const VerbContext& context, const kube::Pod& pod,
   set_not_considered(out, pod);
   out["placements"] = placed_json(simulation, read->request, run.placed());
   out["reasons"] = Json::array();
-  if (!run.ended())
-    out["reasons"] = reasons_json(simulation, *read, kept_out, SearchBudget{bounds.steps});
+  if (run.ended()) return json_response(out);
+  out["reasons"] = reasons_json(simulation, *read, kept_out, SearchBudget{bounds.steps});
+  out["pending"] = pending_json(out, simulation, context, *read, bounds);
   return json_response(out);
 }
 

@@ -75,6 +75,8 @@ struct SimulateQuery {
 // Errors: `replicas` is not a number within 1 .. kSimulateReplicasMax; the policy is not known.
 Result<SimulateQuery> read_simulate_query(const std::string& query);
 
+// {"containers": [{"name", "kind", "cards", "core", "memoryMiB"?}*], "links"?}
+Json request_json(const GpuRequest& request);
 // [{"container", "cards": [index*]}*]
 Json placement_json(const GpuRequest& request, const Placement& placement);
 

@@ -66,6 +66,17 @@ Result<Json> without_extender(Api& api, const PodRef& pod) {
   return said;
 }
 
+// "research/notebook", as the demo and other programs write it, is notebook in research, unless
+// --namespace says otherwise.
+void take_namespace(std::string& name, std::string& name_space) {
+  const std::size_t slash = name.find('/');
+  if (slash == name.npos) return;
+  const std::string before = name.substr(0, slash);
+  if (!check_name("POD", before) || (!name_space.empty() && name_space != before)) return;
+  name_space = before;
+  name.erase(0, slash + 1);
+}
+
 class ExplainVerb {
  public:
   void add_flags(Options& options) {
@@ -76,6 +87,7 @@ class ExplainVerb {
     add_extender_flags(options, extender_);
     options.check([this] {
       remove_kind("pod", names_);
+      take_namespace(names_.front(), name_space_);
       return check_name("POD", names_.front());
     });
   }

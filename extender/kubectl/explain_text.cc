@@ -90,12 +90,14 @@ class Sections {
     }
   }
 
-  // "app: 0,3 (NV2)", with the worst link between two of the cards.
+  // "app: 0,3 (A100-80G, NV2)", with the model and the worst link between two of the cards.
   static std::string cards_text(const Json& container, const char* name) {
-    const std::string link = container.value("link", "");
-    return fmt::format("{}: {}{}", name_text(text_of(container, name)),
-                       fmt::join(container.at("cards").get<std::vector<int64_t>>(), ","),
-                       link.empty() ? "" : " (" + name_text(link) + ")");
+    std::vector<std::string> more = {container.value("model", ""), container.value("link", "")};
+    std::erase(more, "");
+    const std::string text =
+        fmt::format("{}: {}", name_text(text_of(container, name)),
+                    fmt::join(container.at("cards").get<std::vector<int64_t>>(), ","));
+    return more.empty() ? text : text + name_text(fmt::format(" ({})", fmt::join(more, ", ")));
   }
 
   // What is wrong with the cards that the pod has; empty if nothing is.

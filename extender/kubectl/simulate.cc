@@ -86,7 +86,8 @@ struct SimulationView {
   std::string outcome{};  // how many fit
   bool all_fit = false;
   View placements;
-  Table reasons;  // why no more fit
+  Table reasons;       // why no more fit
+  std::string ways{};  // in which one more would
 };
 
 // Errors: a member is missing or has a wrong type.
@@ -110,6 +111,13 @@ Result<SimulationView> simulate_view(const Json& answer) {
                         {reason.at("reason").get<std::string>()}});
     }
     view.outcome = outcome_text(answer);
+    // An extender before this member does not have it.
+    const Json pending = answer.value("pending", Json::object());
+    for (const Json& way : pending.value("ways", Json::array())) {
+      const auto sentence = sanitize_for_terminal(way.get<std::string>(), kShownSentenceMax);
+      view.ways +=
+          fmt::format("{}  {}\n", view.ways.empty() ? "\nOne more would fit\n" : "", sentence);
+    }
     view.all_fit = answer.at("placed") == answer.at("replicas");
     return view;
   });
@@ -128,7 +136,9 @@ Result<void> show_simulation(SimulationView view, const std::string& format, Con
                                      .utf8 = console.utf8}));
   };
   print(view.placements.table);
-  if (format == "wide" || !view.all_fit) print(view.reasons);
+  if (format != "wide" && view.all_fit) return {};
+  print(view.reasons);
+  console.print(view.ways);
   return {};
 }
 

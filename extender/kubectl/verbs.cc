@@ -1,5 +1,6 @@
 #include <poll.h>
 
+#include <algorithm>
 #include <map>
 #include <string>
 #include <string_view>
@@ -104,13 +105,30 @@ const std::vector<Verb>& all_verbs() {
 
 namespace {
 
-// The words of the line, with the command.
+bool is_flag(std::string_view word) {
+  return word.starts_with('-');
+}
+
+// Whether the next word is not the flag's value.
+bool is_whole(std::string_view flag) {
+  constexpr std::string_view kWithoutValue[] = {"-A", "--all-namespaces", "-w", "--watch",
+                                                "--no-headers"};
+  return flag.find('=') != flag.npos ||
+         std::ranges::find(kWithoutValue, flag) != std::end(kWithoutValue);
+}
+
+// The words of the line with the command before its flags, as kubectl allows "-n research pods".
 std::vector<const char*> with_command(int argc, const char* const* argv) {
   std::vector<const char*> words(argv, argv + argc);
-  const std::string_view first = argc > 1 ? argv[1] : "--context";
-  const bool has_command =
-      !first.starts_with('-') || first == "-h" || first == "--help" || first == "--version";
-  if (!has_command) words.insert(words.begin() + 1, kDefaultVerb);
+  const std::string_view first = argc > 1 ? argv[1] : "";
+  if (first == "-h" || first == "--help" || first == "--version") return words;
+  std::ptrdiff_t at = 1;
+  while (at < argc && is_flag(argv[at])) at += is_whole(argv[at]) ? 1 : 2;
+  if (at >= argc) {
+    words.insert(words.begin() + 1, kDefaultVerb);
+  } else {
+    std::rotate(words.begin() + 1, words.begin() + at, words.begin() + at + 1);
+  }
   return words;
 }
 

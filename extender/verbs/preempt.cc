@@ -1,7 +1,7 @@
 #include <algorithm>
 #include <utility>
 
-#include "extender/verbs/victim_search.h"
+#include "extender/verbs/victims_for_pod.h"
 
 // kube-scheduler 1.36 fails the whole preemption when one node of the answer has no victims
 // (callExtenders in pkg/scheduler/framework/preemption/preemption.go). So no node is answered
@@ -49,7 +49,7 @@ std::vector<NodeVictims> preempt(const PreemptionArgs& args, const VerbContext& 
   const auto nodes = only_local(args.nodes, context.ledger, now);
   if (!args.pod.node_name.empty()) return only_on(NodeName(args.pod.node_name), nodes);
   SearchSteps steps(*pod, context, now);
-  VictimSearch search(args.pod, *pod, context, steps);
+  VictimsForPod search(args.pod, *pod, context, steps);
   auto states = read_nodes(nodes, pod->pod, context.ledger, now);
   std::vector<NodeVictims> answer;
   std::vector<NominatedPlacement> placements;

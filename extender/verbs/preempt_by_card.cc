@@ -6,7 +6,7 @@
 #include <tuple>
 #include <utility>
 
-#include "extender/verbs/victim_search.h"
+#include "extender/verbs/victims_for_pod.h"
 
 namespace mgpu::extender {
 namespace {
@@ -82,7 +82,7 @@ class CardChoice {
   // Gives the pod cards that are free, or soon will be, or else those of the cheapest victims on
   // one of the nodes. Nothing where there are none.
   std::optional<NominatedPlacement> place(const kube::Pod& sent, const PodRequest& pod) {
-    VictimSearch search(sent, pod, context_, steps_);
+    VictimsForPod search(sent, pod, context_, steps_);
     std::vector<NodeState*> helpful;
     for (NodeState& state : states_) {
       if (steps_.ended()) return std::nullopt;
@@ -103,14 +103,14 @@ class CardChoice {
     return !of_group_ || has_resources_for(node, pod.resources);
   }
 
-  static std::optional<NominatedPlacement> take_on(NodeState& state, const VictimSearch& search) {
+  static std::optional<NominatedPlacement> take_on(NodeState& state, const VictimsForPod& search) {
     auto placement = search.placement(state.node);
     if (placement) take(state.node, *placement);
     return placement;
   }
 
   std::optional<NominatedPlacement> take_cheapest(const std::vector<NodeState*>& states,
-                                                  VictimSearch& search, const PodRequest& pod) {
+                                                  VictimsForPod& search, const PodRequest& pod) {
     NodeState* best = nullptr;
     NodeVictims victims;
     Cost least;

@@ -276,6 +276,16 @@ TEST_F(Inspect, ShowsANodeWithItsPods) {
     "holds": [{"card": 1, "core": 30, "memoryMiB": 300}]}])"));
 }
 
+TEST_F(Inspect, NamesTheModelsOfTheCardsThatAPodHolds) {
+  ledger.apply_node(
+      test::facts_of("n3: 0[100/1000 model=T4] 1[100/1000 model=A10] 2[100/1000 model=T4]"));
+  bind("p", "n3", "50/500 30/300", "0,1,2 | 2");
+  const Parsed containers = view("pod", "name=p")["containers"];
+  EXPECT_EQ(containers[0]["model"], "A10, T4");
+  EXPECT_EQ(containers[1]["model"], "T4");
+  EXPECT_EQ(view("node", "name=n3")["pods"][0]["containers"], containers);
+}
+
 TEST_F(Inspect, ShowsTheProblemOfANode) {
   bind("p", "n1", "30/300", "1");
   ledger.remove_node(NodeName("n1"));

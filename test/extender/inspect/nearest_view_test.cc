@@ -244,6 +244,8 @@ TEST_F(NearestView, SimulateSaysWhyNoMoreFit) {
   EXPECT_EQ(outcome["reasons"], Parsed::parse(R"([
     {"reason": "node(s) had no single card with enough free mgpu-core", "nodes": 1},
     {"reason": "node(s) had too few healthy cards", "nodes": 1}])"));
+  EXPECT_EQ(outcome["pending"]["ways"],
+            Parsed::parse(R"(["on n1 with mgpu-core 40 instead of 60 for container c0"])"));
 }
 
 TEST_F(NearestView, SimulateChangesNothing) {

@@ -59,7 +59,8 @@ Json landed() {
   for (const char* name : {"schedulerMessage", "pending"}) json.erase(name);
   json["node"] = "gpu-2";
   json["holds"]["containers"] = Json::array();
-  json["holds"]["containers"].push_back({{"name", "app"}, {"cards", {0, 3}}, {"link", "NV2"}});
+  json["holds"]["containers"].push_back(
+      {{"name", "app"}, {"cards", {0, 3}}, {"model", "A100-80G"}, {"link", "NV2"}});
   json["now"] = {{"nodesFitting", 4}, {"rank", 2}, {"best", "gpu-7"}};
   return json;
 }

@@ -347,6 +347,9 @@ TEST_F(VerbsTest, ExplainReadsTheReasonsAndWhatWouldHelp) {
                       "  on gpu-1 when research/train terminates\n")));
   EXPECT_THAT(cluster.at_url({"explain", "waits", "-n", "research", "-o", "wide"}).out,
               HasSubstr("kube-scheduler: 0/1 nodes\n"));
+  EXPECT_EQ(cluster.at_url({"explain", "research/waits"}).out, ran.out);
+  EXPECT_THAT(cluster.at_url({"explain", "research/waits", "-n", "default"}).err,
+              HasSubstr("POD must be a name of a-z"));
 }
 
 TEST_F(VerbsTest, ExplainSaysWhichRightsItNeeds) {
@@ -397,6 +400,18 @@ TEST_F(VerbsTest, WithoutACommandItIsTheOverview) {
   EXPECT_EQ(without.code, 1);
   EXPECT_THAT(without.out, StartsWith("Cards       2 in 3 nodes"));
   EXPECT_THAT(without.err, HasSubstr("list the pods of all namespaces: HTTP 403"));
+}
+
+TEST_F(VerbsTest, FlagsMayComeBeforeTheCommand) {
+  const Ran after = cluster.with_config({"pods", "-n", "research", "-o", "name"});
+  EXPECT_EQ(after.out, "pod/notebook\n");
+  EXPECT_EQ(cluster.with_config({"-n", "research", "-o", "name", "pods"}).out, after.out);
+  EXPECT_EQ(cluster.with_config({"--namespace=research", "pods", "-o", "name"}).out, after.out);
+  EXPECT_EQ(cluster.with_config({"-A", "pods", "-o", "name"}).out,
+            cluster.with_config({"pods", "-A", "-o", "name"}).out);
+  EXPECT_THAT(cluster.with_config({"-n", "research", "pod"}).err,
+              HasSubstr("unknown command \"pod\"; did you mean \"pods\"?"));
+  EXPECT_EQ(cluster.with_config({"-n"}).code, 2);
 }
 
 TEST_F(VerbsTest, NamesMayHaveTheirKind) {
@@ -459,7 +474,8 @@ constexpr const char* kSimulated = R"({"namespace": "default", "name": "train",
     "policy": "spread/spread", "replicas": 3, "placed": 2, "fitting": 2,
     "placements": [{"node": "gpu-1", "containers": [{"container": "app", "cards": [0]}]},
                    {"node": "gpu-1", "containers": [{"container": "app", "cards": [1]}]}],
-    "reasons": [{"reason": "node(s) had no single card with enough free mgpu-core", "nodes": 1}]})";
+    "reasons": [{"reason": "node(s) had no single card with enough free mgpu-core", "nodes": 1}],
+    "pending": {"why": "", "help": "", "ways": ["on gpu-1 when research/a terminates"]}})";
 
 TEST_F(VerbsTest, SimulateSendsThePodOfADeployment) {
   cluster.extender.set("/inspect/simulate?replicas=3&policy=spread", kSimulated);
@@ -474,7 +490,9 @@ TEST_F(VerbsTest, SimulateSendsThePodOfADeployment) {
             "NODE    PODS   CARDS OF EACH POD\n"
             "gpu-1      2   0 1\n\n"
             "NODES   WHY NO MORE FIT\n"
-            "    1   node(s) had no single card with enough free mgpu-core\n")
+            "    1   node(s) had no single card with enough free mgpu-core\n\n"
+            "One more would fit\n"
+            "  on gpu-1 when research/a terminates\n")
       << ran.err;
 }
 

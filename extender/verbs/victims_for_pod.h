@@ -49,10 +49,10 @@ class SearchSteps {
 };
 
 // The search for victims for one pod, on several nodes. All references outlive it.
-class VictimSearch {
+class VictimsForPod {
  public:
-  VictimSearch(const kube::Pod& sent, const PodRequest& pod, const VerbContext& context,
-               SearchSteps& steps);
+  VictimsForPod(const kube::Pod& sent, const PodRequest& pod, const VerbContext& context,
+                SearchSteps& steps);
 
   // Empty where there are none, or no steps are left.
   std::optional<NodeVictims> victims(const NodeVictims& proposed, NodeState& state);

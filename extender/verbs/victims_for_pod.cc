@@ -1,4 +1,4 @@
-#include "extender/verbs/victim_search.h"
+#include "extender/verbs/victims_for_pod.h"
 
 #include <algorithm>
 
@@ -125,8 +125,8 @@ bool SearchSteps::ended() const {
   return left.steps == 0 || ledger_.searches_ended();
 }
 
-VictimSearch::VictimSearch(const kube::Pod& sent, const PodRequest& pod, const VerbContext& context,
-                           SearchSteps& steps)
+VictimsForPod::VictimsForPod(const kube::Pod& sent, const PodRequest& pod,
+                             const VerbContext& context, SearchSteps& steps)
     : pod_(pod),
       context_(context),
       preemptor_{pod.request, pod.resources,
@@ -134,13 +134,13 @@ VictimSearch::VictimSearch(const kube::Pod& sent, const PodRequest& pod, const V
       price_snapshot_(context.prices.current()),
       steps_(steps) {}
 
-std::optional<NodeVictims> VictimSearch::victims(const NodeVictims& proposed, NodeState& state) {
+std::optional<NodeVictims> VictimsForPod::victims(const NodeVictims& proposed, NodeState& state) {
   if (steps_.ended()) return std::nullopt;
   set_violations(state, context_.budgets);
   return choose_on_node(proposed, state, preemptor_, context_.budgets, steps_.left);
 }
 
-std::optional<Reason> VictimSearch::why_not(const Node& node) {
+std::optional<Reason> VictimsForPod::why_not(const Node& node) {
   SearchBudget own{std::min(kPlacementStepsMax, steps_.left.steps)};
   const std::uint32_t given = own.steps;
   const auto reason = extender::why_not(node, pod_.request, own);
@@ -148,7 +148,7 @@ std::optional<Reason> VictimSearch::why_not(const Node& node) {
   return reason;
 }
 
-std::optional<NominatedPlacement> VictimSearch::placement(const Node& node) const {
+std::optional<NominatedPlacement> VictimsForPod::placement(const Node& node) const {
   const auto placement = place_on(node, pod_, price_snapshot_.get());
   if (!placement) return std::nullopt;
   return NominatedPlacement{node.name, holds(node, pod_.request, *placement), pod_.resources};
