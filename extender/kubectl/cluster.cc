@@ -47,6 +47,12 @@ void add_cluster_flags(Options& options, ClusterFlags& flags) {
                    flags.kubeconfig);
   options.add_text("context", "Context in the kubeconfig. If empty, the current context is used.",
                    flags.context);
+  options.add_text("as", "User to impersonate, as with kubectl.", flags.as);
+  options.add_texts("as-group", "Group to impersonate with --as.", flags.as_groups);
+  options.check([&flags]() -> Result<void> {
+    if (!flags.as.empty() || flags.as_groups.empty()) return {};
+    return error("--as-group needs --as");
+  });
   options.add_duration("request-timeout", "Time in which the API server must answer a request.",
                        flags.request_timeout, std::chrono::seconds(1), std::chrono::minutes(5));
 }
@@ -121,6 +127,9 @@ Result<std::unique_ptr<Cluster>> Cluster::connect(const ClusterFlags& flags,
     cluster->api_.emplace(*cluster->transport_, flags.request_timeout);
     return cluster;
   }
+  if (!flags.as.empty()) config->headers.push_back("Impersonate-User: " + flags.as);
+  for (const std::string& group : flags.as_groups)
+    config->headers.push_back("Impersonate-Group: " + group);
   cluster->config_ = *config;
   auto transport = kube::CurlTransport::create(std::move(*config), cluster->executor_);
   if (!transport) return transport.error();
@@ -131,12 +140,14 @@ Result<std::unique_ptr<Cluster>> Cluster::connect(const ClusterFlags& flags,
 
 Result<std::unique_ptr<PortForward>> Cluster::forward(const PodRef& pod, std::int64_t port,
                                                       std::int64_t local) const {
-  return PortForward::start({.pod = pod,
-                             .port = static_cast<std::uint16_t>(port),
-                             .local = static_cast<std::uint16_t>(local),
-                             .kubeconfig = flags_.kubeconfig,
-                             .context = flags_.context},
-                            kPortForwardTimeout);
+  PortForwardTarget target{.pod = pod,
+                           .port = static_cast<std::uint16_t>(port),
+                           .local = static_cast<std::uint16_t>(local)};
+  if (!flags_.kubeconfig.empty()) target.flags.push_back("--kubeconfig=" + flags_.kubeconfig);
+  if (!flags_.context.empty()) target.flags.push_back("--context=" + flags_.context);
+  if (!flags_.as.empty()) target.flags.push_back("--as=" + flags_.as);
+  for (const std::string& group : flags_.as_groups) target.flags.push_back("--as-group=" + group);
+  return PortForward::start(target, kPortForwardTimeout);
 }
 
 Cluster::~Cluster() {

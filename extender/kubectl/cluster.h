@@ -23,10 +23,13 @@ namespace mgpu::kubectl {
 struct ClusterFlags {
   std::string kubeconfig{};
   std::string context{};
+  std::string as{};  // empty: the user of the kubeconfig
+  std::vector<std::string> as_groups{};
   Duration request_timeout{10'000};
 };
 
-// --kubeconfig, --context and --request-timeout, which every command for a cluster has.
+// --kubeconfig, --context, --as, --as-group and --request-timeout, which every command for a
+// cluster has.
 void add_cluster_flags(Options& options, ClusterFlags& flags);
 
 // Calls from one thread, which is not that of the transport's executor.
@@ -65,7 +68,7 @@ class Cluster {
   const kube::Config& config() const { return config_; }
   // The time in which programs in the cluster must answer, too.
   Duration timeout() const { return flags_.request_timeout; }
-  // To a port of a pod from `local` or any free port, with the same kubeconfig. Errors: see
+  // To a port of a pod from `local` or any free port, as the same user. Errors: see
   // PortForward.
   Result<std::unique_ptr<PortForward>> forward(const PodRef& pod, std::int64_t port,
                                                std::int64_t local = 0) const;

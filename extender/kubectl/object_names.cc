@@ -66,9 +66,10 @@ std::vector<std::string> read_names(const NamesWanted& wanted) {
   const std::string domain = text_or_empty(wanted.flags, "--resource-domain");
   const auto contract = Contract::for_domain(domain.empty() ? kDefaultResourceDomain : domain);
   if (!contract) return {};
-  const auto cluster =
-      Cluster::connect({text_or_empty(wanted.flags, "--kubeconfig"),
-                        text_or_empty(wanted.flags, "--context"), kProposalTimeout});
+  const auto cluster = Cluster::connect({.kubeconfig = text_or_empty(wanted.flags, "--kubeconfig"),
+                                         .context = text_or_empty(wanted.flags, "--context"),
+                                         .as = text_or_empty(wanted.flags, "--as"),
+                                         .request_timeout = kProposalTimeout});
   if (!cluster) return {};
   Api& api = (*cluster)->api();
   const std::string selector = text_or_empty(wanted.flags, "--selector");

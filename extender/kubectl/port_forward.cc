@@ -31,8 +31,7 @@ constexpr milliseconds kEndPoll{5};
 std::vector<std::string> words_of(const PortForwardTarget& target) {
   std::vector<std::string> words = {"kubectl", "port-forward", "--address=127.0.0.1",
                                     "--namespace=" + target.pod.name_space};
-  if (!target.kubeconfig.empty()) words.push_back("--kubeconfig=" + target.kubeconfig);
-  if (!target.context.empty()) words.push_back("--context=" + target.context);
+  words.insert(words.end(), target.flags.begin(), target.flags.end());
   words.push_back("pod/" + target.pod.name);
   const std::string local = target.local == 0 ? "" : std::to_string(target.local);
   words.push_back(fmt::format("{}:{}", local, target.port));

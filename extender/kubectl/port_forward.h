@@ -10,6 +10,7 @@
 #include <string>
 #include <string_view>
 #include <utility>
+#include <vector>
 
 #include "common/base/files.h"
 #include "common/base/ids.h"
@@ -19,10 +20,9 @@ namespace mgpu::kubectl {
 
 struct PortForwardTarget {
   PodRef pod;
-  std::uint16_t port = 0;    // of the pod
-  std::uint16_t local = 0;   // on 127.0.0.1; 0: any free one
-  std::string kubeconfig{};  // empty: kubectl finds one itself
-  std::string context{};
+  std::uint16_t port = 0;            // of the pod
+  std::uint16_t local = 0;           // on 127.0.0.1; 0: any free one
+  std::vector<std::string> flags{};  // of kubectl, such as --context=c
 };
 
 // The port in kubectl's line "Forwarding from 127.0.0.1:40123 -> 9802"; 0 if `line` is another one.

@@ -17,10 +17,9 @@ constexpr const char* kDefaultVerb = "overview";
 
 // The flags that say how the programs are reached, and not what is shown.
 const std::vector<std::string> kConnectionFlags = {
-    "kubeconfig",         "context",    "request-timeout",
-    "mgpu-namespace",     "url",        "url-certificate-authority",
-    "metrics-port",       "lease-name", "plugin-url",
-    "plugin-metrics-port"};
+    "kubeconfig",      "context",        "as",         "as-group",
+    "request-timeout", "mgpu-namespace", "url",        "url-certificate-authority",
+    "metrics-port",    "lease-name",     "plugin-url", "plugin-metrics-port"};
 
 }  // namespace
 

@@ -48,8 +48,7 @@ TEST(PortForward, ReadsTheChosenPortAndEndsTheProcess) {
   auto forward = PortForward::start({.pod = {"kube-system", "mgpu-extender-1"},
                                      .port = 9802,
                                      .local = 40123,
-                                     .kubeconfig = "/k c",
-                                     .context = "c"},
+                                     .flags = {"--kubeconfig=/k c", "--context=c"}},
                                     20s);
   ASSERT_TRUE(forward) << forward.error().message;
   EXPECT_EQ((*forward)->port(), 40123);

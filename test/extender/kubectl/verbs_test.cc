@@ -402,6 +402,19 @@ TEST_F(VerbsTest, WithoutACommandItIsTheOverview) {
   EXPECT_THAT(without.err, HasSubstr("list the pods of all namespaces: HTTP 403"));
 }
 
+TEST_F(VerbsTest, AsksAsAnotherUser) {
+  cluster.api.otherwise = [](const std::string& request, const std::string&) {
+    return Answers::Answer{403, R"({"kind": "Status", "message": "not )" +
+                                    test::header_of(request, "Impersonate-User") + " of " +
+                                    test::header_of(request, "Impersonate-Group") + R"("})"};
+  };
+  EXPECT_THAT(cluster.with_config({"pods", "-n", "other", "--as", "ada", "--as-group", "ml"}).err,
+              HasSubstr("not ada of ml"));
+  EXPECT_THAT(cluster.with_config({"pods", "-n", "other"}).err, HasSubstr("not  of "));
+  EXPECT_THAT(cluster.with_config({"pods", "--as-group", "ml"}).err,
+              HasSubstr("--as-group needs --as"));
+}
+
 TEST_F(VerbsTest, FlagsMayComeBeforeTheCommand) {
   const Ran after = cluster.with_config({"pods", "-n", "research", "-o", "name"});
   EXPECT_EQ(after.out, "pod/notebook\n");
