@@ -27,12 +27,11 @@ void SearchAllowances::charge(const std::string& name_space, std::uint32_t spent
   limited_ += limited ? 1 : 0;
   if (spent == 0) return;
   const std::uint64_t before = left(name_space, now);
-  if (accounts_.size() >= kSearchAccountsMax) {
-    std::erase_if(accounts_, [&](const auto& account) {
-      return left(account.first, now) >= kSearchStepsSaved;
-    });
+  if (accounts_.size() >= kSearchAccountsMax && !accounts_.contains(name_space)) {
+    // Many namespaces of one tenant do not give another one its steps back.
+    accounts_.erase(std::ranges::max_element(
+        accounts_, {}, [&](const auto& account) { return left(account.first, now); }));
   }
-  if (accounts_.size() >= kSearchAccountsMax) accounts_.clear();
   accounts_[name_space] = {before - std::min<std::uint64_t>(before, spent), now};
 }
 

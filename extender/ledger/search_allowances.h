@@ -34,7 +34,8 @@ class SearchAllowances {
   };
   std::uint64_t left(const std::string& name_space, Instant now) const;
 
-  std::map<std::string, Account> accounts_;  // those that are not full
+  // At most kSearchAccountsMax, of the namespaces that have the fewest steps left.
+  std::map<std::string, Account> accounts_;
   std::uint64_t spent_ = 0;
   std::uint64_t limited_ = 0;
 };

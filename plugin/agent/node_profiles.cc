@@ -27,23 +27,27 @@ bool NodeProfiles::restore() {
 bool NodeProfiles::choose(const kube::StringMap& labels) {
   auto profile = choose_profile(profiles_, labels, label_);
   std::string problem;
+  bool changed = false;
   if (!profile) problem = cut_text(profile.error().message, kProfileProblemMax);
   {
     const MutexLock lock(mutex_);
     const bool same = chosen_ && problem == problem_ && (!profile || *profile == current_);
-    if (same) return false;
+    if (same && kept_) return false;
+    changed = !same;
     chosen_ = true;
     problem_ = problem;
     if (profile) current_ = *profile;
   }
   // Without the lock: writing to the disk may take long, and readers of the profile would wait.
-  if (profile) keep(*profile);
-  return true;
+  if (profile) keep(*profile, changed);
+  return changed;
 }
 
-void NodeProfiles::keep(const std::optional<Profile>& profile) {
+void NodeProfiles::keep(const std::optional<Profile>& profile, bool is_first_try) {
   const auto kept = write_file(file_, profile ? profile->name : "", Durability::kMachine);
-  if (!kept) log_warn("the name of the profile was not saved", {{"problem", kept.error().message}});
+  kept_ = static_cast<bool>(kept);
+  if (!kept && is_first_try)
+    log_warn("the name of the profile was not saved", {{"problem", kept.error().message}});
 }
 
 std::optional<Profile> NodeProfiles::current() const {

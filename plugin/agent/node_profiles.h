@@ -32,11 +32,12 @@ class NodeProfiles {
   std::string problem() const;  // one sentence, or empty
 
  private:
-  void keep(const std::optional<Profile>& profile);
+  void keep(const std::optional<Profile>& profile, bool is_first_try);
 
   const std::vector<Profile> profiles_;
   const std::string label_;
   const std::string file_;
+  bool kept_ = true;  // false: the file could not be written; the next choose() tries again
   mutable Mutex mutex_;
   bool chosen_ MGPU_GUARDED_BY(mutex_) = false;
   std::optional<Profile> current_ MGPU_GUARDED_BY(mutex_);

@@ -254,6 +254,14 @@ TEST_F(AllowanceTest, ManyNamespacesTakeBoundedMemory) {
   EXPECT_EQ(ledger_.counts().searches_limited, 0U);
 }
 
+TEST_F(AllowanceTest, ManyNamespacesDoNotRenewIt) {
+  add_nodes(50);
+  steps_of_filters(20, 0);
+  for (std::size_t i = 0; i < 2 * kSearchAccountsMax; ++i)
+    fitting(("n" + std::to_string(i)).c_str(), "30/300 20/300", 0);
+  EXPECT_LE(steps_of_filters(10, 0), 10 * kSearchStepsLeast);
+}
+
 // --- visiting ------------------------------------------------------------------------------------
 
 TEST_F(HostilePodsTest, NodesAreVisitedInStepsBetweenWhichTheyMayChange) {

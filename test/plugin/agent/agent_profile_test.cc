@@ -1,7 +1,11 @@
 // The profile of the node: what it changes, and that it follows the node's labels.
 #include <gmock/gmock.h>
 
+#include <filesystem>
+
+#include "plugin/agent/node_profiles.h"
 #include "test/plugin/agent/agent_world.h"
+#include "test/support/scratch_folder.h"
 
 namespace mgpu::plugin {
 namespace {
@@ -134,6 +138,17 @@ TEST_F(AgentProfileTest, LabelsThatChooseNoProfileAreReportedAndTheLastOneStays)
   EXPECT_TRUE(eventually([&] { return test::contains("\"nobody\"", reported()); }));
   name_profile("double");
   EXPECT_TRUE(eventually([&] { return reported().empty(); }));
+}
+
+TEST(NodeProfiles, SavesTheNameAgainAfterItsFileCouldNotBeWritten) {
+  const test::ScratchFolder folder;
+  const std::string file = folder.path("state/profile");
+  NodeProfiles profiles({{.name = "a"}}, "profile", file);
+  EXPECT_TRUE(profiles.choose({{"profile", "a"}}));
+  EXPECT_FALSE(profiles.choose({{"profile", "a"}}));
+  std::filesystem::create_directory(folder.path("state"));
+  EXPECT_FALSE(profiles.choose({{"profile", "a"}}));
+  EXPECT_EQ(read_file(file, 100, "the file").value(), "a");
 }
 
 TEST_F(AgentProfileTest, OffersNothingBeforeItKnowsTheLabels) {
