@@ -41,14 +41,15 @@ double in_cards(std::int64_t core) {
 
 MetricFamily compute_family(const ClusterUse& use) {
   const double allocated = in_cards(use.core_allocated);
-  const double free = in_cards(use.core_free);
-  const double unusable = in_cards(use.core) - allocated - free;
+  const double mig = in_cards(use.core_free_mig);
+  const double free = in_cards(use.core_free) - mig;
+  const double unusable = in_cards(use.core) - allocated - free - mig;
   return {"mgpu_extender_compute_cards",
-          "Compute of all cards, in cards, by state. unusable is that of unhealthy and blocked "
-          "cards that is not allocated.",
+          "Compute of all cards, in cards, by state. free_mig is free on MIG devices; unusable is "
+          "that of unhealthy and blocked cards that is not allocated.",
           MetricType::Gauge,
           {series({{"state", "allocated"}}, allocated), series({{"state", "free"}}, free),
-           series({{"state", "unusable"}}, unusable)}};
+           series({{"state", "free_mig"}}, mig), series({{"state", "unusable"}}, unusable)}};
 }
 
 MetricFamily fragmentation_family(const ClusterUse& use) {
@@ -67,11 +68,11 @@ MetricFamily fragmentation_family(const ClusterUse& use) {
 std::vector<MetricFamily> families_of(const ClusterUse& use) {
   return {compute_family(use),
           {"mgpu_extender_free_cards",
-           "Healthy cards of which nothing is allocated.",
+           "Healthy cards of which nothing is allocated, without MIG devices.",
            MetricType::Gauge,
            {series({}, static_cast<double>(use.cards_free))}},
           {"mgpu_extender_free_compute_on_used_cards",
-           "Free compute on cards of which something is allocated, in cards.",
+           "Free compute on cards of which something is allocated, in cards, without MIG devices.",
            MetricType::Gauge,
            {series({}, in_cards(use.core_free_in_parts))}},
           {"mgpu_extender_partly_used_nodes",

@@ -76,6 +76,7 @@ Json card_json(const Card& card, const NodeView& view) {
   const auto health = view.healths.find(card.index);
   if (health != view.healths.end()) out["health"] = health->second;
   if (card.reserved) out["reserved"] = true;
+  if (card.instance) out["mig"] = true;
   if (card.numa) out["numa"] = *card.numa;
   if (view.node.links != nullptr) {
     out["links"] = links_json(view.node, static_cast<std::size_t>(&card - view.node.cards.data()));
@@ -192,7 +193,12 @@ Json cards_with_pods(const NodeView& view) {
 Amounts total_of(const Ledger& ledger) {
   Amounts total;
   ledger.visit_in_steps([&](const Node& node) {
-    for (const Card& card : node.cards) total += amounts_of(card);
+    for (const Card& card : node.cards) {
+      Amounts amounts = amounts_of(card);
+      // Most pods cannot have it.
+      if (card.instance) amounts.free = {};
+      total += amounts;
+    }
   });
   return total;
 }

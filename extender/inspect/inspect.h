@@ -34,12 +34,15 @@
 //               "numa"?,                         its NUMA node
 //               "links"?: [{"link", "cards": [index*]}*],   the best first, as nvidia-smi topo -m
 //                                                names them, without SYS; absent: not known
+//               "mig"?,                          it is a MIG device
 //               "health"?,                       what is wrong with a card that is not healthy
 //               "overfull"?, "overfullDetail"?,  more is in use than its capacity: which pods, what
 //                                                to do
 //               "core": amount, "memoryMiB": amount,
 //               "pods"?}                         how many hold a share of it; in cluster only
-//   amount  := {"capacity", "used", "free", "expected"}   expected: of pods between filter and bind
+//   amount  := {"capacity", "used", "free", "expected"}
+//                                                expected: of pods between filter and bind
+//                                                free: in totals without that of MIG devices
 //   held    := {"namespace", "name", "uid", "node", "phase": "assumed" | "bound", "priority",
 //               "drift"?, "driftDetail"?,
 //               "containers": [{"name", "kind": "app" | "init" | "sidecar", "cards": [index*],

@@ -33,6 +33,7 @@ InspectedCard card_in(const Json& json) {
   card.health = json.value("health", "");
   card.uncertain = json.value("uncertain", false);
   card.cordoned = json.value("cordoned", false);
+  card.mig = json.value("mig", false);
   card.overfull = json.value("overfull", false);
   card.overfull_detail = json.value("overfullDetail", "");
   card.pods = json.value("pods", std::int64_t{0});
@@ -134,22 +135,22 @@ Result<std::vector<InspectedNode>> chosen_nodes(std::vector<InspectedNode> nodes
 }
 
 NodeSums sums_of(const std::vector<InspectedNode>& nodes) {
-  const auto add_to = [](Amounts& sum, const Amounts& amounts) {
+  const auto add_to = [](Amounts& sum, const Amounts& amounts, bool mig) {
     sum.capacity += amounts.capacity;
     sum.used += amounts.used;
-    sum.free += amounts.free;
+    sum.free += mig ? 0 : amounts.free;
   };
   NodeSums sums;
   for (const InspectedNode& node : nodes) {
     sums.pods += node.pods;
     for (const InspectedCard& card : node.cards) {
       ++sums.cards;
-      add_to(sums.core, card.core);
-      add_to(sums.memory, card.memory);
+      add_to(sums.core, card.core, card.mig);
+      add_to(sums.memory, card.memory, card.mig);
       ++sums.models[card.model];
       if (state_of(card) != kHealthyState) continue;
       ++sums.usable;
-      if (card.core.used == 0 && card.memory.used == 0) ++sums.free;
+      if (card.core.used == 0 && card.memory.used == 0) ++(card.mig ? sums.free_mig : sums.free);
     }
   }
   return sums;

@@ -27,6 +27,7 @@ struct InspectedCard {
   std::string health;      // what is wrong with it, such as "XID 79"
   bool uncertain = false;  // a pod whose cards are not known may be on it
   bool cordoned = false;
+  bool mig = false;             // a MIG device, which only pods get that name it
   bool overfull = false;        // more is in use than its capacity, by pods whose cards are known
   std::string overfull_detail;  // which pods, and what to do
   std::int64_t pods = 0;
@@ -71,8 +72,10 @@ Result<std::vector<InspectedNode>> chosen_nodes(std::vector<InspectedNode> nodes
 struct NodeSums {
   std::int64_t cards = 0;
   std::int64_t usable = 0;  // cards that pods may be placed on
-  std::int64_t free = 0;    // of these, those that no pod holds
+  std::int64_t free = 0;    // of these, those that no pod holds, without MIG devices
+  std::int64_t free_mig = 0;
   std::int64_t pods = 0;
+  // "free" is without that of MIG devices.
   Amounts core;
   Amounts memory;
   std::map<std::string, std::int64_t> models;

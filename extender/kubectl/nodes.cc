@@ -53,6 +53,7 @@ Json node_object(const InspectedNode& node, const NodeSums& sums) {
   if (!node.taints.empty()) json["taints"] = node.taints;
   json["pods"] = node.pods;
   json["cards"] = {{"total", sums.cards}, {"usable", sums.usable}, {"free", sums.free}};
+  if (sums.free_mig > 0) json["cards"]["freeMig"] = sums.free_mig;
   json["core"] = amounts_json(sums.core);
   json["memoryMiB"] = amounts_json(sums.memory);
   json["models"] = Json::object();
@@ -117,7 +118,9 @@ View nodes_view(const std::vector<InspectedNode>& nodes, Time) {
     return {{node.name},
             std::move(status),
             {grouped(sums.cards)},
-            {grouped(sums.free)},
+            {sums.free_mig == 0
+                 ? grouped(sums.free)
+                 : fmt::format("{} + {} MIG", grouped(sums.free), grouped(sums.free_mig))},
             {grouped(sums.pods)},
             used_cell(sums.core),
             used_cell(sums.memory),

@@ -138,7 +138,7 @@ bool ModelLess::operator()(std::string_view a, std::string_view b) const {
 
 bool accepts_model(const std::vector<std::string>& models, const std::vector<std::string>& excluded,
                    std::string_view model) {
-  return (models.empty() || lists(models, model)) && !lists(excluded, model);
+  return (models.empty() ? !is_instance(model) : lists(models, model)) && !lists(excluded, model);
 }
 
 KindId kind_id(std::string_view model, MiB memory) {

@@ -34,7 +34,8 @@ struct ModelLess {
   bool operator()(std::string_view a, std::string_view b) const;
 };
 
-// Whether one of `models` names `model`, or `models` is empty, and none of `excluded` names it.
+// Whether one of `models` names `model`, or `models` is empty and `model` is that of a whole card,
+// and none of `excluded` names it. No pod gets a MIG device that it does not name.
 bool accepts_model(const std::vector<std::string>& models, const std::vector<std::string>& excluded,
                    std::string_view model);
 

@@ -32,8 +32,9 @@ std::string no_room(const Share& room, const Share& asked) {
 std::string why_not_card(const Card& card, const CardSelector& selector,
                          const ContainerRequest& container) {
   if (!model_matches(selector, card)) {
-    return card.instance && selector.models.empty() ? "is a MIG device, which gpu-model must name"
-                                                    : "does not match gpu-model";
+    return card.instance && selector.models.empty() && selector.uuids.empty()
+               ? "is a MIG device, which gpu-model must name"
+               : "does not match gpu-model";
   }
   if (!uuid_matches(selector, card)) return "does not match gpu-uuid";
   if (card.reserved) return "reserved by the profile of the node";

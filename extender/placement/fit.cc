@@ -93,7 +93,12 @@ std::span<const Card> cards_of(const Node& node) {
 }
 
 bool model_matches(const CardSelector& selector, const Card& card) {
-  if (card.instance && selector.models.empty() && selector.uuids.empty()) return false;
+  if (selector.models.empty()) {
+    return (!card.instance || !selector.uuids.empty()) &&
+           std::ranges::none_of(selector.models_excluded, [&](const std::string& name) {
+             return names_model(name, card.model);
+           });
+  }
   return accepts_model(selector.models, selector.models_excluded, card.model);
 }
 

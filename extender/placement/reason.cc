@@ -54,6 +54,9 @@ std::string_view sentence(Reason reason, bool several_cards) {
 }
 
 std::string_view sentence(Reason reason, const GpuRequest& request) {
+  // A pod that names neither gets every card but these.
+  if (reason == Reason::kNoCardMatches && request.selector.empty())
+    return "node(s) had too few cards beside MIG devices, which gpu-model must name";
   return sentence(reason, std::ranges::any_of(request.containers,
                                               [](const auto& one) { return one.cards > 1; }));
 }

@@ -8,8 +8,8 @@ namespace {
 
 bool same_card(const Card& a, const Card& b) {
   return a.used == b.used && a.expected == b.expected && a.capacity == b.capacity &&
-         a.kind == b.kind && a.healthy == b.healthy && a.uncertain == b.uncertain &&
-         a.cordoned == b.cordoned && a.model == b.model;
+         a.kind == b.kind && a.instance == b.instance && a.healthy == b.healthy &&
+         a.uncertain == b.uncertain && a.cordoned == b.cordoned && a.model == b.model;
 }
 
 bool same_links(const Node& a, const Node& b) {

@@ -38,10 +38,11 @@ void ClusterUse::add(const Node& node, const TargetWorkload* target) {
     core += card.capacity.core.value();
     memory += card.capacity.memory.value();
     memory_allocated += within(taken.memory, card.capacity.memory).value();
-    if (card.usable() && taken.zero()) ++cards_free;
+    if (card.instance) core_free_mig += free_core(card);
+    if (card.usable() && taken.zero() && !card.instance) ++cards_free;
     if (taken.zero()) continue;
     ++in_use;
-    core_free_in_parts += free_core(card);
+    if (!card.instance) core_free_in_parts += free_core(card);
   }
   MGPU_CHECK(in_use <= node.cards.size() && allocated >= 0 && free >= 0, "parts of the node");
   ++nodes;
@@ -50,8 +51,9 @@ void ClusterUse::add(const Node& node, const TargetWorkload* target) {
   cards += node.cards.size();
   core_allocated += allocated;
   core_free += free;
-  MGPU_CHECK(core_allocated <= core && core_free <= core && core_free_in_parts <= core_free &&
-                 memory_allocated <= memory && cards_free <= cards,
+  MGPU_CHECK(core_allocated <= core && core_free <= core &&
+                 core_free_in_parts + core_free_mig <= core_free && memory_allocated <= memory &&
+                 cards_free <= cards,
              "the parts of the cluster are within the whole");
   if (target == nullptr || target->empty()) return;
   workload_known = true;
@@ -67,7 +69,8 @@ std::optional<double> ClusterUse::memory_allocation_ratio() const {
 }
 
 std::optional<double> ClusterUse::free_in_parts_ratio() const {
-  return part(static_cast<double>(core_free_in_parts), static_cast<double>(core_free));
+  return part(static_cast<double>(core_free_in_parts),
+              static_cast<double>(core_free - core_free_mig));
 }
 
 std::optional<double> ClusterUse::gpu_node_fragmentation_ratio() const {

@@ -28,11 +28,14 @@ struct ClusterUse {
   std::size_t nodes_in_part = 0;      // of these, the partly allocated ones
   std::size_t nodes_partly_used = 0;  // of `nodes`, those with cards in use and others that are not
   std::size_t cards = 0;
-  std::size_t cards_free = 0;  // usable cards of which nothing is allocated
-  std::int64_t core = 0;       // what pods may hold, percent of a card
+  // Usable cards of which nothing is allocated, without MIG devices, which only pods get that name
+  // them.
+  std::size_t cards_free = 0;
+  std::int64_t core = 0;  // what pods may hold, percent of a card
   std::int64_t core_allocated = 0;
   std::int64_t core_free = 0;
-  std::int64_t core_free_in_parts = 0;  // of core_free, on cards of which something is allocated
+  std::int64_t core_free_mig = 0;       // of core_free, on MIG devices
+  std::int64_t core_free_in_parts = 0;  // of the rest, on cards of which something is allocated
   std::int64_t memory = 0;              // MiB
   std::int64_t memory_allocated = 0;
   double fragmented = 0;        // F, in cards; 0 while the workload is not known
@@ -44,7 +47,8 @@ struct ClusterUse {
   // Each is 0 .. 1, and not set where it would be a part of nothing.
   std::optional<double> gpu_allocation_ratio() const;
   std::optional<double> memory_allocation_ratio() const;
-  std::optional<double> free_in_parts_ratio() const;  // core_free_in_parts of core_free
+  // core_free_in_parts of what is free on cards that are no MIG devices.
+  std::optional<double> free_in_parts_ratio() const;
   std::optional<double> gpu_node_fragmentation_ratio() const;
   std::optional<double> fragmentation_amount() const;  // also not set while F is not known
   std::optional<double> fragmentation_rate() const;    // the same

@@ -31,7 +31,7 @@ void add(std::string& out, fmt::format_string<Arguments...> format, Arguments&&.
 void append_card(std::string& out, const Card& card, const Healths& healths) {
   const Share free = card.usable() ? card.room() : Share();
   const int flags = (card.healthy ? 1 : 0) | (card.uncertain ? 2 : 0) | (card.cordoned ? 4 : 0) |
-                    (card.reserved ? 8 : 0);
+                    (card.reserved ? 8 : 0) | (card.instance ? 16 : 0);
   const auto health = healths.find(card.index);
   add(out, R"([{},"{}","{}",{},{},{},{},{},{},{},{},{},"{}"])", card.index.value(),
       json_escaped(card.uuid.str()), json_escaped(card.model), flags, card.capacity.core.value(),

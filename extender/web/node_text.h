@@ -3,7 +3,8 @@
 //
 //   node := [name, problem, [card*], [pod*], kept?]        kept: a cordon and taints, if any
 //   card := [index, uuid, model, flags, core, memory, health]
-//           flags: 1 healthy, 2 uncertain, 4 cordoned, 8 reserved; health: what is wrong, or empty
+//           flags: 1 healthy, 2 uncertain, 4 cordoned, 8 reserved, 16 MIG device
+//           health: what is wrong, or empty
 //   core, memory := capacity, used, free, expected         four elements each, as in /inspect
 //   pod  := [namespace, name, phase, priority, drift, [hold*]]     phase: 0 assumed, 1 bound
 //   hold := [card, core, memory]

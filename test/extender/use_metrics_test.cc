@@ -54,6 +54,15 @@ TEST_F(UseMetricsTest, ExportsTheUseOfTheCluster) {
             HasSubstr("mgpu_extender_rejected_pods{reason=\"invalid\"} 0\n")));
 }
 
+TEST_F(UseMetricsTest, CountsWhatIsFreeOnMigDevicesByItself) {
+  add_node("a: 0[100/1000] 1[100/1000 model=A100-MIG-1g.5gb]");
+  EXPECT_THAT(metrics.text(),
+              AllOf(HasSubstr("mgpu_extender_compute_cards{state=\"free\"} 1\n"),
+                    HasSubstr("mgpu_extender_compute_cards{state=\"free_mig\"} 1\n"),
+                    HasSubstr("mgpu_extender_compute_cards{state=\"unusable\"} 0\n"),
+                    HasSubstr("mgpu_extender_free_cards 1\n")));
+}
+
 TEST_F(UseMetricsTest, WhatIsNotDefinedHasNoSeries) {
   EXPECT_THAT(metrics.text(),
               AllOf(HasSubstr("mgpu_extender_gpu_nodes 0\n"), Not(HasSubstr("_allocation_ratio")),

@@ -6,7 +6,7 @@ function readCard(from) {
   const [core, memory] = [amounts.slice(0, 4), amounts.slice(4, 8)].map(
     ([capacity, used, free, expected]) => ({ capacity, used, free, expected }));
   return { index, uuid, model, healthy: (flags & 1) !== 0, uncertain: (flags & 2) !== 0,
-    cordoned: (flags & 4) !== 0, reserved: (flags & 8) !== 0, health: amounts[8] ?? '', core, memory, holds: [] };
+    cordoned: (flags & 4) !== 0, reserved: (flags & 8) !== 0, mig: (flags & 16) !== 0, health: amounts[8] ?? '', core, memory, holds: [] };
 }
 
 function readPod(from, node) {
@@ -31,7 +31,8 @@ export const isUsed = (card) => card.core.used > 0 || card.memory.used > 0;
 export const isUsable = (card) => card.healthy && !card.uncertain && !card.cordoned;
 // The profile of a node keeps reserved cards from pods; nothing is wrong with them.
 export const isUnhealthy = (card) => !card.healthy && !card.reserved;
-export const isFree = (card) => isUsable(card) && !isUsed(card);
+// Only pods that name MIG devices get them, so that they are not among the free cards.
+export const isFree = (card) => isUsable(card) && !isUsed(card) && !card.mig;
 // Compute or memory, of which the greater part is granted.
 export const scarcer = (card) =>
   (card.core.used * card.memory.capacity >= card.memory.used * card.core.capacity ? 'core' : 'memory');
@@ -48,12 +49,12 @@ function sumsOf(node) {
     sums.cards += 1;
     sums.core += card.core.capacity;
     sums.coreUsed += card.core.used;
-    sums.coreFree += card.core.free;
+    if (!card.mig) sums.coreFree += card.core.free;
     sums.memory += card.memory.capacity;
     sums.memoryUsed += card.memory.used;
-    sums.memoryFree += card.memory.free;
+    if (!card.mig) sums.memoryFree += card.memory.free;
     if (isUsed(card)) sums.cardsUsed += 1;
-    if (isUsed(card)) sums.coreFreeInParts += card.core.free;
+    if (isUsed(card) && !card.mig) sums.coreFreeInParts += card.core.free;
     if (isFree(card)) sums.cardsFree += 1;
     if (isUnhealthy(card)) sums.cardsUnhealthy += 1;
     if (card.cordoned) sums.cardsCordoned += 1;

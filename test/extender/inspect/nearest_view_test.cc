@@ -135,6 +135,31 @@ TEST_F(NearestView, ProposesNothingThatDoesNotHelp) {
   EXPECT_EQ(explained["smallerRequests"].size(), 1U) << "the card of n2 is large enough for 4000";
 }
 
+// Only pods get a MIG device that name it: its room does not help others, nor does the end of its
+// pods.
+TEST_F(NearestView, DoesNotCountTheRoomOfMigDevices) {
+  node("n1: 0[100/4000] 1[100/16000 model=A100-MIG-3g.20gb] 2[100/16000 model=A100-MIG-3g.20gb]");
+  node("n2: 0[100/16000 model=A100-MIG-3g.20gb]");
+  bind("a", "n1", "60/1000", "0");
+  bind("b", "n2", "100/16000", "0");
+  const kube::Pod pod = pod_of("q", 50, 3'500);
+  const Parsed explained = explain(pod);
+  EXPECT_EQ(explained["room"], Parsed::parse(R"([
+    {"container": "c0", "cards": 0, "free": {"core": 40, "memoryMiB": 3000},
+     "largest": {"core": 100, "memoryMiB": 4000}}])"));
+  EXPECT_EQ(explained["smallerRequests"], Parsed::parse(R"([
+    {"node": "n1", "container": "c0", "core": 10, "memoryMiB": 500}])"));
+  ASSERT_EQ(explained["releases"].size(), 1U);
+  EXPECT_EQ(explained["releases"][0]["pods"], Parsed::parse(R"([
+    {"namespace": "default", "name": "a"}])"));
+  EXPECT_THAT(explained["reasons"].dump(),
+              testing::HasSubstr("node(s) had too few cards beside MIG devices"));
+  const Parsed simulation = simulated(pod, "replicas=1");
+  EXPECT_EQ(simulation["fitting"], 0) << simulation.dump();
+  EXPECT_THAT(simulation["pending"].dump(), testing::HasSubstr("the nearest card has mgpu-core 40"))
+      << simulation.dump();
+}
+
 TEST_F(NearestView, ProposesAFewOfManyNodes) {
   for (int i = 0; i < 20; ++i) {
     const std::string name = "n" + std::to_string(i);

@@ -245,6 +245,17 @@ TEST(Views, SayThatThereIsNothing) {
   }
 }
 
+TEST(Views, DoNotCountMigDevicesAsFreeCards) {
+  auto nodes = some_nodes();
+  nodes[0].cards[2].mig = true;
+  const View view = nodes_view(nodes, noon());
+  EXPECT_THAT(shown_as(view, "table", false).out, HasSubstr(" 0 + 1 MIG "));
+  const Json node = view.json["items"][0];
+  EXPECT_EQ(node["cards"], Json::parse(R"({"total": 3, "usable": 3, "free": 0, "freeMig": 1})"));
+  EXPECT_EQ(node["core"]["free"], 70);
+  EXPECT_EQ(node["memoryMiB"]["free"], 32'768);
+}
+
 TEST(Views, HaveColorsAndBarsOnATerminalOnly) {
   const View view = cards_view(some_nodes(), noon());
   EXPECT_THAT(shown_as(view, "table", true).out, HasSubstr("\x1b[34m[##########]\x1b[0m 100/100"));

@@ -80,6 +80,9 @@ TEST(AcceptsModel, ByBothLists) {
   EXPECT_TRUE(accepts_model({"A100"}, {"80GB"}, "NVIDIA A100-SXM4-40GB"));
   EXPECT_FALSE(accepts_model({"A100"}, {"80GB"}, "NVIDIA A100-SXM4-80GB"));
   EXPECT_TRUE(accepts_model({}, {}, "T4"));
+  // A MIG device must be named.
+  EXPECT_FALSE(accepts_model({}, {}, "NVIDIA A100-SXM4-40GB MIG 1g.5gb"));
+  EXPECT_TRUE(accepts_model({"MIG"}, {}, "NVIDIA A100-SXM4-40GB MIG 1g.5gb"));
   EXPECT_TRUE(accepts_model({}, {}, ""));
   EXPECT_TRUE(accepts_model({"P100", "t4"}, {}, "T4"));
   EXPECT_FALSE(accepts_model({"P100"}, {}, "T4"));

@@ -64,6 +64,13 @@ TEST(Explain, ReportsModelsAndUuidsSeparately) {
 TEST(Explain, SaysWhoGetsAMigDevice) {
   const auto explanation = explained("n: 0[100/1000 model=A100-MIG-1g.5gb]", "30/300");
   EXPECT_EQ(explanation.cards[0].why, "is a MIG device, which gpu-model must name");
+  ASSERT_TRUE(explanation.reason);
+  EXPECT_EQ(sentence(*explanation.reason, test::request_of("30/300")),
+            "node(s) had too few cards beside MIG devices, which gpu-model must name");
+  GpuRequest named = test::request_of("30/300");
+  named.selector.models = {"T4"};
+  EXPECT_EQ(sentence(*explanation.reason, named),
+            "node(s) had no card of the requested model or UUID");
 }
 
 TEST(Explain, IsOrderedByContainerAndCardAndHasTheNumbers) {

@@ -48,6 +48,19 @@ TEST(ClusterUse, AnOverfullCardCountsAsFull) {
   EXPECT_EQ(use.memory_allocation_ratio(), 0.5);
 }
 
+// Most pods cannot have what is free on them.
+TEST(ClusterUse, MigDevicesAreNoFreeCards) {
+  const ClusterUse use =
+      use_of({"a: 0[100/1000] 1[100/5 model=A100-MIG-1g.5gb] "
+              "2[60/3 of 5 model=A100-MIG-1g.5gb] 3[70/700 of 1000]"});
+  EXPECT_EQ(use.cards, 4U);
+  EXPECT_EQ(use.cards_free, 1U);
+  EXPECT_EQ(use.core_free, 330);
+  EXPECT_EQ(use.core_free_mig, 160);
+  EXPECT_EQ(use.core_free_in_parts, 70);
+  EXPECT_EQ(use.free_in_parts_ratio(), 70.0 / 170);
+}
+
 TEST(ClusterUse, ComputeThatIsOversubscribedIsPartOfAll) {
   Node node = node_of("a: 0[100/1000] 1[100/1000]");
   node.cards[0].capacity.core = Percent(200);

@@ -66,6 +66,13 @@ TEST(NodeValue, CountsOnlyClassesThatAcceptTheModel) {
   EXPECT_NEAR(value_of("1 x 50/0 on A100", node), 0.0F, 1e-4F);
 }
 
+TEST(NodeValue, MigDevicesAreOfWorthForClassesThatNameThem) {
+  const Node node = node_of("n: 0[100/1000 model=A100-MIG-1g.5gb]");
+  EXPECT_NEAR(value_of("1 x 50/0", node), 0.0F, 1e-4F);
+  EXPECT_NEAR(value_of("1 x 50/0 on A100", node), 0.0F, 1e-4F);
+  EXPECT_NEAR(value_of("1 x 50/0 on MIG-1g.5gb", node), 1.0F, 1e-4F);
+}
+
 TEST(NodeValue, CardMemoryCanBeShortBeforeCompute) {
   // 10 % and half of the memory: two of them, not ten.
   const float value = value_of("1 x 10/500", node_of("n: 0[100/1000]"));

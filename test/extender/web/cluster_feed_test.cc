@@ -49,6 +49,13 @@ TEST_F(Feed, BeginsWithAllNodes) {
   EXPECT_EQ(version, feed.version());
 }
 
+TEST_F(Feed, MarksMigDevices) {
+  set_node("n1: 0[100/1000] 1[100/2000 model=A100-MIG-1g.5gb]");
+  const FeedJson first = next(version);
+  EXPECT_EQ(first["nodes"][0][2][0][3], 1);
+  EXPECT_EQ(first["nodes"][0][2][1][3], 17);
+}
+
 TEST_F(Feed, HasOnlyWhatHasChangedSince) {
   set_node("n1: 0[100/1000]");
   set_node("n2: 0[100/1000]");
