@@ -111,6 +111,10 @@ Inventory::Hooks Agent::inventory_hooks() {
       .apply_profile = [this](std::vector<FoundCard>& cards) { profile_.apply(cards); },
       .held =
           [this](const CardUuid& card) { return devices_.held(card, inventory_.state().cards); },
+      .in_use =
+          [this](const CardUuid& card) {
+            return !pods_.listed() || !devices_.held(card, inventory_.state().cards).zero();
+          },
       .problem_of =
           [this](const FoundCard& card, const Edits& shared) {
             std::string problem = access_.cdi_problem();

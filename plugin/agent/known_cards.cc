@@ -1,5 +1,7 @@
 #include "plugin/agent/known_cards.h"
 
+#include <algorithm>
+#include <span>
 #include <utility>
 #include <vector>
 
@@ -15,19 +17,27 @@ namespace mgpu::plugin {
 namespace {
 
 constexpr Duration kTimeout{5'000};
+// Those of all indices, each with the most that a card of the annotation takes.
+constexpr std::size_t kFileBytesMax =
+    (kCardIndexMax + 1) / kCardsPerNodeMax * kCardsAnnotationBytesMax;
 
-Result<KnownCards> known_from(std::string_view json) {
-  const auto cards = parse_node_cards(json);
-  if (!cards) return cards.error();
+// Each line is a list as in the annotation, which has at most kCardsPerNodeMax cards.
+Result<KnownCards> known_from(std::string_view lines) {
   KnownCards known;
-  for (const CardFacts& card : *cards) known[card.index] = card;
+  do {
+    const std::string_view line = lines.substr(0, lines.find('\n'));
+    lines.remove_prefix(std::min(line.size() + 1, lines.size()));
+    const auto cards = parse_node_cards(line);
+    if (!cards) return cards.error();
+    for (const CardFacts& card : *cards) known[card.index] = card;
+  } while (!lines.empty());
   return known;
 }
 
 }  // namespace
 
 Result<KnownCards> load_card_indices(const std::string& path) {
-  const auto text = read_file(path, kCardsAnnotationBytesMax, "the file of card indices");
+  const auto text = read_file(path, kFileBytesMax, "the file of card indices");
   if (!text) return text.error();
   auto known = known_from(*text);
   if (!known) return error(path + ": " + known.error().message);
@@ -37,7 +47,14 @@ Result<KnownCards> load_card_indices(const std::string& path) {
 Result<void> save_card_indices(const std::string& path, const KnownCards& known) {
   std::vector<CardFacts> cards;
   for (const auto& [index, card] : known) cards.push_back(card);
-  return write_file(path, format_node_cards(cards), Durability::kMachine);
+  std::string text;
+  std::span<const CardFacts> left = cards;
+  do {
+    const auto line = left.first(std::min(left.size(), kCardsPerNodeMax));
+    left = left.subspan(line.size());
+    text += (text.empty() ? "" : "\n") + format_node_cards(line);
+  } while (!left.empty());
+  return write_file(path, text, Durability::kMachine);
 }
 
 Result<KnownCards> fetch_card_indices(kube::Transport& transport, const NodeName& node,

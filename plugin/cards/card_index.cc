@@ -8,8 +8,10 @@
 #include <span>
 #include <utility>
 
+#include "common/base/rfc3339.h"
 #include "common/base/text.h"
 #include "common/contract/limits.h"
+#include "plugin/cards/limits.h"
 
 namespace mgpu::plugin {
 namespace {
@@ -53,10 +55,22 @@ void update_facts(KnownCards& known, CardIndex index, const FoundCard& card,
   set_health(facts, card.health, now);
 }
 
+bool is_instance(const CardFacts& card) {
+  return card.uuid.str().starts_with("MIG-");
+}
+
+// A time that cannot be read is no long one.
+bool is_long_gone(const CardFacts& card, const std::string& now) {
+  const auto since = read_rfc3339(card.since);
+  const auto end = read_rfc3339(now);
+  return card.health == kLost && since && end && *end - *since >= kGoneInstanceLife;
+}
+
 }  // namespace
 
 IndexedCards index_cards(const KnownCards& known, const std::vector<FoundCard>& found,
-                         const std::string& now) {
+                         const std::string& now,
+                         const std::function<bool(const CardUuid&)>& in_use) {
   IndexedCards result{.known = known, .cards = {}, .problems = {}};
   // Cards that request an index come first, so that no other card is given it.
   std::vector<FoundCard> ordered = found;
@@ -90,12 +104,19 @@ IndexedCards index_cards(const KnownCards& known, const std::vector<FoundCard>& 
     }
     update_facts(result.known, *index, card, now);
   }
+  if (in_use) {
+    std::erase_if(result.known, [&](const auto& entry) {
+      const CardFacts& card = entry.second;
+      return is_instance(card) && !present.contains(card.uuid) && is_long_gone(card, now) &&
+             !in_use(card.uuid);
+    });
+  }
   std::size_t lost = 0;
   for (auto& [index, facts] : result.known) {
     if (!present.contains(facts.uuid)) {
       set_health(facts, kLost, now);
       // A MIG device that was deleted is none of those that the driver cannot read.
-      lost += facts.uuid.str().starts_with("MIG-") ? 0 : 1;
+      lost += is_instance(facts) ? 0 : 1;
     }
     result.cards.push_back(facts);
   }

@@ -1,8 +1,11 @@
 // Assigns indices to cards. An index belongs to a UUID permanently: a card that comes back gets the
-// index it had, and a new card gets one that was never used. Pure; the caller keeps the known cards
-// on disk.
+// index it had, and a new card gets one that no other has. A MIG device that is deleted never comes
+// back, and a change of the partition makes many: it is forgotten kGoneInstanceLife later, so that
+// pods that were bound with its index before have failed to start, or are known. Pure; the caller
+// keeps the known cards on disk.
 #pragma once
 
+#include <functional>
 #include <map>
 #include <string>
 #include <string_view>
@@ -26,9 +29,11 @@ struct IndexedCards {
   std::vector<std::string> problems;
 };
 
-// `now` in RFC 3339 becomes `since` of every card whose health changed.
+// `now` in RFC 3339 becomes `since` of every card whose health changed. `in_use` returns whether a
+// pod may have the card; not set: no card is forgotten.
 IndexedCards index_cards(const KnownCards& known, const std::vector<FoundCard>& found,
-                         const std::string& now);
+                         const std::string& now,
+                         const std::function<bool(const CardUuid&)>& in_use = {});
 
 // The links of `found` by the positions in `cards`; empty if they are not known. A card that is not
 // found has none.

@@ -133,7 +133,7 @@ void Inventory::read() {
   if (hooks_.around_use) hooks_.around_use();
   auto description = source_->description();
   if (found) {
-    IndexedCards indexed = index_cards(known_, offered_cards(*found), hooks_.now());
+    IndexedCards indexed = index_cards(known_, offered_cards(*found), hooks_.now(), hooks_.in_use);
     const bool changed = indexed.known != known_;
     known_ = std::move(indexed.known);
     // A new index is saved before it is published, since it must never be assigned twice.

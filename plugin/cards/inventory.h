@@ -50,6 +50,8 @@ class Inventory {
     // What pods hold of the card. The capacity of a card does not become less than that, since
     // kubelet does not start pods again that exceed the node's capacity. Not set: none.
     std::function<Share(const CardUuid&)> held{};
+    // Whether a pod may have the card, so that it is not forgotten. Not set: none is forgotten.
+    std::function<bool(const CardUuid&)> in_use{};
     // Why a card that its source finds healthy is not offered; empty: it is. `shared` is what every
     // container with a card gets. Not set: all are.
     std::function<std::string(const FoundCard&, const Edits& shared)> problem_of{};

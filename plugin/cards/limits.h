@@ -39,6 +39,9 @@ inline constexpr int kLinkReads = 120;
 // So many failures in a row to open an NVML of another version than the kernel module, after it was
 // open, need a new process.
 inline constexpr int kMismatchesMax = 3;
+// A MIG device that was deleted is listed for so long, and longer while a pod may have it. kubelet
+// has started a pod that was bound to it before, or has refused it.
+inline constexpr std::chrono::minutes kGoneInstanceLife{10};
 // File names taken from a driver's library folder.
 inline constexpr std::size_t kDriverFilesMax = 256;
 // Files of the driver that were there are missing after so many reads in a row.

@@ -4,7 +4,9 @@
 #include <gtest/gtest.h>
 
 #include <fstream>
+#include <string>
 
+#include "common/contract/limits.h"
 #include "test/plugin/support/gpu_objects.h"
 #include "test/plugin/support/pod_api.h"
 #include "test/support/scratch_folder.h"
@@ -31,6 +33,22 @@ TEST(CardIndicesFile, IsReadAsItWasWritten) {
   const auto loaded = load_card_indices(file);
   ASSERT_TRUE(loaded) << loaded.error().message;
   EXPECT_EQ(*loaded, two_cards());
+}
+
+// More than the annotation lists.
+TEST(CardIndicesFile, HoldsAllCardsThatTheNodeHasHad) {
+  const test::ScratchFolder folder;
+  const std::string file = folder.path("cards.json");
+  KnownCards known;
+  for (int i = 0; i <= kCardIndexMax; ++i) {
+    known[CardIndex(i)] = card_facts(i);
+    known[CardIndex(i)].model = std::string(kCardTextMax, 'm');
+    known[CardIndex(i)].health = std::string(kCardTextMax, 'h');
+  }
+  ASSERT_TRUE(save_card_indices(file, known));
+  const auto loaded = load_card_indices(file);
+  ASSERT_TRUE(loaded) << loaded.error().message;
+  EXPECT_EQ(*loaded, known);
 }
 
 TEST(CardIndicesFile, MayHaveNoCards) {

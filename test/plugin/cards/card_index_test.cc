@@ -197,6 +197,63 @@ TEST(CardIndex, ReportsThatNoIndexIsLeft) {
   EXPECT_THAT(indexed.known, SizeIs(kCardIndexMax + 1));
 }
 
+// The devices of a partition that is changed every hour.
+IndexedCards partitioned(const KnownCards& known, int hour,
+                         const std::function<bool(const CardUuid&)>& in_use, int minute = 0) {
+  std::vector<FoundCard> cards = {found("GPU-a", {}, "MIG")};
+  for (int i = 0; i < 7; ++i)
+    cards.push_back(found("MIG-" + std::to_string(hour) + "-" + std::to_string(i)));
+  const std::string now = "2026-01-0" + std::to_string(1 + hour / 24) + "T" +
+                          (hour % 24 < 10 ? "0" : "") + std::to_string(hour % 24) + ":" +
+                          (minute < 10 ? "0" : "") + std::to_string(minute) + ":00Z";
+  return index_cards(known, cards, now, in_use);
+}
+
+TEST(CardIndex, ForgetsMigDevicesThatAreGone) {
+  const auto none_in_use = [](const CardUuid&) { return false; };
+  IndexedCards indexed;
+  for (int hour = 0; hour < 200; ++hour) {
+    indexed = partitioned(indexed.known, hour, none_in_use);
+    ASSERT_THAT(indexed.problems, IsEmpty());
+    ASSERT_THAT(indexed.known, SizeIs(testing::Le(1U + 7U + 7U))) << hour;
+    // Those of the hour before are listed for some minutes, and their indices are not used again.
+    ASSERT_THAT(indexed.cards, SizeIs(hour == 0 ? 8 : 15)) << hour;
+    indexed = partitioned(indexed.known, hour, none_in_use, 9);
+    ASSERT_THAT(indexed.cards, SizeIs(hour == 0 ? 8 : 15)) << hour;
+    indexed = partitioned(indexed.known, hour, none_in_use, 10);
+    ASSERT_THAT(indexed.cards, SizeIs(8)) << hour;
+  }
+  EXPECT_EQ(indexed.cards.front().uuid, CardUuid("GPU-a"));
+}
+
+TEST(CardIndex, KeepsAMigDeviceThatIsGoneWhileAPodHasIt) {
+  bool has_it = true;
+  const auto in_use = [&](const CardUuid& card) { return has_it && card == CardUuid("MIG-0-3"); };
+  auto indexed = partitioned({}, 0, in_use);
+  indexed = partitioned(indexed.known, 1, in_use);
+  indexed = partitioned(indexed.known, 2, in_use, 30);
+  indexed = partitioned(indexed.known, 2, in_use, 50);
+  EXPECT_THAT(indexed.cards, SizeIs(1 + 1 + 7));
+  EXPECT_EQ(indexed.known.at(CardIndex(4)).uuid, CardUuid("MIG-0-3"));
+  EXPECT_EQ(indexed.known.at(CardIndex(4)).health, kLost);
+  has_it = false;
+  indexed = partitioned(indexed.known, 2, in_use, 51);
+  EXPECT_FALSE(indexed.known.contains(CardIndex(4)));
+}
+
+// A card that is gone may be put back, and what is not known to be unused is kept.
+TEST(CardIndex, ForgetsNoCardAndNothingWithoutKnowingItsUse) {
+  const auto first = index_cards({}, {found("GPU-a"), found("MIG-a")}, kEarly);
+  const auto lost = index_cards(first.known, {}, kEarly);
+  EXPECT_EQ(shown(index_cards(lost.known, {}, kLater).cards), "0=GPU-a(Lost) 1=MIG-a(Lost)");
+  const auto none_in_use = [](const CardUuid&) { return false; };
+  EXPECT_EQ(shown(index_cards(lost.known, {}, kLater, none_in_use).cards), "0=GPU-a(Lost)");
+  KnownCards unknown_time = lost.known;
+  unknown_time[CardIndex(1)].since = "";
+  EXPECT_EQ(shown(index_cards(unknown_time, {}, kLater, none_in_use).cards),
+            "0=GPU-a(Lost) 1=MIG-a(Lost)");
+}
+
 TEST(CardIndex, ProducesCardsThatTheContractCanHold) {
   const auto first = index_cards({}, {found("GPU-a"), found("GPU-b", {}, "MIG")}, kEarly);
   const auto lost = index_cards(first.known, {found("GPU-b")}, kLater);
