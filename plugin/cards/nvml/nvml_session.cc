@@ -274,11 +274,24 @@ void Session::read_instances(std::vector<Card*>& found) {
     card->facts.health = instances.empty() ? "MIG is on or pending, and the card has no MIG devices"
                                            : std::string(kPartitioned);
     if (!instances.empty() && !caps) caps = read_instance_caps(options_.node_root);
+    std::map<std::string, std::vector<Card*>> by_gpu_instance;
     for (const Device instance : instances) {
       Card* const one = identify_card(instance);
+      // "MIG-GPU-<UUID>/<GPU instance>/<compute instance>" is the name of another device later.
+      if (one == nullptr)
+        card->facts.health =
+            "has MIG devices without UUIDs of their own, as with drivers before R470";
       if (one == nullptr || std::ranges::find(found, one) != found.end()) continue;
-      update_instance(*card, *one, *caps);
+      by_gpu_instance[update_instance(*card, *one, *caps)].push_back(one);
       found.push_back(one);
+    }
+    // NVML reports the same memory for each of them ("Shared Memory-Usage" of nvidia-smi).
+    for (const auto& [gpu_instance, devices] : by_gpu_instance) {
+      if (gpu_instance.empty() || devices.size() < 2) continue;
+      for (Card* const one : devices) {
+        if (one->facts.health == kHealthy)
+          one->facts.health = "shares the memory of its GPU instance with another MIG device";
+      }
     }
   }
 }
@@ -293,7 +306,8 @@ void Session::keep_instances(const Card& of, std::vector<Card*>& found) {
   }
 }
 
-void Session::update_instance(const Card& of, Card& card, const InstanceCaps& caps) {
+// Returns the name of its GPU instance, empty if it is not known.
+std::string Session::update_instance(const Card& of, Card& card, const InstanceCaps& caps) {
   set_current_card(&card);
   const InstanceReading reading = read_instance(*library_, card.device);
   set_current_card(nullptr);
@@ -322,6 +336,7 @@ void Session::update_instance(const Card& of, Card& card, const InstanceCaps& ca
   // That of the card, of the GPU instance and of the compute instance.
   if (facts.health == kHealthy && (facts.nodes.size() != 3 || !are_there))
     facts.health = "has no device nodes in /dev/nvidia-caps";
+  return reading.parts.empty() ? std::string() : reading.parts.front();
 }
 
 Session::Card* Session::find_card(Device device) {

@@ -73,7 +73,7 @@ class Session {
   void update_card(Card& card);
   void read_instances(std::vector<Card*>& found);
   void keep_instances(const Card& of, std::vector<Card*>& found);
-  void update_instance(const Card& of, Card& card, const InstanceCaps& caps);
+  std::string update_instance(const Card& of, Card& card, const InstanceCaps& caps);
   void set_current_card(const Card* card);
 
   void open_events();

@@ -196,6 +196,28 @@ TEST_F(NvmlInstances, AreNotOfferedWithoutTheirDeviceFiles) {
             "MIG-2(has no device nodes in /dev/nvidia-caps)");
 }
 
+// Both report all of it.
+TEST_F(NvmlInstances, AreNotOfferedIfTheyShareTheirMemory) {
+  node_.add_file("/proc/driver/nvidia-caps/mig-minors",
+                 "gpu2/gi1/access 30\ngpu2/gi1/ci0/access 31\ngpu2/gi1/ci1/access 102\n"
+                 "gpu2/gi9/access 103\ngpu2/gi9/ci0/access 103\n");
+  node_.set_scenario(std::string(kScenario) +
+                     "instance MIG-3 of=GPU-a gi=1 ci=1 memory=19968 name=A100_MIG_1c.3g.20gb\n");
+  const std::string why = "(shares the memory of its GPU instance with another MIG device)";
+  EXPECT_EQ(read(), "GPU-a(MIG) GPU-b MIG-1" + why + " MIG-2 MIG-3" + why);
+  node_.set_scenario(kScenario);
+  EXPECT_EQ(read(), "GPU-a(MIG) GPU-b MIG-1 MIG-2");
+}
+
+// The same name is that of another device after the partition has changed.
+TEST_F(NvmlInstances, AreNotOfferedByDriversBeforeR470) {
+  node_.set_scenario(
+      "card GPU-a minor=2 memory=40960 mig=1\ncard GPU-b minor=0\n"
+      "instance MIG-GPU-a/1/0 of=GPU-a gi=1 ci=0 memory=19968\n");
+  EXPECT_EQ(read(),
+            "GPU-a(has MIG devices without UUIDs of their own, as with drivers before R470) GPU-b");
+}
+
 TEST_F(NvmlInstances, MayVanishAndChange) {
   (void)source_->read();
   node_.set_scenario(
