@@ -279,7 +279,11 @@ void BindAttempt::end_bound() {
 
 void BindAttempt::end_not_bound(BindAnswer answer) {
   if (claim_) {
-    context_.ledger.forget(*claim_);
+    if (answer.outcome == BindOutcome::kUnavailable) {
+      context_.ledger.forget_for_now(*claim_, context_.client.executor().now());
+    } else {
+      context_.ledger.forget(*claim_);
+    }
     context_.posted.erase(*claim_);
   }
   end(answer);

@@ -312,6 +312,18 @@ void Ledger::forget(ClaimId id) {
   if (entry != nullptr && entry->view.phase == Phase::kAssumed) release(*entry);
 }
 
+void Ledger::forget_for_now(ClaimId id, Instant now) {
+  const MutexLock lock(mutex_);
+  Entry* entry = claims_.find(id);
+  if (entry == nullptr || entry->view.phase != Phase::kAssumed) return;
+  const Claim& claim = entry->view.claim;
+  const DecidedPod pod{claim.uid, claim.priority, claim.pod.name_space, claim.group};
+  std::vector<NominatedPlacement> kept{{claim.node, entry->view.holds, claim.resources}};
+  if (!pod.group.empty())
+    nominations_.offer(pod, std::move(kept), {}, now + kGroupRetryLife, now + kGroupRetryLife);
+  release(*entry);
+}
+
 void Ledger::assume_bound(Claim claim, Instant now) {
   const MutexLock lock(mutex_);
   bool seen = false;

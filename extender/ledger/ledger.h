@@ -173,6 +173,9 @@ class Ledger {
   // This attempt did not bind the pod. An id that no longer exists is ignored, and so is a bound
   // claim, which only the watch releases.
   void forget(ClaimId id);
+  // The same, and the pod may be bound there soon: if it is bound with others of a group, its cards
+  // are reserved for it for kGroupRetryLife, since the others may be bound already.
+  void forget_for_now(ClaimId id, Instant now);
   // The pod was read from the API server, bound as in `claim`, which replaces all assumed claims of
   // the pod, and stays assumed until the watch shows the pod. Where the watch has shown it bound
   // before, only the assumed claims are removed.

@@ -31,7 +31,7 @@ class Fault:
     # More changes: file, text, new text.
     more: tuple = ()
     # The first seed and the difference between seeds. Every fourth history has two replicas; of 16 histories, the
-    # last eight have objects that the API server refuses to change.
+    # last eight have objects that the API server refuses to change; of six, the fifth has groups.
     seeds: tuple = (1, 1)
 
     def changes(self):
@@ -40,6 +40,7 @@ class Fault:
 
 TWO_REPLICAS = (4, 4)
 REFUSED_OBJECTS = (10, 16)
+GROUPS = (4, 6)
 
 FAULTS = [
     Fault("a lost answer to a bind counts as a refusal", "extender/bind/attempt.cc",
@@ -60,6 +61,12 @@ FAULTS = [
     Fault("a relist drops assumed claims", "extender/ledger/ledger.cc",
           "    if (entry.view.phase == Phase::kBound && !uids.contains(",
           "    if (!uids.contains("),
+    Fault("filter promises the cards of a pod of a group again", "extender/verbs/pod_request.cc",
+          "  return sent.constrained || !pod.pod.group.empty();",
+          "  return sent.constrained && !pod.pod.group.empty();", seeds=GROUPS),
+    Fault("a failed bind of a pod of a group releases its cards", "extender/bind/attempt.cc",
+          "    if (answer.outcome == BindOutcome::kUnavailable) {",
+          "    if (answer.outcome == BindOutcome::kBound) {", seeds=GROUPS),
     Fault("memory does not count", "extender/bind/attempt.cc",
           "  const auto answer =\n      context_.ledger.assume(claim_of(*pod_, args_.node),",
           "  Claim claim = claim_of(*pod_, args_.node);\n"

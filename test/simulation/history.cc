@@ -80,6 +80,26 @@ Json pod_json(const Contract& contract, const std::string& name, const Event& ev
   return pod;
 }
 
+// What the pods of a group request: equal shares, whole cards, or a mixture. Some groups need more
+// than the cluster has.
+Json member_json(const Contract& contract, const std::string& name, const Event& event,
+                 int member) {
+  constexpr std::array kShares = {10, 25, 45, 15, 30};
+  constexpr int kManyMembers = 8;
+  int core = kShares[static_cast<std::size_t>(event.what / 8) % kShares.size()];
+  if (members_of(event) > kManyMembers) core = members_of(event) > 2 * kManyMembers ? 4 : 15;
+  const int kind = event.what / 64 % 4;
+  if (kind == 0 && members_of(event) <= 4) core = 100;
+  if (kind == 1 && member == 0) core = 100;
+  const int memory = core == 100 ? 0 : core * 100;
+  return {{"apiVersion", "v1"},
+          {"kind", "Pod"},
+          {"metadata", {{"name", name}, {"namespace", "d"}, {"annotations", Json::object()}}},
+          {"spec",
+           {{"priority", event.amount % 2},
+            {"containers", Json::array({container_json(contract, "c", core, memory)})}}}};
+}
+
 std::string text_of(const Share& share) {
   return fmt::format("{} % and {} MiB", share.core.value(), share.memory.value());
 }
@@ -130,10 +150,14 @@ class World {
     advance_to(executor_.now() + kFaultsEnd);
     end_faults();
     if (setting_.has_refused_objects) check_start_beside_refused_objects();
+    give_up_groups();
     advance_to(executor_.now() + kQuiet);
     if (!invariants_.violation()) check_quiet();
     ended();
     outcome.scheduling_cycles = cycles_ + scheduler_->cycles();
+    outcome.groups = invariants_.groups();
+    outcome.groups_bound = invariants_.groups_bound();
+    outcome.groups_in_part = invariants_.groups_in_part();
     return outcome;
   }
 
@@ -162,9 +186,14 @@ class World {
         [this](const std::string& verb, std::string body, const Scheduler::Answer& done) {
           extenders_.call(verb, std::move(body), done);
         },
-        [this](const PodUid& uid, const std::string& node) {
-          invariants_.report_bound(uid, node);
-        });
+        Scheduler::Reports{
+            .bound = [this](const PodUid& uid,
+                            const std::string& node) { invariants_.report_bound(uid, node); },
+            .answered =
+                [this](const PodUid& uid, const std::string& verb, int status,
+                       const std::string& body) {
+                  invariants_.report_answer(uid, {verb, status, body, extenders_.leader()});
+                }});
   }
 
   kube::Response call(kube::Method method, const std::string& target, const Json& body,
@@ -177,8 +206,9 @@ class World {
     return server_.call(request);
   }
   std::string path_of(int pod) { return "/api/v1/namespaces/d/pods/" + name_of(pod); }
-  std::optional<kube::Pod> pod_at(int pod) {
-    const auto response = server_.call(kube::get_pod({"d", name_of(pod)}));
+  std::optional<kube::Pod> pod_at(int pod) { return pod_named(name_of(pod)); }
+  std::optional<kube::Pod> pod_named(const std::string& name) {
+    const auto response = server_.call(kube::get_pod({"d", name}));
     if (!response.ok()) return std::nullopt;
     return kube::read_pod(response.body).value();
   }
@@ -197,12 +227,17 @@ class World {
       case Action::kCreateOnNode:
       case Action::kCreateForged:
         return act_as_user(event);
+      case Action::kCreateGroup:
+      case Action::kDeleteGroup:
+      case Action::kDeleteMember:
+        return act_on_group(event);
       case Action::kKillExtender:
         return kill_extender();
       case Action::kReplaceExtender:
         return replace_extender(event);
       case Action::kKillScheduler:
         cycles_ += scheduler_->cycles();
+        invariants_.note_scheduler_killed();
         extenders_.move_scheduler(event.what);
         return start_scheduler();
       case Action::kKillPlugin:
@@ -225,10 +260,12 @@ class World {
       case Action::kDiskFails:
         return node_at(event.who).fail_disk(failure_of(event));
       case Action::kCardFails:
+        invariants_.note_cards_changed(node_at(event.who).name());
         return node_at(event.who).set_card_healthy(event.what % kCardsPerNode, false);
       case Action::kCardRecovers:
         return node_at(event.who).set_card_healthy(event.what % kCardsPerNode, true);
       case Action::kRemoveNode:
+        invariants_.note_cards_changed(node_at(event.who).name());
         call(kube::Method::kDelete, "/api/v1/nodes/" + node_at(event.who).name(), Json::object());
         executor_.after(kNodeCreatedAgain, [&node = node_at(event.who)] { node.create_object(); });
         return;
@@ -286,6 +323,37 @@ class World {
         break;
     }
     call(kube::Method::kPost, collection, json);
+  }
+
+  void act_on_group(const Event& event) {
+    if (event.action == Action::kCreateGroup) return create_group(event);
+    if (groups_.empty()) return;
+    const auto group = groups_.begin() + event.who % std::ssize(groups_);
+    if (event.action == Action::kDeleteMember) {
+      const auto member = static_cast<std::size_t>(event.what) % group->size();
+      return delete_pod_named((*group)[member]);
+    }
+    for (const std::string& pod : *group) delete_pod_named(pod);
+    groups_.erase(group);
+  }
+
+  void delete_pod_named(const std::string& name) {
+    call(kube::Method::kDelete, "/api/v1/namespaces/d/pods/" + name, {{"gracePeriodSeconds", 30}});
+  }
+
+  // Names are not used again.
+  void create_group(const Event& event) {
+    const std::string name = "g" + std::to_string(groups_created_++);
+    std::vector<std::string> pods;
+    for (int member = 0; member < members_of(event); ++member) {
+      pods.push_back(name + "-" + std::to_string(member));
+      Json pod = member_json(contract_, pods.back(), event, member);
+      pod["metadata"]["annotations"][kMinCount] = std::to_string(min_count_of(event));
+      pod["spec"]["schedulingGroup"] = {{"podGroupName", name}};
+      call(kube::Method::kPost, "/api/v1/namespaces/d/pods", pod);
+    }
+    group_pods_.insert(group_pods_.end(), pods.begin(), pods.end());
+    groups_.push_back(std::move(pods));
   }
 
   // The outcome of its binding may not be known yet: then the extender cannot distinguish an edit
@@ -496,7 +564,20 @@ class World {
       faults_of(client) = FaultQueue();
     }
     for (const auto& node : nodes_) {
+      invariants_.note_cards_changed(node->name());
       for (int card = 0; card < kCardsPerNode; ++card) node->set_card_healthy(card, true);
+    }
+  }
+
+  // Users delete the groups that are still pending: kube-scheduler tries each again all the time.
+  void give_up_groups() {
+    for (const auto& group : groups_) {
+      const bool waits = std::ranges::all_of(group, [this](const std::string& name) {
+        const auto pod = pod_named(name);
+        return !pod || pod->node_name.empty();
+      });
+      if (!waits) continue;
+      for (const std::string& pod : group) delete_pod_named(pod);
     }
   }
 
@@ -524,6 +605,7 @@ class World {
     }
     check_kept(counts);
     check_nodes();
+    invariants_.check_groups();
     ExtenderProcess fresh(server_, no_faults_, contract_,
                           {.identity = "observer", .is_observer = true});
     advance_to(executor_.now() + Duration(1'000));
@@ -575,8 +657,10 @@ class World {
   // deleted after filter is removed by the next decision, which may never come.)
   void check_kept(const extender::Counts& counts) {
     std::size_t bound = 0;
-    for (int pod = 0; pod < kPodNames; ++pod) {
-      const auto found = pod_at(pod);
+    std::vector<std::string> names = group_pods_;
+    for (int pod = 0; pod < kPodNames; ++pod) names.push_back(name_of(pod));
+    for (const std::string& name : names) {
+      const auto found = pod_named(name);
       if (found && !found->node_name.empty() && !found->finished()) ++bound;
     }
     constexpr std::size_t kCards = std::size_t{kNodes} * kCardsPerNode;
@@ -662,6 +746,9 @@ class World {
   std::vector<std::unique_ptr<Node>> nodes_;
   Extenders extenders_;
   std::unique_ptr<Scheduler> scheduler_;
+  std::vector<std::vector<std::string>> groups_;  // the names of the pods of each
+  std::vector<std::string> group_pods_;           // also of those that were deleted
+  int groups_created_ = 0;
   std::set<PodUid> edited_;  // container-multiple-gpu
   int cycles_ = 0;           // of schedulers that were killed
 };

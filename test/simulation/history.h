@@ -19,6 +19,9 @@ struct Outcome {
   std::optional<std::string> violation;
   Duration at{0};  // when it was broken
   int scheduling_cycles = 0;
+  int groups = 0;          // that were created
+  int groups_bound = 0;    // of which as many pods were bound as they need
+  int groups_in_part = 0;  // that are bound in part after a call about them was lost
   // Of all writes of pods. Equal for equal histories.
   std::uint64_t digest = 0;
 };

@@ -3,6 +3,8 @@
 #include <fmt/format.h>
 
 #include <algorithm>
+#include <chrono>
+#include <nlohmann/json.hpp>
 
 #include "common/kube/objects/object_json.h"
 #include "common/kube/request.h"
@@ -11,6 +13,14 @@
 namespace mgpu::simulation {
 namespace {
 
+using Json = nlohmann::json;
+
+// The reasons of the extender for which a node has no room.
+constexpr const char* kNoRoom = "node(s) had";
+// The extender has seen what happened to a card.
+constexpr Duration kCardsSeen{20'000};
+// A group is bound within this time from the first filter of a pod.
+constexpr Duration kGroupBinds{30'000};
 constexpr Share kCapacity{kWholeCard, MiB(test::kCardMemory)};
 
 // The containers of the placement that are on this card.
@@ -68,7 +78,98 @@ void Invariants::note_in_digest(std::string_view text) {
   for (const char c : text) digest_ = (digest_ ^ static_cast<unsigned char>(c)) * kPrime;
 }
 
+void Invariants::note_in_group(const kube::Pod& pod, bool deleted) {
+  const auto of = group_of(pod);
+  if (!of) return;
+  GroupState& group = groups_[of->name];
+  group.min_count = of->min_count;
+  group.priority = pod.priority;
+  group_of_[pod.uid()] = of->name;
+  if (group.pods.contains(pod.uid())) return;
+  if (!pod.node_name.empty()) {
+    group.pods[pod.uid()] = pod.metadata.name;
+    group.waiting.erase(pod.metadata.name);
+    if (!group.first_bound) group.first_bound = executor_.now();
+    promised_.erase(pod.uid());
+  } else if (deleted) {
+    group.waiting.erase(pod.metadata.name);
+    group.last_deleted = executor_.now();
+  } else {
+    group.waiting.insert(pod.metadata.name);
+  }
+}
+
+int Invariants::groups_bound() const {
+  return static_cast<int>(
+      std::ranges::count_if(groups_, [](const auto& group) { return group.second.is_bound(); }));
+}
+
+int Invariants::groups_in_part() const {
+  return static_cast<int>(
+      std::ranges::count_if(groups_, [](const auto& group) { return group.second.in_part(); }));
+}
+
+void Invariants::note_scheduler_killed() {
+  for (auto& [name, group] : groups_) group.lost |= group.process != 0;
+}
+
+bool Invariants::is_excused(const std::string& node) const {
+  const auto changed = cards_changed_.find(node);
+  return changed != cards_changed_.end() && changed->second + kCardsSeen > executor_.now();
+}
+
+void Invariants::note_taken(const kube::Pod& pod) {
+  for (const auto& [uid, promise] : promised_) {
+    GroupState& group = groups_.at(group_of_.at(uid));
+    const bool binds = group.process != 0 && promise.first == pod.node_name;
+    group.lost |= binds && pod.priority > group.priority;
+  }
+}
+
+void Invariants::report_answer(const PodUid& uid, const ExtenderAnswer& answer) {
+  const auto name = group_of_.find(uid);
+  if (name == group_of_.end()) return;
+  GroupState& group = groups_.at(name->second);
+  if (group.process != 0) group.lost |= answer.status != 200 || answer.process != group.process;
+  const auto reply = Json::parse(answer.body, nullptr, false);
+  const Json nodes = reply.is_object() ? reply.value("NodeNames", Json()) : Json();
+  if (answer.verb == "filter" && nodes.is_array() && !nodes.empty()) {
+    promised_[uid] = {nodes.front().get<std::string>(), executor_.now()};
+    if (group.process == 0) group.filtered_by = answer.process;
+  }
+  if (answer.verb == "bind") note_bind_answer(uid, group, answer);
+}
+
+// What filter has promised to a pod of the group is there when it is bound.
+void Invariants::note_bind_answer(const PodUid& uid, GroupState& group,
+                                  const ExtenderAnswer& answer) {
+  if (group.process == 0) {
+    group.process = answer.process;
+    group.lost = answer.status != 200 || answer.process != group.filtered_by;
+  }
+  const auto promised = promised_.find(uid);
+  if (promised == promised_.end()) return;
+  const auto& [node, since] = promised->second;
+  group.lost |= is_excused(node);
+  if (group.lost || answer.body.find(kNoRoom) == std::string::npos) return;
+  violate(fmt::format("filter answers node {} for pod {} of a group, and bind {} s later: {}", node,
+                      uid.str(), std::chrono::duration<double>(executor_.now() - since).count(),
+                      answer.body));
+}
+
+void Invariants::check_groups() {
+  for (const auto& [name, group] : groups_) {
+    if (!group.in_part() || group.lost) continue;
+    if (group.last_deleted && *group.last_deleted + kGroupBinds >= *group.first_bound) continue;
+    std::string waiting;
+    for (const std::string& pod : group.waiting) waiting += " " + pod;
+    violate(fmt::format("group {} is bound in part: it needs {} pods, {} are bound, and{} wait",
+                        name, group.min_count, group.pods.size(), waiting));
+  }
+}
+
 void Invariants::on_pod(const kube::Pod& pod, bool deleted) {
+  note_in_group(pod, deleted);
   const PodUid uid = pod.uid();
   const auto at = bound_.find(uid);
   if (at != bound_.end()) {
@@ -76,6 +177,7 @@ void Invariants::on_pod(const kube::Pod& pod, bool deleted) {
     return note_cards(pod, at->second);
   }
   if (deleted) return;
+  if (!pod.node_name.empty()) note_taken(pod);
   if (pod.node_name.empty()) {
     seen_unbound_.insert(uid);
     if (pod.metadata.annotations.contains(contract_.assumed)) {

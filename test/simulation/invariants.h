@@ -16,6 +16,7 @@
 #include "common/contract/contract.h"
 #include "common/contract/gpu_request.h"
 #include "common/kube/objects/objects.h"
+#include "test/simulation/groups.h"
 
 namespace mgpu::simulation {
 
@@ -33,6 +34,28 @@ class Invariants {
   std::optional<Instant> bound_at(const PodUid& uid) const;
   // All containers of the pod on this node have ended.
   void end_containers(const PodUid& uid);
+
+  struct ExtenderAnswer {
+    std::string verb;
+    int status = 0;  // 0: no answer in time
+    std::string body;
+    int process = 0;  // that leads
+  };
+  // kube-scheduler gets an answer about the pod.
+  void report_answer(const PodUid& uid, const ExtenderAnswer& answer);
+  void note_scheduler_killed();
+  // Cards of the node fail or recover, or the node is removed.
+  void note_cards_changed(const std::string& node) { cards_changed_[node] = executor_.now(); }
+  // After quiet: no group is bound in part. There are four exceptions:
+  // - one of its pods was deleted while the group was being bound: the others go on without it;
+  // - a call about one of its pods was lost once the first one was to be bound: kube-scheduler got
+  //   no answer to it, or another process of the extender leads, or kube-scheduler was killed;
+  // - cards of the node of one of its pods had changed lately when its bind was answered;
+  // - a pod of higher priority was bound to the node of one of its pods whose bind had failed.
+  void check_groups();
+  int groups_in_part() const;
+  int groups() const { return static_cast<int>(groups_.size()); }
+  int groups_bound() const;
 
   // Of all events of the watch of pods.
   std::uint64_t digest() const { return digest_; }
@@ -65,10 +88,28 @@ class Invariants {
     Share share;
   };
 
+  struct GroupState {
+    int min_count = 1;
+    std::map<PodUid, std::string> pods;  // that have been bound, and their names
+    std::int32_t priority = 0;
+    std::set<std::string> waiting;  // the names of those that have not
+    std::optional<Instant> first_bound;
+    std::optional<Instant> last_deleted;  // of those that were not bound
+    int filtered_by = 0;                  // the process that has answered filter last
+    int process = 0;                      // that has answered the first bind; 0: none has
+    bool lost = false;                    // as check_groups() says
+    bool is_bound() const { return static_cast<int>(pods.size()) >= min_count; }
+    bool in_part() const { return first_bound && !is_bound(); }
+  };
+
   void on_line(std::string_view line);
   void note_in_digest(std::string_view text);
   void on_pod(const kube::Pod& pod, bool deleted);
   void note_bound(const kube::Pod& pod, bool by_binding);
+  bool is_excused(const std::string& node) const;
+  void note_taken(const kube::Pod& pod);
+  void note_bind_answer(const PodUid& uid, GroupState& group, const ExtenderAnswer& answer);
+  void note_in_group(const kube::Pod& pod, bool deleted);
   void note_cards(const kube::Pod& pod, BoundPod& bound);
   void check_capacity(const std::string& node);
 
@@ -78,6 +119,11 @@ class Invariants {
   std::set<PodUid> seen_unbound_;
   std::map<PodUid, BoundPod> bound_;
   std::map<Card, std::vector<Running>> running_;
+  std::map<std::string, GroupState> groups_;
+  std::map<PodUid, std::string> group_of_;
+  // What filter has answered about each pod of a group that is not bound.
+  std::map<PodUid, std::pair<std::string, Instant>> promised_;
+  std::map<std::string, Instant> cards_changed_;
   std::optional<std::string> violation_;
   std::uint64_t digest_ = 0xcbf29ce484222325;
   std::unique_ptr<kube::Stream> stream_;

@@ -80,10 +80,16 @@ int run_all(const Flags& flags) {
   const auto begin = Clock::now();
   long done = 0;
   long cycles = 0;
+  long groups = 0;
+  long groups_bound = 0;
+  long groups_in_part = 0;
   const auto kept = [&](std::uint64_t seed) {
     const Outcome outcome = run(seed);
     ++done;
     cycles += outcome.scheduling_cycles;
+    groups += outcome.groups;
+    groups_bound += outcome.groups_bound;
+    groups_in_part += outcome.groups_in_part;
     if (!outcome.violation) return true;
     fmt::print("history {} breaks a promise\n", done);
     report(seed, outcome, static_cast<int>(flags.shrink_runs));
@@ -107,8 +113,10 @@ int run_all(const Flags& flags) {
     seed += static_cast<std::uint64_t>(flags.step);
   }
   const std::chrono::duration<double> took = Clock::now() - begin;
-  fmt::print("{} histories with {} scheduling cycles kept all promises, {:.0f} s\n", done, cycles,
-             took.count());
+  fmt::print(
+      "{} histories with {} scheduling cycles and {} groups kept all promises, {:.0f} s\n"
+      "{} groups were bound, {} of them in part after a call about them was lost\n",
+      done, cycles, groups, took.count(), groups_bound + groups_in_part, groups_in_part);
   return 0;
 }
 

@@ -13,6 +13,9 @@ namespace {
 constexpr int kEvents = 200;
 constexpr int kPodsAtFirst = 20;
 constexpr int kFaultsAtLeast = 3;
+constexpr int kGroupEvents = 120;
+// So that the pods that are bound alone leave room for groups.
+constexpr int kPodNamesBesideGroups = 9;
 constexpr Duration kLength{120'000};
 
 struct Weight {
@@ -49,20 +52,33 @@ constexpr std::array kReplicaWeights = {
     Weight{Action::kHangLeader, 4},
 };
 
-static_assert(kWeights.size() + kReplicaWeights.size() == kActions, "every action has a weight");
+// With groups, of the additional events.
+constexpr std::array kGroupWeights = {
+    Weight{Action::kCreateGroup, 50},
+    Weight{Action::kDeleteGroup, 35},
+    Weight{Action::kDeleteMember, 15},
+};
+
+static_assert(kWeights.size() + kReplicaWeights.size() + kGroupWeights.size() == kActions,
+              "every action has a weight");
 
 class Planner {
  public:
-  explicit Planner(std::uint64_t seed) : random_(seed) {
+  explicit Planner(std::uint64_t seed) : setting_(setting_of(seed)), random_(seed) {
     weights_.assign(kWeights.begin(), kWeights.end());
-    if (setting_of(seed).replicas == 1) return;
+    if (setting_.replicas == 1) return;
     weights_.insert(weights_.end(), kReplicaWeights.begin(), kReplicaWeights.end());
   }
 
   std::vector<Event> plan() {
-    for (int pod = 0; pod < kPodsAtFirst; ++pod) add(Action::kCreatePod, pod);
+    const int names = setting_.has_groups ? kPodNamesBesideGroups : kPodNames;
+    for (int pod = 0; pod < kPodsAtFirst; ++pod) add(Action::kCreatePod, pod % names);
     for (int fault = 0; fault < kFaultsAtLeast; ++fault) add(Action::kFaultOfBind, 0);
-    while (std::ssize(events_) < kEvents) add(any_action(), below(kPodNames));
+    while (std::ssize(events_) < kEvents) add(any_action(), below(names));
+    if (setting_.has_groups) {
+      weights_.assign(kGroupWeights.begin(), kGroupWeights.end());
+      for (int event = 0; event < kGroupEvents; ++event) add(any_action(), below(1'000));
+    }
     std::ranges::stable_sort(events_, {}, &Event::at);
     return events_;
   }
@@ -86,6 +102,7 @@ class Planner {
         {Duration(below(static_cast<int>(kLength.count()))), action, who, below(1'000), below(8)});
   }
 
+  const Setting setting_;
   std::mt19937_64 random_;
   std::vector<Weight> weights_;
   std::vector<Event> events_;
@@ -126,6 +143,21 @@ std::string what_happens_to_requests(const Event& event) {
   }
 }
 
+std::string what_happens_to_groups(const Event& event) {
+  switch (event.action) {
+    case Action::kCreateGroup:
+      return fmt::format(
+          "create a group of {} pods, of which {} are needed (request {}, priority {})",
+          members_of(event), min_count_of(event), event.what, event.amount % 2);
+    case Action::kDeleteGroup:
+      return fmt::format("delete the pods of a group ({})", event.who);
+    case Action::kDeleteMember:
+      return fmt::format("delete a pod ({}) of a group ({})", event.what, event.who);
+    default:
+      return what_happens_to_requests(event);
+  }
+}
+
 std::string how_it_stops(const Event& event) {
   return fmt::format("{} for {} s", pauses(event) ? "paused with its machine" : "frozen",
                      in_seconds(long_stop_of(event)));
@@ -162,7 +194,7 @@ std::string what_happens_to_replicas(const Event& event) {
       return fmt::format("requests of kube-scheduler reach any replica for {} s",
                          in_seconds(failure_of(event)));
     default:
-      return what_happens_to_requests(event);
+      return what_happens_to_groups(event);
   }
 }
 
@@ -262,6 +294,7 @@ Setting setting_of(std::uint64_t seed) {
   Setting setting;
   setting.has_policies = seed % 2 == 0;
   setting.has_refused_objects = seed / 8 % 2 == 1;
+  setting.has_groups = seed % 6 == 4;
   if (seed % 4 != 0) return setting;
   setting.replicas = 2;
   setting.is_beside_scheduler = seed / 4 % 4 == 3;
@@ -275,6 +308,18 @@ std::vector<Event> plan_of(std::uint64_t seed) {
 
 Fault fault_of(const Event& event) {
   return static_cast<Fault>(1 + event.what % (kFaults - 1));
+}
+
+int members_of(const Event& event) {
+  constexpr int kRare = 50;
+  if (event.what % kRare == 0) return 64;
+  if (event.what % kRare < 4) return 9 + event.what % 16;
+  return 2 + event.what % 7 * (event.what % 3) / 2;
+}
+
+int min_count_of(const Event& event) {
+  const int members = members_of(event);
+  return event.amount % 8 == 7 && members > 2 ? members - 1 : members;
 }
 
 // Shorter and longer than the timeouts of filter and bind: after the short ones there is time left

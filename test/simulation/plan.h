@@ -65,8 +65,13 @@ enum class Action : std::uint8_t {
   kCutFromScheduler,
   kMoveClock,  // by an hour
   kMisroute,   // kube-scheduler's requests reach any replica
+  // Only with groups.
+  kCreateGroup,   // `what` selects the number of its pods and what they request, `amount` their
+                  // priority
+  kDeleteGroup,   // all pods of group `who`
+  kDeleteMember,  // one pod of group `who`, by `what`
 };
-inline constexpr int kActions = static_cast<int>(Action::kMisroute) + 1;
+inline constexpr int kActions = static_cast<int>(Action::kDeleteMember) + 1;
 
 struct Event {
   Duration at{0};
@@ -96,15 +101,23 @@ struct Setting {
   // Until the faults end, the extender can neither change some pods nor bind the first pod of the
   // cluster by name: refusal_of() in link.h.
   bool has_refused_objects = false;
+  // Users create groups of pods. Only with the policies: a pod that its creator has bound takes
+  // cards that were promised to another one.
+  bool has_groups = false;
 };
 Setting setting_of(std::uint64_t seed);
 
 // The plan of one history: 200 events, at least 20 new pods and 3 faults of binds, in order of
-// time.
+// time. With groups there are 120 more events, which are about them.
 std::vector<Event> plan_of(std::uint64_t seed);
 
 // What happens to a request in the events kFault and kFaultOfBind.
 Fault fault_of(const Event& event);
+
+// How many pods the group of kCreateGroup has: from 2 to 64, mostly up to 8. One of eight has one
+// pod more than it needs.
+int members_of(const Event& event);
+int min_count_of(const Event& event);
 
 // How long a process is stopped in kFreeze, kPauseVm and kReplaceExtender.
 Duration stop_of(const Event& event);

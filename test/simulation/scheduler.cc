@@ -48,10 +48,10 @@ Json read(const std::string& body) {
 }  // namespace
 
 Scheduler::Scheduler(kube::MemoryApiServer& server, FaultQueue& faults, const Contract& contract,
-                     CallExtender extender, ReportBound report_bound)
+                     CallExtender extender, Reports reports)
     : contract_(contract),
       extender_(std::move(extender)),
-      report_bound_(std::move(report_bound)),
+      reports_(std::move(reports)),
       link_(server, faults) {
   const auto reflector = [this](const char* name, const std::string& path, auto consumer) {
     auto made = std::make_unique<kube::Reflector>(name, kube::Resource{path, ""}, link_,
@@ -81,6 +81,7 @@ kube::Consumer<Scheduler::Pod> Scheduler::pod_consumer() {
     Pod read;
     read.pod = *std::move(pod);
     read.json = std::string(json);
+    read.group = group_of(read.pod);
     read.amounts = {requested(read.pod, contract_.core_resource),
                     requested(read.pod, contract_.memory_resource)};
     return read;
@@ -122,6 +123,7 @@ void Scheduler::apply(Pod pod) {
   held.pod = std::move(pod.pod);
   held.json = std::move(pod.json);
   held.amounts = pod.amounts;
+  held.group = std::move(pod.group);
   if (ended) wake_all();
 }
 
@@ -174,12 +176,13 @@ void Scheduler::run_later() {
 std::optional<PodUid> Scheduler::next_pod() {
   const Instant now = executor().now();
   for (auto& [uid, pod] : pods_) {
-    if (!pod.node().empty() || pod.busy || pod.pod.finished() || pod.pod.metadata.being_deleted ||
-        pod.amounts.core == 0) {
+    if (!pod.queued()) continue;
+    if (pod.group) {
+      if (may_be_scheduled(*pod.group)) return uid;
       continue;
     }
     if (pod.waits_for_event && now - pod.since < kFlushAfter) continue;
-    if (now >= pod.not_before) return uid;
+    if (now >= pod.retry.until) return uid;
   }
   return std::nullopt;
 }
@@ -188,18 +191,27 @@ void Scheduler::run() {
   if (in_cycle_) return;
   const auto uid = next_pod();
   if (!uid) return;
-  Pod& pod = pods_.at(*uid);
   ++cycles_;
   in_cycle_ = true;
+  const Pod& pod = pods_.at(*uid);
+  pod.group ? schedule_group(*pod.group) : schedule(*uid);
+}
+
+void Scheduler::schedule(const PodUid& uid) {
+  Pod& pod = pods_.at(uid);
   pod.busy = true;
   pod.waits_for_event = false;
-  const auto nodes = nodes_with_room(*uid);
+  const auto nodes = nodes_with_room(uid);
   if (nodes.empty()) {
     std::vector<std::string> all;
     for (const auto& [name, node] : nodes_) all.push_back(name);
-    return preempt(*uid, all);
+    return preempt(uid, all);
   }
-  filter(*uid, nodes);
+  select(uid, nodes, [this, uid](const Selected& selected) {
+    // kube-scheduler tries the pod again after a backoff where the extender fails.
+    if (!selected.answered || find(uid) == nullptr) return end_cycle(uid, false);
+    selected.node.empty() ? preempt(uid, selected.refused) : bind(uid, selected.node);
+  });
 }
 
 void Scheduler::end_cycle(const PodUid& uid, bool waits_for_event) {
@@ -212,17 +224,25 @@ void Scheduler::end_cycle(const PodUid& uid, bool waits_for_event) {
   back_off(*pod);
 }
 
+void Scheduler::back_off(Retry& retry) {
+  const int doublings = std::min(retry.attempts++, kBackoffDoublings);
+  retry.until = executor().now() + std::min(kBackoffFirst * (1 << doublings), kBackoffMax);
+}
+
 void Scheduler::back_off(Pod& pod) {
-  const int doublings = std::min(pod.attempts++, kBackoffDoublings);
-  pod.not_before = executor().now() + std::min(kBackoffFirst * (1 << doublings), kBackoffMax);
+  back_off(pod.group ? groups_[pod.group->name] : pod.retry);
 }
 
 // --- the extender --------------------------------------------------------------------------------
 
-void Scheduler::call(const std::string& verb, std::string body, Duration timeout, Answer done) {
+void Scheduler::call(const std::string& verb, const PodUid& uid, std::string body, Duration timeout,
+                     Answer done) {
   const auto answered = std::make_shared<bool>(false);
-  const Answer once = [answered, done = std::move(done)](int status, const std::string& answer) {
-    if (!std::exchange(*answered, true)) done(status, answer);
+  const Answer once = [this, answered, verb, uid, done = std::move(done)](
+                          int status, const std::string& answer) {
+    if (std::exchange(*answered, true)) return;
+    reports_.answered(uid, verb, status, answer);
+    done(status, answer);
   };
   executor().after(timeout, callbacks_.wrap([once] { once(0, ""); }));
   extender_(verb, std::move(body),
@@ -231,38 +251,38 @@ void Scheduler::call(const std::string& verb, std::string body, Duration timeout
             }));
 }
 
-void Scheduler::filter(const PodUid& uid, const std::vector<std::string>& nodes) {
+void Scheduler::select(const PodUid& uid, const std::vector<std::string>& nodes, OnSelected done) {
   const Json body = {
       {"Pod", Json::parse(pods_.at(uid).json)}, {"Nodes", nullptr}, {"NodeNames", nodes}};
-  call("filter", body.dump(), kFilterTimeout, [this, uid](int status, const std::string& answer) {
-    if (find(uid) == nullptr) return end_cycle(uid, false);
-    // kube-scheduler tries the pod again after a backoff where the extender fails.
-    if (status != 200) return end_cycle(uid, false);
-    on_filtered(uid, answer);
-  });
+  call("filter", uid, body.dump(), kFilterTimeout,
+       [this, uid, done = std::move(done)](int status, const std::string& answer) {
+         if (find(uid) == nullptr || status != 200) return done({});
+         on_filtered(uid, answer, done);
+       });
 }
 
-void Scheduler::on_filtered(const PodUid& uid, const std::string& body) {
+void Scheduler::on_filtered(const PodUid& uid, const std::string& body, const OnSelected& done) {
   const Json reply = read(body);
   std::vector<std::string> nodes;
   if (reply.contains("NodeNames") && reply["NodeNames"].is_array()) {
     nodes = reply["NodeNames"].get<std::vector<std::string>>();
   }
-  if (nodes.size() > 1) return prioritize(uid, nodes);
-  if (nodes.size() == 1) return bind(uid, nodes.front());
-  std::vector<std::string> candidates;
+  if (nodes.size() > 1) return prioritize(uid, nodes, done);
+  Selected selected{.answered = true, .node = {}, .refused = {}};
+  if (nodes.size() == 1) selected.node = nodes.front();
   if (reply.contains("FailedNodes") && reply["FailedNodes"].is_object()) {
-    for (const auto& [node, why] : reply["FailedNodes"].items()) candidates.push_back(node);
+    for (const auto& [node, why] : reply["FailedNodes"].items()) selected.refused.push_back(node);
   }
-  preempt(uid, candidates);
+  done(selected);
 }
 
-void Scheduler::prioritize(const PodUid& uid, const std::vector<std::string>& nodes) {
+void Scheduler::prioritize(const PodUid& uid, const std::vector<std::string>& nodes,
+                           const OnSelected& done) {
   const Json body = {
       {"Pod", Json::parse(pods_.at(uid).json)}, {"Nodes", nullptr}, {"NodeNames", nodes}};
-  call("prioritize", body.dump(), kFilterTimeout,
-       [this, uid, nodes](int status, const std::string& answer) {
-         if (find(uid) == nullptr) return end_cycle(uid, false);
+  call("prioritize", uid, body.dump(), kFilterTimeout,
+       [this, uid, nodes, done](int status, const std::string& answer) {
+         if (find(uid) == nullptr) return done({});
          std::string best = nodes.front();
          std::int64_t most = -1;
          const Json scores = status == 200 ? read(answer) : Json::array();
@@ -271,7 +291,7 @@ void Scheduler::prioritize(const PodUid& uid, const std::vector<std::string>& no
            most = score.value("Score", std::int64_t{0});
            best = score.value("Host", "");
          }
-         bind(uid, best);
+         done({.answered = true, .node = best, .refused = {}});
        });
 }
 
@@ -284,12 +304,13 @@ void Scheduler::bind(const PodUid& uid, const std::string& node) {
                      {"PodNamespace", pod.pod.metadata.name_space},
                      {"PodUID", uid.str()},
                      {"Node", node}};
-  call("bind", body.dump(), kBindTimeout, [this, uid, node](int status, const std::string& answer) {
-    const Json reply = status == 200 ? read(answer) : Json();
-    const bool bound = reply.is_object() && reply.value("Error", "").empty();
-    if (bound) report_bound_(uid, node);
-    on_bound(uid, bound);
-  });
+  call("bind", uid, body.dump(), kBindTimeout,
+       [this, uid, node](int status, const std::string& answer) {
+         const Json reply = status == 200 ? read(answer) : Json();
+         const bool bound = reply.is_object() && reply.value("Error", "").empty();
+         if (bound) reports_.bound(uid, node);
+         on_bound(uid, bound);
+       });
 }
 
 void Scheduler::on_bound(const PodUid& uid, bool bound) {
@@ -326,10 +347,11 @@ void Scheduler::preempt(const PodUid& uid, const std::vector<std::string>& nodes
   const Json body = {{"Pod", Json::parse(pod.json)},
                      {"NodeNameToVictims", nullptr},
                      {"NodeNameToMetaVictims", proposed}};
-  call("preempt", body.dump(), kFilterTimeout, [this, uid](int status, const std::string& answer) {
-    on_preempted(uid, status == 200 ? read(answer) : Json());
-    end_cycle(uid, true);
-  });
+  call("preempt", uid, body.dump(), kFilterTimeout,
+       [this, uid](int status, const std::string& answer) {
+         on_preempted(uid, status == 200 ? read(answer) : Json());
+         end_cycle(uid, true);
+       });
 }
 
 void Scheduler::on_preempted(const PodUid& uid, const Json& reply) {

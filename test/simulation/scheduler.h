@@ -3,7 +3,12 @@
 // minutes; failed binds are tried again after a backoff that doubles; preemption deletes the
 // victims that the extender names.
 //
-// After kubernetes pkg/scheduler/{schedule_one.go,extender.go,backend/queue,framework/preemption}.
+// The pods of a group are scheduled in one cycle (scheduler_groups.cc): the extender filters one
+// after another, and they are bound only if there is room for as many as the group needs. A group
+// that does not fit is tried again after a backoff, without an event.
+//
+// After kubernetes pkg/scheduler/{schedule_one.go,schedule_one_podgroup.go,extender.go,
+// backend/queue,framework/preemption}.
 #pragma once
 
 #include <cstdint>
@@ -20,6 +25,7 @@
 #include "common/contract/contract.h"
 #include "common/kube/objects/objects.h"
 #include "common/kube/watch/reflector.h"
+#include "test/simulation/groups.h"
 #include "test/simulation/link.h"
 
 namespace mgpu::simulation {
@@ -30,11 +36,17 @@ class Scheduler {
   // Calls a verb of the extender; it may never be answered.
   using CallExtender = std::function<void(const std::string& verb, std::string body, Answer done)>;
 
-  // The extender has answered that the pod is bound.
-  using ReportBound = std::function<void(const PodUid& uid, const std::string& node)>;
+  struct Reports {
+    // The extender has answered that the pod is bound.
+    std::function<void(const PodUid& uid, const std::string& node)> bound;
+    // The extender has answered a verb about the pod, or not in time: status 0.
+    std::function<void(const PodUid& uid, const std::string& verb, int status,
+                       const std::string& body)>
+        answered;
+  };
 
   Scheduler(kube::MemoryApiServer& server, FaultQueue& faults, const Contract& contract,
-            CallExtender extender, ReportBound report_bound);
+            CallExtender extender, Reports reports);
 
   Link& link() { return link_; }
   // The nodes on which the sums of what is requested leave room for the pod.
@@ -48,19 +60,44 @@ class Scheduler {
     std::int64_t core = 0;
     std::int64_t memory = 0;
   };
+  // When a pod, or a group, is tried again.
+  struct Retry {
+    Instant until{};
+    int attempts = 0;
+  };
   struct Pod {
     kube::Pod pod;
     std::string json;
     Amounts amounts;
+    std::optional<PodGroup> group;
     std::string assumed_node;    // bound in the cache before the watch shows it
     std::string nominated_node;  // where pods were evicted for it
     bool busy = false;           // in a scheduling or a binding cycle
     bool waits_for_event = false;
-    Instant since{};       // of waits_for_event
-    Instant not_before{};  // backoff
-    int attempts = 0;
+    Instant since{};  // of waits_for_event
+    Retry retry;
 
     const std::string& node() const { return pod.node_name.empty() ? assumed_node : pod.node_name; }
+    // It waits to be scheduled.
+    bool queued() const {
+      return node().empty() && !busy && !pod.finished() && !pod.metadata.being_deleted &&
+             amounts.core > 0;
+    }
+  };
+  // What the extender answers about a pod.
+  struct Selected {
+    bool answered = false;
+    std::string node;                  // or none
+    std::vector<std::string> refused;  // nodes on which pods could be evicted for it
+  };
+  using OnSelected = std::function<void(const Selected&)>;
+  struct GroupCycle {
+    PodGroup group;
+    std::vector<PodUid> pods;
+    std::size_t asked = 0;    // of the pods
+    std::size_t placed = 0;   // of the pods, and those that were placed before
+    std::vector<PodUid> fit;  // assumed in this cycle
+    std::size_t left() const { return pods.size() - asked; }
   };
 
   kube::Consumer<Pod> pod_consumer();
@@ -73,11 +110,14 @@ class Scheduler {
   std::optional<PodUid> next_pod();
   // By other pods.
   Amounts used_on(const std::string& node, const PodUid& except) const;
+  void back_off(Retry& retry);
   void back_off(Pod& pod);
 
-  void filter(const PodUid& uid, const std::vector<std::string>& nodes);
-  void on_filtered(const PodUid& uid, const std::string& body);
-  void prioritize(const PodUid& uid, const std::vector<std::string>& nodes);
+  // The extender filters the nodes, and scores them where more than one is left.
+  void select(const PodUid& uid, const std::vector<std::string>& nodes, OnSelected done);
+  void on_filtered(const PodUid& uid, const std::string& body, const OnSelected& done);
+  void prioritize(const PodUid& uid, const std::vector<std::string>& nodes, const OnSelected& done);
+  void schedule(const PodUid& uid);
   void bind(const PodUid& uid, const std::string& node);
   void on_bound(const PodUid& uid, bool bound);
   void preempt(const PodUid& uid, const std::vector<std::string>& nodes);
@@ -85,16 +125,26 @@ class Scheduler {
   void evict(const std::string& victim_uid);
   void nominate(const PodUid& uid, const std::string& node);
   void end_cycle(const PodUid& uid, bool waits_for_event);
+
+  // --- groups
+  GroupCycle cycle_of(const PodGroup& group) const;
+  bool may_be_scheduled(const PodGroup& group);
+  void schedule_group(const PodGroup& group);
+  void place_next(GroupCycle cycle);
+  void end_group_cycle(const GroupCycle& cycle, bool answered);
+
   // The answer, or status 0 once the time is over.
-  void call(const std::string& verb, std::string body, Duration timeout, Answer done);
+  void call(const std::string& verb, const PodUid& uid, std::string body, Duration timeout,
+            Answer done);
   Pod* find(const PodUid& uid);
   Executor& executor() { return link_.executor(); }
 
   const Contract& contract_;
   const CallExtender extender_;
-  const ReportBound report_bound_;
+  const Reports reports_;
   Link link_;
   std::map<PodUid, Pod> pods_;
+  std::map<std::string, Retry> groups_;  // by name
   std::map<std::string, kube::Node> nodes_;
   bool in_cycle_ = false;
   int cycles_ = 0;

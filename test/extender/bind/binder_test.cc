@@ -278,6 +278,18 @@ TEST_F(BinderTest, AConflictOverAnUnboundPodIsTriedAgainAFewTimes) {
   EXPECT_EQ(ledger.counts().assumed, 0u);
 }
 
+// Others of the group may be bound already. kube-scheduler tries this one again.
+TEST_F(BinderTest, TheCardsOfAMemberOfAGroupAreKeptAfterABindThatMayBeRepeated) {
+  const BindingArgs args =
+      create(server, {.spec = R"("schedulingGroup":{"podGroupName":"g"},)"}, "n1");
+  for (const auto& [status, kept] : {std::pair(429, 1U), std::pair(403, 0U)}) {
+    fail(is_bind, {.kind = Fault::Kind::kAnswer, .status = status});
+    EXPECT_NE(bind(args), "") << status;
+    EXPECT_EQ(ledger.counts().assumed, 0U) << status;
+    EXPECT_EQ(ledger.counts().nominated, kept) << status;
+  }
+}
+
 TEST_F(BinderTest, AClaimIsForgottenAtOnceAfterAnAnswerThatChangedNothing) {
   const BindingArgs args = create(server, {}, "n1");
   const std::vector<std::pair<Fault, BindOutcome>> cases = {

@@ -456,6 +456,25 @@ TEST_F(GroupTest, TheyAreKeptWhileOtherMembersAreBound) {
   EXPECT_EQ(fit("n1", kPriority, "other", 1'900), "fits") << "none was bound for a second";
 }
 
+// The others may be bound already: kube-scheduler tries this one again for ever.
+TEST_F(GroupTest, TheCardsOfAMemberWhoseBindHasFailedAreKeptForItsNextTry) {
+  const auto assume = [this](const char* uid, const std::string& group) {
+    Claim claim = bound_claim(uid, "n1", "whole", "0");
+    claim.placement.reset();
+    claim.group = group;
+    claim.priority = kPriority;
+    const auto assumed = ledger.assume(std::move(claim), *find_policy("binpack")->card, at_ms(0));
+    return std::get<Assumed>(assumed).id;
+  };
+  ledger.forget_for_now(assume("a", ""), at_ms(0));
+  EXPECT_EQ(fit("n1"), "fits") << "a pod that is bound alone keeps nothing from others";
+  ledger.forget_for_now(assume("a", "team/g"), at_ms(0));
+  const int end = static_cast<int>(kGroupRetryLife.count());
+  EXPECT_EQ(fit("n1", kPriority, "other", end - 1), kept);
+  EXPECT_EQ(fit("n1", kPriority, "a", end - 1), "fits");
+  EXPECT_EQ(fit("n1", kPriority, "other", end), "fits");
+}
+
 TEST_F(GroupTest, TheSameAnswerOnceMoreReleasesNothing) {
   answer("a", "n1", 0);
   const std::uint64_t before = ledger.releases(at_ms(0));
