@@ -540,10 +540,11 @@ stage_web-scale() {
 stage_web() { run_cluster_test web -test.run "${MGPU_TEST:-$web_tests}"; }
 
 prepare_node() {
-  build asan mgpu-extender mgpu-device-plugin mgpu-set-limits fake_mps_control fake_gpu_machine fake_gpu_cuda \
+  build asan mgpu-extender mgpu-device-plugin mgpu-set-limits fake_mps_control fake_nvml fake_gpu_machine fake_gpu_cuda \
     fake_gpu_nvml fake_gpu_client fake_gpu_turns || return 1
   prepare_runtime || return 1
   export MGPU_DEVICE_PLUGIN_BINARY=$PWD/build/asan/plugin/mgpu-device-plugin
+  export MGPU_FAKE_NVML_LIBRARY=$PWD/build/asan/test/fake_nvml.so
   export MGPU_FAKE_GPU_FOLDER=$PWD/build/asan/test/fake-gpu
   export MGPU_MPS_CONTROL_BINARY=$PWD/build/asan/test/fake_mps_control
 }
