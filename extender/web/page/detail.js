@@ -26,15 +26,21 @@ function facts(...pairs) {
     element('div', {}, element('dt', {}, name), element('dd', {}, value))));
 }
 
-function cardTable(node, rows) {
-  const head = ['card', 'model', 'compute granted', 'memory granted', 'pods'];
+// "NV2 to card 1; NODE to cards 2, 3"
+const linksText = (card) => card.links?.map(({ link: name, cards }) =>
+  `${harmless(name)} to ${cards.length === 1 ? 'card' : 'cards'} ${cards.join(', ')}`).join('; ') || 'none known';
+
+// `placed` has the NUMA nodes and links of the cards by their indices; null where none are known.
+function cardTable(node, rows, placed = null) {
+  const head = ['card', 'model', 'compute granted', 'memory granted', 'pods', ...(placed ? ['NUMA node', 'links'] : [])];
   return element('div', { class: 'scroll', tabindex: '0', role: 'region', 'aria-label': `Cards of ${harmless(node.name)}` },
     element('table', { class: 'cards-table' },
       element('thead', {}, element('tr', {}, head.map((text) => element('th', { scope: 'col' }, text)))),
-      element('tbody', {}, rows.map((card) => cardRow(card)))));
+      element('tbody', {}, rows.map((card) => cardRow(card, placed)))));
 }
 
-function cardRow(card) {
+function cardRow(card, placed) {
+  const place = placed?.get(card.index) ?? {};
   const state = cardState(card);
   const pods = card.holds.map((hold) => element('li', {}, element('span', { class: `dot space-${colorOf(hold.pod.namespace)}` }),
     link(podRoute(hold.pod), podName(hold.pod)), ` ${number(hold.core)} %, ${memory(hold.memory)}`));
@@ -44,7 +50,14 @@ function cardRow(card) {
       state ? element('strong', { class: 'trouble' }, element('br'), state) : null),
     element('td', { class: 'amount' }, `${number(card.core.used)} of ${number(card.core.capacity)} %`),
     element('td', { class: 'amount' }, `${memory(card.memory.used)} of ${memory(card.memory.capacity)}`),
-    element('td', {}, pods.length ? element('ul', {}, pods) : 'none'));
+    element('td', {}, pods.length ? element('ul', {}, pods) : 'none'),
+    placed ? [element('td', {}, String(place.numa ?? 'not known')), element('td', {}, linksText(place))] : null);
+}
+
+// What /inspect/node says of the places of the cards.
+function placesOf(answer) {
+  const some = answer?.cards?.some((card) => card.numa !== undefined || card.links?.length);
+  return some ? new Map(answer.cards.map((card) => [card.index, card])) : null;
 }
 
 // Lines for a terminal, each with a button that copies it.
@@ -60,15 +73,19 @@ function commands(...lines) {
   }));
 }
 
-function nodeBody(node) {
+function nodeBody(node, answer) {
   const { sums } = node;
+  const placed = placesOf(answer);
   return [
     node.problem ? element('p', { class: 'trouble' }, element('bdi', {}, harmless(node.problem))) : null,
     facts(['kept from pods by', harmless(node.kept)], ['cards', number(node.cards.length)], ['compute granted', `${number(sums.coreUsed)} of ${number(sums.core)} %`],
       ['memory granted', `${memory(sums.memoryUsed)} of ${memory(sums.memory)}`], ['pods with cards', number(node.pods.length)],
       ['free cards', number(sums.cardsFree)], ['unhealthy cards', number(sums.cardsUnhealthy)],
       ['free compute on partly used cards', `${number(sums.coreFreeInParts)} of ${number(sums.coreFree)} %`]),
-    cardTable(node, node.cards), commands(`kubectl mgpu cards ${node.name}`, `kubectl describe node ${node.name}`)];
+    cardTable(node, node.cards, placed),
+    placed ? element('p', { class: 'caption' }, 'Links as nvidia-smi topo -m names them: NV2 is two NVLinks.') : null,
+    answer?.error ? element('p', { class: 'caption' }, `The links cannot be shown: ${harmless(answer.error)}`) : null,
+    commands(`kubectl mgpu cards -o wide ${node.name}`, `kubectl describe node ${node.name}`)];
 }
 
 // One step on the way of a pod from request to card to use.
@@ -205,26 +222,31 @@ export class Detail {
       if (this.dialog.open) this.dialog.close();
       return;
     }
-    if (kind === 'pod') this.ask();
+    this.asked += 1;
+    if (kind === 'pod') this.askPod();
+    else this.take('node', '../inspect/node', { name: names[0] });
     this.draw();
     if (!this.dialog.open) this.dialog.showModal();
     this.dialog.scrollTop = 0;
   }
 
-  async ask() {
-    const turn = ++this.asked;
+  // An answer for another route than that of now is dropped.
+  async take(key, path, parameters) {
+    const turn = this.asked;
+    let answer;
+    try { answer = await read(path, parameters); } catch (error) { answer = { error: error.message }; }
+    if (turn !== this.asked || !this.route) return;
+    this.answers[key] = answer;
+    this.draw();
+  }
+
+  askPod() {
+    const turn = this.asked;
     const [namespace, name] = this.route.names;
-    const take = async (key, path, parameters) => {
-      let answer;
-      try { answer = await read(path, parameters); } catch (error) { answer = { error: error.message }; }
-      if (turn !== this.asked || this.route?.kind !== 'pod') return;
-      this.answers[key] = answer;
-      this.draw();
-    };
-    take('held', '../inspect/pod', { namespace, name });
-    take('explained', '../inspect/explain', { namespace, name, limit: kNodesShown });
+    this.take('held', '../inspect/pod', { namespace, name });
+    this.take('explained', '../inspect/explain', { namespace, name, limit: kNodesShown });
     const takeUse = async () => {
-      if (document.visibilityState === 'visible') await take('use', 'use', { namespace, pod: name });
+      if (document.visibilityState === 'visible') await this.take('use', 'use', { namespace, pod: name });
       if (turn === this.asked && this.route?.kind === 'pod') this.timer = setTimeout(takeUse, kUseInterval);
     };
     takeUse();
@@ -249,7 +271,7 @@ export class Detail {
     const { kind, names } = this.route;
     if (kind === 'node') {
       const node = this.find.node(names[0]);
-      const body = node ? nodeBody(node) : [element('p', {}, 'The extender does not know this node.')];
+      const body = node ? nodeBody(node, this.answers.node) : [element('p', {}, 'The extender does not know this node.')];
       return { title: `Node ${harmless(names[0])}`, body };
     }
     const title = `Pod ${harmless(names[0])}/${harmless(names[1])}`;
