@@ -278,9 +278,10 @@ void Session::read_instances(std::vector<Card*>& found) {
     for (const Device instance : instances) {
       Card* const one = identify_card(instance);
       // "MIG-GPU-<UUID>/<GPU instance>/<compute instance>" is the name of another device later.
-      if (one == nullptr)
+      if (one == nullptr) {
         card->facts.health =
             "has MIG devices without UUIDs of their own, as with drivers before R470";
+      }
       if (one == nullptr || std::ranges::find(found, one) != found.end()) continue;
       by_gpu_instance[update_instance(*card, *one, *caps)].push_back(one);
       found.push_back(one);
