@@ -44,13 +44,18 @@ ExtenderProcess::ExtenderProcess(kube::MemoryApiServer& server, FaultQueue& faul
       binder_(client_, verb_context_, {lease_, touch_, preconditions_}, extender::kBindsInFlight,
               {}),
       requeue_(client_, ledger_, link_.executor(), "default", {[](auto) {}, [](const auto&) {}}),
+      pending_events_(verb_context_, link_, link_.executor(), setup_.identity,
+                      [this] { return ready() && !setup_.is_observer; }),
       card_preemption_(
           verb_context_, link_, link_.executor(), setup_.identity,
           {.decides = [this] { return ready() && !setup_.is_observer; },
            .confirm = [this](extender::HolderLease::Done done) { lease_.confirm(std::move(done)); },
            .on_ended = [](std::size_t) {},
            .on_problem = [](const std::string&) {},
-           .members = {}}),
+           .members =
+               [this](const std::string& group, std::size_t most) {
+                 return pending_events_.pods().of_group(group, most);
+               }}),
       start_sequence_(link_, client_, settings_.contract, {lease_, touch_, preconditions_}, ledger_,
                       {.on_done = [this] { on_started(); },
                        .on_problem = [](const std::string&) {},
@@ -69,6 +74,10 @@ ExtenderProcess::ExtenderProcess(kube::MemoryApiServer& server, FaultQueue& faul
   watches_.start();
   if (setup_.is_observer || setup_.election) watches_.pods().start();
   if (setup_.is_observer) return;
+  if (setup_.preempts_by_card) {
+    pending_events_.start();
+    card_preemption_.start();
+  }
   binder_.start_reconciling();
   start_sequence_.start();
 }

@@ -22,6 +22,7 @@
 #include "extender/election/leader_endpoints.h"
 #include "extender/ledger/disruption_budgets.h"
 #include "extender/ledger/ledger.h"
+#include "extender/pending_events.h"
 #include "extender/probe.h"
 #include "extender/requeue/requeue.h"
 #include "extender/watches.h"
@@ -39,6 +40,7 @@ class ExtenderProcess {
     std::string identity;  // differs from that of all other processes
     // An observer reads, and does not take the Lease.
     bool is_observer = false;
+    bool preempts_by_card = false;
     // Set: it is one of several replicas.
     std::optional<extender::ElectionSettings> election{};
     // The Service has the endpoint of the leader.
@@ -122,7 +124,8 @@ class ExtenderProcess {
   extender::PreconditionCheck preconditions_{client_};
   extender::Binder binder_;
   extender::Requeue requeue_;
-  extender::CardPreemption card_preemption_;  // does not run: no pod of a history is evicted
+  extender::PendingEvents pending_events_;
+  extender::CardPreemption card_preemption_;
   bool has_endpoint_ = false;
   bool draining_ = false;
   int calls_ = 0;  // that have no answer yet

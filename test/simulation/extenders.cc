@@ -55,7 +55,8 @@ kube::Request create_service() {
 }  // namespace
 
 Extenders::Extenders(kube::MemoryApiServer& server, const Contract& contract,
-                     const Setting& setting, std::function<void(std::string)> violate)
+                     const Setting& setting, std::function<void(std::string)> violate,
+                     std::function<void(const std::string&)> on_event)
     : world_(server.executor()),
       server_(server),
       contract_(contract),
@@ -63,6 +64,7 @@ Extenders::Extenders(kube::MemoryApiServer& server, const Contract& contract,
       leadership_(
           setting.has_refused_objects, [this](int number) { return keeps_lease(number); },
           std::move(violate)),
+      on_event_(std::move(on_event)),
       replicas_(static_cast<std::size_t>(setting.replicas)) {
   if (setting_.replicas > 1) server_.call(create_service());
   for (std::size_t replica = 0; replica < replicas_.size(); ++replica) start(replica);
@@ -88,6 +90,7 @@ void Extenders::start(std::size_t replica) {
   Replica& of = replicas_[replica];
   ExtenderProcess::Setup setup;
   setup.identity = identity_of(number);
+  setup.preempts_by_card = setting_.preempts_by_card;
   setup.election = election_of(setting_);
   setup.has_service = setting_.replicas > 1 && !setting_.is_beside_scheduler;
   setup.port = static_cast<std::uint16_t>(number);
@@ -142,6 +145,9 @@ void Extenders::on_served(int number, const kube::Request& request,
                           const kube::Response& response) {
   note_deciding();
   leadership_.on_served(number, request, response);
+  const bool is_event =
+      request.method == kube::Method::kPost && request.target.ends_with("/events");
+  if (is_event && response.ok()) on_event_(request.body);
 }
 
 std::optional<std::string> Extenders::problem_after_quiet() {

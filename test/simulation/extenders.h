@@ -20,9 +20,10 @@ namespace mgpu::simulation {
 class Extenders {
  public:
   // All outlive it. Starts the first process of each replica. `violate` gets a sentence for each
-  // broken promise.
+  // broken promise, and `on_event` each Event that a process writes.
   Extenders(kube::MemoryApiServer& server, const Contract& contract, const Setting& setting,
-            std::function<void(std::string)> violate);
+            std::function<void(std::string)> violate,
+            std::function<void(const std::string& event)> on_event);
 
   // The replica that has the Lease, or the other one. The leader is the first one while nobody has
   // it. With one replica both are the same.
@@ -98,6 +99,7 @@ class Extenders {
   const Setting setting_;
   FaultQueue faults_;
   Leadership leadership_;
+  const std::function<void(const std::string&)> on_event_;
   std::vector<Replica> replicas_;
   std::map<int, Process> processes_;
   int started_ = 0;

@@ -116,8 +116,10 @@ class World {
         setting_(setting_of(seed)),
         has_policies_(setting_.has_policies),
         invariants_(server_, contract_, has_policies_),
-        extenders_(server_, contract_, setting_,
-                   [this](std::string sentence) { invariants_.violate(std::move(sentence)); }) {
+        extenders_(
+            server_, contract_, setting_,
+            [this](std::string sentence) { invariants_.violate(std::move(sentence)); },
+            [this](const std::string& event) { invariants_.report_event(event); }) {
     std::filesystem::remove_all(folder_);
     for (int n = 0; n < kNodes; ++n) {
       const std::string name = "n" + std::to_string(n);
@@ -157,6 +159,7 @@ class World {
     outcome.scheduling_cycles = cycles_ + scheduler_->cycles();
     outcome.groups = invariants_.groups();
     outcome.groups_bound = invariants_.groups_bound();
+    outcome.evicted = invariants_.evicted();
     outcome.groups_in_part = invariants_.groups_in_part();
     return outcome;
   }
@@ -193,7 +196,8 @@ class World {
                 [this](const PodUid& uid, const std::string& verb, int status,
                        const std::string& body) {
                   invariants_.report_answer(uid, {verb, status, body, extenders_.leader()});
-                }});
+                }},
+        setting_.preempts_by_card);
   }
 
   kube::Response call(kube::Method method, const std::string& target, const Json& body,
@@ -545,6 +549,7 @@ class World {
       return extender->stop(ExtenderProcess::Stop::kFrozen, time);
     }
     client %= kClients;
+    if (client == 1) invariants_.note_scheduler_stopped(time);
     if (client >= 2 && client % 2 == 1) return node_at(client / 2 - 1).freeze_kubelet(time);
     if (Link* link = link_of(client)) link->executor().freeze(time);
   }
@@ -554,6 +559,7 @@ class World {
       return extender->stop(ExtenderProcess::Stop::kPaused, time);
     }
     client %= kClients;
+    if (client == 1) invariants_.note_scheduler_stopped(time);
     if (client >= 2) return node_at(client / 2 - 1).pause(time);
     if (Link* link = link_of(client)) link->executor().pause(time);
   }

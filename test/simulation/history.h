@@ -21,6 +21,7 @@ struct Outcome {
   int scheduling_cycles = 0;
   int groups = 0;          // that were created
   int groups_bound = 0;    // of which as many pods were bound as they need
+  int evicted = 0;         // pods, by the extender
   int groups_in_part = 0;  // that are bound in part after a call about them was lost
   // Of all writes of pods. Equal for equal histories.
   std::uint64_t digest = 0;

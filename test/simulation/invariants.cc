@@ -17,6 +17,8 @@ using Json = nlohmann::json;
 
 // The reasons of the extender for which a node has no room.
 constexpr const char* kNoRoom = "node(s) had";
+// The cards were freed for a pod of higher priority.
+constexpr const char* kKept = "kept for another pod";
 // The extender has seen what happened to a card.
 constexpr Duration kCardsSeen{20'000};
 // A group is bound within this time from the first filter of a pod.
@@ -85,7 +87,11 @@ void Invariants::note_in_group(const kube::Pod& pod, bool deleted) {
   group.min_count = of->min_count;
   group.priority = pod.priority;
   group_of_[pod.uid()] = of->name;
-  if (group.pods.contains(pod.uid())) return;
+  if (group.pods.contains(pod.uid())) {
+    // There are not enough pods for the group any more.
+    group.lost |= !group.is_bound() && (deleted || pod.finished() || pod.metadata.being_deleted);
+    return;
+  }
   if (!pod.node_name.empty()) {
     group.pods[pod.uid()] = pod.metadata.name;
     group.waiting.erase(pod.metadata.name);
@@ -127,10 +133,12 @@ void Invariants::note_taken(const kube::Pod& pod) {
 }
 
 void Invariants::report_answer(const PodUid& uid, const ExtenderAnswer& answer) {
-  const auto name = group_of_.find(uid);
-  if (name == group_of_.end()) return;
-  GroupState& group = groups_.at(name->second);
-  if (group.process != 0) group.lost |= answer.status != 200 || answer.process != group.process;
+  for (auto& [name, group] : groups_)
+    group.lost |= group.process != 0 && group.process != answer.process;
+  const auto of = group_of_.find(uid);
+  if (of == group_of_.end()) return;
+  GroupState& group = groups_.at(of->second);
+  if (group.process != 0) group.lost |= answer.status != 200;
   const auto reply = Json::parse(answer.body, nullptr, false);
   const Json nodes = reply.is_object() ? reply.value("NodeNames", Json()) : Json();
   if (answer.verb == "filter" && nodes.is_array() && !nodes.empty()) {
@@ -150,7 +158,8 @@ void Invariants::note_bind_answer(const PodUid& uid, GroupState& group,
   const auto promised = promised_.find(uid);
   if (promised == promised_.end()) return;
   const auto& [node, since] = promised->second;
-  group.lost |= is_excused(node);
+  group.lost |= is_excused(node) || executor_.now() < scheduler_stops_until_ ||
+                answer.body.find(kKept) != std::string::npos;
   if (group.lost || answer.body.find(kNoRoom) == std::string::npos) return;
   violate(fmt::format("filter answers node {} for pod {} of a group, and bind {} s later: {}", node,
                       uid.str(), std::chrono::duration<double>(executor_.now() - since).count(),
@@ -168,7 +177,24 @@ void Invariants::check_groups() {
   }
 }
 
+void Invariants::report_event(const std::string& event) {
+  const Json read = Json::parse(event);
+  if (read.value("reason", "") != "Preempted") return;
+  ++evicted_;
+  const PodUid victim(read["involvedObject"].value("uid", ""));
+  const std::string text = read.value("message", "");
+  const std::string by = text.substr(0, text.find(" on node "));
+  const std::string preemptor = by.substr(by.rfind(' ') + 1);
+  const auto group = groups_.find(preemptor);
+  const std::int32_t priority =
+      group != groups_.end() ? group->second.priority : priorities_.at(PodUid(preemptor));
+  if (priorities_.at(victim) < priority) return;
+  violate(fmt::format("pod {} of priority {} is evicted for {} of priority {}", victim.str(),
+                      priorities_.at(victim), preemptor, priority));
+}
+
 void Invariants::on_pod(const kube::Pod& pod, bool deleted) {
+  priorities_[pod.uid()] = pod.priority;
   note_in_group(pod, deleted);
   const PodUid uid = pod.uid();
   const auto at = bound_.find(uid);

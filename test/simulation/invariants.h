@@ -3,6 +3,7 @@
 // delays what it learns.
 #pragma once
 
+#include <algorithm>
 #include <cstdint>
 #include <map>
 #include <memory>
@@ -43,15 +44,23 @@ class Invariants {
   };
   // kube-scheduler gets an answer about the pod.
   void report_answer(const PodUid& uid, const ExtenderAnswer& answer);
+  // The extender writes an Event. No pod is evicted for one of equal or lower priority.
+  void report_event(const std::string& event);
+  int evicted() const { return evicted_; }
   void note_scheduler_killed();
+  void note_scheduler_stopped(Duration time) {
+    scheduler_stops_until_ = std::max(scheduler_stops_until_, executor_.now() + 2 * time);
+  }
   // Cards of the node fail or recover, or the node is removed.
   void note_cards_changed(const std::string& node) { cards_changed_[node] = executor_.now(); }
-  // After quiet: no group is bound in part. There are four exceptions:
+  // After quiet: no group is bound in part. There are five exceptions:
   // - one of its pods was deleted while the group was being bound: the others go on without it;
+  // - one of those that were bound was deleted or has ended before the others were bound;
   // - a call about one of its pods was lost once the first one was to be bound: kube-scheduler got
-  //   no answer to it, or another process of the extender leads, or kube-scheduler was killed;
+  //   no answer to it, or another process of the extender leads, or kube-scheduler was killed or
+  //   did not run;
   // - cards of the node of one of its pods had changed lately when its bind was answered;
-  // - a pod of higher priority was bound to the node of one of its pods whose bind had failed.
+  // - a pod of higher priority was bound to, or got cards kept on, the node of one of its pods.
   void check_groups();
   int groups_in_part() const;
   int groups() const { return static_cast<int>(groups_.size()); }
@@ -121,9 +130,12 @@ class Invariants {
   std::map<Card, std::vector<Running>> running_;
   std::map<std::string, GroupState> groups_;
   std::map<PodUid, std::string> group_of_;
+  std::map<PodUid, std::int32_t> priorities_;  // of all pods
+  int evicted_ = 0;
   // What filter has answered about each pod of a group that is not bound.
   std::map<PodUid, std::pair<std::string, Instant>> promised_;
   std::map<std::string, Instant> cards_changed_;
+  Instant scheduler_stops_until_{};
   std::optional<std::string> violation_;
   std::uint64_t digest_ = 0xcbf29ce484222325;
   std::unique_ptr<kube::Stream> stream_;

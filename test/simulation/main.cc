@@ -83,12 +83,14 @@ int run_all(const Flags& flags) {
   long groups = 0;
   long groups_bound = 0;
   long groups_in_part = 0;
+  long evicted = 0;
   const auto kept = [&](std::uint64_t seed) {
     const Outcome outcome = run(seed);
     ++done;
     cycles += outcome.scheduling_cycles;
     groups += outcome.groups;
     groups_bound += outcome.groups_bound;
+    evicted += outcome.evicted;
     groups_in_part += outcome.groups_in_part;
     if (!outcome.violation) return true;
     fmt::print("history {} breaks a promise\n", done);
@@ -115,8 +117,9 @@ int run_all(const Flags& flags) {
   const std::chrono::duration<double> took = Clock::now() - begin;
   fmt::print(
       "{} histories with {} scheduling cycles and {} groups kept all promises, {:.0f} s\n"
-      "{} groups were bound, {} of them in part after a call about them was lost\n",
-      done, cycles, groups, took.count(), groups_bound + groups_in_part, groups_in_part);
+      "{} groups were bound, {} of them in part after a call about them was lost; {} "
+      "pods were evicted by card\n",
+      done, cycles, groups, took.count(), groups_bound + groups_in_part, groups_in_part, evicted);
   return 0;
 }
 

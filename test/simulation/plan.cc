@@ -295,6 +295,7 @@ Setting setting_of(std::uint64_t seed) {
   setting.has_policies = seed % 2 == 0;
   setting.has_refused_objects = seed / 8 % 2 == 1;
   setting.has_groups = seed % 6 == 4;
+  setting.preempts_by_card = seed % 12 == 10;
   if (seed % 4 != 0) return setting;
   setting.replicas = 2;
   setting.is_beside_scheduler = seed / 4 % 4 == 3;

@@ -104,6 +104,8 @@ struct Setting {
   // Users create groups of pods. Only with the policies: a pod that its creator has bound takes
   // cards that were promised to another one.
   bool has_groups = false;
+  // The extender evicts pods where the sums of a node suffice and no card does.
+  bool preempts_by_card = false;
 };
 Setting setting_of(std::uint64_t seed);
 

@@ -48,10 +48,11 @@ Json read(const std::string& body) {
 }  // namespace
 
 Scheduler::Scheduler(kube::MemoryApiServer& server, FaultQueue& faults, const Contract& contract,
-                     CallExtender extender, Reports reports)
+                     CallExtender extender, Reports reports, bool reprieves)
     : contract_(contract),
       extender_(std::move(extender)),
       reports_(std::move(reports)),
+      reprieves_(reprieves),
       link_(server, faults) {
   const auto reflector = [this](const char* name, const std::string& path, auto consumer) {
     auto made = std::make_unique<kube::Reflector>(name, kube::Resource{path, ""}, link_,
@@ -325,13 +326,25 @@ void Scheduler::on_bound(const PodUid& uid, bool bound) {
 
 // --- preemption ----------------------------------------------------------------------------------
 
+// Where it does, kube-scheduler leaves its nomination as it is.
+bool Scheduler::waits_for_victims(const Pod& pod) const {
+  return reprieves_ && std::ranges::any_of(pods_, [&](const auto& other) {
+           return !pod.pod.nominated_node.empty() &&
+                  other.second.pod.node_name == pod.pod.nominated_node &&
+                  other.second.pod.metadata.being_deleted && !other.second.pod.finished() &&
+                  other.second.pod.priority < pod.pod.priority;
+         });
+}
+
 // Proposes all pods of lower priority where their sums suffice, as kube-scheduler does before it
 // reprieves some.
 void Scheduler::preempt(const PodUid& uid, const std::vector<std::string>& nodes) {
   const Pod& pod = pods_.at(uid);
+  if (waits_for_victims(pod)) return end_cycle(uid, true);
   Json proposed = Json::object();
+  const auto with_room = reprieves_ ? nodes_with_room(uid) : std::vector<std::string>();
   for (const std::string& node : nodes) {
-    if (!nodes_.contains(node)) continue;
+    if (!nodes_.contains(node) || std::ranges::count(with_room, node) > 0) continue;
     Json victims = Json::array();
     for (const auto& [other_uid, other] : pods_) {
       if (other.pod.node_name != node || other.pod.finished()) continue;

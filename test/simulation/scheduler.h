@@ -46,7 +46,7 @@ class Scheduler {
   };
 
   Scheduler(kube::MemoryApiServer& server, FaultQueue& faults, const Contract& contract,
-            CallExtender extender, Reports reports);
+            CallExtender extender, Reports reports, bool reprieves);
 
   Link& link() { return link_; }
   // The nodes on which the sums of what is requested leave room for the pod.
@@ -120,6 +120,7 @@ class Scheduler {
   void schedule(const PodUid& uid);
   void bind(const PodUid& uid, const std::string& node);
   void on_bound(const PodUid& uid, bool bound);
+  bool waits_for_victims(const Pod& pod) const;
   void preempt(const PodUid& uid, const std::vector<std::string>& nodes);
   void on_preempted(const PodUid& uid, const nlohmann::json& reply);
   void evict(const std::string& victim_uid);
@@ -142,6 +143,8 @@ class Scheduler {
   const Contract& contract_;
   const CallExtender extender_;
   const Reports reports_;
+  // No victims are proposed on a node whose sums suffice.
+  const bool reprieves_;
   Link link_;
   std::map<PodUid, Pod> pods_;
   std::map<std::string, Retry> groups_;  // by name
