@@ -38,7 +38,12 @@ kube::Consumer<PendingEvents::Seen> PendingEvents::consumer() {
       .read = [this](std::string_view json) { return seen(kube::read_pod(json)); },
       .read_protobuf = [this](std::string_view pod) { return seen(kube::read_pod_protobuf(pod)); },
       .apply = [this](const Seen& seen) { apply(seen); },
-      .remove = [this](const Seen& seen) { pods_.remove(seen.pod.uid); },
+      .remove =
+          [this](const Seen& seen) {
+            pods_.remove(seen.pod.uid);
+            // Nothing is kept for a member of a group that was deleted.
+            context_.ledger.nominate(seen.pod.uid, NodeName());
+          },
       .relist =
           [this](const std::vector<Seen>& all, bool complete) {
             std::vector<PendingPods::Pending> pending;

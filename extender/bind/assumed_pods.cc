@@ -83,7 +83,8 @@ void AssumedPodReconciler::conclude(const AssumedClaim& claim,
 }
 
 void AssumedPodReconciler::conclude_unbound(const AssumedClaim& claim) {
-  if (!accepted(claim.id)) return context_.ledger.forget(claim.id);
+  if (!accepted(claim.id))
+    return context_.ledger.forget_for_now(claim.id, context_.client.executor().now());
   // An accepted binding is missing where etcd was restored. It was read without a touch.
   PostedBinding& posted = context_.posted.at(claim.id);
   posted.accepted = false;

@@ -115,7 +115,7 @@ void StartSequence::list_pending() {
         if (!read_request(*pod, contract_, MiB(1))) return Named();
         const auto most = most_of_one_card(*pod, contract_);
         return Named({pod->ref(), pod->uid(), pod->metadata.resource_version,
-                      most ? *most : Share{kWholeCard, MiB(kCardMemoryMiBMax)}});
+                      most ? *most : Share{kWholeCard, MiB(kCardMemoryMiBMax)}, group_name(*pod)});
       },
       .apply = [](const Named&) {},
       .remove = [](const Named&) {},
@@ -198,6 +198,10 @@ void StartSequence::on_touched(const Pending& pending, const kube::ApiResult<kub
     if (claim) ledger_.assume_bound(*std::move(claim), client_.executor().now());
     failed_in_.erase(pending.pod.name_space);
     settle(pending);
+    if (touched && !bound && !pending.group.empty()) {
+      ledger_.keep_everywhere(pending.uid, pending.most,
+                              client_.executor().now() + kGroupKeptAtStart, pending.group);
+    }
   } else if (is_of_this_pod(touched.error(), pending.touches)) {
     set_aside(pending, touched.error().message);
   } else {

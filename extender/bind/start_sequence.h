@@ -24,6 +24,10 @@
 // bindings with the same resourceVersion as precondition only one happens, so either this one
 // fails, or the earlier one.
 //
+// An earlier process may have bound a part of a group, and what it had answered for the other
+// members is not known. What these may hold is kept from all other pods for kGroupKeptAtStart, or
+// until filter answers or refuses them (ledger/nominations.h).
+//
 // kLateBindingMax is no proof, and is used for these pods alone. A binding that was sent before
 // this process took the Lease happens later than that only where its process, its machine, a proxy
 // or an API server stood still for as long between the read of the Lease and the write. Nothing but
@@ -104,7 +108,8 @@ class StartSequence {
     PodRef pod;
     PodUid uid;
     std::string resource_version;
-    Share most;       // what it may hold of any card
+    Share most;  // what it may hold of any card
+    std::string group;
     int touches = 0;  // that failed
   };
   struct Unsettled {

@@ -214,6 +214,15 @@ Result<NodeCards> cards_of(const kube::Node& node, const Contract& contract) {
 
 }  // namespace
 
+std::string group_name(const kube::Pod& pod) {
+  if (!pod.pod_group.empty()) return pod.metadata.name_space + "/" + pod.pod_group;
+  for (const char* label : {"scheduling.x-k8s.io/pod-group", "kueue.x-k8s.io/pod-group-name"}) {
+    const auto group = pod.metadata.labels.find(label);
+    if (group != pod.metadata.labels.end()) return pod.metadata.name_space + "/" + group->second;
+  }
+  return {};
+}
+
 std::optional<Claim> claim_of(const kube::Pod& pod, const Contract& contract) {
   MGPU_CHECK(!pod.node_name.empty(), "a claim needs a bound pod");
   if (!asks_for_cards(pod, contract)) return std::nullopt;
@@ -225,6 +234,7 @@ std::optional<Claim> claim_of(const kube::Pod& pod, const Contract& contract) {
   claim.start_time = pod.start_time;
   claim.labels = pod.metadata.labels;
   claim.anti_affinity = pod.anti_affinity;
+  claim.group = group_name(pod);
   claim.pod_group = pod.pod_group;
   claim.terminating = pod.metadata.being_deleted;
   claim.ends_soon = claim.terminating && pod.metadata.deletion_grace_seconds.value_or(

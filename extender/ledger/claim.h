@@ -46,7 +46,7 @@ struct Claim {
   std::int32_t priority = 0;
   std::string start_time;
   kube::StringMap labels;
-  std::string group{};         // DecidedPod::group, of an assumed claim
+  std::string group{};         // DecidedPod::group
   std::string pod_group{};     // the name of its PodGroup, of a bound claim
   bool anti_affinity = false;  // kube::Pod::anti_affinity
   bool terminating = false;    // the pod is being deleted
@@ -58,6 +58,10 @@ struct Claim {
 // each container has an index annotation that its amounts can be split over, these are its cards.
 // Pure. REQUIRES: pod.node_name is set.
 std::optional<Claim> claim_of(const kube::Pod& pod, const Contract& contract);
+
+// The group of pods that are bound together, as "team/train"; empty for a pod that is bound alone.
+// It is a PodGroup, or named by a label of the plugin Coscheduling or of Kueue.
+std::string group_name(const kube::Pod& pod);
 
 // Gives `shown`, the claim of a bound pod as it is read now, the cards of `first`, with which the
 // pod was bound to the same node. A difference is drift. Pure.

@@ -231,6 +231,7 @@ std::vector<DriftChange> Ledger::replace_pods(std::vector<Claim> claims,
   std::vector<DriftChange> changes;
   in_steps(claims, under(mutex_), [this, &changes](Claim&& claim) MGPU_REQUIRES(mutex_) {
     Entry& entry = confirm(std::move(claim));
+    nominations_.begin_group(entry.view.claim.group);
     if (changes.size() >= kDriftChangesMax) return;
     if (auto change = report_drift(entry)) changes.push_back(*std::move(change));
   });
@@ -285,7 +286,8 @@ std::variant<Assumed, Reason> Ledger::assume(Claim claim, const Policy& card_pol
   check_room(record->node, claim);
   const Entry& entry = insert(std::move(claim), Phase::kAssumed, now);
   nominations_.end_assumed(entry.view.claim.uid, entry.view.claim.node, entry.view.holds);
-  nominations_.count_group_until(entry.view.claim.group, now + kExpectedPlacementLife);
+  // A failed bind of another member must not lose its cards.
+  nominations_.count_group_until(entry.view.claim.group, now + kGroupRetryLife, true);
   MGPU_DEBUG_CHECK(within_capacity(entry), "a card over its capacity by an assumed claim");
   return Assumed{entry.id, *entry.view.claim.placement};
 }
@@ -398,14 +400,20 @@ std::vector<NodeName> Ledger::nodes_of_group(const std::string& group) const {
   return nominations_.nodes_of(group);
 }
 
-void Ledger::keep_everywhere(const PodUid& uid, const Share& most, Instant until) {
+void Ledger::keep_everywhere(const PodUid& uid, const Share& most, Instant until,
+                             const std::string& group) {
   const MutexLock lock(mutex_);
-  nominations_.keep_everywhere(uid, most, until);
+  nominations_.keep_everywhere(uid, most, until, group);
 }
 
 void Ledger::end_everywhere(const PodUid& uid) {
   const MutexLock lock(mutex_);
   nominations_.end_everywhere(uid);
+}
+
+void Ledger::end_kept_for_group(const PodUid& uid) {
+  const MutexLock lock(mutex_);
+  nominations_.end_kept_for_group(uid);
 }
 
 Node Ledger::with_reservations(const Node& node, const DecidedPod& pod) const {

@@ -225,9 +225,13 @@ class Ledger {
 
   // A binding of the pod that an earlier process has sent may still happen, on any node: `most` is
   // not available on any card to other pods, until the pod is bound, finished or deleted, or until
-  // `until`.
-  void keep_everywhere(const PodUid& uid, const Share& most, Instant until);
+  // `until`. With a group that is so if the list of pods shows one of the group that is bound, and
+  // they are available to the group.
+  void keep_everywhere(const PodUid& uid, const Share& most, Instant until,
+                       const std::string& group = {});
   void end_everywhere(const PodUid& uid);
+  // filter has refused the pod: what is kept for it as a member of a group is of no use.
+  void end_kept_for_group(const PodUid& uid);
 
   // --- decisions ---------------------------------------------------------------------------------
   //

@@ -34,9 +34,10 @@ inline constexpr std::size_t kNominationsOfNamespaceMax = 256;
 // How long the members of a group keep the cards of one of them at most, since it was answered.
 // kube-scheduler asks about a member in some 10 ms.
 inline constexpr std::chrono::milliseconds kGroupReservationLife{30'000};
-// How long the cards of a member are kept whose bind has failed, for a reason that may pass:
-// kube-scheduler tries it again after a backoff of up to 10 seconds.
-inline constexpr std::chrono::milliseconds kGroupRetryLife{15'000};
+// How long the cards of a member are kept after another one was bound, or whose bind has failed for
+// a reason that may pass: after a restart of the API server, kube-scheduler may try no pod for half
+// a minute.
+inline constexpr std::chrono::milliseconds kGroupRetryLife{60'000};
 // kube-scheduler proposes at least 100 nodes where there are so many, and at most a tenth of all.
 inline constexpr std::size_t kNominatedNodesMax = 128;
 // Objects of a relist that are applied under one hold of the ledger's lock: a millisecond or two.

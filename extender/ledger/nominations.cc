@@ -25,6 +25,7 @@ void Nominations::offer(const DecidedPod& pod, std::vector<NominatedPlacement> p
     if (on.empty() && seen) on = kept->node;
   }
   end(pod.uid);
+  end_kept_for_group(pod.uid);
   if (placements.empty()) return;
   if (placements.size() > kNominatedNodesMax) placements.resize(kNominatedNodesMax);
   make_room(pod.name_space);
@@ -73,11 +74,11 @@ void Nominations::count_until(Offers::iterator at, Instant until) {
   count_group_until(offer.group, until);
 }
 
-void Nominations::count_group_until(const std::string& group, Instant until) {
+void Nominations::count_group_until(const std::string& group, Instant until, bool begun) {
   if (group.empty()) return;
   for (auto& [uid, offer] : offers_) {
     if (offer.group == group && !offer.counted_on.empty() && offer.counted_until < until)
-      offer.counted_until = std::min(until, offer.group_until);
+      offer.counted_until = begun ? until : std::min(until, offer.group_until);
   }
 }
 
@@ -146,25 +147,60 @@ void Nominations::end_assumed(const PodUid& uid, const NodeName& node,
   if (same) releases_ = releases;
 }
 
-void Nominations::keep_everywhere(const PodUid& uid, const Share& most, Instant until) {
+void Nominations::keep_everywhere(const PodUid& uid, const Share& most, Instant until,
+                                  const std::string& group) {
   end_everywhere(uid);
-  everywhere_[uid] = {most, until};
-  everywhere_sum_ += most;
+  if (!group.empty() && everywhere_.size() >= kNominationsMax) return;
+  everywhere_[uid] = {most, until, group};
   first_end_ = std::min(first_end_, until);
+  if (group.empty()) {
+    everywhere_sum_ += most;
+    return;
+  }
+  KeptForGroup& kept = kept_for_groups_[group];
+  kept.sum += most;
+  ++kept.pods;
+  if (kept.begun) begun_groups_sum_ += most;
+}
+
+void Nominations::begin_group(const std::string& group) {
+  const auto kept = kept_for_groups_.find(group);
+  if (kept == kept_for_groups_.end() || std::exchange(kept->second.begun, true)) return;
+  begun_groups_sum_ += kept->second.sum;
 }
 
 void Nominations::end_everywhere(const PodUid& uid) {
   const auto at = everywhere_.find(uid);
   if (at == everywhere_.end()) return;
-  everywhere_sum_ -= at->second.most;
+  const KeptEverywhere ended = at->second;
   everywhere_.erase(at);
-  ++releases_;
+  if (ended.group.empty()) {
+    everywhere_sum_ -= ended.most;
+    ++releases_;
+    return;
+  }
+  const auto kept = kept_for_groups_.find(ended.group);
+  kept->second.sum -= ended.most;
+  if (kept->second.begun) {
+    begun_groups_sum_ -= ended.most;
+    ++releases_;
+  }
+  if (--kept->second.pods == 0) kept_for_groups_.erase(kept);
+}
+
+void Nominations::end_kept_for_group(const PodUid& uid) {
+  const auto at = everywhere_.find(uid);
+  if (at != everywhere_.end() && !at->second.group.empty()) end_everywhere(uid);
 }
 
 Share Nominations::kept_everywhere(const DecidedPod& pod) const {
   if (everywhere_.empty() || pod.uid.empty()) return {};
+  Share kept = everywhere_sum_;
   const auto own = everywhere_.find(pod.uid);
-  return own == everywhere_.end() ? everywhere_sum_ : everywhere_sum_ - own->second.most;
+  if (own != everywhere_.end() && own->second.group.empty()) kept -= own->second.most;
+  const auto group = kept_for_groups_.find(pod.group);
+  const bool begun = group != kept_for_groups_.end() && group->second.begun;
+  return begun ? kept : kept + begun_groups_sum_;
 }
 
 void Nominations::expire(Instant now) {
@@ -245,7 +281,7 @@ void Nominations::stop_counting(Offers::iterator at) {
 }
 
 void Nominations::waits_for(const DecidedPod& pod, std::string_view node) {
-  bool any = !everywhere_.empty();  // whose end is a release in any case
+  bool any = !(everywhere_sum_ + begun_groups_sum_).zero();  // whose end is a release in any case
   const auto [begin, end] = counted_.equal_range(node);
   for (auto at = begin; at != end; ++at) {
     Offer& offer = offers_.at(at->second);

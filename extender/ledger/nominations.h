@@ -20,10 +20,14 @@
 //
 // kube-scheduler asks about all members of a group before it binds the first one. So what a member
 // was answered counts for the other members whatever their priority, and as long as filter is asked
-// about the next ones, or they are bound, up to kGroupReservationLife.
+// about the next ones, up to kGroupReservationLife, and for kGroupRetryLife after one of
+// them was bound.
 //
 // What a late binding of an unsettled pod may take (bind/start_sequence.h) is kept in the same way,
-// but for pods of every priority, and on each card of each node, since its node is not known.
+// but for pods of every priority, and on each card of each node, since its node is not known. So is
+// what the pending members of a group may take of which an earlier process has bound a part: what
+// filter has answered for them is not known any more. It is free to all such groups, and each
+// member's part ends with the next answer for it.
 #pragma once
 
 #include <cstddef>
@@ -87,13 +91,20 @@ class Nominations {
   void end(const PodUid& uid);
   // The pod is assumed with these cards. If they are those that were reserved, none becomes free.
   void end_assumed(const PodUid& uid, const NodeName& node, const std::vector<CardHold>& holds);
-  // What is counted of the group is counted until then, or kGroupReservationLife. Those that are
-  // nominated count in any case.
-  void count_group_until(const std::string& group, Instant until);
+  // What is counted of the group is counted until then, or kGroupReservationLife unless it has
+  // `begun`. Those that are nominated count in any case.
+  void count_group_until(const std::string& group, Instant until, bool begun = false);
   // Ends the answers whose `until` is not after `now`.
   void expire(Instant now);
-  // Until `until`, `most` is not available on any card, except to the pod itself.
-  void keep_everywhere(const PodUid& uid, const Share& most, Instant until);
+  // Until `until`, `most` is not available on any card, except to the pod itself. With a group it
+  // is so once the group has begun, and except to all groups that have. Those beyond
+  // kNominationsMax are not kept for groups.
+  void keep_everywhere(const PodUid& uid, const Share& most, Instant until,
+                       const std::string& group = {});
+  // A member of the group is bound.
+  void begin_group(const std::string& group);
+  // filter has answered or refused the pod, for whose group this was kept.
+  void end_kept_for_group(const PodUid& uid);
   void end_everywhere(const PodUid& uid);
   // The node has changed to this, or is removed. Ends what has lost a card of the node.
   void end_on(const NodeName& node, const Node* now);
@@ -139,6 +150,12 @@ class Nominations {
   struct KeptEverywhere {
     Share most;
     Instant until{};
+    std::string group{};
+  };
+  struct KeptForGroup {
+    Share sum;
+    std::size_t pods = 0;
+    bool begun = false;  // it is part of begun_groups_sum_
   };
 
   // By other pods than this one.
@@ -158,7 +175,9 @@ class Nominations {
   std::map<std::string, std::size_t> of_namespace_;          // how many offers
   std::multimap<std::string, PodUid, std::less<>> counted_;  // by node
   std::unordered_map<PodUid, KeptEverywhere> everywhere_;
-  Share everywhere_sum_;
+  std::map<std::string, KeptForGroup> kept_for_groups_;
+  Share everywhere_sum_;  // without groups
+  Share begun_groups_sum_;
   Instant first_end_ = Instant::max();  // nothing ends before it
   std::uint64_t releases_ = 0;
 };

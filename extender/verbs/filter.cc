@@ -158,6 +158,7 @@ FilterReply filter(const ExtenderArgs& args, const VerbContext& context, Instant
   if (pod->request.empty()) return pass_everywhere(args);
   if (context.answered != nullptr) context.answered->asked(pod->pod.uid, now);
   FilterReply reply = filter_nodes(context, args, *pod, now);
+  if (reply.fitting.empty()) context.ledger.end_kept_for_group(pod->pod.uid);
   // With one node left kube-scheduler calls bind next, without prioritize.
   if (reply.fitting.size() == 1) expect_on(reply.fitting.front(), *pod, args.pod(), context, now);
   return reply;

@@ -33,15 +33,6 @@ Result<void> check_min_core(const GpuRequest& request, Percent min_core) {
 
 }  // namespace
 
-std::string group_name(const kube::Pod& pod) {
-  if (!pod.pod_group.empty()) return pod.metadata.name_space + "/" + pod.pod_group;
-  for (const char* label : {"scheduling.x-k8s.io/pod-group", "kueue.x-k8s.io/pod-group-name"}) {
-    const auto group = pod.metadata.labels.find(label);
-    if (group != pod.metadata.labels.end()) return pod.metadata.name_space + "/" + group->second;
-  }
-  return {};
-}
-
 Result<PodRequest> read_pod_request(const kube::Pod& pod, const Settings& settings) {
   MGPU_CHECK(settings.policy.node != nullptr && settings.policy.card != nullptr,
              "no default policy");

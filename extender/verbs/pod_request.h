@@ -34,10 +34,6 @@ struct PodRequest {
 // Errors: those of read_request, and an unknown policy in the pod's annotation.
 Result<PodRequest> read_pod_request(const kube::Pod& pod, const Settings& settings);
 
-// The group of pods that are bound together, as "team/train"; empty for a pod that is bound alone.
-// It is a PodGroup, or named by a label of the plugin Coscheduling or of Kueue.
-std::string group_name(const kube::Pod& pod);
-
 // Whether a container names a resource of the contract, whatever its amount: for such a pod
 // kube-scheduler calls this extender (pkg/scheduler/extender.go, IsInterested).
 bool names_cards(const kube::Pod& pod, const Contract& contract);

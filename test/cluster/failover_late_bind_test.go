@@ -24,7 +24,7 @@ func stopAPIServerWithABind(t *testing.T) {
 	leader := world.startEndpointReplica(server.url)
 	world.leader()
 	world.startEndpointReplica(plane.serverURL())
-	scheduler := world.startScheduler()
+	scheduler := world.startScheduler("")
 	server.onStop = func() { world.signal(scheduler, syscall.SIGSTOP) }
 	wanted := world.nodes[extenderNodes]
 	world.label(wanted, "late")
@@ -74,7 +74,7 @@ func killLeaderWithPrices(t *testing.T) {
 	const memoryMiB, pods = 7777, 12
 	world := newReplicaWorld(t, extenderNodes)
 	world.startReplicas(2)
-	world.startScheduler()
+	world.startScheduler("")
 	leader := world.leader()
 	follower := world.other(leader)
 	names := make([]string, pods)

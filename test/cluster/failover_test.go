@@ -50,7 +50,7 @@ func withReplicas(act func(w *ReplicaWorld)) func(t *testing.T) {
 	return func(t *testing.T) {
 		world := newReplicaWorld(t, extenderNodes)
 		world.startReplicas(2)
-		world.startScheduler()
+		world.startScheduler("")
 		world.leader()
 		world.runFault(act)
 	}

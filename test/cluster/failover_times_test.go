@@ -71,7 +71,7 @@ func failoverRuns(t *testing.T) int {
 func measureReplicas(t *testing.T, runs int) {
 	world := newReplicaWorld(t, timesNodes)
 	world.startReplicas(2)
-	world.startScheduler()
+	world.startScheduler("")
 	clock := world.newFailoverClock(true)
 	for _, kind := range []struct {
 		name string

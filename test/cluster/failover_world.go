@@ -127,11 +127,11 @@ func (w *ReplicaWorld) startReplicas(count int) {
 	}
 }
 
-func (w *ReplicaWorld) startEndpointReplica(server string) *Replica {
+func (w *ReplicaWorld) startEndpointReplica(server string, flags ...string) *Replica {
 	w.t.Helper()
 	address := fmt.Sprint("192.0.2.", len(w.replicas)+1)
-	replica := w.newReplica(server, append([]string{"--endpoints-of", w.namespace + "/" + leaseName,
-		"--advertise-address", address}, w.verbs.flags...)...)
+	replica := w.newReplica(server, slices.Concat([]string{"--endpoints-of", w.namespace + "/" + leaseName,
+		"--advertise-address", address}, w.verbs.flags, flags)...)
 	replica.advertised = address
 	replica.extender.scheme, replica.extender.client = "https", w.verbs.client
 	replica.run()
@@ -140,12 +140,13 @@ func (w *ReplicaWorld) startEndpointReplica(server string) *Replica {
 
 // startScheduler starts a kube-scheduler for the pods of this world. It reaches the replica that the EndpointSlice
 // names, over HTTP/2, and a connection that exists stays with its replica.
-func (w *ReplicaWorld) startScheduler() *Process {
+func (w *ReplicaWorld) startScheduler(gates string) *Process {
 	w.t.Helper()
 	w.followEndpoints()
 	front := startLink(w.t, w.leaderAddress)
 	command := w.schedulerCommand(SchedulerSetup{configuration: "kube-scheduler-tls.yaml",
-		extenderURL: "https://" + front.address() + "/mgpu", schedulerName: w.name(), tls: w.verbs.scheduler})
+		extenderURL: "https://" + front.address() + "/mgpu", schedulerName: w.name(), tls: w.verbs.scheduler,
+		gates: gates})
 	process, err := command.start()
 	if err != nil {
 		w.t.Fatal(err)

@@ -138,6 +138,8 @@ func waitBound(ctx context.Context, t testing.TB, namespace, name string) *corev
 	return pod
 }
 
+const notTried = "no PodScheduled condition"
+
 // scheduledCondition returns the message of the condition PodScheduled.
 func scheduledCondition(pod *corev1.Pod) string {
 	for _, condition := range pod.Status.Conditions {
@@ -145,7 +147,7 @@ func scheduledCondition(pod *corev1.Pod) string {
 			return condition.Reason + ": " + condition.Message
 		}
 	}
-	return "no PodScheduled condition"
+	return notTried
 }
 
 // waitPending waits until the condition PodScheduled of the pod contains the sentence.

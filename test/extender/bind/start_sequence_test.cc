@@ -480,6 +480,21 @@ TEST_F(StartSequenceTest, APodThatCannotBeChangedIsCountedForABoundedTime) {
   EXPECT_EQ(sequence->unsettled(), 1u);
 }
 
+// Other pods would take the cards that an earlier process has answered for the member.
+TEST_F(StartSequenceTest, CardsAreKeptForTheRestOfAGroupThatIsBoundInPart) {
+  ledger.apply_node(mgpu::test::facts_of("n1: 0[100/1000]"));
+  create(server, {.requests = {"60/300"}, .spec = R"("schedulingGroup":{"podGroupName":"g"},)"},
+         "n1");
+  start();
+  EXPECT_TRUE(fits("other", "60/1")) << "no member is bound";
+  Claim bound = mgpu::test::bound_claim("bound", "n1", "10/10", "0");
+  bound.group = "d/g";
+  ledger.replace_pods({bound});
+  EXPECT_FALSE(fits("other", "60/1"));
+  executor.advance(kGroupKeptAtStart);
+  EXPECT_TRUE(fits("other", "60/1"));
+}
+
 TEST_F(StartSequenceTest, ManyPodsThatCannotBeChangedCostFewRequests) {
   constexpr std::size_t kPods = 10 * kStartTouchesInFlight;
   for (std::size_t i = 0; i < kPods; ++i) create(server, {.name = fmt::format("p{}", i)}, "n1");

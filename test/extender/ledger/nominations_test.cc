@@ -452,8 +452,37 @@ TEST_F(GroupTest, TheyAreKeptWhileOtherMembersAreBound) {
   b.group = "team/g";
   ASSERT_TRUE(std::holds_alternative<Assumed>(
       ledger.assume(std::move(b), *find_policy("binpack")->card, at_ms(900))));
-  EXPECT_EQ(fit("n1", kPriority, "other", 1'800), kept);
-  EXPECT_EQ(fit("n1", kPriority, "other", 1'900), "fits") << "none was bound for a second";
+  EXPECT_EQ(fit("n1", kPriority, "other", 60'800), kept);
+  EXPECT_EQ(fit("n1", kPriority, "other", 60'900), "fits") << "none was bound for a minute";
+}
+
+// After a start it is not known which cards the members were answered.
+TEST_F(GroupTest, AllCardsAreKeptForAGroupThatWasBoundInPart) {
+  ledger.keep_everywhere(PodUid("b"), share_of("60/100"), at_ms(kLife), "team/g");
+  ledger.keep_everywhere(PodUid("c"), share_of("30/100"), at_ms(kLife), "team/g");
+  EXPECT_EQ(fit("n1"), "fits") << "no member is bound";
+  Claim a = bound_claim("a", "n2", "10/100", "0");
+  a.group = "team/g";
+  ledger.replace_pods({a});
+  EXPECT_EQ(fit("n1"), kept);
+  EXPECT_EQ(fit("n1", kPriority, "other", 0, "10/100"), "fits");
+  EXPECT_EQ(fit_member("n1", kPriority, 0, "team/g"), "fits");
+  EXPECT_EQ(fit_member("n1", kPriority, 0, "team/other"), kept);
+  ledger.keep_everywhere(PodUid("e"), share_of("10/100"), at_ms(kLife), "team/other");
+  EXPECT_EQ(fit_member("n1", kPriority, 0, "team/other"), kept);
+  Claim d = bound_claim("d", "n2", "10/100", "0");
+  d.group = "team/other";
+  ledger.replace_pods({a, d});
+  EXPECT_EQ(fit_member("n1", kPriority, 0, "team/other"), "fits") << "both come before all others";
+  EXPECT_EQ(fit_member("n1", kPriority, 0, "team/g"), "fits");
+  ledger.end_everywhere(PodUid("e"));
+  const std::uint64_t before = ledger.releases();
+  answer("b", "n2", 0);
+  EXPECT_GT(ledger.releases(), before);
+  EXPECT_EQ(fit("n1"), "fits") << "what is kept for b is on n2";
+  EXPECT_EQ(fit("n1", kPriority, "other", 0, "80/100"), kept) << "c was not answered";
+  ledger.end_kept_for_group(PodUid("c"));
+  EXPECT_EQ(fit("n1", kPriority, "other", 0, "80/100"), "fits") << "filter has refused c";
 }
 
 // The others may be bound already: kube-scheduler tries this one again for ever.
