@@ -14,6 +14,8 @@ import (
 	"time"
 
 	corev1 "k8s.io/api/core/v1"
+	resourcev1 "k8s.io/api/resource/v1"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/types"
 	"sigs.k8s.io/yaml"
@@ -277,6 +279,54 @@ func TestDoctorFindsTwoExtendersThatBind(t *testing.T) {
 	t.Cleanup(func() { _ = maps.Delete(context.Background(), name, metav1.DeleteOptions{}) })
 	found := world.doctor(t, adminToken).expect(t, "scheduler", "error", "several extenders have a bindVerb")
 	if !slices.Equal(found.Objects, []string{"ConfigMap kube-system/" + name}) {
+		t.Errorf("got %+v", found)
+	}
+}
+
+// kube-scheduler takes such a resource for one of DRA on nodes that have none of it.
+func TestADeviceClassThatTakesOverAResourceIsRefusedAndNamed(t *testing.T) {
+	world := newDoctorWorld(t)
+	classes := plane.admin.ResourceV1().DeviceClasses()
+	create := func(resource string, dryRun ...string) error {
+		_, err := classes.Create(world.ctx, &resourcev1.DeviceClass{ObjectMeta: metav1.ObjectMeta{Name: "takes"},
+			Spec: resourcev1.DeviceClassSpec{ExtendedResourceName: &resource}}, metav1.CreateOptions{DryRun: dryRun})
+		return err
+	}
+	const name = "mgpu-resources-of-device-classes"
+	refused := func() (bool, string) {
+		err := create(coreResource, metav1.DryRunAll)
+		return apierrors.IsForbidden(err) && strings.Contains(err.Error(), `DeviceClass "takes" has `+
+			`spec.extendedResourceName "`+coreResource+`", which is a resource of mgpu; expected another name`), fmt.Sprint(err)
+	}
+	waitFor(t, time.Minute, "the policy to hold", refused)
+	if err := create(memoryResource, metav1.DryRunAll); !apierrors.IsForbidden(err) {
+		t.Errorf("with %s: %v", memoryResource, err)
+	}
+	if err := create("example.com/gpu", metav1.DryRunAll); err != nil {
+		t.Error(err)
+	}
+	// One that is older than the policy.
+	bindings := plane.admin.AdmissionregistrationV1().ValidatingAdmissionPolicyBindings()
+	binding, err := bindings.Get(world.ctx, name, metav1.GetOptions{})
+	if err != nil {
+		t.Fatal(err)
+	}
+	if err := bindings.Delete(world.ctx, name, metav1.DeleteOptions{}); err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() {
+		_ = classes.Delete(context.Background(), "takes", metav1.DeleteOptions{})
+		binding.ResourceVersion, binding.UID = "", ""
+		if _, err := bindings.Create(context.Background(), binding, metav1.CreateOptions{}); err != nil {
+			t.Error(err)
+		}
+	})
+	waitFor(t, time.Minute, "a DeviceClass to be created", func() (bool, string) {
+		err := create(coreResource)
+		return err == nil, fmt.Sprint(err)
+	})
+	found := world.doctor(t, adminToken).expect(t, "scheduler", "error", "a DeviceClass has spec.extendedResourceName "+coreResource)
+	if !slices.Equal(found.Objects, []string{"DeviceClass takes"}) || !strings.Contains(found.Remedy, "remove spec.extendedResourceName") {
 		t.Errorf("got %+v", found)
 	}
 }

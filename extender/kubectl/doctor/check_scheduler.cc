@@ -138,6 +138,20 @@ constexpr Rule kScheduler[] = {
        return each(at.facts.schedulers_of_two_binders,
                    [](const auto& pod) { return when(true).about({"kube-system/" + pod}); });
      }},
+    needs<&Facts::device_classes>(Level::kUnknown),
+    {Level::kError,
+     "a DeviceClass has spec.extendedResourceName {0}, which is a resource of mgpu, so that "
+     "kube-scheduler may bind pods that request it to nodes without cards of mgpu",
+     to_change("remove spec.extendedResourceName from the DeviceClass, or delete it"),
+     [](At at) {
+       return each(items(at.facts.device_classes), [&](const DeviceClass& one) {
+         const Contract& contract = at.facts.contract;
+         return when(one.resource == contract.core_resource ||
+                         one.resource == contract.memory_resource,
+                     one.resource)
+             .about({"DeviceClass " + one.name});
+       });
+     }},
     needs<&Facts::waiting_pods>(Level::kUnknown),
     {Level::kError, "kube-scheduler has an error for a pod with cards: {0}",
      to_change("check urlPrefix, tlsConfig and httpTimeout of the extender in the configuration of "

@@ -117,6 +117,14 @@ void collect_policies(Api& api, Facts& facts) {
       "list ValidatingAdmissionPolicyBindings", facts, read_policy_binding);
 }
 
+// An API server before Kubernetes 1.34 has none.
+void collect_device_classes(Api& api, Facts& facts) {
+  facts.device_classes =
+      collect_objects<DeviceClass>(api, {"/apis/resource.k8s.io/v1/deviceclasses", ""},
+                                   "list DeviceClasses", facts, read_device_class);
+  if (facts.device_classes.absent()) facts.device_classes = std::vector<DeviceClass>();
+}
+
 void collect_nodes(Api& api, Facts& facts) {
   facts.nodes = collect_objects<NodeFacts>(api, {"/api/v1/nodes", "", facts.node_selector},
                                            "list nodes", facts, read_node_facts);
@@ -179,6 +187,7 @@ void collect_facts(Api& api, const std::function<Time()>& clock, Facts& facts) {
   collect_programs(api, facts);
   collect_leader(api, facts);
   collect_policies(api, facts);
+  collect_device_classes(api, facts);
   collect_nodes(api, facts);
   facts.bound_pods = collect_pods(api, kube::bound_pods(), "list pods with a node", facts);
   facts.waiting_pods = collect_pods(api, kube::unbound_pods(), "list pods without a node", facts);

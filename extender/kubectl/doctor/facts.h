@@ -65,6 +65,11 @@ struct SchedulerConfig {
   std::vector<std::string> binders;  // the addresses of the extenders with a bindVerb
 };
 
+struct DeviceClass {
+  std::string name;
+  std::string resource;  // spec.extendedResourceName; may be empty
+};
+
 struct PolicyBinding {
   std::string policy;
   bool denies = false;  // validationActions has Deny
@@ -159,7 +164,8 @@ struct Facts {
   Fact<std::vector<GpuPod>> waiting_pods;
   Fact<std::vector<Right>> rights;
   Fact<std::vector<KubeletGates>> gates;
-  Fact<std::vector<SchedulerConfig>> two_binders;      // those with several
+  Fact<std::vector<SchedulerConfig>> two_binders;  // those with several
+  Fact<std::vector<DeviceClass>> device_classes;
   std::vector<std::string> schedulers_of_two_binders;  // pods of it that say so when they end
   std::vector<ReplicaFacts> replicas;
   // A sentence for each object that could not be read, up to kUnreadableMax.

@@ -176,6 +176,14 @@ Result<Installer> read_installer(std::string_view json) {
   });
 }
 
+Result<DeviceClass> read_device_class(std::string_view json) {
+  auto name = read_name(json);
+  if (!name) return name.error();
+  auto resource = text_at(json, {"spec", "extendedResourceName"});
+  if (!resource) return resource.error();
+  return DeviceClass{*std::move(name), *std::move(resource)};
+}
+
 Result<PolicyBinding> read_policy_binding(std::string_view json) {
   return filled<PolicyBinding>(json, {}, [](JsonValue& root, PolicyBinding& binding) {
     root.read({object("spec", [&binding](JsonValue& spec) {

@@ -20,6 +20,7 @@ Result<std::string> read_name(std::string_view json);
 Result<std::string> read_namespace(std::string_view json);
 // By the labels and annotations of one of its objects.
 Result<Installer> read_installer(std::string_view json);
+Result<DeviceClass> read_device_class(std::string_view json);
 Result<PolicyBinding> read_policy_binding(std::string_view json);
 Result<NodeFacts> read_node_facts(std::string_view json);
 // The node of a ResourceSlice; empty for one that is not about a node.

@@ -483,6 +483,10 @@ std::vector<Situation> situations() {
               list_of(R"({"metadata": {"name": "m", "namespace": "kube-system"}, "data": {"c":
                 "kind: KubeSchedulerConfiguration\nextenders: [{bindVerb: a}, {bindVerb: b}]"}})"),
               list_of("")),
+      answers("remove spec.extendedResourceName", "/apis/resource.k8s.io/v1/deviceclasses?",
+              list_of(R"({"metadata": {"name": "c"},
+                          "spec": {"extendedResourceName": "vke.volcengine.com/mgpu-core"}})"),
+              list_of("")),
       {"check urlPrefix, tlsConfig",
        [](World& world) {
          world.put_user_pod("");

@@ -471,6 +471,28 @@ TEST(Doctor, KnowsASchedulerThatDoesNotCall) {
         Level::kOk, "filter was called 24 times"}});
 }
 
+TEST(Doctor, NamesADeviceClassThatTakesOverAResource) {
+  const auto takes = [](const char* resource) {
+    return [resource](Facts& facts) {
+      facts.device_classes =
+          std::vector{DeviceClass{"other", "a/b"}, DeviceClass{"mine", resource}};
+    };
+  };
+  const char* const remedy = "remove spec.extendedResourceName";
+  expect_findings("scheduler", {{"core",
+                                 takes("vke.volcengine.com/mgpu-core"),
+                                 Level::kError,
+                                 "extendedResourceName vke.volcengine.com/mgpu-core",
+                                 remedy,
+                                 {"DeviceClass mine"}},
+                                {"memory",
+                                 takes("vke.volcengine.com/mgpu-memory"),
+                                 Level::kError,
+                                 "extendedResourceName vke.volcengine.com/mgpu-memory",
+                                 remedy,
+                                 {"DeviceClass mine"}}});
+}
+
 TEST(Doctor, KnowsThatOneExtenderMayBind) {
   expect_findings(
       "scheduler",

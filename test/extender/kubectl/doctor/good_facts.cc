@@ -108,6 +108,8 @@ Facts good_facts() {
   facts.waiting_pods = std::vector<GpuPod>{};
   facts.rights = std::vector{Right{"kube-system/mgpu-extender", "create pods/binding", true}};
   facts.two_binders = std::vector<SchedulerConfig>{};
+  facts.device_classes =
+      std::vector{DeviceClass{"gpu", "example.com/gpu"}, DeviceClass{"none", ""}};
   facts.gates = std::vector{KubeletGates{"gpu-1", {}}};
   facts.replicas = {replica("mgpu-extender-1"), replica("mgpu-extender-2")};
   return facts;
