@@ -4,6 +4,7 @@ import (
 	"context"
 	"fmt"
 	"slices"
+	"strings"
 	"testing"
 	"time"
 
@@ -227,6 +228,121 @@ func TestAGroupPreemptsAsAWholeOrNotAtAll(t *testing.T) {
 	deleteNow(world.ctx, t, world.namespace, world.waitEvicted(t, 2)...)
 	for _, name := range whole {
 		waitBound(world.ctx, t, world.namespace, name)
+	}
+	world.history.check(world.ctx, t)
+}
+
+// pending returns the messages of kube-scheduler about members that are not bound.
+func (w *World) pending(t *testing.T) (said string) {
+	t.Helper()
+	pods, err := list(w.ctx, w.namespace)
+	if err != nil {
+		t.Fatal(err)
+	}
+	for i := range pods {
+		if pods[i].Spec.NodeName == "" {
+			said += pods[i].Name + ": " + scheduledCondition(&pods[i]) + "\n"
+		}
+	}
+	return said
+}
+
+// No member of these groups is bound, and none keeps the two cards of the node from a pod that needs both.
+func TestAGroupThatCannotBeBoundLeavesNothingBehind(t *testing.T) {
+	world := newGroupWorld(t, 0)
+	plane.createNodeOf(world.ctx, t, "gpu-00", v100Node(2))
+	world.extender.waitNodes(t, 1)
+	for name, one := range map[string]struct {
+		begin func(group string)
+		said  string // by kube-scheduler about one of them
+	}{
+		"never-fits": {func(group string) { world.createGang(t, group, 3, 60) }, "minCount (3) cannot be satisfied: 2 scheduled"},
+		"a-member-is-too-large": {func(group string) {
+			world.createGroup(t, group, 2, "")
+			create(world.ctx, t, world.pod(group+"-0").share(60, 1000).inGroup(group))
+			create(world.ctx, t, world.pod(group+"-1").share(60, cardMemoryMiB+1).inGroup(group))
+		}, "node(s) had no card that large, even empty"},
+		"a-member-is-deleted": {func(group string) {
+			world.createGang(t, group, 3, 60)
+			waitFor(t, time.Minute, "the group to be tried", func() (bool, string) {
+				said := world.pending(t)
+				return strings.Contains(said, "minCount (3) cannot be satisfied"), said
+			})
+			deleteNow(world.ctx, t, world.namespace, group+"-2")
+		}, ""},
+		"min-count-above-the-members": {func(group string) {
+			world.createGroup(t, group, 3, "")
+			for i := range 2 {
+				create(world.ctx, t, world.pod(fmt.Sprint(group, "-", i)).share(60, 1000).inGroup(group))
+			}
+		}, ""},
+		"no-group": {func(group string) {
+			create(world.ctx, t, world.pod(group+"-0").share(60, 1000).inGroup(group))
+		}, ""},
+		"another-scheduler": {func(group string) {
+			world.createGroup(t, group, 2, "")
+			create(world.ctx, t, world.pod(group+"-0").share(60, 1000).inGroup(group))
+			create(world.ctx, t, world.pod(group+"-1").share(60, 1000).inGroup(group).scheduler("nobody"))
+		}, ""},
+	} {
+		t.Run(name, func(t *testing.T) {
+			one.begin(name)
+			waitFor(t, time.Minute, "kube-scheduler's message", func() (bool, string) {
+				said := world.pending(t)
+				return strings.Contains(said, one.said), said
+			})
+			create(world.ctx, t, world.pod("both-cards").wholeCards(2))
+			waitBound(world.ctx, t, world.namespace, "both-cards")
+			pods, err := list(world.ctx, world.namespace)
+			if err != nil {
+				t.Fatal(err)
+			}
+			for i := range pods {
+				if pods[i].Name != "both-cards" && pods[i].Spec.NodeName != "" {
+					t.Errorf("%s is bound", pods[i].Name)
+				}
+			}
+			t.Log(world.pending(t))
+			removePods(world.namespace)
+		})
+	}
+	world.history.check(world.ctx, t)
+}
+
+// Cards that are kept for a group are kept from a group of the same name in another namespace, whose members come
+// later and fit only on what is left.
+func TestGroupsOfTwoNamespacesWithOneNameAreTwoGroups(t *testing.T) {
+	world := newGroupWorld(t, 0)
+	plane.createNodeOf(world.ctx, t, "gpu-00", v100Node(2))
+	world.extender.waitNodes(t, 1)
+	other := *world
+	other.namespace += "-2"
+	if err := plane.createNamespace(world.ctx, other.namespace); err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() { removePods(other.namespace) })
+	for _, one := range []*World{world, &other} {
+		one.createGroup(t, "same", 2, "")
+	}
+	// The pods of the two arrive in turn.
+	for i := range 2 {
+		create(world.ctx, t, world.pod(fmt.Sprint("same-", i)).share(60, 1000).inGroup("same"))
+		create(world.ctx, t, other.pod(fmt.Sprint("same-", i)).share(40, 1000).inGroup("same"))
+	}
+	for i := range 2 {
+		waitBound(world.ctx, t, world.namespace, fmt.Sprint("same-", i))
+		waitBound(world.ctx, t, other.namespace, fmt.Sprint("same-", i))
+	}
+	// And one that does not fit is not counted as a part of the other.
+	other.createGroup(t, "more", 2, "")
+	world.createGroup(t, "more", 2, "")
+	create(world.ctx, t, world.pod("more-0").share(10, 1000).inGroup("more"))
+	create(world.ctx, t, other.pod("more-0").share(10, 1000).inGroup("more"))
+	time.Sleep(2 * time.Second)
+	for _, one := range []*World{world, &other} {
+		if bound := one.boundMembers(t, "more", 1); bound != 0 {
+			t.Errorf("a member of %s is bound alone", one.namespace)
+		}
 	}
 	world.history.check(world.ctx, t)
 }
