@@ -5,7 +5,8 @@
 #   bench/throughput.sh                        100, 1,000 and 5,000 nodes, seven pairs of measurements; takes hours
 #   bench/throughput.sh --nodes 1000 --pairs 3
 #   bench/throughput.sh --cases cards,none     only these rows: cards, none, cards-tls, null, null-tls, cards-all,
-#                                              none-all, full, unplaceable, preempting, binds-1, binds-2, binds-16
+#                                              none-all, full, unplaceable, preempting, by-card, gangs-8,
+#                                              gangs-64, binds-1, binds-2, binds-16
 #   bench/throughput.sh --profiles FOLDER      also writes CPU profiles of kube-scheduler and kube-apiserver, three
 #                                              seconds of each run
 #   bench/throughput.sh --against PROGRAM      compares with this mgpu-extender, in the column "without", instead of

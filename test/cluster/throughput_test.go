@@ -36,7 +36,9 @@ type throughputCase struct {
 	ours  SchedulerSetup
 	pods  func(stock bool) []*PodBuilder
 	// Pods that are on the nodes before, or nil.
-	before func(nodes []string) []placedPod
+	before func(nodes []string, stock bool) []placedPod
+	// Where it is not zero, so many pods at a time are the members of a PodGroup.
+	gang int
 	// Number of pods that are bound at the end.
 	bound int
 	// Whether the time begins with the first eviction.
@@ -137,7 +139,16 @@ func (b *Throughput) cases() []throughputCase {
 	count := min(2000, 20*b.nodes)
 	// Where all nodes are examined, it binds fewer in a large cluster.
 	fewer := min(count, max(400, 1000*1000/b.nodes))
+	gang := func(key string, size int) throughputCase {
+		knows := func(setup SchedulerSetup) SchedulerSetup {
+			setup.gates = plane.groupGates()
+			return setup
+		}
+		return throughputCase{key: key, name: fmt.Sprint("groups of ", size, ", without: no cards"), stock: knows(stock),
+			ours: knows(ours), pods: b.gangs(count/size*size, size), bound: count / size * size, gang: size}
+	}
 	return []throughputCase{
+		gang("gangs-8", 8), gang("gangs-64", 64),
 		{key: "cards", name: "pods with cards", stock: stock, ours: ours, pods: b.shares(count), bound: count},
 		{key: "none", name: "pods without cards", stock: stock, ours: ours, pods: b.withoutCards(count), bound: count},
 		{key: "cards-tls", name: "pods with cards, with certificates", stock: stock, ours: ours, pods: b.shares(count),
@@ -155,6 +166,8 @@ func (b *Throughput) cases() []throughputCase {
 			bound: count * (unplaceableOneIn - 1) / unplaceableOneIn},
 		{key: "preempting", name: "each pod evicts another", stock: stock, ours: ours, pods: b.preempting(min(100, b.nodes/2)),
 			before: b.occupy, bound: min(100, b.nodes/2), evicts: true},
+		{key: "by-card", name: "each pod evicts another, with: by card", stock: stock, ours: ours, pods: b.preemptingByCard(20),
+			before: b.fragment, bound: 20, evicts: true},
 		{key: "binds-1", name: "binds of 1 scheduler, plain client", pods: b.shares(count), binders: 1},
 		{key: "binds-2", name: "binds of 2 schedulers, plain client", pods: b.shares(count), binders: 2},
 		{key: "binds-16", name: "binds of 16 schedulers, plain client", pods: b.shares(count), binders: 16},
@@ -172,6 +185,22 @@ func (b *Throughput) withoutCards(count int) func(bool) []*PodBuilder {
 		return b.make(count, func(pod *PodBuilder, _ int) { pod.container("c0", "", "").cpu("100m") })
 	}
 }
+
+// gangs returns pods of groups of this size, without cards where there is no extender.
+func (b *Throughput) gangs(count, size int) func(bool) []*PodBuilder {
+	return func(stock bool) []*PodBuilder {
+		return b.make(count, func(pod *PodBuilder, i int) {
+			if stock {
+				pod.container("c0", "", "")
+			} else {
+				pod.share(shareCore, shareMemoryMiB)
+			}
+			pod.cpu("100m").inGroup(gangName(size, i/size))
+		})
+	}
+}
+
+func gangName(size, number int) string { return fmt.Sprintf("gang-%d-%05d", size, number) }
 
 // Without the extender a pod fits nowhere if it requests more than a node has; with it also if it requests
 // more than a card has.
@@ -197,8 +226,20 @@ func (b *Throughput) preempting(count int) func(bool) []*PodBuilder {
 	}
 }
 
+// With the extender, the sums of each node suffice.
+func (b *Throughput) preemptingByCard(count int) func(bool) []*PodBuilder {
+	return func(stock bool) []*PodBuilder {
+		if stock {
+			return b.preempting(count)(true)
+		}
+		return b.make(count, func(pod *PodBuilder, _ int) {
+			pod.share(70, shareMemoryMiB).cpu("100m").priorityClass("preempts")
+		})
+	}
+}
+
 // fill leaves half of a card free on each node.
-func (b *Throughput) fill(nodes []string) []placedPod {
+func (b *Throughput) fill(nodes []string, _ bool) []placedPod {
 	var placed []placedPod
 	for i, node := range nodes {
 		pod := newPod(b.namespace, fmt.Sprintf("placed-%05d", i))
@@ -209,10 +250,24 @@ func (b *Throughput) fill(nodes []string) []placedPod {
 }
 
 // occupy leaves nothing free on any node.
-func (b *Throughput) occupy(nodes []string) []placedPod {
+func (b *Throughput) occupy(nodes []string, _ bool) []placedPod {
+	return b.onEachCard(nodes, func(pod *PodBuilder) { pod.wholeCards(1) })
+}
+
+// fragment leaves 40 % of each card free, and without the extender nothing.
+func (b *Throughput) fragment(nodes []string, stock bool) []placedPod {
+	if stock {
+		return b.occupy(nodes, stock)
+	}
+	return b.onEachCard(nodes, func(pod *PodBuilder) { pod.share(60, shareMemoryMiB) })
+}
+
+func (b *Throughput) onEachCard(nodes []string, shape func(*PodBuilder)) []placedPod {
 	var placed []placedPod
 	for i := range cardsOfEachNode * len(nodes) {
-		pod := newPod(b.namespace, fmt.Sprintf("placed-%05d", i)).wholeCards(1).cpu("100m")
+		pod := newPod(b.namespace, fmt.Sprintf("placed-%05d", i))
+		shape(pod)
+		pod.cpu("100m")
 		placed = append(placed, placedPod{pod, nodes[i/cardsOfEachNode], map[string]string{"c0": fmt.Sprint(i % cardsOfEachNode)}})
 	}
 	return placed
@@ -236,6 +291,9 @@ func (b *Throughput) compare(ctx context.Context, t *testing.T, one throughputCa
 	}
 	var without, with, ratios []float64
 	usedWithout, usedWith := usedTimes{}, usedTimes{}
+	for i := 0; one.gang > 0 && i < one.bound/one.gang; i++ {
+		(&World{ctx: ctx, namespace: b.namespace}).createGroup(t, gangName(one.gang, i), one.gang, "")
+	}
 	for range b.pairs {
 		without = append(without, measure(ctx, t, one, nodes, true, usedWithout))
 		with = append(with, measure(ctx, t, one, nodes, false, usedWith))
@@ -261,7 +319,7 @@ func (b *Throughput) measure(ctx context.Context, t *testing.T, one throughputCa
 	t.Helper()
 	processes := map[string]*Process{"etcd": plane.etcd, "kube-apiserver": plane.apiServer}
 	if one.before != nil {
-		place(ctx, t, b.namespace, one.before(nodes))
+		place(ctx, t, b.namespace, one.before(nodes, stock && b.against == ""))
 	}
 	setup, plain := one.stock, stock && (b.against == "" || one.null)
 	switch {
