@@ -96,7 +96,10 @@ void Extender::add_routes() {
                         .delayed = delayed_,
                         .ready = [this] { return may_decide(); },
                         .refuse = [this](const http::Respond& respond) { refuse_verb(respond); }});
-  extender::add_routes(service_router_, "/inspect", verb_context_, client_, inspections_);
+  extender::add_routes(service_router_, "/inspect", verb_context_, client_, inspections_,
+                       [this](const std::string& group) {
+                         return pending_events_.pods().of_group(group, kPendingGroupPodsMax).size();
+                       });
   add_service_routes(service_router_, metrics_, work_, [this] { return readiness(); });
 }
 

@@ -87,13 +87,17 @@ void PendingEvents::poll() {
 void PendingEvents::explain(const kube::Pod& pod) {
   auto slot = explaining_.reserve();
   if (!slot) return;
-  explaining_.run(std::move(slot), [this, pod] {
+  const std::string group = group_name(pod);
+  const std::size_t group_pods =
+      group.empty() ? 0 : pods_.of_group(group, kPendingGroupPodsMax).size();
+  explaining_.run(std::move(slot), [this, pod, group_pods] {
     const auto go_on = [this, deadline = executor_.now() + kPendingTimeMax] {
       return !explaining_.ending() && executor_.now() < deadline;
     };
     context_.ledger.read(executor_.now(), [](const View&) {});  // removes what is no longer kept
-    const Json answer = explanation_of(context_, pod, {.after = "", .limit = 1},
-                                       {.steps = kPendingStepsMax, .rows = 1, .go_on = go_on});
+    const Json answer =
+        explanation_of(context_, pod, {.after = "", .limit = 1},
+                       {.steps = kPendingStepsMax, .rows = 1, .go_on = go_on}, group_pods);
     if (explaining_.ending()) return;
     executor_.post(callbacks_.wrap([this, ref = pod.ref(), uid = pod.uid(),
                                     text = pending_text(answer), fits = cards_fit(answer)] {

@@ -36,6 +36,9 @@ inline constexpr std::size_t kPendingOfANamespace = 2;
 // Pods that are followed, of at most some 1.5 KB each. Others have no Event.
 inline constexpr std::size_t kPendingFollowedMax = 5'000;
 
+// Pods of a group that are looked at together.
+inline constexpr std::size_t kPendingGroupPodsMax = 64;
+
 class PendingPods {
  public:
   struct Pending {

@@ -302,7 +302,8 @@ std::string unknown_annotation(const kube::Pod& pod, const Contract& contract) {
 }
 
 void explain_all(Json& out, const VerbContext& context, const PodRequest& pod,
-                 const kube::Pod& object, const Page& page, const ExplainBounds& bounds) {
+                 const kube::Pod& object, const Page& page, const ExplainBounds& bounds,
+                 std::size_t group_pods) {
   const Ledger& ledger = context.ledger;
   const Settings& settings = context.settings;
   Explanation explanation(ledger, pod, object.node_rules, own_claim(ledger, object), bounds);
@@ -328,6 +329,8 @@ void explain_all(Json& out, const VerbContext& context, const PodRequest& pod,
   if (object.node_name.empty()) {
     set_not_considered(out, object);
     nearest.set(out);
+    if (group_pods > 1 && !waits)
+      out["group"] = group_json(context, pod, object.node_rules, group_pods, bounds);
   } else {
     explanation.rank(names, object.node_name, price_snapshot.get(), out["now"]);
   }
@@ -360,7 +363,7 @@ void set_not_considered(Json& out, const kube::Pod& pod) {
 }
 
 Json explanation_of(const VerbContext& context, const kube::Pod& pod, const Page& page,
-                    const ExplainBounds& bounds) {
+                    const ExplainBounds& bounds, std::size_t group_pods) {
   Json out = {{"namespace", pod.metadata.name_space}, {"name", pod.metadata.name}};
   if (!pod.node_name.empty()) out["node"] = pod.node_name;
   auto read = read_pod_request(pod, context.settings);
@@ -376,13 +379,13 @@ Json explanation_of(const VerbContext& context, const kube::Pod& pod, const Page
   out["policy"] = std::string(read->policy.node->name) + "/" + std::string(read->policy.card->name);
   // A pod that does not exist yet: nothing is reserved for it, and it may take no card of others.
   if (read->pod.uid.empty()) read->pod.uid = PodUid("none");
-  explain_all(out, context, *read, pod, page, bounds);
+  explain_all(out, context, *read, pod, page, bounds, group_pods);
   return out;
 }
 
 http::Response explain_view(const VerbContext& context, const kube::Pod& pod, const Page& page,
-                            const ExplainBounds& bounds) {
-  Json out = explanation_of(context, pod, page, bounds);
+                            const ExplainBounds& bounds, std::size_t group_pods) {
+  Json out = explanation_of(context, pod, page, bounds, group_pods);
   const bool asks =
       out.contains("policy") || out.at("message") != why_no_cards(pod, context.settings.contract);
   if (pod.node_name.empty() && !pod.finished() && asks) {

@@ -12,6 +12,7 @@
 #include "extender/inspect/inspections.h"
 #include "extender/inspect/limits.h"
 #include "extender/inspect/views.h"
+#include "extender/verbs/pod_request.h"
 
 namespace mgpu::extender {
 
@@ -28,6 +29,7 @@ struct Sources {
   const VerbContext context;
   kube::Client& client;
   Inspections inspections;
+  CountGroup count_group{};
   CallbackGuard answers{};  // of the API server; ends first
 
   Instant now() const { return client.executor().now(); }
@@ -42,9 +44,10 @@ ExplainBounds explain_bounds(const Sources& from) {
           }};
 }
 
-Response explain_now(const Sources& from, const kube::Pod& pod, const Page& page) {
+Response explain_now(const Sources& from, const kube::Pod& pod, const Page& page,
+                     std::size_t group_pods = 0) {
   from.context.ledger.read(from.now(), [](const View&) {});  // removes what is no longer kept
-  return explain_view(from.context, pod, page, explain_bounds(from));
+  return explain_view(from.context, pod, page, explain_bounds(from), group_pods);
 }
 
 Response busy() {
@@ -100,8 +103,10 @@ void answer_pod(Sources& from, const kube::ApiResult<kube::Pod>& pod, const Page
     const bool absent = pod.error().kind == kube::ApiError::Kind::kNotFound;
     return respond(error_response(absent ? 404 : 503, pod.error().message));
   }
-  from.inspections.run(std::move(slot), [&from, pod = *pod, page, respond] {
-    respond(explain_now(from, pod, page));
+  const std::string group = group_name(*pod);
+  const std::size_t pods = from.count_group && !group.empty() ? from.count_group(group) : 0;
+  from.inspections.run(std::move(slot), [&from, pod = *pod, page, pods, respond] {
+    respond(explain_now(from, pod, page, pods));
   });
 }
 
@@ -146,8 +151,9 @@ using MakeView = Response (*)(const Sources& from, const Request& request);
 }  // namespace
 
 void add_routes(http::Router& router, const std::string& prefix, const VerbContext& context,
-                kube::Client& client, Executor& executor) {
-  const std::shared_ptr<Sources> from(new Sources{context, client, Inspections(executor)});
+                kube::Client& client, Executor& executor, CountGroup count_group) {
+  const std::shared_ptr<Sources> from(
+      new Sources{context, client, Inspections(executor), std::move(count_group)});
   const auto add = [&](const char* method, const char* path, MakeView make) {
     router.add(method, prefix + path, [from, make](Request request, const Respond& respond) {
       Inspections::Slot slot = from->inspections.reserve();

@@ -64,6 +64,10 @@
 //               "message"?,                         the pod is invalid, or a non-GPU pod, or not
 //                                                   all nodes were examined
 //               "notConsidered"?,                   rules of the pod that were not looked at
+//               "group"?: {"name", "pods", "fitting", "pending"?},   of a pod that fits alone: of so
+//                                                   many pending pods of its group, how many like
+//                                                   this one fit at the same time; pending: of the
+//                                                   next one
 //               "nodesFitting", "reasons": [{"reason", "nodes", "evictionCanHelp", "keptOut"?}*],
 //                                                   of all nodes. keptOut: a cordon, a taint, or
 //                                                   the pod's node selector or affinity
@@ -112,6 +116,7 @@
 // where kInspectionsMax requests are being answered, 503 where the API server does not answer.
 #pragma once
 
+#include <functional>
 #include <string>
 
 #include "common/http/router.h"
@@ -126,11 +131,14 @@ class Client;
 
 namespace mgpu::extender {
 
+// How many pods of a group are pending, or 0. Called on the executor of the API server.
+using CountGroup = std::function<std::size_t(const std::string& group)>;
+
 // Adds the handlers under `prefix` ("/inspect"). They only read requests; the views are made on
 // `executor`, which is neither that of the API server nor a thread of the HTTP server. What
 // is referred to outlives the router, and is not used after its end, which waits for a view that
 // is being made.
 void add_routes(http::Router& router, const std::string& prefix, const VerbContext& context,
-                kube::Client& client, Executor& executor);
+                kube::Client& client, Executor& executor, CountGroup count_group = {});
 
 }  // namespace mgpu::extender

@@ -139,12 +139,13 @@ std::vector<std::string> ways_of(const Json& explained, const std::string& name_
 
 // "It fits on n1 with mgpu-core 40 instead of 60 for container app, or on n2 when pod a
 // terminates", with the nearest way of each kind.
-std::string help_text(const Json& explained, const std::vector<std::string>& ways) {
+std::string help_text(const Json& explained, const std::vector<std::string>& ways,
+                      std::string_view subject) {
   const std::size_t smaller = explained.at("smallerRequests").size();
   std::vector<std::string> nearest;
   if (smaller > 0) nearest.push_back(ways[0]);
   if (smaller < ways.size()) nearest.push_back(ways[smaller]);
-  return nearest.empty() ? "" : fmt::format("It fits {}", fmt::join(nearest, ", or "));
+  return nearest.empty() ? "" : fmt::format("{} fits {}", subject, fmt::join(nearest, ", or "));
 }
 
 // Without those that are empty.
@@ -153,16 +154,33 @@ std::string joined(std::vector<std::string> sentences) {
   return fmt::format("{}", fmt::join(sentences, ". "));
 }
 
+bool lacks_group(const Json& explained) {
+  return explained.contains("group") && explained.at("group").contains("pending");
+}
+
+// The pod fits, and not all pods of its group do.
+PendingAnswer group_answer(const Json& group, const std::string& message) {
+  const Json& pending = group.at("pending");
+  const std::string why =
+      fmt::format("its group {} has {} pending, and there are cards for {} like this one",
+                  text_of(group, "name"), counted(number_of(group, "pods"), "pod"),
+                  counted(number_of(group, "fitting"), "pod"));
+  return {joined({why, "For one more, " + text_of(pending, "why")}),
+          joined({text_of(pending, "help"), message}),
+          pending.at("ways").get<std::vector<std::string>>()};
+}
+
 }  // namespace
 
 bool cards_fit(const Json& explained) {
-  return number_of(explained, "nodesFitting") > 0;
+  return number_of(explained, "nodesFitting") > 0 && !lacks_group(explained);
 }
 
-PendingAnswer pending_answer(const Json& explained, bool all_names) {
+PendingAnswer pending_answer(const Json& explained, bool all_names, std::string_view subject) {
   std::string message = explained.value("message", "");
   if (!explained.contains("policy")) return {"invalid request: " + message, "", {}};
   message = joined({message, explained.value("notConsidered", "")});
+  if (lacks_group(explained)) return group_answer(explained.at("group"), message);
   if (cards_fit(explained)) {
     return {fmt::format("the cards that the pod needs are free on {}; the Event of kube-scheduler "
                         "says what else is missing there",
@@ -172,7 +190,7 @@ PendingAnswer pending_answer(const Json& explained, bool all_names) {
   }
   const std::string shortage = shortage_text(explained);
   const auto ways = ways_of(explained, all_names ? "" : text_of(explained, "namespace"));
-  const std::string help = help_text(explained, ways);
+  const std::string help = help_text(explained, ways, subject);
   const std::string reasons = reasons_text(explained, shortage.empty() || help.empty());
   const std::string why = joined({shortage, reasons});
   return {why.empty() ? "the extender has no nodes" : why, joined({help, message}), ways};

@@ -3,6 +3,7 @@
 #pragma once
 
 #include <string>
+#include <string_view>
 #include <vector>
 
 #include "extender/inspect/views.h"
@@ -20,8 +21,9 @@ struct PendingAnswer {
   std::vector<std::string> ways;
 };
 // Of an explanation of a pod that is not bound. The pods of other namespaces are counted, or with
-// `all_names` named.
-PendingAnswer pending_answer(const Json& explained, bool all_names);
+// `all_names` named. `subject` is what the help is about.
+PendingAnswer pending_answer(const Json& explained, bool all_names,
+                             std::string_view subject = "It");
 
 // The same in one text, not longer than an Event may be.
 std::string pending_text(const Json& explained);

@@ -46,13 +46,13 @@ class Run {
   Run(Simulation& simulation, const ExplainBounds& bounds)
       : simulation_(simulation), bounds_(bounds), budget_{bounds.steps} {}
 
-  // Places the replicas, and then as many more as fit.
-  void place_all(std::size_t replicas) {
+  // Places the replicas, and then as many more as fit, up to `most` in all.
+  void place_all(std::size_t replicas, std::size_t most) {
     if (!simulation_.begin(budget_, bounds_.go_on)) {
       ended_ = true;
       return;
     }
-    while (fitting_ < kSimulatedPodsMax) {
+    while (fitting_ < most) {
       if (budget_.steps < kPlacementStepsMax || !bounds_.go_on()) {
         ended_ = true;
         return;
@@ -107,7 +107,7 @@ Json reasons_json(const Simulation& simulation, const PodRequest& pod, const Kep
 
 // What would help the next replica, in the words of explain.
 Json pending_json(const Json& simulated, const Simulation& simulation, const VerbContext& context,
-                  const PodRequest& pod, const ExplainBounds& bounds) {
+                  const PodRequest& pod, const ExplainBounds& bounds, bool all_names) {
   NearestNodes nearest(context.ledger, pod,
                        {context.settings.min_core, context.settings.min_memory}, bounds.steps);
   for (const Node& node : simulation.nodes()) {
@@ -118,7 +118,7 @@ Json pending_json(const Json& simulated, const Simulation& simulation, const Ver
   explained["request"] = request_json(pod.request);
   explained["nodesFitting"] = 0;
   nearest.set(explained);
-  const PendingAnswer answer = pending_answer(explained, true);
+  const PendingAnswer answer = pending_answer(explained, all_names, "One more");
   return {{"why", answer.why}, {"help", answer.help}, {"ways", answer.ways}};
 }
 
@@ -136,6 +136,22 @@ Result<SimulateQuery> read_simulate_query(const std::string& query) {
   return read;
 }
 
+Json group_json(const VerbContext& context, PodRequest pod, const kube::NodeRules& rules,
+                std::size_t pods, const ExplainBounds& bounds) {
+  pod.pod.for_group = true;
+  const auto price_snapshot = context.prices.current();
+  KeptOut kept_out;
+  Simulation simulation(nodes_for(context.ledger, pod.pod, rules, kept_out), pod.request,
+                        pod.resources, pod.policy, pod.tie_break_seed, price_snapshot.get());
+  Run run(simulation, bounds);
+  run.place_all(pods, pods);
+  Json out = {{"name", pod.pod.group}, {"pods", pods}, {"fitting", run.fitting()}};
+  if (run.fitting() == pods || run.ended()) return out;
+  Json next = {{"namespace", pod.pod.name_space}, {"policy", ""}, {"reasons", Json::array()}};
+  out["pending"] = pending_json(next, simulation, context, pod, bounds, false);
+  return out;
+}
+
 http::Response simulate_view(const VerbContext& context, const kube::Pod& pod,
                              const SimulateQuery& query, const ExplainBounds& bounds) {
   auto read = read_pod_request(pod, context.settings);
@@ -151,7 +167,7 @@ http::Response simulate_view(const VerbContext& context, const kube::Pod& pod,
                         read->request, read->resources, read->policy, read->tie_break_seed,
                         price_snapshot.get());
   Run run(simulation, bounds);
-  run.place_all(query.replicas);
+  run.place_all(query.replicas, kSimulatedPodsMax);
   Json out = {{"namespace", pod.metadata.name_space}, {"name", pod.metadata.name}};
   out["policy"] = std::string(read->policy.node->name) + "/" + std::string(read->policy.card->name);
   out["replicas"] = query.replicas;
@@ -165,7 +181,7 @@ http::Response simulate_view(const VerbContext& context, const kube::Pod& pod,
   out["reasons"] = Json::array();
   if (run.ended()) return json_response(out);
   out["reasons"] = reasons_json(simulation, *read, kept_out, SearchBudget{bounds.steps});
-  out["pending"] = pending_json(out, simulation, context, *read, bounds);
+  out["pending"] = pending_json(out, simulation, context, *read, bounds, true);
   return json_response(out);
 }
 

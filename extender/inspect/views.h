@@ -18,6 +18,7 @@
 #include "common/http/message.h"
 #include "common/kube/objects/objects.h"
 #include "extender/ledger/ledger.h"
+#include "extender/verbs/pod_request.h"
 #include "extender/verbs/verbs.h"
 
 namespace mgpu::extender {
@@ -82,10 +83,14 @@ Json placement_json(const GpuRequest& request, const Placement& placement);
 
 http::Response simulate_view(const VerbContext& context, const kube::Pod& pod,
                              const SimulateQuery& query, const ExplainBounds& bounds);
-// What explain_view answers.
+// "group" of an explanation: how many of so many pods like this one fit at the same time.
+Json group_json(const VerbContext& context, PodRequest pod, const kube::NodeRules& rules,
+                std::size_t pods, const ExplainBounds& bounds);
+// What explain_view answers. `group_pods`: how many pods of the pod's group are pending, itself
+// included; 0 where it has no group, or they are not known.
 Json explanation_of(const VerbContext& context, const kube::Pod& pod, const Page& page,
-                    const ExplainBounds& bounds);
+                    const ExplainBounds& bounds, std::size_t group_pods = 0);
 http::Response explain_view(const VerbContext& context, const kube::Pod& pod, const Page& page,
-                            const ExplainBounds& bounds);
+                            const ExplainBounds& bounds, std::size_t group_pods = 0);
 
 }  // namespace mgpu::extender

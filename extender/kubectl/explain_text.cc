@@ -177,7 +177,8 @@ class Sections {
     }
     const Json pending = from_.value("pending", Json::object());
     const Json ways = pending.value("ways", Json::array());
-    if (!ways.empty()) out_ += "\nIt would fit\n";
+    if (!ways.empty())
+      out_ += fmt::format("\n{} would fit\n", from_.contains("group") ? "One more" : "It");
     for (const Json& way : ways)
       out_ += fmt::format("  {}\n", sentence_text(way.get<std::string>()));
     add_reasons();

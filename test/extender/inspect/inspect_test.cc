@@ -484,6 +484,20 @@ TEST_F(Inspect, ShowsTheLearnedWorkload) {
   EXPECT_EQ(prices["classes"][1]["assumed"], true);
 }
 
+TEST_F(Inspect, CountsTheGroupOfAPendingPod) {
+  add_routes(*router, "/with", context, client, inspections,
+             [](const std::string& group) { return group == "default/g" ? 3U : 0U; });
+  Parsed pod = Parsed::parse(test::pod_json("q", {{kCore, "60"}, {kMemory, "1000"}}));
+  pod["metadata"]["labels"]["scheduling.x-k8s.io/pod-group"] = "g";
+  create(pod.dump());
+  const http::Request request{.method = "GET", .path = "/with/explain", .query = "name=q"};
+  const Parsed explained = read(send(request).value());
+  EXPECT_EQ(explained["group"]["pods"], 3);
+  EXPECT_EQ(explained["group"]["fitting"], 2);
+  EXPECT_THAT(explained["pending"]["why"].get<std::string>(), HasSubstr("cards for 2 pods like"));
+  EXPECT_FALSE(view("explain", "name=q").contains("group"));
+}
+
 TEST_F(Inspect, RunsNoCallbackAfterTheEndOfTheRouter) {
   create(test::pod_json("q", {{kCore, "200"}}));
   bool answered = false;

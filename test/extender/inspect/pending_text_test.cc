@@ -44,9 +44,9 @@ class PendingText : public testing::Test {
   void annotate(const std::string& key, const std::string& value) {
     pod.metadata.annotations["vke.volcengine.com/" + key] = value;
   }
-  Json explained() const {
+  Json explained(std::size_t group_pods = 0) const {
     return explanation_of(context, pod, {.after = "", .limit = 1},
-                          {kExplainStepsMax, 1, [] { return true; }});
+                          {kExplainStepsMax, 1, [] { return true; }}, group_pods);
   }
   std::string text() const { return pending_text(explained()); }
 
@@ -68,6 +68,25 @@ TEST_F(PendingText, SaysWhatIsNeededWhatThereIsAndWhatWouldHelp) {
       "has mgpu-core 40 and mgpu-memory 6000 free. It fits on n1 with mgpu-core 40 instead of "
       "60 for container c0, or on n1 when pod a terminates");
   EXPECT_FALSE(cards_fit(explained()));
+}
+
+TEST_F(PendingText, SaysHowManyPodsOfAGroupFit) {
+  node("n1: 0[100/8000] 1[100/8000]");
+  bind("a", "n1", "50/1000", "0");
+  bind("b", "n1", "60/1000", "1");
+  container("c0", "45", "1000");
+  pod.metadata.labels["scheduling.x-k8s.io/pod-group"] = "g";
+  const Json two = explained(2);
+  EXPECT_EQ(pending_text(two),
+            "its group default/g has 2 pods pending, and there are cards for 1 pod like this one. "
+            "For one more, container c0 needs a card with mgpu-core 45 and mgpu-memory 1000 free; "
+            "the nearest card has mgpu-core 40 and mgpu-memory 7000 free. One more fits on n1 with "
+            "mgpu-core 40 instead of 45 for container c0, or on n1 when pod a terminates");
+  EXPECT_FALSE(cards_fit(two));
+  EXPECT_TRUE(cards_fit(explained(1)));
+  node("n2: 0[100/8000]");
+  EXPECT_TRUE(cards_fit(explained(2)));
+  EXPECT_FALSE(explained(2)["group"].contains("pending"));
 }
 
 TEST_F(PendingText, NamesNoPodsOfOtherNamespaces) {
