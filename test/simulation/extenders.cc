@@ -181,11 +181,10 @@ Duration Extenders::failover_after(End end) const {
 
 // --- kube-scheduler's calls ----------------------------------------------------------------------
 
-void Extenders::call(const std::string& verb, std::string body,
-                     const std::function<void(int status, const std::string& body)>& done) {
+void Extenders::call(const std::string& verb, std::string body, const Answered& done) {
   const int number = route();
   const auto at = processes_.find(number);
-  if (at == processes_.end()) return done(0, "");
+  if (at == processes_.end()) return done(0, "", 0);
   const std::size_t replica = at->second.replica;
   if (!reaches_scheduler(replica)) return;
   at->second.process->call(
@@ -193,7 +192,7 @@ void Extenders::call(const std::string& verb, std::string body,
       [this, number, replica, verb, done](int status, const std::string& answer) {
         note_deciding();
         leadership_.on_answered(number, verb, status);
-        if (reaches_scheduler(replica)) done(status, answer);
+        if (reaches_scheduler(replica)) done(status, answer, number);
       });
 }
 

@@ -43,10 +43,10 @@ class Extenders {
   Duration failover_after(End end) const;
   int leader() { return newest(replica(Which::kLeader)); }
 
-  // Calls a verb, as kube-scheduler does: `done` gets the status and the body, or status 0 where no
-  // process runs. It may never be called.
-  void call(const std::string& verb, std::string body,
-            const std::function<void(int status, const std::string& body)>& done);
+  // Calls a verb, as kube-scheduler does: `done` gets the status and the body, and which process
+  // has answered, or zeros where none runs. It may never be called.
+  using Answered = std::function<void(int status, const std::string& body, int process)>;
+  void call(const std::string& verb, std::string body, const Answered& done);
   // kube-scheduler runs on this machine, where it calls the replica beside it.
   void move_scheduler(int machine) { scheduler_at_ = machine; }
 

@@ -186,7 +186,7 @@ class World {
   void start_scheduler() {
     scheduler_ = std::make_unique<Scheduler>(
         server_, scheduler_faults_, contract_,
-        [this](const std::string& verb, std::string body, const Scheduler::Answer& done) {
+        [this](const std::string& verb, std::string body, const Extenders::Answered& done) {
           extenders_.call(verb, std::move(body), done);
         },
         Scheduler::Reports{
@@ -194,8 +194,8 @@ class World {
                             const std::string& node) { invariants_.report_bound(uid, node); },
             .answered =
                 [this](const PodUid& uid, const std::string& verb, int status,
-                       const std::string& body) {
-                  invariants_.report_answer(uid, {verb, status, body, extenders_.leader()});
+                       const std::string& body, int process) {
+                  invariants_.report_answer(uid, {verb, status, body, process});
                 }},
         setting_.preempts_by_card);
   }

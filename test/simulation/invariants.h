@@ -40,7 +40,7 @@ class Invariants {
     std::string verb;
     int status = 0;  // 0: no answer in time
     std::string body;
-    int process = 0;  // that leads
+    int process = 0;  // that has answered
   };
   // kube-scheduler gets an answer about the pod.
   void report_answer(const PodUid& uid, const ExtenderAnswer& answer);

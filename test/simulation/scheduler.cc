@@ -239,16 +239,17 @@ void Scheduler::back_off(Pod& pod) {
 void Scheduler::call(const std::string& verb, const PodUid& uid, std::string body, Duration timeout,
                      Answer done) {
   const auto answered = std::make_shared<bool>(false);
-  const Answer once = [this, answered, verb, uid, done = std::move(done)](
-                          int status, const std::string& answer) {
+  const AnswerOf once = [this, answered, verb, uid, done = std::move(done)](
+                            int status, const std::string& answer, int process) {
     if (std::exchange(*answered, true)) return;
-    reports_.answered(uid, verb, status, answer);
+    reports_.answered(uid, verb, status, answer, process);
     done(status, answer);
   };
-  executor().after(timeout, callbacks_.wrap([once] { once(0, ""); }));
+  executor().after(timeout, callbacks_.wrap([once] { once(0, "", 0); }));
   extender_(verb, std::move(body),
-            callbacks_.wrap([this, once](int status, const std::string& answer) {
-              executor().post(callbacks_.wrap([once, status, answer] { once(status, answer); }));
+            callbacks_.wrap([this, once](int status, const std::string& answer, int process) {
+              executor().post(callbacks_.wrap(
+                  [once, status, answer, process] { once(status, answer, process); }));
             }));
 }
 

@@ -34,14 +34,17 @@ class Scheduler {
  public:
   using Answer = std::function<void(int status, const std::string& body)>;
   // Calls a verb of the extender; it may never be answered.
-  using CallExtender = std::function<void(const std::string& verb, std::string body, Answer done)>;
+  // `process` has answered, which need not be the leader; 0 if none runs.
+  using AnswerOf = std::function<void(int status, const std::string& body, int process)>;
+  using CallExtender =
+      std::function<void(const std::string& verb, std::string body, AnswerOf done)>;
 
   struct Reports {
     // The extender has answered that the pod is bound.
     std::function<void(const PodUid& uid, const std::string& node)> bound;
     // The extender has answered a verb about the pod, or not in time: status 0.
     std::function<void(const PodUid& uid, const std::string& verb, int status,
-                       const std::string& body)>
+                       const std::string& body, int process)>
         answered;
   };
 
