@@ -64,10 +64,10 @@
 //               "message"?,                         the pod is invalid, or a non-GPU pod, or not
 //                                                   all nodes were examined
 //               "notConsidered"?,                   rules of the pod that were not looked at
-//               "group"?: {"name", "pods", "fitting", "pending"?},   of a pod that fits alone: of so
-//                                                   many pending pods of its group, how many like
-//                                                   this one fit at the same time; pending: of the
-//                                                   next one
+//               "group"?: {"name", "pods", "fitting", "pending"?},
+//                                                   of a pod that fits alone: its group's pending
+//                                                   pods, and how many like this one fit at the
+//                                                   same time; pending: of the next one
 //               "nodesFitting", "reasons": [{"reason", "nodes", "evictionCanHelp", "keptOut"?}*],
 //                                                   of all nodes. keptOut: a cordon, a taint, or
 //                                                   the pod's node selector or affinity

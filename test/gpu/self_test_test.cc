@@ -27,6 +27,14 @@ using Outcome = SelfTest::Outcome;
 
 constexpr char kCard[] = "GPU-6d677075-0000-4000-8000-000000000001";
 
+// The kernel ends the processes of a program that was killed a moment later.
+template <class Condition>
+bool wait(const Condition& condition) {
+  for (int i = 0; i < 1'000 && !condition(); ++i)
+    std::this_thread::sleep_for(std::chrono::milliseconds(10));
+  return condition();
+}
+
 class SelfTestTest : public testing::Test {
  public:
   SelfTestTest() {
@@ -68,7 +76,7 @@ class SelfTestTest : public testing::Test {
     std::string why;
     const auto machine = Machine::open(folder_.path("machine"), why);
     ASSERT_NE(machine, nullptr) << why;
-    EXPECT_TRUE(machine->processes(0).empty());
+    EXPECT_TRUE(wait([&] { return machine->processes(0).empty(); }));
     EXPECT_TRUE(std::filesystem::is_empty(program_.empty));
     std::ifstream mounts("/proc/self/mountinfo");
     EXPECT_THAT(std::string(std::istreambuf_iterator<char>(mounts), {}),
@@ -155,12 +163,6 @@ TEST_F(SelfTestTest, NothingIsLeftOfAPluginThatIsKilled) {
   std::string why;
   const auto machine = Machine::open(folder_.path("machine"), why);
   ASSERT_NE(machine, nullptr) << why;
-  const auto wait = [](const auto& condition) {
-    for (int i = 0; i < 1'000 && !condition(); ++i) {
-      std::this_thread::sleep_for(std::chrono::milliseconds(10));
-    }
-    return condition();
-  };
   ASSERT_TRUE(wait([&] { return !machine->processes(0).empty(); }));
   plugin.kill();
   EXPECT_TRUE(wait([&] { return machine->processes(0).empty(); }));
