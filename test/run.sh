@@ -19,7 +19,8 @@
 #          it needs root
 # gpu      runs the trial of bench/gpu with stand-ins for the GPU and its driver; most of it needs root
 # simulate runs histories of a simulated cluster for a minute: some seeds always, and new ones each day
-# cluster  tests mgpu-extender with a real etcd, kube-apiserver and kube-scheduler
+# cluster  tests mgpu-extender with a real etcd, kube-apiserver and kube-scheduler. MGPU_GANGS is the number of random
+#          groups, 30 by default
 # web      tests the web page of mgpu-extender in Chromium, with the same components. With
 #          MGPU_SCREENSHOTS=FOLDER it writes pictures of the page there
 # node     tests mgpu-device-plugin with a real kubelet, containerd and runc; skipped without root

@@ -148,7 +148,7 @@ Response serve(MemoryCluster& cluster, const Request& request) try {
   const std::string_view target = request.target;
   const std::string_view bare = target.substr(0, target.find('?'));
   if (bare == "/version") {
-    return answer(200, R"({"major":"1","minor":"36","gitVersion":"v1.36.3","platform":"memory"})");
+    return answer(200, R"({"major":"1","minor":"37","gitVersion":"v1.37.2","platform":"memory"})");
   }
   if (bare == "/healthz" || bare == "/livez" || bare == "/readyz") return answer(200, "ok");
   if (const auto review = serve_review(cluster, request)) return *review;

@@ -72,10 +72,6 @@ inline constexpr std::size_t kStartFailedPods = 4;
 // cannot be changed: kube-apiserver ends a request 60 s after it has read it (--request-timeout),
 // and for its way there it has as long. See start_sequence.h for what this rests on.
 inline constexpr std::chrono::milliseconds kLateBindingMax{120'000};
-// How long after a start the cards that the pending members of a group may take are kept for them,
-// where others of the group are bound: after a restart of the API server, kube-scheduler may try no
-// pod for half a minute.
-inline constexpr std::chrono::milliseconds kGroupKeptAtStart{60'000};
 // A pod whose JSON text has this many bytes is touched before its binding is sent, see PodTouch. A
 // shorter one has room for the condition: etcd accepts 1.5 MiB, and stores less than the text.
 inline constexpr std::size_t kTouchedFirstBytes = std::size_t{256} << 10;

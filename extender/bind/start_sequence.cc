@@ -6,6 +6,7 @@
 
 #include "common/kube/objects/object_json.h"
 #include "common/kube/request.h"
+#include "extender/ledger/limits.h"
 #include "extender/verbs/pod_request.h"
 
 namespace mgpu::extender {
@@ -199,8 +200,8 @@ void StartSequence::on_touched(const Pending& pending, const kube::ApiResult<kub
     failed_in_.erase(pending.pod.name_space);
     settle(pending);
     if (touched && !bound && !pending.group.empty()) {
-      ledger_.keep_everywhere(pending.uid, pending.most,
-                              client_.executor().now() + kGroupKeptAtStart, pending.group);
+      ledger_.keep_everywhere(pending.uid, pending.most, client_.executor().now() + kGroupRetryLife,
+                              pending.group);
     }
   } else if (is_of_this_pod(touched.error(), pending.touches)) {
     set_aside(pending, touched.error().message);

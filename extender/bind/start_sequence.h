@@ -25,7 +25,7 @@
 // fails, or the earlier one.
 //
 // An earlier process may have bound a part of a group, and what it had answered for the other
-// members is not known. What these may hold is kept from all other pods for kGroupKeptAtStart, or
+// members is not known. What these may hold is kept from all other pods for kGroupRetryLife, or
 // until filter answers or refuses them (ledger/nominations.h).
 //
 // kLateBindingMax is no proof, and is used for these pods alone. A binding that was sent before

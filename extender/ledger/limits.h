@@ -35,8 +35,8 @@ inline constexpr std::size_t kNominationsOfNamespaceMax = 256;
 // kube-scheduler asks about a member in some 10 ms.
 inline constexpr std::chrono::milliseconds kGroupReservationLife{30'000};
 // How long the cards of a member are kept after another one was bound, or whose bind has failed for
-// a reason that may pass: after a restart of the API server, kube-scheduler may try no pod for half
-// a minute.
+// a reason that may pass, or after a start while a part of its group is bound: after a restart of
+// the API server, kube-scheduler may try no pod for half a minute.
 inline constexpr std::chrono::milliseconds kGroupRetryLife{60'000};
 // kube-scheduler proposes at least 100 nodes where there are so many, and at most a tenth of all.
 inline constexpr std::size_t kNominatedNodesMax = 128;

@@ -6,14 +6,17 @@
 
 namespace mgpu::extender {
 
+std::uint64_t SearchAllowances::left(const Account& account, Instant now) {
+  const auto earned = std::chrono::duration_cast<std::chrono::milliseconds>(
+      std::max(now - account.at, Duration(0)));
+  return std::min<std::uint64_t>(
+      account.left + static_cast<std::uint64_t>(earned.count()) * kSearchStepsPerMs,
+      kSearchStepsSaved);
+}
+
 std::uint64_t SearchAllowances::left(const std::string& name_space, Instant now) const {
   const auto account = accounts_.find(name_space);
-  if (account == accounts_.end()) return kSearchStepsSaved;
-  const auto earned = std::chrono::duration_cast<std::chrono::milliseconds>(
-      std::max(now - account->second.at, Duration(0)));
-  return std::min<std::uint64_t>(
-      account->second.left + static_cast<std::uint64_t>(earned.count()) * kSearchStepsPerMs,
-      kSearchStepsSaved);
+  return account == accounts_.end() ? kSearchStepsSaved : left(account->second, now);
 }
 
 std::uint32_t SearchAllowances::of(const std::string& name_space, std::uint32_t most, Instant now) {
@@ -30,7 +33,7 @@ void SearchAllowances::charge(const std::string& name_space, std::uint32_t spent
   if (accounts_.size() >= kSearchAccountsMax && !accounts_.contains(name_space)) {
     // Many namespaces of one tenant do not give another one its steps back.
     accounts_.erase(std::ranges::max_element(
-        accounts_, {}, [&](const auto& account) { return left(account.first, now); }));
+        accounts_, {}, [&](const auto& account) { return left(account.second, now); }));
   }
   accounts_[name_space] = {before - std::min<std::uint64_t>(before, spent), now};
 }

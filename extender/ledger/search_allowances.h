@@ -32,6 +32,7 @@ class SearchAllowances {
     std::uint64_t left = 0;
     Instant at{};
   };
+  static std::uint64_t left(const Account& account, Instant now);
   std::uint64_t left(const std::string& name_space, Instant now) const;
 
   // At most kSearchAccountsMax, of the namespaces that have the fewest steps left.

@@ -7,6 +7,7 @@
 #include <nlohmann/json.hpp>
 
 #include "common/kube/objects/object_protobuf.h"
+#include "extender/ledger/limits.h"
 #include "test/extender/bind/binder_world.h"
 #include "test/support/cluster_text.h"
 #include "test/support/kube_objects.h"
@@ -491,7 +492,7 @@ TEST_F(StartSequenceTest, CardsAreKeptForTheRestOfAGroupThatIsBoundInPart) {
   bound.group = "d/g";
   ledger.replace_pods({bound});
   EXPECT_FALSE(fits("other", "60/1"));
-  executor.advance(kGroupKeptAtStart);
+  executor.advance(kGroupRetryLife);
   EXPECT_TRUE(fits("other", "60/1"));
 }
 
