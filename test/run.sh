@@ -7,7 +7,7 @@
 #   test/run.sh --again                            also runs tests that have passed here with the same inputs (reuse.sh)
 #   test/run.sh simulate --histories N             runs at least N histories with the release build
 #   test/run.sh fuzz [--seconds N]                 runs each fuzzer for N seconds, or a minute
-#   MGPU_TEST=REGEX test/run.sh cluster|web|node|install|skew
+#   MGPU_TEST=REGEX test/run.sh cluster|web|node|install|skew|kueue
 #                                                  runs only the matching Go tests
 #
 # format   checks that clang-format and gofmt have nothing to change
@@ -33,6 +33,7 @@
 #          runs tests of the stage node with kubelet 1.25, 1.28 and 1.31, or the versions in MGPU_KUBELETS; needs root
 # node-slow
 #          runs the tests of a real kubelet that take minutes, of which the stage node has the first part or none
+# kueue    tests groups of pods that Kueue's controller admits, with the components of the stage cluster
 # faults   breaks the product in one place after another, and checks that the simulation finds it
 # fuzz     feeds changed messages to the parsers of bytes from outside, with libFuzzer
 # bench    runs the Go benchmarks with the device plugin, as bench/node.sh does
@@ -79,6 +80,7 @@ readonly old_kubelet_tests='^TestNode(ContainersSeeExactly|OffersNoCardWhere|Run
 readonly slow_node_tests='^TestNode(WithoutDriftsReportsNone|CreatesAndDeletesManyPods)$'
 readonly web_tests='^TestWeb'
 readonly install_tests='^Test(Install|Chart)'
+readonly kueue_tests='^TestKueue'
 readonly skew_tests='^TestSkew'
 # These need a whole cluster, as the stage install; the others come first.
 readonly skew_chart_tests='^TestSkewChart'
@@ -416,10 +418,15 @@ build_helm() { # folder
     -X $package.k8sVersionMinor=$(cut -d . -f 2 <<<"$version")" tool)
 }
 
-# Prints the folder of Kueue's module, of which nothing is built.
+# Prints the folder of Kueue's module.
 download_kueue() {
-  (cd test/cluster/kueue && "$go" mod download -json "$(sed -nE 's/^require (.*) (.*)/\1@\2/p' go.mod)") |
+  (cd test/cluster/kueue && "$go" mod download -json "$(sed -nE 's#^\t(sigs.k8s.io/kueue) (v[^ ]+).*#\1@\2#p' go.mod)") |
     sed -nE 's/^\t"Dir": "(.*)",$/\1/p' | grep .
+}
+
+# Builds Kueue's controller.
+build_kueue() { # folder
+  (cd test/cluster/kueue && go_build -ldflags "-s -w" -o "$1/" tool)
 }
 
 # Builds etcdctl and etcdutl.
@@ -514,7 +521,16 @@ prepare_prometheus() {
 }
 
 stage_cluster() {
-  run_cluster_test cluster -test.skip "$node_tests|$install_tests|$skew_tests|$web_tests" -test.run "${MGPU_TEST:-}"
+  run_cluster_test cluster -test.skip "$node_tests|$install_tests|$skew_tests|$web_tests|$kueue_tests" -test.run "${MGPU_TEST:-}"
+}
+
+stage_kueue() {
+  local built
+  prepare_cluster || return 1
+  kueue=$(download_kueue) || { say "failed: download_kueue" && failed=$((failed + 1)) && return 1; }
+  build_once kueue "Kueue's controller" test/cluster/kueue/{go.mod,go.sum} || return 1
+  export MGPU_KUEUE_FOLDER=$kueue MGPU_KUEUE_BINARY=$built/kueue
+  run_cluster_test kueue -test.run "${MGPU_TEST:-$kueue_tests}"
 }
 
 prepare_web() {
@@ -775,16 +791,16 @@ while [[ $# -gt 0 ]]; do
 done
 [[ ${#stages[@]} -gt 0 ]] || stages=(format tidy unit tsan release images simulate node install cluster web gpu)
 for stage in "${stages[@]}"; do
-  [[ $stage =~ ^(format|tidy|unit|tsan|release|images|simulate|faults|fuzz|gpu|cluster|web|node|install|node-slow|old-kubelets|skew|bench|throughput|failover|web-scale|soak|fake-gpu)$ ]] || {
+  [[ $stage =~ ^(format|tidy|unit|tsan|release|images|simulate|faults|fuzz|gpu|cluster|web|node|install|node-slow|old-kubelets|skew|kueue|bench|throughput|failover|web-scale|soak|fake-gpu)$ ]] || {
     printf 'run.sh: "%s" is not a stage; want %s, %s\n' "$stage" 'format, tidy, unit, tsan, release, images, simulate' \
-      'faults, fuzz, gpu, cluster, web, node, install, node-slow, old-kubelets, skew, bench, throughput, failover, web-scale, soak or fake-gpu' >&2
+      'faults, fuzz, gpu, cluster, web, node, install, node-slow, old-kubelets, skew, kueue, bench, throughput, failover, web-scale, soak or fake-gpu' >&2
     exit 2
   }
 done
 
 step "install" bash deploy/install.sh || { echo "0 passed, 1 failed" && exit 1; }
 machine=$(hash_of_machine)
-if [[ " ${stages[*]} " =~ \ (cluster|web|node|install|node-slow|old-kubelets|skew|bench|throughput|failover|web-scale|soak)\  ]]; then
+if [[ " ${stages[*]} " =~ \ (cluster|web|node|install|node-slow|old-kubelets|skew|kueue|bench|throughput|failover|web-scale|soak)\  ]]; then
   download_go_modules >/dev/null 2>&1 </dev/null &
   downloads=$!
 fi

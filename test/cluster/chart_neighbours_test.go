@@ -88,29 +88,23 @@ type KueueAPI struct {
 	namespace string
 }
 
-func newKueueAPI(t *testing.T) *KueueAPI {
+// newKueueAPI creates the definitions with these plurals, each after a change.
+func newKueueAPI(t *testing.T, namespace string, change func(definition *unstructured.Unstructured), plurals ...string) *KueueAPI {
 	t.Helper()
-	folder := os.Getenv("MGPU_KUEUE_FOLDER")
-	if folder == "" {
-		t.Skip("MGPU_KUEUE_FOLDER is not set; test/run.sh install sets it")
-	}
 	ctx := context.Background()
 	config, err := clientcmd.BuildConfigFromFlags("", plane.kubeconfig(adminToken))
 	if err != nil {
 		t.Fatal(err)
 	}
-	api := &KueueAPI{namespace: newNamespace(ctx, t)}
+	api := &KueueAPI{namespace: namespace}
 	if api.client, err = dynamic.NewForConfig(config); err != nil {
 		t.Fatal(err)
 	}
 	definitions := api.client.Resource(schema.GroupVersionResource{
 		Group: "apiextensions.k8s.io", Version: "v1", Resource: "customresourcedefinitions"})
-	for _, plural := range []string{"clusterqueues", "localqueues", "resourceflavors"} {
-		text, err := os.ReadFile(filepath.Join(folder, "config", "components", "crd", "bases", "kueue.x-k8s.io_"+plural+".yaml"))
-		if err != nil {
-			t.Fatal(err)
-		}
-		definition := readObjects(t, string(text))[0]
+	for _, plural := range plurals {
+		definition := kueueObjects(t, "crd", "bases", "kueue.x-k8s.io_"+plural+".yaml")[0]
+		change(definition)
 		if _, err := definitions.Create(ctx, definition, metav1.CreateOptions{}); err != nil {
 			t.Fatal(err)
 		}
@@ -122,6 +116,20 @@ func newKueueAPI(t *testing.T) *KueueAPI {
 		})
 	}
 	return api
+}
+
+// kueueObjects reads a file of Kueue's module.
+func kueueObjects(t *testing.T, elements ...string) []*unstructured.Unstructured {
+	t.Helper()
+	folder := os.Getenv("MGPU_KUEUE_FOLDER")
+	if folder == "" {
+		t.Skip("MGPU_KUEUE_FOLDER is not set; test/run.sh install sets it")
+	}
+	text, err := os.ReadFile(filepath.Join(append([]string{folder, "config", "components"}, elements...)...))
+	if err != nil {
+		t.Fatal(err)
+	}
+	return readObjects(t, string(text))
 }
 
 func (k *KueueAPI) resource(plural, namespace string) dynamic.ResourceInterface {
@@ -145,7 +153,8 @@ func (k *KueueAPI) create(object *unstructured.Unstructured) error {
 }
 
 func TestChartExampleQueuesAreAcceptedByTheDefinitionsOfKueue(t *testing.T) {
-	kueue := newKueueAPI(t)
+	kueue := newKueueAPI(t, newNamespace(context.Background(), t), func(*unstructured.Unstructured) {},
+		"clusterqueues", "localqueues", "resourceflavors")
 	objects := readObjects(t, deployExample(t, "kueue.yaml"))
 	if len(objects) != 3 {
 		t.Fatalf("the example has %d objects, want 3", len(objects))
