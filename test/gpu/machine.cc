@@ -7,6 +7,7 @@
 
 #include <algorithm>
 #include <cerrno>
+#include <cstdlib>
 #include <cstring>
 
 namespace mgpu::fake_gpu {
@@ -42,6 +43,13 @@ void set_bit(Word* words, int bit) {
 
 void clear_bit(Word* words, int bit) {
   words[bit / 64] &= ~(std::uint64_t{1} << (bit % 64));
+}
+
+std::uint64_t pid_on_node(const std::string& machine) {
+  char target[32] = {};
+  const std::string link = machine.substr(0, machine.rfind('/') + 1) + "proc/self";
+  const bool known = ::readlink(link.c_str(), target, sizeof target - 1) > 0;
+  return known ? std::strtoull(target, nullptr, 10) : static_cast<std::uint64_t>(::getpid());
 }
 
 }  // namespace
@@ -81,7 +89,7 @@ std::unique_ptr<Machine> Machine::open(const std::string& path, std::string& why
     why = "\"" + path + "\" is not a machine of this version; want a file of fake_gpu_machine";
     return nullptr;
   }
-  return std::unique_ptr<Machine>(new Machine(file, state));
+  return std::unique_ptr<Machine>(new Machine(path, file, state));
 }
 
 Machine::~Machine() {
@@ -128,12 +136,21 @@ bool Machine::join() {
     ProcessState& process = state_->processes[i];
     if (process.used != 0) continue;
     for (int card = 0; card < kCardsMax; ++card) process.charged[card] = process.hidden[card] = 0;
-    process.pid = static_cast<std::uint64_t>(::getpid());
+    process.pid = pid_on_node(path_);
+    process.is_mps_client = 0;
     lock_byte(file_, F_WRLCK, kFirstProcessByte + i);
     process.used = 1;
     slot_ = i;
   }
   return slot_ >= 0;
+}
+
+std::uint64_t Machine::pid() const {
+  return slot_ >= 0 ? state_->processes[slot_].pid.load() : 0;
+}
+
+void Machine::become_mps_client() {
+  if (slot_ >= 0) state_->processes[slot_].is_mps_client = 1;
 }
 
 // --- memory --------------------------------------------------------------------------------------
@@ -184,13 +201,20 @@ void Machine::give_back(int card, std::uint64_t bytes, Account account) {
   (account == Account::charged ? mine.charged : mine.hidden)[card] -= bytes;
 }
 
+std::uint64_t Machine::taken(int card) const {
+  if (slot_ < 0) return 0;
+  const ProcessState& mine = state_->processes[slot_];
+  return mine.charged[card] + mine.hidden[card];
+}
+
 std::vector<ProcessUse> Machine::processes(int card) {
   const Lock lock(*this);
   std::vector<ProcessUse> uses(kProcessesMax);
   for (int i = 0; i < kProcessesMax; ++i) {
     const ProcessState& process = state_->processes[i];
     if (process.used != 0)
-      uses.at(static_cast<std::size_t>(i)) = {process.pid, process.charged[card]};
+      uses.at(static_cast<std::size_t>(i)) = {process.pid, process.charged[card],
+                                              process.is_mps_client != 0};
   }
   for (const SharedState& shared : state_->shared) {
     if (shared.used == 0 || shared.card != static_cast<std::uint64_t>(card)) continue;

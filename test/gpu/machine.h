@@ -13,6 +13,7 @@
 #include <memory>
 #include <mutex>
 #include <string>
+#include <utility>
 #include <vector>
 
 #include "test/gpu/machine_state.h"
@@ -22,6 +23,7 @@ namespace mgpu::fake_gpu {
 struct ProcessUse {
   std::uint64_t pid = 0;
   std::uint64_t bytes = 0;  // as NVML shows it
+  bool is_mps_client = false;
 };
 
 // What a process calls a share of memory, also to others.
@@ -50,11 +52,19 @@ class Machine {
   std::vector<ProcessUse> processes(int card);
 
   // Registers this process. Without it nothing can be taken. Returns false if there are already
-  // kProcessesMax.
+  // kProcessesMax. Where the folder of the machine has the node's /proc as "proc", as containers of
+  // bench/gpu do, others see its process ID on the node.
   bool join();
+  std::uint64_t pid() const;
+  void become_mps_client();
   // Takes memory of a card, unless less is free.
   bool take(int card, std::uint64_t bytes, Account account);
   void give_back(int card, std::uint64_t bytes, Account account);
+  // What this process has taken and does not share.
+  std::uint64_t taken(int card) const;
+
+  // What NVML has set: lines of a file beside the machine.
+  std::string settings_file(const std::string& kind) const { return path_ + "." + kind; }
 
   // The card runs a kernel of this duration, after all that were launched before and not before
   // `from`. Returns when it ends. Nanoseconds of the monotonic clock.
@@ -81,7 +91,8 @@ class Machine {
  private:
   class Lock;
 
-  Machine(int file, MachineState* state) : file_(file), state_(state) {}
+  Machine(std::string path, int file, MachineState* state)
+      : path_(std::move(path)), file_(file), state_(state) {}
 
   std::uint64_t free_locked(int card) const;
   void remove_ended();
@@ -89,6 +100,7 @@ class Machine {
   bool has_holder(const SharedState& shared) const;
   SharedState* find(const SharedMemory& shared);
 
+  const std::string path_;
   int file_;
   MachineState* state_;
   int slot_ = -1;

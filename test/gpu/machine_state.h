@@ -34,8 +34,9 @@ struct CardState {
 
 // Memory of one process, for each card.
 struct ProcessState {
-  Word used;                // 1 while a process has this slot
-  Word pid;                 // as the process sees itself; for people and NVML's lists only
+  Word used;  // 1 while a process has this slot
+  Word pid;   // for people, NVML's lists and limits of cgroups only
+  Word is_mps_client;
   Word charged[kCardsMax];  // what NVML's process list shows
   Word hidden[kCardsMax];   // what it does not show
 };
@@ -50,7 +51,7 @@ struct SharedState {
   Word holders[kProcessesMax / 64];
 };
 
-inline constexpr char kMagic[16] = "mgpu machine 02";
+inline constexpr char kMagic[16] = "mgpu machine 03";
 
 struct MachineState {
   char magic[16];

@@ -10,6 +10,7 @@ import tempfile
 
 CARD = "GPU-6d677075-0000-4000-8000-000000000001"
 DRIVER = "580.95.05"
+CONTEXT_MIB = 500
 LIBRARIES = "usr/lib/x86_64-linux-gnu"
 # Much longer than any test takes, for busy machines.
 TIMEOUT_S = 240
@@ -31,6 +32,8 @@ class Node:
         self.results = self.path / "results"
         self.libraries = self.root / LIBRARIES
         self.libraries.mkdir(parents=True)
+        self.fault = ""
+        self.make_machine()
         self.add_library("libcuda", Node.stand_ins / "libcuda.so.1")
         self.add_library("libnvidia-ml", Node.stand_ins / nvml)
         self.add_library("libnvidia-ptxjitcompiler", None)
@@ -43,9 +46,15 @@ class Node:
         (self.root / "proc/devices").write_text("Character devices:\n195 nvidia\n510 nvidia-uvm\n")
         (self.root / "sys/fs/cgroup").mkdir(parents=True)
         (self.root / "sys/fs/cgroup/cgroup.controllers").write_text("dmem\n")
-        self.cuda = self.path / "cuda"
-        self.cuda.mkdir()
         self.set_nvml()
+
+    def make_machine(self):
+        """The machine of test/gpu whose card the programs use."""
+        scenario = self.path / "scenario.yaml"
+        scenario.write_text(
+            f"cards: [{{uuid: {CARD}, reservedMiB: 0, idleMiB: 0, contextMiB: {CONTEXT_MIB}, contextHiddenMiB: 0}}]\n"
+        )
+        subprocess.run([Node.stand_ins / "fake_gpu_machine", scenario, self.path / "machine"], check=True)
 
     def remove(self):
         shutil.rmtree(self.path)
@@ -98,13 +107,13 @@ class Node:
         spec = {"cdiVersion": "0.5.0", "kind": "nvidia.com/gpu", "devices": [], "containerEdits": edits}
         (self.root / "etc/cdi/nvidia.json").write_text(json.dumps(spec))
 
-    def behaves(self, lines):
-        """Sets the behaviour of the driver; fake_cuda.cc has the grammar."""
-        (self.cuda / "behaviour").write_text(lines + "\n")
+    def behaves(self, fault):
+        """Switches on a fault of the driver: test/gpu/driver/faults.h."""
+        self.fault = fault
 
     def daemon_behaves(self, lines):
         """Sets the behaviour of MPS daemons; fake_mps_control.cc has the grammar."""
-        (self.cuda / "mps").write_text(lines + "\n")
+        (self.path / "mps").write_text(lines + "\n")
 
     def log(self):
         file = self.path / "scenario.log"
@@ -131,7 +140,9 @@ class Node:
             **os.environ,
             "MGPU_FAKE_NVML": str(self.path / "scenario"),
             "MGPU_FAKE_NVML_LIBRARY": str(self.libraries / "libnvidia-ml.so.1"),
-            "MGPU_FAKE_CUDA": str(self.cuda),
+            "MGPU_FAKE_GPU": str(self.path / "machine"),
+            "MGPU_FAKE_GPU_FAULT": self.fault,
+            "MGPU_FAKE_MPS": str(self.path / "mps"),
         }
 
     def start(self, *flags, prefix=(), **how):

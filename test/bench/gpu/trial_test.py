@@ -20,7 +20,7 @@ import tempfile
 import time
 import unittest
 
-from trial_node import CARD, DRIVER, LIBRARIES, TIMEOUT_S, Node
+from trial_node import CARD, CONTEXT_MIB, DRIVER, LIBRARIES, TIMEOUT_S, Node
 
 FOLDER = pathlib.Path()
 
@@ -96,15 +96,15 @@ class WholeTrialTest(TrialTest):
                 self.assertIn(fact["fact"], self.whole.output)
 
     def test_finds_how_much_of_each_limit_can_be_allocated(self):
-        # The stand-in takes 30 MiB for the context of a client.
+        # The context of a client counts.
         for limit in (1024, 8000, 40000):
             name = f"largest allocation at {limit} MiB"
-            self.assertEqual(self.whole.fact("mps-memory", name), limit - 30)
+            self.assertEqual(self.whole.fact("mps-memory", name), limit - CONTEXT_MIB)
             name = f"error of the smallest allocation that failed at {limit} MiB"
             self.assertEqual(self.whole.fact("mps-memory", name), "CUDA_ERROR_OUT_OF_MEMORY")
 
     def test_finds_the_context_of_a_program_without_mps(self):
-        self.assertEqual(self.whole.fact("memory", "used by one context"), 500)
+        self.assertEqual(self.whole.fact("memory", "used by one context"), CONTEXT_MIB)
 
     def test_measures_each_share(self):
         for percent in (10, 25, 30, 50, 75, 80):
@@ -120,9 +120,8 @@ class WholeTrialTest(TrialTest):
         )
 
     def test_finds_that_a_limit_of_the_driver_counts_for_a_cgroup(self):
-        # The stand-in takes 500 MiB for a context.
         name = "largest allocation with the limit"
-        self.assertEqual(self.whole.fact("driver-limits", name), 2048 - 500)
+        self.assertEqual(self.whole.fact("driver-limits", name), 2048 - CONTEXT_MIB)
         refusal = self.whole.fact("driver-limits", "error of the second program")
         self.assertIn("CUDA_ERROR_OUT_OF_MEMORY", refusal)
 
@@ -351,8 +350,7 @@ class FaultTest(TrialTest):
     def test_a_hook_that_sets_the_limit_of_a_container(self):
         run = self.run_hook_with_cgroup_v2()
         self.expect(run, driver_limits_hook="passed")
-        # The stand-in takes 500 MiB for a context.
-        self.assertEqual(run.fact("driver-limits-hook", "largest allocation"), 2048 - 500)
+        self.assertEqual(run.fact("driver-limits-hook", "largest allocation"), 2048 - CONTEXT_MIB)
 
     def test_a_driver_that_does_not_hold_the_limit_of_a_hook(self):
         self.node.behaves("no-limit")

@@ -408,7 +408,7 @@ func main() {
 	run("go", "install", toolkit)
 	nvml := filepath.Join(scratch, "libnvidia-ml.so")
 	run("c++", "-std=c++20", "-shared", "-fPIC", "-static-libstdc++", "-static-libgcc", "-I.",
-		"-Wl,-soname,libnvidia-ml.so.1", "-o", nvml, "test/plugin/cards/fake_nvml.cc")
+		"-Wl,-soname,libnvidia-ml.so.1", "-o", nvml, "test/plugin/cards/fake_nvml.cc", "test/gpu/machine.cc")
 	must(os.Setenv("MGPU_FAKE_NVML", "/recorder/scenario"))
 	must(os.Setenv("PATH", "/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin"))
 	for _, l := range layouts {

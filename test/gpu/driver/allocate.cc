@@ -1,7 +1,7 @@
 // Memory of the card, managed memory and host memory.
+#include <algorithm>
 #include <cstring>
 
-#include "test/gpu/driver/faults.h"
 #include "test/gpu/driver/process.h"
 
 using namespace mgpu::fake_gpu;
@@ -48,7 +48,9 @@ int allocate_host(void** result, std::size_t bytes) {
 FAKE_CUDA int cuMemGetInfo_v2(std::size_t* free, std::size_t* total) {
   return in_context([&](Context& context) {
     if (free == nullptr || total == nullptr) return kInvalidValue;
-    *free = process().machine->free(context.card);
+    // As measured, a client of MPS sees what it can allocate.
+    const std::uint64_t unused = process().machine->free(context.card);
+    *free = std::min(unused, left_of_limits(context.card).value_or(unused));
     *total = process().machine->total(context.card);
     return kSuccess;
   });

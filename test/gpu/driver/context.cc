@@ -215,8 +215,7 @@ FAKE_CUDA int cuCtxSynchronize() {
     end = end_of(context);
     return kSuccess;
   });
-  wait_until(end);
-  return code;
+  return code == kSuccess ? wait_until(end) : code;
 }
 
 FAKE_CUDA int cuCtxSynchronize_v2(Context* context) {
@@ -228,8 +227,7 @@ FAKE_CUDA int cuCtxSynchronize_v2(Context* context) {
     end = end_of(*context);
     return kSuccess;
   });
-  wait_until(end);
-  return code;
+  return code == kSuccess ? wait_until(end) : code;
 }
 
 FAKE_CUDA int cuCtxGetStreamPriorityRange(int* least, int* greatest) {

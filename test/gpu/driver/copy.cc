@@ -8,12 +8,6 @@
 using namespace mgpu::fake_gpu;
 
 namespace mgpu::fake_gpu {
-namespace {
-
-struct Place {
-  bool known = false;
-  unsigned char* data = nullptr;  // null if the data is not kept
-};
 
 Place device_place(Pointer at, std::uint64_t bytes) {
   Pointer begin = 0;
@@ -31,6 +25,8 @@ Place device_place(Pointer at, std::uint64_t bytes) {
   unsigned char* const data = range->block->data();
   return {true, data != nullptr ? data + range->offset + (at - begin) : nullptr};
 }
+
+namespace {
 
 Place host_place(const void* at) {
   return {at != nullptr, static_cast<unsigned char*>(const_cast<void*>(at))};

@@ -62,14 +62,20 @@ constexpr Attribute kAttributes[] = {
 };
 constexpr int kAttributeMax = 160;
 constexpr int kMultiprocessors = 16;
+constexpr int kMultiprocessorsMin = 2;  // of a client of MPS
 constexpr int kPciBus = 33;
 constexpr int kComputeMajor = 75;
 constexpr int kComputeMinor = 76;
+constexpr int kMpsEnabled = 133;
 
 int attribute_of(int number, const CardState& card) {
   switch (number) {
     case kMultiprocessors:
-      return card.multiprocessors;
+      return std::min(card.multiprocessors,
+                      std::max(kMultiprocessorsMin,
+                               static_cast<int>(card.multiprocessors * percent_of_card() / 100)));
+    case kMpsEnabled:
+      return is_mps_client() ? 1 : 0;
     case kPciBus:
       return card.pci_bus;
     case kComputeMajor:

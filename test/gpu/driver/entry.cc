@@ -4,7 +4,6 @@
 #include <cstdlib>
 #include <iostream>
 
-#include "test/gpu/driver/faults.h"
 #include "test/gpu/driver/process.h"
 
 using namespace mgpu::fake_gpu;
@@ -29,6 +28,7 @@ void after_fork_in_parent() {
 void after_fork_in_child() {
   Process& p = process();
   if (p.machine != nullptr && !p.forked) p.machine->forget_in_child();
+  leave_mps();
   p.forked = p.forked || p.machine != nullptr;
   after_fork_in_parent();
 }
@@ -62,6 +62,7 @@ int not_supported() {
 }  // namespace mgpu::fake_gpu
 
 FAKE_CUDA int cuInit(unsigned flags) {
+  if (const int code = fault_of_call("cuInit"); code != kSuccess) return code;
   Process& p = process();
   const std::lock_guard lock(p.mutex);
   if (p.forked) return kNotInitialized;
@@ -69,6 +70,7 @@ FAKE_CUDA int cuInit(unsigned flags) {
   if (p.initialized) return kSuccess;
   if (has_fault("broken")) return kNotReady;
   if (const int code = open_machine(p); code != kSuccess) return code;
+  join_mps();
   ::pthread_atfork(before_fork, after_fork_in_parent, after_fork_in_child);
   p.initialized = true;
   fault_at_init();
@@ -76,6 +78,7 @@ FAKE_CUDA int cuInit(unsigned flags) {
 }
 
 FAKE_CUDA int cuDriverGetVersion(int* version) {
+  if (const int code = fault_of_call("cuDriverGetVersion"); code != kSuccess) return code;
   if (version == nullptr) return kInvalidValue;
   // Programs ask before cuInit, too.
   Process& p = process();

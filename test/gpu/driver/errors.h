@@ -8,6 +8,7 @@ inline constexpr int kSuccess = 0;
 inline constexpr int kInvalidValue = 1;
 inline constexpr int kOutOfMemory = 2;
 inline constexpr int kNotInitialized = 3;
+inline constexpr int kDeviceUnavailable = 46;
 inline constexpr int kNoDevice = 100;
 inline constexpr int kInvalidDevice = 101;
 inline constexpr int kInvalidImage = 200;
@@ -17,9 +18,14 @@ inline constexpr int kInvalidHandle = 400;
 inline constexpr int kIllegalState = 401;
 inline constexpr int kNotFound = 500;
 inline constexpr int kNotReady = 600;
+inline constexpr int kIllegalAddress = 700;
 inline constexpr int kPrimaryContextActive = 708;
 inline constexpr int kContextIsDestroyed = 709;
 inline constexpr int kNotSupported = 801;
+inline constexpr int kMpsConnectionFailed = 805;
+inline constexpr int kMpsRpcFailure = 806;
+inline constexpr int kMpsServerNotReady = 807;
+inline constexpr int kMpsMaxClientsReached = 808;
 inline constexpr int kCaptureUnsupported = 900;
 inline constexpr int kCaptureInvalidated = 901;
 inline constexpr int kCaptureMerge = 902;
@@ -28,6 +34,7 @@ inline constexpr int kCaptureUnjoined = 904;
 inline constexpr int kCaptureIsolation = 905;
 inline constexpr int kCapturedEvent = 907;
 inline constexpr int kCaptureWrongThread = 908;
+inline constexpr int kUnknown = 999;
 
 struct ErrorText {
   int code;
@@ -39,6 +46,8 @@ inline constexpr ErrorText kErrors[] = {
     {kInvalidValue, "CUDA_ERROR_INVALID_VALUE", "invalid argument"},
     {kOutOfMemory, "CUDA_ERROR_OUT_OF_MEMORY", "out of memory"},
     {kNotInitialized, "CUDA_ERROR_NOT_INITIALIZED", "initialization error"},
+    {kDeviceUnavailable, "CUDA_ERROR_DEVICE_UNAVAILABLE",
+     "CUDA-capable device(s) is/are busy or unavailable"},
     {kNoDevice, "CUDA_ERROR_NO_DEVICE", "no CUDA-capable device is detected"},
     {kInvalidDevice, "CUDA_ERROR_INVALID_DEVICE", "invalid device ordinal"},
     {kInvalidImage, "CUDA_ERROR_INVALID_IMAGE", "device kernel image is invalid"},
@@ -49,10 +58,17 @@ inline constexpr ErrorText kErrors[] = {
      "the operation cannot be performed in the present state"},
     {kNotFound, "CUDA_ERROR_NOT_FOUND", "named symbol not found"},
     {kNotReady, "CUDA_ERROR_NOT_READY", "device not ready"},
+    {kIllegalAddress, "CUDA_ERROR_ILLEGAL_ADDRESS", "an illegal memory access was encountered"},
     {kPrimaryContextActive, "CUDA_ERROR_PRIMARY_CONTEXT_ACTIVE",
      "cannot set while device is active in this process"},
     {kContextIsDestroyed, "CUDA_ERROR_CONTEXT_IS_DESTROYED", "context is destroyed"},
     {kNotSupported, "CUDA_ERROR_NOT_SUPPORTED", "operation not supported"},
+    {kMpsConnectionFailed, "CUDA_ERROR_MPS_CONNECTION_FAILED",
+     "MPS client failed to connect to the MPS control daemon or the MPS server"},
+    {kMpsRpcFailure, "CUDA_ERROR_MPS_RPC_FAILURE", "the remote procedural call failed"},
+    {kMpsServerNotReady, "CUDA_ERROR_MPS_SERVER_NOT_READY", "MPS server is not ready"},
+    {kMpsMaxClientsReached, "CUDA_ERROR_MPS_MAX_CLIENTS_REACHED",
+     "the hardware resources required to create MPS client have been exhausted"},
     {kCaptureUnsupported, "CUDA_ERROR_STREAM_CAPTURE_UNSUPPORTED",
      "operation not permitted when stream is capturing"},
     {kCaptureInvalidated, "CUDA_ERROR_STREAM_CAPTURE_INVALIDATED",
@@ -68,6 +84,7 @@ inline constexpr ErrorText kErrors[] = {
      "operation not permitted on an event last recorded in a capturing stream"},
     {kCaptureWrongThread, "CUDA_ERROR_STREAM_CAPTURE_WRONG_THREAD",
      "attempt to terminate a thread-local capture sequence from another thread"},
+    {kUnknown, "CUDA_ERROR_UNKNOWN", "unknown error"},
 };
 
 }  // namespace mgpu::fake_gpu

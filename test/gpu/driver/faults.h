@@ -1,5 +1,5 @@
-// Faults of a driver that tests switch on by the variable MGPU_FAKE_GPU_FAULT. Each is one that
-// programs without a limit would not notice, or that a driver could have.
+// Faults of a driver that tests switch on by the variable MGPU_FAKE_GPU_FAULT, which has one of
+// them.
 #pragma once
 
 #include <sys/syscall.h>
@@ -8,6 +8,8 @@
 
 #include <csignal>
 #include <cstdlib>
+#include <sstream>
+#include <string>
 #include <string_view>
 
 namespace mgpu::fake_gpu {
@@ -21,6 +23,13 @@ namespace mgpu::fake_gpu {
 //   helper    the driver leaves a process that keeps the files of its program open
 //   hang      cuMemAllocAsync does not return
 //   broken    cuInit fails
+//
+//   hang <function>          the function does not return
+//   crash <function>         it ends the program
+//   fail <function> <code>   it returns this result
+//   wrong-sum                a kernel that adds computes wrong sums
+//
+// A function has its exported name, with or without "_v2". mps.h has the faults of limits.
 inline bool has_fault(std::string_view name) {
   const char* const fault = std::getenv("MGPU_FAKE_GPU_FAULT");
   return fault != nullptr && name == fault;
@@ -29,6 +38,21 @@ inline bool has_fault(std::string_view name) {
 inline bool refuses(std::string_view name) {
   static int calls = 0;
   return has_fault(name) && ++calls > 5;
+}
+
+// What every function calls first. Returns a result.
+inline int fault_of_call(std::string_view function) {
+  const char* const fault = std::getenv("MGPU_FAKE_GPU_FAULT");
+  if (fault == nullptr) return 0;
+  std::istringstream words(fault);
+  std::string kind;
+  std::string wanted;
+  int code = 0;
+  words >> kind >> wanted >> code;
+  if (wanted != function && wanted + "_v2" != function) return 0;
+  while (kind == "hang") ::pause();
+  if (kind == "crash") ::raise(SIGSEGV);
+  return kind == "fail" ? code : 0;
 }
 
 inline void fault_at_init() {

@@ -39,10 +39,12 @@ Addresses::~Addresses() {
 // --- blocks --------------------------------------------------------------------------------------
 
 BlockPointer take_block(int card, std::uint64_t bytes, Account account) {
-  Machine& machine = *process().machine;
-  if (!machine.take(card, bytes, account)) {
+  const auto take = [&] {
+    return may_take(card, bytes) && process().machine->take(card, bytes, account);
+  };
+  if (!take()) {
     give_unused_back(card);
-    if (!machine.take(card, bytes, account)) return nullptr;
+    if (!take()) return nullptr;
   }
   return std::make_shared<Block>(card, bytes, account);
 }

@@ -97,6 +97,13 @@ struct Range {
 // A range around an address; null if there is none with so many bytes after it.
 Range* find_range(Pointer at, std::uint64_t bytes, Pointer* begin = nullptr);
 void add_range(Pointer at, Range range);
+
+// Where the data of a range is. Managed memory is taken, because the card touches it.
+struct Place {
+  bool known = false;
+  unsigned char* data = nullptr;  // null if the data is not kept
+};
+Place device_place(Pointer at, std::uint64_t bytes);
 // Ends whatever begins at this address. Returns false if nothing does.
 bool free_range(Pointer at);
 

@@ -1,8 +1,10 @@
 // Modules with their globals, functions, and launches, which compute nothing.
 #include <algorithm>
+#include <array>
 #include <fstream>
 #include <iterator>
 
+#include "test/gpu/driver/kernels.h"
 #include "test/gpu/driver/process.h"
 #include "test/gpu/driver/ptx.h"
 
@@ -50,25 +52,35 @@ bool is_function(const Function* wanted) {
   return false;
 }
 
-int launch(Stream* stream, const Function* function, unsigned blocks, unsigned threads) {
-  const int code = in_context([&](Context&) {
-    if (!is_function(function)) return kInvalidHandle;
-    return blocks != 0 && threads != 0 ? kSuccess : kInvalidValue;
-  });
+using Dimensions = std::array<unsigned, 3>;
+
+int launch(Stream* stream, const Function* function, Dimensions grid, Dimensions block,
+           void** arguments, const char* caller = __builtin_FUNCTION()) {
+  const auto count = [](const Dimensions& d) { return std::uint64_t{d[0]} * d[1] * d[2]; };
+  Launch launched;
+  const int code = in_context(
+      [&](Context&) {
+        if (!is_function(function)) return kInvalidHandle;
+        if (count(grid) == 0 || count(block) == 0) return kInvalidValue;
+        launched = launch_of(*function, count(grid), count(block), arguments);
+        return kSuccess;
+      },
+      caller);
   if (code != kSuccess) return code;
-  if (function->nanoseconds > 0) wait_for_place(stream);
-  return queue(stream, NodeKind::kernel, [launched = *function] {
+  if (launched.nanoseconds > 0) wait_for_place(stream);
+  return queue(stream, NodeKind::kernel, [launched, local_bytes = function->local_bytes] {
     return in_context([&](Context& context) {
       occupy(context, launched.nanoseconds);
-      return grow_stack(context, launched.local_bytes);
+      if (launched.compute) launched.compute();
+      return grow_stack(context, local_bytes);
     });
   });
 }
 
 // CUlaunchConfig
 struct LaunchConfig {
-  unsigned grid[3];
-  unsigned block[3];
+  Dimensions grid;
+  Dimensions block;
   unsigned shared_bytes;
   Stream* stream;
 };
@@ -180,24 +192,22 @@ FAKE_CUDA int cuOccupancyMaxActiveBlocksPerMultiprocessor(int* blocks, Function*
 
 FAKE_CUDA int cuLaunchKernel(Function* function, unsigned grid_x, unsigned grid_y, unsigned grid_z,
                              unsigned block_x, unsigned block_y, unsigned block_z, unsigned,
-                             Stream* stream, void**, void**) {
-  return launch(stream, function, std::min({grid_x, grid_y, grid_z}),
-                std::min({block_x, block_y, block_z}));
+                             Stream* stream, void** arguments, void**) {
+  return launch(stream, function, {grid_x, grid_y, grid_z}, {block_x, block_y, block_z}, arguments);
 }
 FAKE_CUDA_ALIAS(cuLaunchKernel_ptsz, cuLaunchKernel);
 
 FAKE_CUDA int cuLaunchCooperativeKernel(Function* function, unsigned grid_x, unsigned grid_y,
                                         unsigned grid_z, unsigned block_x, unsigned block_y,
-                                        unsigned block_z, unsigned, Stream* stream, void**) {
-  return launch(stream, function, std::min({grid_x, grid_y, grid_z}),
-                std::min({block_x, block_y, block_z}));
+                                        unsigned block_z, unsigned, Stream* stream,
+                                        void** arguments) {
+  return launch(stream, function, {grid_x, grid_y, grid_z}, {block_x, block_y, block_z}, arguments);
 }
 FAKE_CUDA_ALIAS(cuLaunchCooperativeKernel_ptsz, cuLaunchCooperativeKernel);
 
-FAKE_CUDA int cuLaunchKernelEx(const LaunchConfig* config, Function* function, void**, void**) {
+FAKE_CUDA int cuLaunchKernelEx(const LaunchConfig* config, Function* function, void** arguments,
+                               void**) {
   if (config == nullptr) return kInvalidValue;
-  return launch(config->stream, function,
-                std::min({config->grid[0], config->grid[1], config->grid[2]}),
-                std::min({config->block[0], config->block[1], config->block[2]}));
+  return launch(config->stream, function, config->grid, config->block, arguments);
 }
 FAKE_CUDA_ALIAS(cuLaunchKernelEx_ptsz, cuLaunchKernelEx);

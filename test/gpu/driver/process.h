@@ -11,7 +11,9 @@
 
 #include "test/gpu/driver/capture.h"
 #include "test/gpu/driver/errors.h"
+#include "test/gpu/driver/faults.h"
 #include "test/gpu/driver/memory.h"
+#include "test/gpu/driver/mps.h"
 #include "test/gpu/driver/time.h"
 #include "test/gpu/machine.h"
 
@@ -85,6 +87,7 @@ struct Process {
   std::unique_ptr<Machine> machine;
   bool initialized = false;
   bool forked = false;
+  int broken = kSuccess;  // the result of all later calls with a context
   std::map<Pointer, Range> ranges;
   // Freed in the order of a stream, until something is synchronized.
   std::vector<std::map<Pointer, Range>::node_type> freed;
@@ -117,7 +120,8 @@ bool is_device(int device);
 
 // The result of run(), with the lock of the process and after cuInit.
 template <class Run>
-int initialized(Run run) {
+int initialized(Run run, const char* function = __builtin_FUNCTION()) {
+  if (const int code = fault_of_call(function); code != kSuccess) return code;
   Process& p = process();
   const std::lock_guard lock(p.mutex);
   if (p.forked || !p.initialized) return kNotInitialized;
@@ -126,19 +130,23 @@ int initialized(Run run) {
 
 // The result of run(device).
 template <class Run>
-int on_device(int device, Run run) {
-  return initialized([&] { return is_device(device) ? run() : kInvalidDevice; });
+int on_device(int device, Run run, const char* function = __builtin_FUNCTION()) {
+  return initialized([&] { return is_device(device) ? run() : kInvalidDevice; }, function);
 }
 
 // The result of run(context), with the current context of the thread.
 template <class Run>
-int in_context(Run run) {
-  return initialized([&] {
-    Context* const context = current_context();
-    if (context == nullptr) return kInvalidContext;
-    if (!process().contexts.contains(context)) return kContextIsDestroyed;
-    return run(*context);
-  });
+int in_context(Run run, const char* function = __builtin_FUNCTION()) {
+  return initialized(
+      [&] {
+        Process& p = process();
+        Context* const context = current_context();
+        if (context == nullptr) return kInvalidContext;
+        if (!p.contexts.contains(context)) return kContextIsDestroyed;
+        if (p.broken == kSuccess && has_lost_mps()) p.broken = kMpsRpcFailure;
+        return p.broken == kSuccess ? run(*context) : p.broken;
+      },
+      function);
 }
 
 }  // namespace mgpu::fake_gpu

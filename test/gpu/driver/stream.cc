@@ -99,8 +99,7 @@ FAKE_CUDA int cuStreamSynchronize(Stream* stream) {
     end = end_of(context, stream);
     return kSuccess;
   });
-  wait_until(end);
-  return code;
+  return code == kSuccess ? wait_until(end) : code;
 }
 FAKE_CUDA_ALIAS(cuStreamSynchronize_ptsz, cuStreamSynchronize);
 
@@ -232,8 +231,7 @@ FAKE_CUDA int cuEventSynchronize(Event* event) {
     end = waited.nanoseconds;
     return kSuccess;
   });
-  wait_until(end);
-  return code;
+  return code == kSuccess ? wait_until(end) : code;
 }
 
 FAKE_CUDA int cuEventElapsedTime(float* milliseconds, Event* begin, Event* end) {

@@ -2,7 +2,6 @@
 
 #include <algorithm>
 #include <chrono>
-#include <thread>
 
 #include "test/gpu/driver/process.h"
 
@@ -51,7 +50,8 @@ void occupy(Context& context, std::int64_t duration) {
   const std::int64_t from = std::max(now(), end_of(context, running_in));
   Timeline& timeline = timeline_of(context, running_in);
   forget_ended(timeline);
-  timeline.ends.push_back(process().machine->occupy(context.card, from, duration));
+  timeline.ends.push_back(
+      is_mps_client() ? from + duration : process().machine->occupy(context.card, from, duration));
 }
 
 // The legacy default stream waits for all others.
@@ -80,9 +80,9 @@ void wait_for_place(Stream* stream) {
   }
 }
 
-void wait_until(std::int64_t time) {
+int wait_until(std::int64_t time) {
   const std::int64_t left = time - now();
-  if (left > 0) std::this_thread::sleep_for(std::chrono::nanoseconds(left));
+  return left <= 0 || wait_connected(left) ? kSuccess : kMpsRpcFailure;
 }
 
 }  // namespace mgpu::fake_gpu

@@ -1,7 +1,7 @@
 // The time that kernels take on a card. A kernel whose name ends with a number and "us" takes so
 // many microseconds; all others, and all other work, take none. A card runs one kernel at a time,
-// in the order in which all processes have launched them: there are no time slices. The time is
-// that of the monotonic clock.
+// in the order in which all processes have launched them: there are no time slices. Kernels of
+// clients of MPS run beside each other. The time is that of the monotonic clock.
 #pragma once
 
 #include <cstdint>
@@ -49,6 +49,7 @@ std::int64_t end_of(const Context& context);
 
 // Waits while so many kernels are queued that the driver takes no more.
 void wait_for_place(Stream* stream);
-void wait_until(std::int64_t time);
+// Returns a result: the server of MPS may end meanwhile.
+int wait_until(std::int64_t time);
 
 }  // namespace mgpu::fake_gpu

@@ -1,7 +1,7 @@
 // A fake of nvidia-cuda-mps-control and the server that it starts. With "-f" it is the daemon.
 // Without, it sends its input to the daemon of CUDA_MPS_PIPE_DIRECTORY and prints the response. The
 // file "behaviour" next to the pipe directory configures the daemon with a line each; it is read
-// again at every command and every client, and so is the file "mps" in the folder MGPU_FAKE_CUDA:
+// again at every command and every client, and so is the file MGPU_FAKE_MPS:
 //
 //   crash             ends at its start
 //   slow              does not listen as long as this line is there
@@ -24,12 +24,12 @@
 // Starts, "quit" and "terminate_client" are written to the file "calls" next to it, a line each. A
 // daemon that ends because another one is running writes none.
 //
-// The pipe directory has the socket "control" for clients (fake_cuda.cc) and their questions,
-// "control_privileged" for commands of root, "control_lock", which only one daemon can lock, and
-// the FIFO "log", which stays empty. A client sends "client <pid>" and receives "ok", "full" or
-// "fault". After "ok" it is connected until one side closes the connection. Each connection is
-// greeted; one that sends nothing blocks the daemon. NVIDIA's program has one more file there,
-// and its server is a separate process, which outlives a daemon that was killed.
+// The pipe directory has the socket "control" for clients (test/gpu/driver/mps.h) and their
+// questions, "control_privileged" for commands of root, "control_lock", which only one daemon can
+// lock, and the FIFO "log", which stays empty. A client sends "client <pid>" and receives "ok",
+// "full" or "fault". After "ok" it is connected until one side closes the connection. Each
+// connection is greeted; one that sends nothing blocks the daemon. NVIDIA's program has one more
+// file there, and its server is a separate process, which outlives a daemon that was killed.
 #include <fcntl.h>
 #include <poll.h>
 #include <signal.h>
@@ -79,7 +79,7 @@ std::string beside_pipe(const std::string& name) {
 
 // The rest of the line of the behaviour that begins with `word`; "-" if there is none.
 std::string behaviour(const std::string& word) {
-  for (const std::string& path : {beside_pipe("behaviour"), variable("MGPU_FAKE_CUDA") + "/mps"}) {
+  for (const std::string& path : {beside_pipe("behaviour"), variable("MGPU_FAKE_MPS")}) {
     std::ifstream file(path);
     for (std::string line; std::getline(file, line);) {
       if (line == word) return "";

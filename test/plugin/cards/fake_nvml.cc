@@ -28,23 +28,21 @@
 // were set are lines
 // "<uuid> <n>" of <file>.mode, of which the last one counts.
 //
-// The processes of fake_cuda.cc run on the first card. They are the files "process.<pid>" with
-// "<bytes> <compute|mps>" of the folder MGPU_FAKE_CUDA whose processes exist. Their memory is added
-// to "used". The driver lists clients of MPS as compute processes, too.
-//
 // The memory limits of cgroups are lines "<uuid> <cgroup> <soft> <hard>" of <file>.limits, of which
 // the last one counts.
+//
+// Where MGPU_FAKE_GPU names a fake machine (test/gpu), the programs that use its cards are listed,
+// their memory is added to "used", and ".mode" and ".limits" are beside the machine, whose
+// libcuda.so.1 reads them.
 //
 // It is built five times: as a current driver, as an old one without newer functions
 // (FAKE_NVML_OLD), as one of 535.43 to 535.86, whose lists "_v3" have longer entries
 // (FAKE_NVML_R535), as one of R615, which limits the memory of cgroups (FAKE_NVML_R615), and as a
 // library that is not NVML (FAKE_NVML_BROKEN).
 #include <fcntl.h>
-#include <signal.h>
 #include <unistd.h>
 
 #include <algorithm>
-#include <cerrno>
 #include <cstdio>
 #include <cstdlib>
 #include <cstring>
@@ -58,6 +56,7 @@
 #include <vector>
 
 #include "plugin/cards/nvml/nvml_abi.h"
+#include "test/gpu/machine.h"
 
 namespace mgpu::plugin::nvml {
 
@@ -73,6 +72,16 @@ using Words = std::vector<std::string>;
 std::string file_name() {
   const char* const name = std::getenv("MGPU_FAKE_NVML");
   return name != nullptr ? name : "/nonexistent";
+}
+
+std::string machine_name() {
+  const char* const name = std::getenv("MGPU_FAKE_GPU");
+  return name != nullptr ? name : "";
+}
+
+// The file of what is set: beside the machine if there is one.
+std::string settings_file(const std::string& kind) {
+  return (machine_name().empty() ? file_name() : machine_name()) + "." + kind;
 }
 
 std::vector<Words> lines_of(const std::string& path) {
@@ -169,45 +178,20 @@ int give(const std::string& text, char* out, unsigned bytes) {
 
 // --- memory and processes ------------------------------------------------------------------------
 
-struct Process {
-  std::uint32_t pid = 0;
-  std::uint64_t used = 0;
-  std::string list;
-};
-
-// The processes of fake_cuda.cc by pid.
-std::vector<Process> cuda_processes() {
-  std::vector<Process> found;
-  const char* const folder = std::getenv("MGPU_FAKE_CUDA");
-  const std::string prefix = "process.";
-  std::error_code failed;
-  std::filesystem::directory_iterator at(folder != nullptr ? folder : "", failed);
-  for (; !failed && at != std::filesystem::directory_iterator(); at.increment(failed)) {
-    const std::string name = at->path().filename();
-    if (!name.starts_with(prefix)) continue;
-    char* rest = nullptr;
-    const long pid = std::strtol(name.c_str() + prefix.size(), &rest, 10);
-    if (*rest != '\0' || pid <= 0) continue;
-    if (::kill(static_cast<pid_t>(pid), 0) != 0 && errno == ESRCH) continue;
-    Process process;
-    process.pid = static_cast<std::uint32_t>(pid);
-    if (std::ifstream(at->path()) >> process.used >> process.list) found.push_back(process);
+// The programs that use a card of the machine.
+std::vector<fake_gpu::ProcessUse> cuda_processes_on(Device device) {
+  std::string why;
+  const auto machine = fake_gpu::Machine::open(machine_name(), why);
+  for (int i = 0; machine != nullptr && i < machine->card_count(); ++i) {
+    if (machine->card(i).uuid == device->uuid) return machine->processes(i);
   }
-  std::sort(found.begin(), found.end(),
-            [](const Process& a, const Process& b) { return a.pid < b.pid; });
-  return found;
-}
-
-std::vector<Process> cuda_processes_on(Device device) {
-  const auto cards = lines("card");
-  const bool first = !cards.empty() && cards[0].at(1) == device->uuid;
-  return first ? cuda_processes() : std::vector<Process>();
+  return {};
 }
 
 // Without the memory that the driver reserves.
 std::uint64_t bytes_used(Device device) {
   std::uint64_t used = number(device, "used") << 20;
-  for (const Process& process : cuda_processes_on(device)) used += process.used;
+  for (const auto& process : cuda_processes_on(device)) used += process.bytes;
   return used;
 }
 
@@ -243,11 +227,12 @@ int give_processes(const std::string& function, const std::string& list, Device 
     entry.used = std::stoull(line.at(4));
     entries.push_back(entry);
   }
-  for (const Process& process : cuda_processes_on(device)) {
-    if (process.list != list && !(process.list == "mps" && list == "compute")) continue;
+  // The driver lists clients of MPS as compute processes, too.
+  for (const auto& process : cuda_processes_on(device)) {
+    if (list != "compute" && !(list == "mps" && process.is_mps_client)) continue;
     Entry entry{};
-    entry.pid = process.pid;
-    entry.used = process.used;
+    entry.pid = static_cast<std::uint32_t>(process.pid);
+    entry.used = process.bytes;
     entries.push_back(entry);
   }
   const bool fits = entries.size() <= *count;
@@ -300,7 +285,7 @@ int give_place(Device device, PciInfo* info) {
 
 unsigned compute_mode(Device device) {
   std::uint64_t mode = number(device, "mode");
-  for (const Words& line : lines_of(file_name() + ".mode")) {
+  for (const Words& line : lines_of(settings_file("mode"))) {
     if (line.at(0) == device->uuid) mode = std::stoull(line.at(1));
   }
   return static_cast<unsigned>(mode);
@@ -366,7 +351,7 @@ FAKE_NVML int nvmlDeviceSetComputeMode(Device device, unsigned mode) {
   const int code = failure_of("nvmlDeviceSetComputeMode", device);
   if (code != kOk) return code;
   if (lines("keep_mode", device->uuid).empty()) {
-    std::ofstream(file_name() + ".mode", std::ios::app) << device->uuid << " " << mode << "\n";
+    std::ofstream(settings_file("mode"), std::ios::app) << device->uuid << " " << mode << "\n";
   }
   log("set_mode " + std::to_string(mode));
   return kOk;
@@ -668,7 +653,7 @@ FAKE_NVML int nvmlDeviceSetMemoryLimits_v1(Device device, SetMemoryLimits* limit
   if (code != kOk) return code;
   if (number(device, "mig") != 0) return kNotSupported;
   if (!std::filesystem::is_directory(limits->cgroup)) return kNotFound;
-  std::ofstream(file_name() + ".limits", std::ios::app)
+  std::ofstream(settings_file("limits"), std::ios::app)
       << device->uuid << " " << limits->cgroup << " " << limits->soft << " " << limits->hard
       << "\n";
   return kOk;
@@ -680,7 +665,7 @@ FAKE_NVML int nvmlDeviceGetMemoryLimits_v1(Device device, GetMemoryLimits* limit
   if (!std::filesystem::is_directory(limits->cgroup)) return kNotFound;
   limits->soft = limits->used = 0;
   limits->hard = kNoMemoryLimit;
-  for (const Words& line : lines_of(file_name() + ".limits")) {
+  for (const Words& line : lines_of(settings_file("limits"))) {
     if (line.at(0) != device->uuid || line.at(1) != limits->cgroup) continue;
     limits->soft = std::stoull(line.at(2));
     limits->hard = std::stoull(line.at(3));

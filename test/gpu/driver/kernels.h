@@ -1,0 +1,22 @@
+// What kernels compute, and how long they take: those of bench/gpu/cuda/kernels.h. All others
+// compute nothing, and time.h says how long they take.
+#pragma once
+
+#include <cstdint>
+#include <functional>
+
+namespace mgpu::fake_gpu {
+
+struct Function;
+
+struct Launch {
+  std::int64_t nanoseconds = 0;
+  // With the lock of the process; empty if there is nothing to compute.
+  std::function<void()> compute{};
+};
+
+// With copies of its arguments.
+Launch launch_of(const Function& function, std::uint64_t blocks, std::uint64_t threads,
+                 void** arguments);
+
+}  // namespace mgpu::fake_gpu
