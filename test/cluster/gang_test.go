@@ -249,6 +249,9 @@ func (w *World) pending(t *testing.T) (said string) {
 
 // No member of these groups is bound, and none keeps the two cards of the node from a pod that needs both.
 func TestAGroupThatCannotBeBoundLeavesNothingBehind(t *testing.T) {
+	if plane.minor < groupsAreBeta {
+		t.Skip("kube-scheduler 1.36 tries a group that does not fit again without a pause, also without extenders")
+	}
 	world := newGroupWorld(t, 0)
 	plane.createNodeOf(world.ctx, t, "gpu-00", v100Node(2))
 	world.extender.waitNodes(t, 1)
