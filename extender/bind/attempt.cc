@@ -71,8 +71,11 @@ BindAttempt::BindAttempt(BinderContext& context, BindingArgs args, Instant deadl
 void BindAttempt::start() {
   MGPU_CHECK(step_ == Step::kQueued && !answered_, "an attempt starts once");
   auto cached = context_.pods.take(args_.uid);
-  // A pod that has been nominated since filter has another resourceVersion.
-  const bool current = cached && !context_.ledger.nomination_changed(args_.uid);
+  // A pod that has been nominated since filter has another resourceVersion. kube-scheduler
+  // nominates each pod that waits for its group, and binds it soon after that, perhaps before the
+  // watch shows it: a read costs less than a binding that is refused.
+  const bool current =
+      cached && cached->request.pod.group.empty() && !context_.ledger.nomination_changed(args_.uid);
   if (current && cached->ref == args_.pod) return assume(*std::move(cached));
   step_ = Step::kReading;
   context_.client.get_pod(

@@ -360,6 +360,18 @@ TEST_F(BinderTest, APodThatIsNominatedSinceFilterIsReadAgain) {
   EXPECT_EQ(conflicts, 0);
 }
 
+// kube-scheduler nominates a pod that waits for its group, and the watch may show that later.
+TEST_F(BinderTest, APodOfAGroupIsReadAgain) {
+  const BindingArgs args =
+      create(server, {.metadata = R"("labels":{"scheduling.x-k8s.io/pod-group":"g"},)"}, "n1");
+  binder->remember(test::pod_at(server, "p"));
+  annotate("p", "nominated", "n1");
+  record();
+  EXPECT_EQ(bind(args), "");
+  EXPECT_THAT(sent, ElementsAre("pod", "lease", "bind"));
+  EXPECT_EQ(conflicts, 0);
+}
+
 // PodTouch::settle() says why.
 TEST_F(BinderTest, ALargePodIsTouchedBeforeItsBindingIsSent) {
   const BindingArgs args = test::create_long(server, kTouchedFirstBytes, "n1");
