@@ -153,7 +153,8 @@ struct CardFacts {
 struct NodeProfile {
   std::string name;
   std::string problem;    // why another profile than `name` was expected, one sentence
-  std::string isolation;  // what enforces shares on the node: "none", "intercept", "mps", "driver"
+  std::string isolation;  // what limits memory on the node: "none", "intercept", "mps", "driver"
+  std::string compute{};  // what limits compute: "burst", "fixed", "mps"; empty: nothing
   std::string policy;     // for pods that choose none; empty: the extender's default
   Share minimum;          // the least share of a card that a pod may request
   // A container with parts of several cards does not start here, whatever the profile is.

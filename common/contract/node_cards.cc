@@ -126,6 +126,7 @@ Result<NodeProfile> read_profile(const json& document) {
   NodeProfile profile{.name = read.text("profile", 0),
                       .problem = read.text("profileProblem", 0, kProfileProblemMax),
                       .isolation = read.text("isolation", 0),
+                      .compute = read.text("compute", 0),
                       .policy = read.text("policy", 0),
                       .minimum = {Percent(read.optional("minimumCore", 0, kWholeCard.value())),
                                   MiB(read.optional("minimumMemoryMiB", 0, kCardMemoryMiBMax))},
@@ -150,6 +151,7 @@ void add_profile(ordered_json& document, const NodeProfile& profile) {
   add_text("profile", profile.name);
   add_text("profileProblem", profile.problem);
   add_text("isolation", profile.isolation);
+  add_text("compute", profile.compute);
   add_text("policy", profile.policy);
   if (!profile.minimum.core.zero()) document["minimumCore"] = profile.minimum.core.value();
   if (!profile.minimum.memory.zero()) document["minimumMemoryMiB"] = profile.minimum.memory.value();

@@ -159,6 +159,7 @@ Json node_head(const NodeName& name, const NodeView& view) {
   Json& shown = out["profile"] = Json{{"name", profile.name}};
   if (!profile.problem.empty()) shown["problem"] = profile.problem;
   if (!profile.isolation.empty()) shown["isolation"] = profile.isolation;
+  if (!profile.compute.empty()) shown["compute"] = profile.compute;
   if (!profile.policy.empty()) shown["policy"] = profile.policy;
   shown["minimum"] = {{"core", profile.minimum.core.value()},
                       {"memoryMiB", profile.minimum.memory.value()}};

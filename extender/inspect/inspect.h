@@ -28,7 +28,8 @@
 //                                                pods away.
 //                                                partsOfOneCard: true if it runs no containers with
 //                                                parts of several cards
-//   profile := {"name", "problem"?, "isolation"?, "policy"?,   the name is empty without a profile
+//   profile := {"name", "problem"?,              the name is empty without a profile
+//               "isolation"?, "compute"?, "policy"?,
 //               "minimum": {"core", "memoryMiB"}}   the least share of a card that pods may request
 //   card    := {"index", "uuid", "model", "healthy", "uncertain", "cordoned",
 //               "numa"?,                         its NUMA node

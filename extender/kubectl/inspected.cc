@@ -52,7 +52,9 @@ InspectedNode node_in(const Json& json) {
   InspectedNode node;
   node.name = json.at("name").get<std::string>();
   node.problem = json.value("problem", "");
-  if (json.contains("profile")) node.isolation = json.at("profile").value("isolation", "");
+  const Json profile = json.value("profile", Json::object());
+  node.isolation = profile.value("isolation", "");
+  node.compute = profile.value("compute", "");
   node.cordoned = json.value("cordoned", false);
   node.taints = json.value("taints", node.taints);
   node.pods = json.value("pods", std::int64_t{0});

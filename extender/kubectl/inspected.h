@@ -42,7 +42,8 @@ inline constexpr const char* kHealthyState = "Healthy";
 struct InspectedNode {
   std::string name;
   std::string problem{};    // why its cards cannot be read
-  std::string isolation{};  // what limits shares on it; empty: its device plugin does not say
+  std::string isolation{};  // what limits memory on it; empty: its device plugin does not say
+  std::string compute{};    // what limits compute on it; empty: nothing
   std::vector<std::string> taints{};  // that keep pods away, "key=value:Effect"
   bool cordoned = false;              // the node, by its spec
   std::int64_t pods = 0;

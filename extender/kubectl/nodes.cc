@@ -49,6 +49,7 @@ Json node_object(const InspectedNode& node, const NodeSums& sums) {
   Json json = {{"name", node.name}};
   if (!node.problem.empty()) json["problem"] = node.problem;
   if (!node.isolation.empty()) json["isolation"] = node.isolation;
+  if (!node.compute.empty()) json["compute"] = node.compute;
   if (node.cordoned) json["cordoned"] = true;
   if (!node.taints.empty()) json["taints"] = node.taints;
   json["pods"] = node.pods;
@@ -109,6 +110,7 @@ View nodes_view(const std::vector<InspectedNode>& nodes, Time) {
                             {"CORE FREE", true, true},
                             {"MEMORY FREE", true, true},
                             {.title = "ISOLATION", .wide = true},
+                            {.title = "COMPUTE", .wide = true},
                             {.title = "TAINTS", .wide = true},
                             {"MODELS"}}),
             .json = {{"items", Json::array()}},
@@ -127,6 +129,7 @@ View nodes_view(const std::vector<InspectedNode>& nodes, Time) {
             {grouped(sums.core.free)},
             {grouped(sums.memory.free)},
             {node.isolation},
+            {node.compute},
             {fmt::format("{}", fmt::join(node.taints, ","))},
             {models_text(sums)}};
   };

@@ -256,7 +256,7 @@ void Agent::maintain() {
       {metrics_, inventory_, pods_, records_, isolation_.pages(), reserved_},
       {settings_.node, settings_.proc_folder, settings_.context, isolation_.mps() != nullptr});
   std::optional<TurnKeeper> turns;
-  if (const auto rule = settings_.isolation.compute) {
+  if (const auto rule = settings_.isolation.turns()) {
     turns.emplace(isolation_.pages(), records_, *rule);
   }
   auto collected = std::chrono::steady_clock::now();

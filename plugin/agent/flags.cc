@@ -145,13 +145,24 @@ void add_mps_control_flag(Options& options, Flags& flags) {
                    flags.mps_control);
 }
 
+ComputeMode compute_of(const Flags& flags) {
+  for (const auto mode : {ComputeMode::kBurst, ComputeMode::kFixed, ComputeMode::kMps}) {
+    if (label(mode) == flags.compute) return mode;
+  }
+  return ComputeMode::kNone;
+}
+
 // Profiles can have the isolation that it needs.
 Result<void> check_compute(const Flags& flags) {
-  const bool has_library = flags.isolation == "intercept" || flags.isolation == "auto";
-  if (flags.compute == "none" || has_library || !flags.profiles.empty()) return {};
-  return error(fmt::format(
-      "--compute: {} needs the library of --isolation=intercept or auto, and --isolation is {}",
-      flags.compute, flags.isolation));
+  const ComputeMode wanted = compute_of(flags);
+  const IsolationMode memory = isolation_mode(flags.isolation);
+  const bool unused = compute_with(memory, wanted) != wanted;
+  if (wanted == ComputeMode::kNone || !unused || !flags.profiles.empty()) return {};
+  return error(fmt::format("--compute: {} needs {}, and --isolation is {}", flags.compute,
+                           wanted == ComputeMode::kMps
+                               ? "a limit of memory: --isolation=mps, intercept, driver or auto"
+                               : "the library of --isolation=intercept or auto",
+                           flags.isolation));
 }
 
 void add_run_dir_flag(Options& options, Flags& flags) {
@@ -162,7 +173,7 @@ void add_run_dir_flag(Options& options, Flags& flags) {
 void add_isolation_flags(Options& options, Flags& flags) {
   options.add_number("reserve-mib",
                      "The memory of each card in MiB that no pod gets, in addition to what the "
-                     "driver reserves. -1: 512 with --isolation=mps, otherwise 0.",
+                     "driver reserves. -1: 512 where MPS is used, otherwise 0.",
                      flags.reserve_mib, -1, kCardMemoryMiBMax);
   options.add_number("unified-memory-mib",
                      "The memory in MiB of each card that has none of its own and uses that of the "
@@ -174,20 +185,23 @@ void add_isolation_flags(Options& options, Flags& flags) {
                      "because the context of a CUDA program counts there, otherwise 0.",
                      flags.min_memory_mib, -1, kCardMemoryMiBMax);
   options.add_choice("isolation",
-                     "How shares of a card are enforced: not at all, their memory by a library in "
-                     "the place of libcuda.so.1 in containers (\"intercept\") or by the driver "
-                     "(R615 and later, cgroup v2), or by one MPS daemon per card. \"auto\" is the "
-                     "driver if it can, else the library, else nothing.",
+                     "How the memory of shares is limited: not at all; by a library in the place "
+                     "of libcuda.so.1 in containers (\"intercept\"); by the driver (R615 and "
+                     "later, cgroup v2); or by one MPS daemon per card, which limits each process "
+                     "separately, and its compute. \"auto\" is the driver if it can, else the "
+                     "library, else nothing.",
                      flags.isolation, {"none", "intercept", "mps", "driver", "auto"});
   options.add_choice("compute",
-                     "How the library of --isolation=intercept shares out the compute of cards: "
-                     "not at all, so that each container gets as much as its programs ask for; "
-                     "each container gets its percentage at least, and what others leave "
-                     "(\"burst\"); or its percentage at most (\"fixed\").",
-                     flags.compute, {"none", "burst", "fixed"});
+                     "How the compute of cards is shared out: not at all, so that each container "
+                     "gets as much as its programs ask for; by the library of "
+                     "--isolation=intercept, so that each container gets its percentage at least, "
+                     "and what others leave (\"burst\"), or its percentage at most (\"fixed\"); or "
+                     "by one MPS daemon per card, besides the library or the driver, which limits "
+                     "the memory.",
+                     flags.compute, {"none", "burst", "fixed", "mps"});
   options.add_text(
       "hook-path",
-      "Path to mgpu-set-limits on the node, for --isolation=driver and mps. If empty, the "
+      "Path to mgpu-set-limits on the node, for the driver's limits and MPS. If empty, the "
       "program is copied to --state-dir.",
       flags.hook_path);
   add_mps_control_flag(options, flags);
@@ -320,8 +334,7 @@ Result<AgentSettings> settings_of(const Flags& flags) {
   settings.taint = flags.taint;
   settings.isolation.mode = isolation_mode(flags.isolation);
   if (auto ok = check_compute(flags); !ok) return ok.error();
-  if (flags.compute == "burst") settings.isolation.compute = TurnRule::kBurst;
-  if (flags.compute == "fixed") settings.isolation.compute = TurnRule::kFixed;
+  settings.isolation.compute = compute_of(flags);
   auto profiles = profiles_of(flags);
   if (!profiles) return profiles.error();
   settings.profiles = *std::move(profiles);
@@ -357,8 +370,10 @@ Result<std::unique_ptr<CardSource>> card_source_of(const Flags& flags) {
   options.driver_root = without_slash_at_end(flags.driver_root);
   options.must_run_cuda = flags.check_driver;
   // With profiles, the agent applies that of the node.
-  if (flags.profiles.empty())
-    options.reserve = reserve_of(flags).value_or(default_reserve(isolation_mode(flags.isolation)));
+  if (flags.profiles.empty()) {
+    const auto compute = compute_with(isolation_mode(flags.isolation), compute_of(flags));
+    options.reserve = reserve_of(flags).value_or(default_reserve(compute));
+  }
   if (flags.unified_memory_mib > 0) options.unified_memory = MiB(flags.unified_memory_mib);
   if (!flags.nvml_library.empty()) options.libraries = {flags.nvml_library};
   auto ignored = xids(flags.xid_ignore);

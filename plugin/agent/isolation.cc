@@ -108,24 +108,64 @@ IsolationMode isolation_mode(std::string_view name) {
   return IsolationMode::kNone;
 }
 
+std::string_view label(ComputeMode mode) {
+  switch (mode) {
+    case ComputeMode::kNone:
+      return "none";
+    case ComputeMode::kBurst:
+      return "burst";
+    case ComputeMode::kFixed:
+      return "fixed";
+    case ComputeMode::kMps:
+      return "mps";
+  }
+  return "";
+}
+
+ComputeMode compute_with(IsolationMode memory, ComputeMode wanted) {
+  switch (memory) {
+    case IsolationMode::kMps:
+      return ComputeMode::kMps;
+    case IsolationMode::kAuto:
+    case IsolationMode::kIntercept:
+      return wanted;
+    case IsolationMode::kDriver:
+      return wanted == ComputeMode::kMps ? wanted : ComputeMode::kNone;
+    case IsolationMode::kNone:
+      break;
+  }
+  return ComputeMode::kNone;
+}
+
+std::optional<TurnRule> IsolationSettings::turns() const {
+  if (compute == ComputeMode::kBurst) return TurnRule::kBurst;
+  if (compute == ComputeMode::kFixed) return TurnRule::kFixed;
+  return std::nullopt;
+}
+
 // --- the cards -----------------------------------------------------------------------------------
 
 std::string Isolation::problem_of(const FoundCard& card, const Edits& shared) {
-  const bool by_driver = chosen_ == IsolationMode::kMps || chosen_ == IsolationMode::kDriver;
-  if (by_driver && card.uuid.str().starts_with("MIG-"))
-    return fmt::format("is a MIG device, whose parts --isolation={} cannot limit", label(chosen_));
-  if (chosen_ == IsolationMode::kIntercept) return library_problem(card, shared);
-  if (chosen_ != IsolationMode::kDriver) {
-    const Mps* const running = mps();
-    std::string of_mps = running != nullptr ? running->problem_of(card) : "";
-    return of_mps.empty() ? exclusive_.problem_of(card.uuid) : of_mps;
+  const bool mig = card.uuid.str().starts_with("MIG-");
+  if (mig && uses_mps()) return "is a MIG device, whose parts MPS cannot limit";
+  if (mig && chosen_ == IsolationMode::kDriver) {
+    return "is a MIG device, whose parts --isolation=driver cannot limit";
   }
-  std::string problem = hook_.problem.empty() ? limit_problem(card.uuid) : hook_.problem;
+  std::string problem;
+  if (chosen_ == IsolationMode::kIntercept) problem = library_problem(card, shared);
+  if (chosen_ == IsolationMode::kDriver) problem = driver_problem_of(card.uuid);
+  const Mps* const running = mps();
+  if (problem.empty() && running != nullptr) problem = running->problem_of(card);
+  return problem.empty() ? exclusive_.problem_of(card.uuid) : problem;
+}
+
+std::string Isolation::driver_problem_of(const CardUuid& card) {
+  std::string problem = hook_.problem.empty() ? limit_problem(card) : hook_.problem;
   const MutexLock lock(mutex_);
-  std::string& logged = logged_[card.uuid];
+  std::string& logged = logged_[card];
   if (problem != logged && !problem.empty()) {
     log_warn("the driver cannot limit the memory of containers, and the card is not offered",
-             {{"card", card.uuid.str()}, {"problem", problem}});
+             {{"card", card.str()}, {"problem", problem}});
   }
   logged = problem;
   return problem;
@@ -207,7 +247,7 @@ Isolation::Isolation(IsolationSettings settings, const Records& records,
       limits_(settings_.nvml),
       setter_(records, limits_, settings_.proc_folder),
       mode_(settings_.mode),
-      pages_(settings_.run_folder + "/share", settings_.context, settings_.compute.has_value()),
+      pages_(settings_.run_folder + "/share", settings_.context, settings_.turns().has_value()),
       self_tests_(settings_.hook_folder + "/self-tests") {}
 
 void Isolation::stop() {
@@ -329,7 +369,7 @@ Result<void> Isolation::set_up_library() {
                        .nvml = settings_.hook_folder + "/" + kNvmlLibrary,
                        .empty = settings_.run_folder + "/empty",
                        .pages = settings_.run_folder + "/share",
-                       .compute = settings_.compute};
+                       .compute = settings_.turns()};
   std::filesystem::create_directories(library.empty, failed);
   if (failed) return error(fmt::format("cannot make {}: {}", library.empty, failed.message()));
   for (const std::string& file : {library.cuda, library.nvml}) {
@@ -357,22 +397,20 @@ void Isolation::set_up_mps_hook() {
 }
 
 void Isolation::settle(IsolationMode mode, const std::string& reason) {
-  log_info("isolation of shares", {{"isolation", std::string(label(mode))}, {"reason", reason}});
-  if (mode == IsolationMode::kMps) set_up_mps_hook();
-  {
-    const MutexLock lock(mutex_);
-    fallback_.clear();
-    if (mode == IsolationMode::kMps && !mps_) {
-      // Its daemons restore no modes, because follow_modes() does, for healthy cards only.
-      mps_ = std::make_unique<Mps>(settings_.mps);
-    }
-    exclusive_.enable(mode == IsolationMode::kMps && settings_.mps_exclusive);
-    // Before the first read no card is known, and the daemons of all would be drained.
-    if (mps_ && !cards_.empty()) {
-      mps_->set_cards(mode == IsolationMode::kMps ? cards_ : std::vector<CardUuid>());
-    }
-    chosen_ = mode;
-  }
+  const ComputeMode compute = compute_with(mode, settings_.compute);
+  const bool with_mps = compute == ComputeMode::kMps;
+  log_info("isolation of shares", {{"isolation", std::string(label(mode))},
+                                   {"compute", std::string(label(compute))},
+                                   {"reason", reason}});
+  if (with_mps) set_up_mps_hook();
+  const MutexLock lock(mutex_);
+  fallback_.clear();
+  // Its daemons restore no modes, because follow_modes() does, for healthy cards only.
+  if (with_mps && !mps_) mps_ = std::make_unique<Mps>(settings_.mps);
+  exclusive_.enable(with_mps && settings_.mps_exclusive);
+  // Before the first read no card is known, and the daemons of all would be drained.
+  if (mps_ && !cards_.empty()) mps_->set_cards(with_mps ? cards_ : std::vector<CardUuid>());
+  chosen_ = mode;
 }
 
 // --- while containers run ------------------------------------------------------------------------
@@ -380,18 +418,20 @@ void Isolation::settle(IsolationMode mode, const std::string& reason) {
 void Isolation::set_cards(const std::vector<CardUuid>& cards) {
   const MutexLock lock(mutex_);
   cards_ = cards;
-  if (mps_ && chosen_ == IsolationMode::kMps) mps_->set_cards(cards);
+  if (mps_ && uses_mps()) mps_->set_cards(cards);
 }
 
 const Mps* Isolation::mps() const {
   const MutexLock lock(mutex_);
-  return chosen_ == IsolationMode::kMps ? mps_.get() : nullptr;
+  return uses_mps() ? mps_.get() : nullptr;
 }
 
-const LimitHook* Isolation::limit_hook() const {
-  const IsolationMode chosen = chosen_;
-  if (chosen == IsolationMode::kMps && !mps_hook_.program.empty()) return &mps_hook_;
-  return chosen == IsolationMode::kDriver ? &hook_ : nullptr;
+const LimitHook* Isolation::mps_hook() const {
+  return uses_mps() && !mps_hook_.program.empty() ? &mps_hook_ : nullptr;
+}
+
+const LimitHook* Isolation::driver_hook() const {
+  return chosen_ == IsolationMode::kDriver ? &hook_ : nullptr;
 }
 
 const ShareLibrary* Isolation::library() const {
@@ -400,8 +440,7 @@ const ShareLibrary* Isolation::library() const {
 
 std::vector<MpsState> Isolation::mps_states() const {
   const MutexLock lock(mutex_);
-  if (chosen_ != IsolationMode::kMps) return {};
-  return mps_->states();
+  return mps_ && uses_mps() ? mps_->states() : std::vector<MpsState>();
 }
 
 Result<void> Isolation::before_start(const Record& record) {

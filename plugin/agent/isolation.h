@@ -1,6 +1,8 @@
-// How the shares of containers are enforced on this node: not at all, by a library in containers,
-// by MPS, or by the memory limits of the driver. --isolation=auto uses the driver's limits if it
-// can have them, else the library, else nothing.
+// How the shares of containers are enforced on this node. Their memory: not at all, by a library in
+// containers, by MPS for each process, or by the driver's limits. --isolation=auto uses the
+// driver's limits if it can have them, else the library, else nothing. Their compute: not at all,
+// by the library, or by MPS, which also serves containers whose memory the library or the driver
+// limits.
 //
 //   Created --prepare(), not auto--> Chosen
 //           --prepare(), auto--> Waiting for the first read of the cards --choose()--> Chosen
@@ -41,6 +43,15 @@ std::string_view label(IsolationMode mode);
 // kNone for any other text.
 IsolationMode isolation_mode(std::string_view name);
 
+// What limits the compute of containers. kMps is that of IsolationMode::kMps, too.
+enum class ComputeMode { kNone, kBurst, kFixed, kMps };
+
+// The value of --compute: "none", "burst", "fixed", "mps".
+std::string_view label(ComputeMode mode);
+// What limits compute where `memory` limits the memory and --compute is `wanted`; as if there were
+// a limit of memory where `memory` is kAuto.
+ComputeMode compute_with(IsolationMode memory, ComputeMode wanted);
+
 struct IsolationSettings {
   IsolationMode mode = IsolationMode::kNone;
   MpsOptions mps;
@@ -58,8 +69,10 @@ struct IsolationSettings {
   // mgpu-check-share. Empty: the folder of this program.
   std::string library_folder;
   MiB context{0};  // what a context of the driver takes of a card
-  // How the library shares out the compute of cards; without a value it does not.
-  std::optional<TurnRule> compute{};
+  // The library of kIntercept has the rules of kBurst and kFixed, MPS is used besides the library
+  // and the driver.
+  ComputeMode compute = ComputeMode::kNone;
+  std::optional<TurnRule> turns() const;
   bool self_test = false;  // cards on which the library does not hold its limit are not offered
 };
 
@@ -86,6 +99,7 @@ class Isolation {
 
   // Any thread. kAuto: it is not chosen yet.
   IsolationMode chosen() const { return chosen_; }
+  ComputeMode compute() const { return compute_with(chosen_, settings_.compute); }
   // Why kAuto is not the driver, one sentence without its full stop; empty: it is, or the mode is
   // another one. Any thread.
   std::string fallback() const;
@@ -102,11 +116,12 @@ class Isolation {
   void set_cards(const std::vector<CardUuid>& cards);
   // Null unless this is how shares are enforced. After choose(); any thread.
   const Mps* mps() const;
-  // Null also where MPS enforces shares, and its hook cannot be installed.
-  const LimitHook* limit_hook() const;
+  // Null also where the hook cannot be installed.
+  const LimitHook* mps_hook() const;
+  const LimitHook* driver_hook() const;
   const ShareLibrary* library() const;
   // All of these, without ShareLimits::before_start.
-  ShareLimits limits() const { return {mps(), limit_hook(), library()}; }
+  ShareLimits limits() const { return {mps(), mps_hook(), driver_hook(), library()}; }
   const SharePages& pages() const { return pages_; }
   // Empty unless MPS enforces the shares. Any thread.
   std::vector<MpsState> mps_states() const;
@@ -115,10 +130,7 @@ class Isolation {
   // does. Any thread.
   Result<void> before_start(const Record& record);
   // Whether containers with parts of several cards do not start. Any thread.
-  bool parts_of_one_card() const {
-    const IsolationMode mode = chosen_;
-    return mode == IsolationMode::kMps && !settings_.mps_parts_without_limits;
-  }
+  bool parts_of_one_card() const { return uses_mps() && !settings_.mps_parts_without_limits; }
   // Corrects the compute modes of cards, again and again. `found`: as last read. Blocks while the
   // driver does. One thread.
   void follow_modes(const std::vector<FoundCard>& found, bool released);
@@ -130,6 +142,8 @@ class Isolation {
   void on_removed(const AllocationId& id);
 
  private:
+  bool uses_mps() const { return compute() == ComputeMode::kMps; }
+  std::string driver_problem_of(const CardUuid& card);
   std::string library_problem(const FoundCard& card, const Edits& shared);
   SelfTest test_library(const FoundCard& card, const SelfTestInput& input, bool offered,
                         const std::atomic<bool>& cancelled) const;

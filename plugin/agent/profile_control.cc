@@ -16,18 +16,18 @@ namespace mgpu::plugin {
 
 using kube::Event;
 
-MiB default_reserve(IsolationMode mode) {
+MiB default_reserve(ComputeMode compute) {
   constexpr MiB kForMps{512};
-  return mode == IsolationMode::kMps ? kForMps : MiB();
+  return compute == ComputeMode::kMps ? kForMps : MiB();
 }
 
-Share least_share(IsolationMode chosen, const std::vector<CardFacts>& cards) {
+Share least_share(IsolationMode chosen, ComputeMode compute, const std::vector<CardFacts>& cards) {
   // The context of a CUDA program takes 300 to 600 MiB of it.
   constexpr MiB kMemory{1024};
   Share least;
   if (chosen != IsolationMode::kNone) least.memory = kMemory;
   for (const CardFacts& card : cards) {
-    if (chosen != IsolationMode::kMps) break;
+    if (compute != ComputeMode::kMps) break;
     const std::int64_t core = (card.core.value() + kMpsClientsMax - 1) / kMpsClientsMax;
     least.core = std::max(least.core, Percent(core));
   }
@@ -55,7 +55,8 @@ void ProfileControl::apply(std::vector<FoundCard>& cards) {
     dependencies_.on_changed();
   }
   const Profile profile = profiles_.current().value_or(Profile{.name = ""});
-  const MiB of_options = options_.reserve.value_or(default_reserve(wanted_isolation()));
+  const ComputeMode compute = compute_with(wanted_isolation(), options_.compute);
+  const MiB of_options = options_.reserve.value_or(default_reserve(compute));
   apply_profile(profile, profile.reserve.value_or(of_options), cards);
 }
 
@@ -125,9 +126,11 @@ std::string ProfileControl::pending_isolation() const {
 NodeProfile ProfileControl::published(const std::vector<CardFacts>& cards) const {
   NodeProfile published;
   published.parts_of_one_card = dependencies_.isolation.parts_of_one_card();
-  published.minimum = least_share(dependencies_.isolation.chosen(), cards);
+  const Isolation& isolation = dependencies_.isolation;
+  published.minimum = least_share(isolation.chosen(), isolation.compute(), cards);
   if (options_.minimum_memory) published.minimum.memory = *options_.minimum_memory;
-  published.isolation = label(dependencies_.isolation.chosen());
+  published.isolation = label(isolation.chosen());
+  if (isolation.compute() != ComputeMode::kNone) published.compute = label(isolation.compute());
   if (profiles_.none()) return published;
   published.problem = profiles_.problem();
   if (const auto profile = profiles_.current()) {

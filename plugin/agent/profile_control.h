@@ -17,11 +17,12 @@
 namespace mgpu::plugin {
 
 // The server of MPS and the contexts of its clients are outside of what programs can allocate.
-MiB default_reserve(IsolationMode mode);
+// What the daemons of MPS take of a card.
+MiB default_reserve(ComputeMode compute);
 // The least share of a card that is useful where shares are enforced in this way. With MPS, the
 // shares of each card are at most as many as its server has clients. Where the context of a program
 // counts, there is memory left for the program.
-Share least_share(IsolationMode chosen, const std::vector<CardFacts>& cards);
+Share least_share(IsolationMode chosen, ComputeMode compute, const std::vector<CardFacts>& cards);
 
 class ProfileControl {
  public:
@@ -30,8 +31,10 @@ class ProfileControl {
     std::string label;              // of the Node object, which names a profile
     std::string state_folder;
     IsolationMode isolation = IsolationMode::kNone;  // without a profile that has one
-    // The memory of each card that no pod gets, where there are profiles. Not set: that of the
-    // isolation (default_reserve).
+    // What limits compute, with the isolation of each profile.
+    ComputeMode compute = ComputeMode::kNone;
+    // The memory of each card that no pod gets, where there are profiles. Not set: that of
+    // default_reserve().
     std::optional<MiB> reserve{};
     // The least memory of a card that a pod may request. Not set: that of least_share().
     std::optional<MiB> minimum_memory{};

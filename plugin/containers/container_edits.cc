@@ -23,8 +23,8 @@ void add_mps(const ShareLimits& by, const Record& record, Edits& edits) {
   edits.environment.merge(limits.environment);
   edits.devices.insert(edits.devices.end(), limits.devices.begin(), limits.devices.end());
   for (Mount& mount : limits.mounts) {
-    if (by.hook != nullptr) {
-      add_hook(*by.hook, std::string(kMpsHookArgument), mount.host_path + "/control", edits);
+    if (by.mps_hook != nullptr) {
+      add_hook(*by.mps_hook, std::string(kMpsHookArgument), mount.host_path + "/control", edits);
     }
     mount.no_exec = true;  // it has sockets only
     edits.mounts.push_back(std::move(mount));
@@ -34,9 +34,9 @@ void add_mps(const ShareLimits& by, const Record& record, Edits& edits) {
 // What the programs of a container cannot exceed. Whole cards are all that it can reach.
 std::string enforced(const Record& record, const ShareLimits& by) {
   if (!has_share(record)) return "memory,compute";
-  if (by.mps != nullptr) return is_part_of_one_card(record) ? "memory,compute" : "none";
+  if (by.mps != nullptr && is_part_of_one_card(record)) return "memory,compute";
   if (by.library != nullptr && by.library->compute == TurnRule::kFixed) return "memory,compute";
-  return by.library != nullptr || by.hook != nullptr ? "memory" : "none";
+  return by.library != nullptr || by.driver_hook != nullptr ? "memory" : "none";
 }
 
 }  // namespace
@@ -57,16 +57,16 @@ Result<Edits> edits_of(const Record& record, const Inventory& inventory,
   }
   auto edits = container_edits(record, std::move(nodes));
   edits.environment["MGPU_ENFORCED"] = enforced(record, limits);
-  if (limits.mps != nullptr) {
-    add_mps(limits, record, edits);
-  } else if (has_share(record) && limits.library != nullptr) {
+  if (has_share(record) && limits.library != nullptr) {
     auto mounts = share_mounts(*limits.library, record, shared_edits(inventory.state().found));
     if (!mounts) return mounts.error();
     edits.mounts = *std::move(mounts);
-  } else if (has_share(record) && limits.hook != nullptr) {
-    if (!limits.hook->problem.empty()) return error(limits.hook->problem);
-    add_hook(*limits.hook, limits.hook->socket, record.id.str(), edits);
   }
+  if (has_share(record) && limits.driver_hook != nullptr) {
+    if (!limits.driver_hook->problem.empty()) return error(limits.driver_hook->problem);
+    add_hook(*limits.driver_hook, limits.driver_hook->socket, record.id.str(), edits);
+  }
+  if (limits.mps != nullptr) add_mps(limits, record, edits);
   return edits;
 }
 

@@ -12,18 +12,20 @@
 
 namespace mgpu::plugin {
 
-// The program that has the driver's limits set before a container starts, or sees that the daemon
-// of MPS answers: mgpu-set-limits, and the socket of LimitServer, both as paths on the node.
+// The program that runs before a container starts, mgpu-set-limits, and the socket of LimitServer,
+// both as paths on the node.
 struct LimitHook {
   std::string program;
   std::string socket{};   // of the driver's limits
   std::string problem{};  // why there is none; one sentence
 };
 
-// What enforces shares now; nothing does if all are null.
+// What enforces shares now; nothing does if all are null. The library or the driver may limit the
+// memory of a container whose compute MPS limits.
 struct ShareLimits {
   const Mps* mps = nullptr;
-  const LimitHook* hook = nullptr;
+  const LimitHook* mps_hook = nullptr;     // sees that the daemon of MPS answers
+  const LimitHook* driver_hook = nullptr;  // has the driver's limits set
   const ShareLibrary* library = nullptr;
   // Prepares the cards of a container that is about to start. Errors: it must not start; one
   // sentence. Not set: there is nothing to do.

@@ -121,8 +121,12 @@ func TestChartRefusesWrongValues(t *testing.T) {
 			"is default-scheduler, which is the name of the cluster's own kube-scheduler; expected another name",
 		"extender.loopback=true,metrics.serviceMonitor.enabled=true,metrics.devicePluginSecretName=a": "extender.loopback: is " +
 			"true, but Prometheus cannot reach the loopback addresses of nodes",
-		"mps.exclusive=true": `mps.exclusive: is true, but no card has MPS; expected devicePlugin.isolation, or that of a profile, to ` +
-			"be mps",
+		"devicePlugin.compute=mps,devicePlugin.isolation=none": "devicePlugin.compute: is mps; devicePlugin.isolation=none expects " +
+			"none, since that needs isolation mps, intercept, driver or auto",
+		"devicePlugin.compute=fixed,devicePlugin.isolation=driver": "devicePlugin.compute: is fixed; devicePlugin.isolation=driver " +
+			"expects none, since that needs isolation intercept or auto",
+		"mps.exclusive=true": "mps.exclusive: is true, but no card has MPS; expected devicePlugin.compute, devicePlugin.isolation, " +
+			"or that of a profile, to be mps",
 		"mps.exclusive=true,mps.partsWithoutLimits=true": "mps.partsWithoutLimits: is true; mps.exclusive=true expects false, " +
 			"since it keeps programs without MPS off the cards",
 		"profiles[0].computeFactor=2":                     "at '/profiles/0': missing property 'name'",

@@ -89,12 +89,13 @@ void PluginProcess::open() {
 }
 
 plugin::ShareLimits PluginProcess::share_limits() const {
-  return {&mps_, &hook_, nullptr, [this](const plugin::Record& record) -> Result<void> {
-            const bool ready = !plugin::is_part_of_one_card(record) ||
-                               parts_.mps_answers(record.cards.front().index);
-            if (!ready) return error("MPS of the card does not run");
-            return {};
-          }};
+  const auto before_start = [this](const plugin::Record& record) -> Result<void> {
+    const bool ready =
+        !plugin::is_part_of_one_card(record) || parts_.mps_answers(record.cards.front().index);
+    if (!ready) return error("MPS of the card does not run");
+    return {};
+  };
+  return {.mps = &mps_, .mps_hook = &hook_, .before_start = before_start};
 }
 
 void PluginProcess::register_later() {

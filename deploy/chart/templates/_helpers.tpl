@@ -127,8 +127,10 @@ readinessProbe:
 
 {{/* Prints "true" if MPS daemons run in pods. */}}
 {{- define "mgpu.mps" -}}
-{{- $mps := eq .Values.devicePlugin.isolation "mps" -}}
-{{- range .Values.profiles }}{{ if eq (.isolation | default "") "mps" }}{{ $mps = true }}{{ end }}{{ end -}}
+{{- $modes := list "mps" -}}
+{{- if eq .Values.devicePlugin.compute "mps" }}{{ $modes = list "mps" "intercept" "driver" "auto" }}{{ end -}}
+{{- $mps := has .Values.devicePlugin.isolation $modes -}}
+{{- range .Values.profiles }}{{ if has (.isolation | default "") $modes }}{{ $mps = true }}{{ end }}{{ end -}}
 {{- if and .Values.devicePlugin.enabled $mps -}}true{{- end -}}
 {{- end }}
 

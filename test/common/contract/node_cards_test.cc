@@ -67,7 +67,8 @@ TEST(NodeCards, AreReadAsTheyWereWritten) {
 NodeProfile some_profile() {
   return {.name = "inference",
           .problem = "two profiles match",
-          .isolation = "mps",
+          .isolation = "intercept",
+          .compute = "mps",
           .policy = "spread/binpack",
           .minimum = {Percent(10), MiB(2048)},
           .parts_of_one_card = true};
@@ -79,7 +80,7 @@ TEST(NodeCards, HaveTheProfileOfTheNodeAndMoreComputeWhereItSaysSo) {
   const std::string text = format_node_cards(facts, some_profile());
   EXPECT_EQ(text,
             R"({"version":1,"profile":"inference","profileProblem":"two profiles match",)"
-            R"("isolation":"mps","policy":"spread/binpack","minimumCore":10,)"
+            R"("isolation":"intercept","compute":"mps","policy":"spread/binpack","minimumCore":10,)"
             R"("minimumMemoryMiB":2048,"partsOfOneCard":true,"cards":[{"index":0,"uuid":"GPU-a",)"
             R"("model":"NVIDIA A100-SXM4-80GB","memoryMiB":81920,"health":"Healthy",)"
             R"("corePercent":250}]})");

@@ -178,15 +178,25 @@ TEST(PluginFlags, RejectAnEmptyPath) {
 }
 
 TEST(PluginFlags, TurnsNeedTheLibrary) {
-  EXPECT_EQ(settings({"--node-name=n"}).isolation.compute, std::nullopt);
+  EXPECT_EQ(settings({"--node-name=n"}).isolation.compute, ComputeMode::kNone);
   EXPECT_EQ(
       settings({"--node-name=n", "--isolation=intercept", "--compute=burst"}).isolation.compute,
-      TurnRule::kBurst);
+      ComputeMode::kBurst);
   EXPECT_EQ(settings({"--node-name=n", "--isolation=auto", "--compute=fixed"}).isolation.compute,
-            TurnRule::kFixed);
+            ComputeMode::kFixed);
   EXPECT_THAT(error_output({"--node-name=n", "--isolation=mps", "--compute=fixed"}),
               HasSubstr("--compute: fixed needs the library of --isolation=intercept or auto, and "
                         "--isolation is mps"));
+  for (const char* const isolation : {"mps", "intercept", "driver", "auto"}) {
+    const AgentSettings read =
+        settings({"--node-name=n", "--compute=mps", std::string("--isolation=") + isolation});
+    EXPECT_EQ(read.isolation.compute, ComputeMode::kMps);
+    EXPECT_EQ(read.isolation.turns(), std::nullopt);
+  }
+  EXPECT_THAT(
+      error_output({"--node-name=n", "--compute=mps"}),
+      HasSubstr("--compute: mps needs a limit of memory: --isolation=mps, intercept, driver "
+                "or auto, and --isolation is none"));
 }
 
 TEST(PluginFlags, ExclusiveCardsNeedNvml) {

@@ -98,8 +98,8 @@ TEST_F(IsolationTest, NoneAndMpsNeedNoDriver) {
   EXPECT_EQ(isolation_->mps(), nullptr);
   EXPECT_EQ(choose(IsolationMode::kMps), IsolationMode::kMps);
   EXPECT_NE(isolation_->mps(), nullptr);
-  ASSERT_NE(isolation_->limit_hook(), nullptr);
-  EXPECT_EQ(isolation_->limit_hook()->socket, "") << "it asks the daemon";
+  ASSERT_NE(isolation_->mps_hook(), nullptr);
+  EXPECT_EQ(isolation_->mps_hook()->socket, "") << "it asks the daemon";
   EXPECT_THAT(health(), Each(kHealthy));
 }
 
@@ -107,18 +107,18 @@ TEST_F(IsolationTest, SwitchesToAnotherMode) {
   choose(IsolationMode::kNone);
   isolation_->switch_to(IsolationMode::kDriver);
   EXPECT_EQ(isolation_->chosen(), IsolationMode::kDriver);
-  ASSERT_NE(isolation_->limit_hook(), nullptr);
-  EXPECT_EQ(isolation_->limit_hook()->problem, "");
+  ASSERT_NE(isolation_->driver_hook(), nullptr);
+  EXPECT_EQ(isolation_->driver_hook()->problem, "");
   EXPECT_THAT(health(), Each(kHealthy));
   isolation_->switch_to(IsolationMode::kMps);
-  ASSERT_NE(isolation_->limit_hook(), nullptr);
-  EXPECT_EQ(isolation_->limit_hook()->socket, "") << "it asks the daemon";
+  ASSERT_NE(isolation_->mps_hook(), nullptr);
+  EXPECT_EQ(isolation_->mps_hook()->socket, "") << "it asks the daemon";
   EXPECT_NE(isolation_->mps(), nullptr);
   isolation_->switch_to(IsolationMode::kNone);
   EXPECT_EQ(isolation_->mps(), nullptr);
   EXPECT_THAT(isolation_->mps_states(), IsEmpty());
   isolation_->switch_to(IsolationMode::kDriver);
-  EXPECT_NE(isolation_->limit_hook(), nullptr);
+  EXPECT_NE(isolation_->driver_hook(), nullptr);
 }
 
 TEST_F(IsolationTest, ExclusiveCardsNeedTheRightsToSetTheComputeModeWithMpsOnly) {
@@ -219,11 +219,11 @@ TEST_F(IsolationTest, ALaterSwitchToTheDriverTriesAgain) {
   settings_.hook_folder = folder_.path("hook");
   std::ofstream(folder_.path("hook")) << "in the way";
   choose(IsolationMode::kDriver);
-  EXPECT_NE(isolation_->limit_hook()->problem, "");
+  EXPECT_NE(isolation_->driver_hook()->problem, "");
   isolation_->switch_to(IsolationMode::kNone);
   std::filesystem::remove(folder_.path("hook"));
   isolation_->switch_to(IsolationMode::kDriver);
-  EXPECT_EQ(isolation_->limit_hook()->problem, "");
+  EXPECT_EQ(isolation_->driver_hook()->problem, "");
 }
 
 // --- the driver ----------------------------------------------------------------------------------
@@ -238,17 +238,17 @@ TEST_F(IsolationTest, TheDriverOffersCardsWhoseMemoryItCanLimit) {
 
 TEST_F(IsolationTest, TheHookIsCopiedToWhereTheRuntimeFindsIt) {
   choose(IsolationMode::kDriver);
-  ASSERT_NE(isolation_->limit_hook(), nullptr);
-  EXPECT_EQ(isolation_->limit_hook()->problem, "");
-  EXPECT_EQ(isolation_->limit_hook()->program, folder_.path("mgpu-set-limits"));
-  EXPECT_EQ(isolation_->limit_hook()->socket, folder_.path("run/limits.sock"));
+  ASSERT_NE(isolation_->driver_hook(), nullptr);
+  EXPECT_EQ(isolation_->driver_hook()->problem, "");
+  EXPECT_EQ(isolation_->driver_hook()->program, folder_.path("mgpu-set-limits"));
+  EXPECT_EQ(isolation_->driver_hook()->socket, folder_.path("run/limits.sock"));
   EXPECT_EQ(::access(folder_.path("mgpu-set-limits").c_str(), X_OK), 0);
 }
 
 TEST_F(IsolationTest, AnotherPathOfTheHookIsUsedAsItIs) {
   settings_.hook_path = "/opt/mgpu/mgpu-set-limits";
   choose(IsolationMode::kDriver);
-  EXPECT_EQ(isolation_->limit_hook()->program, "/opt/mgpu/mgpu-set-limits");
+  EXPECT_EQ(isolation_->driver_hook()->program, "/opt/mgpu/mgpu-set-limits");
   EXPECT_FALSE(std::filesystem::exists(folder_.path("mgpu-set-limits")));
 }
 
@@ -267,7 +267,7 @@ TEST_F(IsolationTest, CgroupV1OffersNoCards) {
 TEST_F(IsolationTest, WithoutAHookThereAreNoCardsAndNoContainerStarts) {
   settings_.hook_folder = "/dev/null";
   choose(IsolationMode::kDriver);
-  EXPECT_THAT(isolation_->limit_hook()->problem, HasSubstr("/dev/null"));
+  EXPECT_THAT(isolation_->driver_hook()->problem, HasSubstr("/dev/null"));
   EXPECT_THAT(health(), Each(HasSubstr("/dev/null")));
 }
 
@@ -286,7 +286,7 @@ TEST_F(IsolationTest, ACardThatCannotBeLimitedIsOfferedOnceItCan) {
 TEST_F(IsolationTest, AutoIsTheDriverWhereItCanLimitACard) {
   driver_.set_scenario(std::string(kTwoCards) + "fail nvmlDeviceSetMemoryLimits_v1 16 GPU-0\n");
   EXPECT_EQ(choose(IsolationMode::kAuto), IsolationMode::kDriver);
-  EXPECT_NE(isolation_->limit_hook(), nullptr);
+  EXPECT_NE(isolation_->driver_hook(), nullptr);
   EXPECT_EQ(isolation_->mps(), nullptr);
   EXPECT_THAT(health(), ElementsAre(HasSubstr("failed: "), kHealthy))
       << "the other card is not offered";
@@ -322,7 +322,7 @@ TEST_F(IsolationTest, AutoIsTheLibraryWhereTheHookCannotBeInstalled) {
   EXPECT_EQ(
       isolation_->problem_of({.uuid = CardUuid(kUuid), .model = "V100", .memory = MiB(1)}, {}), "");
   EXPECT_EQ(isolation_->mps(), nullptr);
-  EXPECT_EQ(isolation_->limit_hook(), nullptr);
+  EXPECT_EQ(isolation_->driver_hook(), nullptr);
   EXPECT_NE(isolation_->library(), nullptr);
   isolation_->switch_to(IsolationMode::kNone);
   EXPECT_EQ(isolation_->library(), nullptr);
@@ -411,8 +411,62 @@ TEST_F(IsolationTest, MpsWorksWithoutItsHook) {
   settings_.hook_folder = folder_.path("hook");
   std::ofstream(folder_.path("hook")) << "in the way";
   choose(IsolationMode::kMps);
-  EXPECT_EQ(isolation_->limit_hook(), nullptr);
+  EXPECT_EQ(isolation_->mps_hook(), nullptr);
   EXPECT_THAT(health(), Each(kHealthy));
+}
+
+// --- MPS besides ---------------------------------------------------------------------------------
+
+TEST_F(IsolationTest, MpsLimitsComputeBesidesTheDriversLimitsOfMemory) {
+  settings_.compute = ComputeMode::kMps;
+  choose(IsolationMode::kDriver);
+  EXPECT_EQ(isolation_->compute(), ComputeMode::kMps);
+  const ShareLimits limits = isolation_->limits();
+  EXPECT_NE(limits.mps, nullptr);
+  ASSERT_NE(limits.mps_hook, nullptr);
+  EXPECT_EQ(limits.mps_hook->socket, "") << "it asks the daemon";
+  ASSERT_NE(limits.driver_hook, nullptr);
+  EXPECT_EQ(limits.driver_hook->socket, folder_.path("run/limits.sock"));
+  EXPECT_TRUE(isolation_->parts_of_one_card());
+  isolation_->switch_to(IsolationMode::kNone);
+  EXPECT_EQ(isolation_->compute(), ComputeMode::kNone) << "nothing limits memory";
+  EXPECT_EQ(isolation_->mps(), nullptr);
+}
+
+TEST_F(IsolationTest, MpsLimitsComputeBesidesTheLibrary) {
+  settings_.compute = ComputeMode::kMps;
+  old_driver();
+  install_library();
+  make(IsolationMode::kAuto);
+  EXPECT_THAT(isolation_->mps_states(), IsEmpty()) << "it is not chosen yet";
+  EXPECT_EQ(choose(IsolationMode::kAuto), IsolationMode::kIntercept);
+  const ShareLimits limits = isolation_->limits();
+  EXPECT_NE(limits.mps, nullptr);
+  EXPECT_NE(limits.mps_hook, nullptr);
+  EXPECT_EQ(limits.driver_hook, nullptr);
+  ASSERT_NE(limits.library, nullptr);
+  EXPECT_EQ(limits.library->compute, std::nullopt) << "it deals no turns";
+  const FoundCard card{.uuid = CardUuid(kUuid), .model = "V100", .memory = MiB(1)};
+  EXPECT_EQ(isolation_->problem_of(card, {}), "");
+  FoundCard old = card;
+  old.compute_capability = {6, 1};
+  EXPECT_THAT(isolation_->problem_of(old, {}), StartsWith("MPS cannot limit programs"));
+  FoundCard device = card;
+  device.uuid = CardUuid("MIG-6d677075-0000-4000-8000-000000000001");
+  EXPECT_EQ(isolation_->problem_of(device, {}), "is a MIG device, whose parts MPS cannot limit");
+  const Record record = test::started(test::allocated(test::device_ids(30), "a"), "a", 0);
+  EXPECT_THAT(isolation_->before_start(record).error().message, StartsWith("MPS of card "));
+}
+
+TEST_F(IsolationTest, TurnsAreOfTheLibraryOnly) {
+  settings_.compute = ComputeMode::kFixed;
+  install_library();
+  choose(IsolationMode::kDriver);
+  EXPECT_EQ(isolation_->compute(), ComputeMode::kNone);
+  EXPECT_EQ(isolation_->mps(), nullptr);
+  isolation_->switch_to(IsolationMode::kIntercept);
+  EXPECT_EQ(isolation_->compute(), ComputeMode::kFixed);
+  EXPECT_EQ(isolation_->library()->compute, TurnRule::kFixed);
 }
 
 // Containers beside those of the earlier process must not be without limits.

@@ -1,11 +1,15 @@
 // The agent where the library limits memory and is tested on the cards first.
 #include <gmock/gmock.h>
+#include <sys/mount.h>
 
 #include <chrono>
 #include <filesystem>
 #include <fstream>
+#include <iterator>
 
+#include "plugin/cards/mps/mps_process.h"
 #include "test/plugin/agent/agent_world.h"
+#include "test/plugin/cards/fake_driver.h"
 
 namespace mgpu::test {
 namespace {
@@ -117,6 +121,27 @@ TEST_F(LibraryAgentTest, ACardStaysOfferedWhileItIsTestedAgain) {
   touch_cards();
   EXPECT_TRUE(eventually([this] { return contains("memory: too much", event()); }));
   EXPECT_TRUE(eventually([this] { return !announced()[0].healthy(); }));
+}
+
+TEST_F(LibraryAgentTest, MpsLimitsComputeAndTheLibraryMemory) {
+  settings_.isolation.compute = ComputeMode::kMps;
+  settings_.isolation.mps.control = beside_the_test("fake_mps_control");
+  pass();
+  start_ready(settings_);
+  ASSERT_TRUE(eventually([this] { return ready_reason() == "CardsReady"; }));
+  api_.create("a", {{"main", 30, 2'000, "0"}});
+  const std::string id = allocate("a", device_ids(30));
+  EXPECT_TRUE(eventually([&] { return pre_start(device_ids(30)) == "started"; }));
+  EXPECT_EQ(injected(id, "CUDA_MPS_ACTIVE_THREAD_PERCENTAGE"), "30");
+  EXPECT_EQ(injected(id, "MGPU_ENFORCED"), "memory,compute");
+  std::ifstream spec(path("/cdi/vke.volcengine.com-mgpu.json"));
+  EXPECT_THAT(std::string(std::istreambuf_iterator<char>(spec), {}), HasSubstr("libmgpu-cuda.so"));
+  EXPECT_THAT(annotation().get<std::string>(), HasSubstr(R"("compute":"mps")"));
+  end();
+  EXPECT_EQ(::umount2((path("/run/share/") + id).c_str(), MNT_DETACH), 0);
+  const auto daemon = plugin::known_mps_daemon(
+      plugin::mps_folders(path("/run"), CardUuid("GPU-6d677075-0000-4000-8000-000000000001")));
+  if (daemon) plugin::kill_mps_daemon(*daemon);
 }
 
 }  // namespace

@@ -73,11 +73,14 @@ CardFacts card_with(Percent core) {
 }
 
 TEST(LeastShare, LeavesAPlaceAtTheServerOfMpsForEachShareOfACard) {
-  EXPECT_EQ(least_share(IsolationMode::kMps, {card_with(Percent(100))}).core, Percent(3));
-  EXPECT_EQ(least_share(IsolationMode::kMps, {card_with(Percent(96))}).core, Percent(2));
+  EXPECT_EQ(least_share(IsolationMode::kMps, ComputeMode::kMps, {card_with(Percent(100))}).core,
+            Percent(3));
+  EXPECT_EQ(least_share(IsolationMode::kMps, ComputeMode::kMps, {card_with(Percent(96))}).core,
+            Percent(2));
   for (int factor = 1; factor <= 10; ++factor) {
     const Percent all(100 * factor);
-    const auto least = least_share(IsolationMode::kMps, {card_with(all)}).core.value();
+    const auto least =
+        least_share(IsolationMode::kMps, ComputeMode::kMps, {card_with(all)}).core.value();
     EXPECT_LE(all.value() / least, 48) << factor;
     EXPECT_GT(all.value() / (least - 1), 48) << factor << ": a smaller share would do";
   }
@@ -85,16 +88,20 @@ TEST(LeastShare, LeavesAPlaceAtTheServerOfMpsForEachShareOfACard) {
 
 TEST(LeastShare, IsThatOfTheCardWithTheMostCompute) {
   const std::vector<CardFacts> cards = {card_with(Percent(100)), card_with(Percent(200))};
-  EXPECT_EQ(least_share(IsolationMode::kMps, cards).core, Percent(5));
+  EXPECT_EQ(least_share(IsolationMode::kMps, ComputeMode::kMps, cards).core, Percent(5));
 }
 
 TEST(LeastShare, HasMemoryForAProgramWhereItsContextCounts) {
   const std::vector<CardFacts> cards = {card_with(Percent(100))};
-  EXPECT_EQ(least_share(IsolationMode::kMps, cards).memory, MiB(1024));
-  EXPECT_EQ(least_share(IsolationMode::kDriver, cards), (Share{Percent(0), MiB(1024)}));
-  EXPECT_EQ(least_share(IsolationMode::kNone, cards), Share());
-  EXPECT_EQ(least_share(IsolationMode::kIntercept, cards).memory, MiB(1024));
-  EXPECT_EQ(least_share(IsolationMode::kAuto, cards).memory, MiB(1024)) << "it may be any of them";
+  EXPECT_EQ(least_share(IsolationMode::kMps, ComputeMode::kMps, cards).memory, MiB(1024));
+  EXPECT_EQ(least_share(IsolationMode::kDriver, ComputeMode::kNone, cards),
+            (Share{Percent(0), MiB(1024)}));
+  EXPECT_EQ(least_share(IsolationMode::kDriver, ComputeMode::kMps, cards),
+            (Share{Percent(3), MiB(1024)}));
+  EXPECT_EQ(least_share(IsolationMode::kNone, ComputeMode::kNone, cards), Share());
+  EXPECT_EQ(least_share(IsolationMode::kIntercept, ComputeMode::kNone, cards).memory, MiB(1024));
+  EXPECT_EQ(least_share(IsolationMode::kAuto, ComputeMode::kNone, cards).memory, MiB(1024))
+      << "it may be any of them";
 }
 
 TEST_F(MpsAgentTest, PublishesTheLeastShare) {

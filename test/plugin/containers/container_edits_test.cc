@@ -100,7 +100,7 @@ TEST_F(ContainerEditsTest, AShareHasThePipeDirectoryOfItsDaemonBeforeTheDaemonRu
 
 TEST_F(ContainerEditsTest, AShareThatTheDriverLimitsHasAHook) {
   const LimitHook hook{"/opt/mgpu-set-limits", "/run/mgpu/limits.sock"};
-  const auto edits = edits_of(share(), inventory_, {.hook = &hook});
+  const auto edits = edits_of(share(), inventory_, {.driver_hook = &hook});
   ASSERT_TRUE(edits) << edits.error().message;
   const Hook expected{
       .name = "createRuntime",
@@ -115,7 +115,7 @@ TEST_F(ContainerEditsTest, AShareThatTheDriverLimitsHasAHook) {
 TEST_F(ContainerEditsTest, AShareOfMpsHasAHookThatAsksItsDaemon) {
   const Mps mps(no_control());
   const LimitHook hook{"/opt/mgpu-set-limits"};
-  const auto edits = edits_of(share(), inventory_, {.mps = &mps, .hook = &hook});
+  const auto edits = edits_of(share(), inventory_, {.mps = &mps, .mps_hook = &hook});
   ASSERT_TRUE(edits) << edits.error().message;
   const Hook expected{
       .name = "createRuntime",
@@ -124,7 +124,21 @@ TEST_F(ContainerEditsTest, AShareOfMpsHasAHookThatAsksItsDaemon) {
       .environment = {},
       .timeout_seconds = 15};
   EXPECT_THAT(edits->hooks, ElementsAre(expected));
-  EXPECT_THAT(edits_of(whole_cards(), inventory_, {.mps = &mps, .hook = &hook})->hooks, IsEmpty());
+  EXPECT_THAT(edits_of(whole_cards(), inventory_, {.mps = &mps, .mps_hook = &hook})->hooks,
+              IsEmpty());
+}
+
+TEST_F(ContainerEditsTest, AShareThatMpsAndTheDriverLimitHasTheHooksOfBoth) {
+  const Mps mps(no_control());
+  const LimitHook asks{"/opt/mgpu-set-limits"};
+  const LimitHook sets{"/opt/mgpu-set-limits", "/run/mgpu/limits.sock"};
+  const auto edits =
+      edits_of(share(), inventory_, {.mps = &mps, .mps_hook = &asks, .driver_hook = &sets});
+  ASSERT_TRUE(edits) << edits.error().message;
+  ASSERT_THAT(edits->hooks, SizeIs(2));
+  EXPECT_EQ(edits->hooks[0].arguments[1], "/run/mgpu/limits.sock");
+  EXPECT_EQ(edits->hooks[1].arguments[1], "--mps");
+  EXPECT_EQ(edits->environment.at("CUDA_MPS_ACTIVE_THREAD_PERCENTAGE"), "30");
 }
 
 TEST_F(ContainerEditsTest, TheEnvironmentSaysWhatTheContainerCannotExceed) {
@@ -137,21 +151,24 @@ TEST_F(ContainerEditsTest, TheEnvironmentSaysWhatTheContainerCannotExceed) {
   Record parts = whole_cards();
   for (CardGrant& card : parts.cards) card.share.core = Percent(50);
   EXPECT_EQ(enforced(share(), {}), "none");
-  EXPECT_EQ(enforced(share(), {.hook = &hook}), "memory");
+  EXPECT_EQ(enforced(share(), {.driver_hook = &hook}), "memory");
   EXPECT_EQ(enforced(share(), {.mps = &mps}), "memory,compute");
-  EXPECT_EQ(enforced(parts, {.hook = &hook}), "memory");
+  EXPECT_EQ(enforced(parts, {.driver_hook = &hook}), "memory");
   EXPECT_EQ(enforced(parts, {.mps = &mps}), "none");
+  EXPECT_EQ(enforced(share(), {.mps = &mps, .driver_hook = &hook}), "memory,compute");
+  EXPECT_EQ(enforced(parts, {.mps = &mps, .driver_hook = &hook}), "memory");
   EXPECT_EQ(enforced(whole_cards(), {}), "memory,compute");
 }
 
 TEST_F(ContainerEditsTest, AShareWithoutAHookCannotBeLimited) {
   const LimitHook hook{"", "", "the disk is full"};
-  EXPECT_EQ(edits_of(share(), inventory_, {.hook = &hook}).error().message, "the disk is full");
+  EXPECT_EQ(edits_of(share(), inventory_, {.driver_hook = &hook}).error().message,
+            "the disk is full");
 }
 
 TEST_F(ContainerEditsTest, WholeCardsHaveNoHook) {
   const LimitHook hook{"/opt/mgpu-set-limits", "/run/mgpu/limits.sock"};
-  EXPECT_THAT(edits_of(whole_cards(), inventory_, {.hook = &hook})->hooks, IsEmpty());
+  EXPECT_THAT(edits_of(whole_cards(), inventory_, {.driver_hook = &hook})->hooks, IsEmpty());
 }
 
 TEST_F(ContainerEditsTest, WholeCardsNeedNoEnforcement) {
