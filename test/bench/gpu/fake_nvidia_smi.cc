@@ -1,9 +1,11 @@
-// A stand-in for nvidia-smi. It reads from the NVML library MGPU_FAKE_NVML_LIBRARY (fake_nvml.cc),
-// so that both have the same values:
+// A stand-in for nvidia-smi, on the node and in containers, which have only a C library. It reads
+// from NVML (test/gpu/nvml), so that both have the same values: from the library MGPU_NVML_OF_NODE,
+// or else from the one that the loader finds, with the device file that the real program needs.
 //
 //   nvidia-smi -q -x     all cards as XML with the tags of the real program
 //   nvidia-smi -L        a line for every card
 //   nvidia-smi --query-gpu=uuid,compute_cap --format=csv,noheader
+//   nvidia-smi --query-gpu=memory.total,memory.used --format=csv,noheader,nounits
 //   nvidia-smi --gpu-reset -i UUID    fails while a process has the file open that NVML opens
 //
 // A line "smi <tag> <value>" in the file MGPU_FAKE_NVML replaces the value of all elements of that
@@ -56,6 +58,7 @@ constexpr std::uint64_t kNotAvailable = ~std::uint64_t{0};
 
 constexpr int kExitFailure = 9;
 constexpr int kExitUsage = 2;
+constexpr int kExitNoLibrary = 12;
 constexpr unsigned kProcessesMax = 1024;
 constexpr char kNone[] = "N/A";
 
@@ -73,10 +76,13 @@ std::string variable(const char* name) {
 
 void* library() {
   static void* const loaded = [] {
-    const std::string name = variable("MGPU_FAKE_NVML_LIBRARY");
-    void* const found = ::dlopen(name.c_str(), RTLD_NOW | RTLD_LOCAL);
-    if (found == nullptr) fail("it could not load NVML: " + std::string(::dlerror()));
-    return found;
+    const std::string of_node = variable("MGPU_NVML_OF_NODE");
+    const char* const name = of_node.empty() ? "libnvidia-ml.so.1" : of_node.c_str();
+    const bool has_device = !of_node.empty() || ::access("/dev/nvidiactl", F_OK) == 0;
+    void* const found = has_device ? ::dlopen(name, RTLD_NOW | RTLD_LOCAL) : nullptr;
+    if (found != nullptr) return found;
+    std::cout << "NVIDIA-SMI couldn't find libnvidia-ml.so library in your system.\n";
+    std::exit(kExitNoLibrary);
   }();
   return loaded;
 }
@@ -319,7 +325,7 @@ void add_card(Xml& xml, Device device) {
   add_processes(xml, device);
 }
 
-// The bus address of a card, which fake_nvml.cc does not have.
+// The bus address of a card.
 std::string bus_address(std::size_t index) {
   char text[32];
   std::snprintf(text, sizeof text, "00000000:%02zX:00.0", index + 1);
@@ -369,6 +375,17 @@ std::string capability_lines() {
   return lines;
 }
 
+std::string memory_lines() {
+  std::string lines;
+  for (const Device device : devices()) {
+    MemoryV2 memory{};
+    memory.version = kMemoryV2Version;
+    need<DeviceGetMemoryInfoV2>("nvmlDeviceGetMemoryInfo_v2", device, &memory);
+    lines += std::to_string(memory.total >> 20) + ", " + std::to_string(memory.used >> 20) + "\n";
+  }
+  return lines;
+}
+
 // --- reset ---------------------------------------------------------------------------------------
 
 // The file that NVML has open while it is started.
@@ -413,12 +430,17 @@ int run(const std::vector<std::string>& words) {
   const bool lists = words == std::vector<std::string>{"-L"};
   const bool queries = words == std::vector<std::string>{"-q", "-x"} ||
                        words == std::vector<std::string>{"-x", "-q"};
-  if (!lists && !queries && !capabilities) {
+  const bool memory = words == std::vector<std::string>{"--query-gpu=memory.total,memory.used",
+                                                        "--format=csv,noheader,nounits"};
+  if (!lists && !queries && !capabilities && !memory) {
     std::cout << "This stand-in for nvidia-smi does not know these arguments.\n";
     return kExitUsage;
   }
   need<Init>("nvmlInit_v2");
-  std::cout << (lists ? card_lines() : capabilities ? capability_lines() : all_as_xml());
+  std::cout << (lists          ? card_lines()
+                : capabilities ? capability_lines()
+                : memory       ? memory_lines()
+                               : all_as_xml());
   need<Shutdown>("nvmlShutdown");
   return 0;
 }

@@ -22,7 +22,7 @@ class Node:
     folder = pathlib.Path()
     stand_ins = pathlib.Path()
 
-    def __init__(self, nvml="fake_nvml_r615.so"):
+    def __init__(self, nvml="libnvidia-ml-R615.so.1"):
         self.path = pathlib.Path(tempfile.mkdtemp(prefix="mgpu-node."))
         # Programs of other users in containers read it.
         self.path.chmod(0o755)
@@ -38,7 +38,7 @@ class Node:
         self.add_library("libnvidia-ml", Node.stand_ins / nvml)
         self.add_library("libnvidia-ptxjitcompiler", None)
         (self.root / "usr/bin").mkdir()
-        shutil.copy(Node.stand_ins / "fake_container_smi", self.root / "usr/bin/nvidia-smi")
+        shutil.copy(Node.stand_ins / "fake_nvidia_smi", self.root / "usr/bin/nvidia-smi")
         (self.root / "dev").mkdir()
         for name in ("nvidia0", "nvidiactl", "nvidia-uvm", "nvidia-uvm-tools"):
             os.mknod(self.root / "dev" / name, 0o020666, os.makedev(1, 3))
@@ -48,11 +48,13 @@ class Node:
         (self.root / "sys/fs/cgroup/cgroup.controllers").write_text("dmem\n")
         self.set_nvml()
 
-    def make_machine(self):
+    def make_machine(self, reserved_mib=0):
         """The machine of test/gpu whose card the programs use."""
         scenario = self.path / "scenario.yaml"
         scenario.write_text(
-            f"cards: [{{uuid: {CARD}, reservedMiB: 0, idleMiB: 0, contextMiB: {CONTEXT_MIB}, contextHiddenMiB: 0}}]\n"
+            f"driver: {{release: {DRIVER}}}\n"
+            f"cards: [{{uuid: {CARD}, reservedMiB: {reserved_mib}, idleMiB: 0, "
+            f"contextMiB: {CONTEXT_MIB}, contextHiddenMiB: 0}}]\n"
         )
         subprocess.run([Node.stand_ins / "fake_gpu_machine", scenario, self.path / "machine"], check=True)
 
@@ -72,11 +74,9 @@ class Node:
             file.unlink()
 
     def set_nvml(self, card="", more=""):
-        """Sets the results of NVML; fake_nvml.cc has the grammar."""
+        """Sets what NVML has otherwise; test/gpu/nvml/nvml.cc has the grammar."""
         (self.path / "scenario").write_text(
-            f"driver {DRIVER}\nnvml 13.{DRIVER}\n"
-            f"card {CARD} minor=0 memory=143771 action=0 {card}\nv1_lists\n"
-            f"opens {self.root}/dev/nvidiactl\n{more}\n"
+            f"card {CARD} action=0 {card}\nopens {self.root}/dev/nvidiactl\n{more}\n"
         )
 
     def unload_uvm(self):
@@ -139,7 +139,8 @@ class Node:
         return {
             **os.environ,
             "MGPU_FAKE_NVML": str(self.path / "scenario"),
-            "MGPU_FAKE_NVML_LIBRARY": str(self.libraries / "libnvidia-ml.so.1"),
+            # Containers do not get it.
+            "MGPU_NVML_OF_NODE": str(self.libraries / "libnvidia-ml.so.1"),
             "MGPU_FAKE_GPU": str(self.path / "machine"),
             "MGPU_FAKE_GPU_FAULT": self.fault,
             "MGPU_FAKE_MPS": str(self.path / "mps"),

@@ -74,8 +74,6 @@ class WholeTrialTest(TrialTest):
         # This check measures, and its results are wrong on a busy machine.
         self.assertIn(statuses.pop("mps-shares-alone"), ("passed", "FAILED"))
         self.assertEqual(statuses.pop("mps-exclusive"), "skipped")
-        # test/cluster/node_intercept_test.go has it on the fake machine of test/gpu.
-        self.assertEqual(statuses.pop("library"), "skipped")
         self.assertEqual(set(statuses.values()), {"passed"}, self.whole.output)
         self.assertEqual(self.whole.errors, "")
 
@@ -214,7 +212,7 @@ class FaultTest(TrialTest):
         )
 
     def test_functions_that_the_driver_lacks(self):
-        node = Node(nvml="fake_nvml.so")
+        node = Node(nvml="libnvidia-ml.so.1")
         self.addCleanup(node.remove)
         run = node.run_only("nvml-fields")
         absent = run.fact("nvml-fields", "NVML functions that this driver lacks")
@@ -260,14 +258,14 @@ class FaultTest(TrialTest):
         return children.read_text().split()[0]
 
     def test_process_lists_with_entries_of_another_size(self):
-        node = Node(nvml="fake_nvml_r535.so")
+        node = Node(nvml="libnvidia-ml-R535.so.1")
         self.addCleanup(node.remove)
         run = node.run_only("process-lists")
         self.expect(run, process_lists="FAILED")
         self.assertIn("this driver writes 32 bytes an entry", run.broken("process-lists"))
 
     def test_memory_that_is_reserved_is_not_announced(self):
-        self.node.set_nvml("reserved=600")
+        self.node.make_machine(reserved_mib=600)
         run = self.node.run_only("memory")
         self.expect(run, memory="passed")
 
@@ -383,14 +381,14 @@ class FaultTest(TrialTest):
         self.expect(run, driver_limits="FAILED")
 
     def test_a_driver_without_limits_of_cgroups(self):
-        node = Node(nvml="fake_nvml.so")
+        node = Node(nvml="libnvidia-ml.so.1")
         self.addCleanup(node.remove)
         run = node.run_only("driver-limits")
         self.expect(run, driver_limits="skipped")
         self.assertIn("has no nvmlDeviceSetMemoryLimits_v1", run.output)
 
     def test_a_hook_for_a_driver_without_limits_of_cgroups(self):
-        node = Node(nvml="fake_nvml.so")
+        node = Node(nvml="libnvidia-ml.so.1")
         self.addCleanup(node.remove)
         run = node.run_only("driver-limits-hook")
         self.expect(run, driver_limits_hook="skipped")

@@ -2,7 +2,7 @@
 
 // Records what nvidia-ctk lists for drivers that are installed in different ways. For each layout
 // <name>.tree has the files of a node, <name>.yaml the CDI spec that nvidia-ctk printed, byte for
-// byte, and <name>.links the links in /dev/char that it made. It builds nvidia-ctk, and NVML from test/plugin/cards/fake_nvml.cc, and runs the tool
+// byte, and <name>.links the links in /dev/char that it made. It builds nvidia-ctk, and NVML from test/gpu/nvml/nvml.cc, and runs the tool
 // with each tree as its root directory, which needs root and ldconfig. In the root of the repository:
 //
 //	go run test/golden/nvidia-ctk-1.20.1/generate.go
@@ -408,7 +408,7 @@ func main() {
 	run("go", "install", toolkit)
 	nvml := filepath.Join(scratch, "libnvidia-ml.so")
 	run("c++", "-std=c++20", "-shared", "-fPIC", "-static-libstdc++", "-static-libgcc", "-I.",
-		"-Wl,-soname,libnvidia-ml.so.1", "-o", nvml, "test/plugin/cards/fake_nvml.cc", "test/gpu/machine.cc")
+		"-Wl,-soname,libnvidia-ml.so.1", "-o", nvml, "test/gpu/nvml/nvml.cc", "test/gpu/machine.cc")
 	must(os.Setenv("MGPU_FAKE_NVML", "/recorder/scenario"))
 	must(os.Setenv("PATH", "/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin"))
 	for _, l := range layouts {

@@ -1,5 +1,5 @@
-// A node with the driver of fake_nvml.cc, whose files are in a temporary folder. At first it has no
-// other files of the driver.
+// A node with the driver of test/gpu/nvml/nvml.cc, whose files are in a temporary folder. At first
+// it has no other files of the driver.
 #pragma once
 
 #include <unistd.h>
@@ -33,7 +33,7 @@ class FakeDriver {
 
   std::string root() const { return folder_ / "root"; }
 
-  // See fake_nvml.cc for the text of both.
+  // See test/gpu/nvml/nvml.cc for the text of both.
   void set_scenario(const std::string& text) const { replace(scenario(), text); }
   void send_events(const std::string& text) const { replace(scenario() + ".events", text); }
   // "init shutdown init"

@@ -12,6 +12,7 @@ namespace {
 
 using namespace mgpu::plugin::nvml;
 
+extern "C" int nvmlInit_v2();
 extern "C" int nvmlDeviceGetCount_v2(unsigned* count);
 extern "C" int nvmlDeviceGetHandleByIndex_v2(unsigned index, Device* device);
 extern "C" int nvmlDeviceGetMemoryInfo(Device device, Memory* info);
@@ -72,6 +73,7 @@ int main(int count, char** words) {
   static_cast<void>(count), static_cast<void>(words);
 #endif
   unsigned cards = 0;
+  if (NVML(nvmlInit_v2)() != 0) return std::puts("nvmlInit_v2 fails"), 1;
   NVML(nvmlDeviceGetCount_v2)(&cards);
   for (unsigned i = 0; i < cards; ++i) {
     Device device = nullptr;

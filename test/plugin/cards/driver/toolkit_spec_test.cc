@@ -45,7 +45,7 @@ containerEdits:
   additionalGids: [44]
 )";
 
-// A node with the driver of fake_nvml.cc and all that the spec names.
+// A node with the driver of test/gpu/nvml/nvml.cc and all that the spec names.
 FakeDriver& with_spec(FakeDriver& node, const std::string& text = kSmall) {
   node.set_scenario("driver 580.95.05\ncard GPU-a\n");
   for (const char* path :

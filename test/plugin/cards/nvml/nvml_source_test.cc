@@ -722,6 +722,7 @@ TEST_F(NvmlUse, TakesNewSamplesAfterTheClockWentBack) {
   const auto library = nvml::Library::open({beside_the_test("fake_nvml.so")});
   ASSERT_TRUE(library);
   nvml::Device device{};
+  ASSERT_EQ((*library)->functions().init(), nvml::kOk);
   ASSERT_EQ((*library)->functions().device_by_index(0, &device), nvml::kOk);
   const auto now = std::chrono::duration_cast<std::chrono::microseconds>(
       std::chrono::system_clock::now().time_since_epoch());
@@ -731,6 +732,7 @@ TEST_F(NvmlUse, TakesNewSamplesAfterTheClockWentBack) {
   EXPECT_TRUE(use->measured);
   EXPECT_THAT(use->processes, ElementsAre(ProcessUse{7, {}, 10}));
   EXPECT_EQ(seen_us, 9'000'000U);
+  EXPECT_EQ((*library)->functions().shutdown(), nvml::kOk);
 }
 
 TEST_F(NvmlUse, SaysWhetherTheDriverListsProcesses) {
