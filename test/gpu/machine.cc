@@ -121,6 +121,7 @@ void Machine::remove_ended() {
     ProcessState& process = state_->processes[i];
     if (process.used == 0 || i == slot_ || is_held(kFirstProcessByte + i)) continue;
     for (SharedState& shared : state_->shared) clear_bit(shared.holders, i);
+    if (process.has_work != 0) ++state_->broken_clients;
     process.used = 0;
   }
   for (int i = 0; i < kSharedMax; ++i) {
@@ -137,7 +138,7 @@ bool Machine::join() {
     if (process.used != 0) continue;
     for (int card = 0; card < kCardsMax; ++card) process.charged[card] = process.hidden[card] = 0;
     process.pid = pid_on_node(path_);
-    process.is_mps_client = 0;
+    process.is_mps_client = process.has_work = 0;
     lock_byte(file_, F_WRLCK, kFirstProcessByte + i);
     process.used = 1;
     slot_ = i;
@@ -151,6 +152,15 @@ std::uint64_t Machine::pid() const {
 
 void Machine::become_mps_client() {
   if (slot_ >= 0) state_->processes[slot_].is_mps_client = 1;
+}
+
+void Machine::set_work(bool has_work) {
+  if (slot_ >= 0) state_->processes[slot_].has_work = has_work ? 1 : 0;
+}
+
+std::uint64_t Machine::broken_clients() {
+  const Lock lock(*this);
+  return state_->broken_clients;
 }
 
 // --- memory --------------------------------------------------------------------------------------

@@ -57,6 +57,10 @@ class Machine {
   bool join();
   std::uint64_t pid() const;
   void become_mps_client();
+  // Whether it has kernels that it has not waited for.
+  void set_work(bool has_work);
+  // How many clients of MPS have ended with some.
+  std::uint64_t broken_clients();
   // Takes memory of a card, unless less is free.
   bool take(int card, std::uint64_t bytes, Account account);
   void give_back(int card, std::uint64_t bytes, Account account);

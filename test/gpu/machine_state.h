@@ -37,6 +37,7 @@ struct ProcessState {
   Word used;  // 1 while a process has this slot
   Word pid;   // for people, NVML's lists and limits of cgroups only
   Word is_mps_client;
+  Word has_work;            // of a client of MPS: kernels that it has not waited for
   Word charged[kCardsMax];  // what NVML's process list shows
   Word hidden[kCardsMax];   // what it does not show
 };
@@ -51,7 +52,7 @@ struct SharedState {
   Word holders[kProcessesMax / 64];
 };
 
-inline constexpr char kMagic[16] = "mgpu machine 03";
+inline constexpr char kMagic[16] = "mgpu machine 04";
 
 struct MachineState {
   char magic[16];
@@ -60,6 +61,7 @@ struct MachineState {
   std::int32_t cuda_version;  // 13000 is CUDA 13.0
   std::int32_t card_count;
   Word last_id;
+  Word broken_clients;  // clients of MPS that have ended with work
   CardState cards[kCardsMax];
   ProcessState processes[kProcessesMax];
   SharedState shared[kSharedMax];

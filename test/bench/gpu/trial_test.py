@@ -4,7 +4,7 @@
 Usage: trial_test.py FOLDER STAND_INS
 
 FOLDER is the folder of bench/gpu/build.sh. STAND_INS has the programs and libraries of
-test/bench/gpu and test/plugin/cards. Most tests need root, like the trial. The last line of the
+test/bench/gpu, test/gpu and test/plugin/cards. Most tests need root, like the trial. The last line of the
 output is "N passed, N failed, N skipped".
 """
 
@@ -322,10 +322,14 @@ class FaultTest(TrialTest):
             run.broken_names("container"), ["nvidia-smi lists the card in a container"]
         )
 
-    def folder_with_hook(self, script):
-        """A copy of the folder whose hook is a script."""
+    def copy_of_folder(self):
         folder = self.node.path / "folder"
         shutil.copytree(FOLDER, folder, symlinks=True)
+        return folder
+
+    def folder_with_hook(self, script):
+        """A copy of the folder whose hook is a script."""
+        folder = self.copy_of_folder()
         (folder / "bin/mgpu-set-limits").unlink()
         self.node.set_program(folder / "bin/mgpu-set-limits", script)
         return folder
@@ -399,6 +403,15 @@ class FaultTest(TrialTest):
         self.expect(run, driver_libraries="FAILED", container="FAILED")
         self.assertIn("libcuda.so.1: cannot open shared object", run.broken("container")[0])
 
+    def test_a_library_that_limits_nothing(self):
+        folder = self.copy_of_folder()
+        shutil.copy(Node.stand_ins / "libcuda.so.1", folder / "bin/libmgpu-cuda.so")
+        run = self.node.run_only("library", flags=["--folder", str(folder)])
+        self.expect(run, library="FAILED")
+        broken = run.broken_names("library")
+        for name in ("as user 0", "as user 65534", "for two programs together"):
+            self.assertIn(f"the share holds {name}", broken)
+
     def test_a_card_that_computes_wrongly(self):
         self.node.behaves("wrong-sum")
         run = self.node.run_only("mps-start")
@@ -465,6 +478,13 @@ class FaultTest(TrialTest):
         run = self.node.run_only("mps-kill-clients", flags=["--kills", "3"])
         self.expect(run, mps_kill_clients="passed")
         self.assertEqual(run.fact("mps-kill-clients", "clients killed with work in flight"), 3)
+        self.assertEqual(run.fact("mps-kill-clients", "neighbours that ended with them"), 0)
+
+    def test_a_killed_client_that_ends_its_neighbour(self):
+        self.node.behaves("shared-fault")
+        run = self.node.run_only("mps-kill-clients", flags=["--kills", "3"])
+        self.expect(run, mps_kill_clients="passed")
+        self.assertEqual(run.fact("mps-kill-clients", "neighbours that ended with them"), 3)
 
     def test_a_daemon_that_does_not_end_a_client(self):
         self.node.daemon_behaves("no-terminate")

@@ -215,7 +215,9 @@ FAKE_CUDA int cuCtxSynchronize() {
     end = end_of(context);
     return kSuccess;
   });
-  return code == kSuccess ? wait_until(end) : code;
+  const int waited = code == kSuccess ? wait_until(end) : code;
+  if (waited == kSuccess) process().machine->set_work(false);
+  return waited;
 }
 
 FAKE_CUDA int cuCtxSynchronize_v2(Context* context) {

@@ -29,6 +29,7 @@ constexpr int kExclusiveProcess = 3;  // nvmlComputeMode_t
 // Of this process. It is never closed before the end.
 int connection = -1;
 int refusal = kSuccess;
+std::uint64_t broken_before = 0;
 
 std::string variable(const char* name) {
   const char* const value = std::getenv(name);
@@ -137,6 +138,7 @@ void join_mps() {
   if (answer == "ok") {
     connection = opened;
     process().machine->become_mps_client();
+    broken_before = process().machine->broken_clients();
     return;
   }
   ::close(opened);
@@ -151,6 +153,14 @@ bool is_mps_client() {
 
 bool has_lost_mps() {
   return is_mps_client() && !wait_connected(0);
+}
+
+int failure_of_mps() {
+  if (!is_mps_client()) return kSuccess;
+  if (has_lost_mps()) return kMpsRpcFailure;
+  const bool is_ended =
+      has_fault("shared-fault") && process().machine->broken_clients() != broken_before;
+  return is_ended ? kIllegalAddress : kSuccess;
 }
 
 void leave_mps() {

@@ -13,6 +13,9 @@
 //                       limit counted for all its processes
 //   no-share            MPS does not enforce the thread percentage of a client
 //   no-read-only-pipe   clients of MPS fail if their pipe directory is read-only
+//   shared-fault        a client that is killed while its kernels run ends those beside it (seen on
+//   an
+//                       H200)
 //   no-exclusive        EXCLUSIVE_PROCESS has no effect
 //   stays-exclusive     another mode that is set afterwards has none
 #pragma once
@@ -27,6 +30,8 @@ void join_mps();
 bool is_mps_client();
 // Whether the server has closed the connection of a client.
 bool has_lost_mps();
+// The result of a call of a client whose context MPS has ended.
+int failure_of_mps();
 // In the child of a fork.
 void leave_mps();
 

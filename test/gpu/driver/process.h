@@ -143,7 +143,7 @@ int in_context(Run run, const char* function = __builtin_FUNCTION()) {
         Context* const context = current_context();
         if (context == nullptr) return kInvalidContext;
         if (!p.contexts.contains(context)) return kContextIsDestroyed;
-        if (p.broken == kSuccess && has_lost_mps()) p.broken = kMpsRpcFailure;
+        if (p.broken == kSuccess) p.broken = failure_of_mps();
         return p.broken == kSuccess ? run(*context) : p.broken;
       },
       function);

@@ -50,6 +50,7 @@ void occupy(Context& context, std::int64_t duration) {
   const std::int64_t from = std::max(now(), end_of(context, running_in));
   Timeline& timeline = timeline_of(context, running_in);
   forget_ended(timeline);
+  if (is_mps_client()) process().machine->set_work(true);
   timeline.ends.push_back(
       is_mps_client() ? from + duration : process().machine->occupy(context.card, from, duration));
 }
