@@ -268,7 +268,11 @@ std::variant<Assumed, Reason> Ledger::assume(Claim claim, const Policy& card_pol
   nominations_.expire(now);
   const NodeRecord* record = find_present(claim.node.str());
   if (record == nullptr) return Reason::kNodeUnknown;
-  const DecidedPod pod{claim.uid, claim.priority, claim.pod.name_space, claim.group};
+  const DecidedPod pod{.uid = claim.uid,
+                       .priority = claim.priority,
+                       .name_space = claim.pod.name_space,
+                       .group = claim.group,
+                       .binds = true};
   std::optional<Node> reserved;
   if (nominations_.has_reservations_on(pod, claim.node.str())) {
     reserved = with_reservations(record->node, pod);

@@ -17,6 +17,8 @@ void Nominations::offer(const DecidedPod& pod, std::vector<NominatedPlacement> p
   const std::uint64_t releases = releases_;
   std::optional<NominatedPlacement> before;
   const bool awaited = offers_.contains(pod.uid) && offers_.at(pod.uid).awaited;
+  if (!counted_until && offers_.contains(pod.uid) && offers_.at(pod.uid).is_turn)
+    counted_until = offers_.at(pod.uid).counted_until;
   NodeName on = nominated;
   if (const NominatedPlacement* kept = counted(pod.uid)) {
     before = *kept;
@@ -215,6 +217,7 @@ void Nominations::expire(Instant now) {
     }
   }
   for (const PodUid& uid : ended) end_everywhere(uid);
+  std::vector<std::pair<DecidedPod, NominatedPlacement>> turns;
   for (auto at = offers_.begin(); at != offers_.end();) {
     if (at->second.until <= now) {
       at = erase(at);
@@ -222,10 +225,26 @@ void Nominations::expire(Instant now) {
     }
     if (at->second.counted_until <= now) {
       at->second.counted_until = Instant::max();
+      if (!at->second.next.uid.empty()) turns.emplace_back(at->second.next, *counted(at->first));
       stop_counting(at);
     }
     first_end_ = std::min({first_end_, at->second.until, at->second.counted_until});
     ++at;
+  }
+  for (const auto& [pod, cards] : turns) give_turn(pod, cards, now + kTurnLife);
+}
+
+// The pod may need the cards of several members, also of other groups, on one node.
+void Nominations::give_turn(const DecidedPod& pod, const NominatedPlacement& cards, Instant until) {
+  const auto own = offers_.find(pod.uid);
+  if (own == offers_.end()) {
+    offer(pod, {cards}, {}, until, until);
+    offers_.at(pod.uid).is_turn = true;
+  } else if (own->second.is_turn && own->second.counted_on == cards.node.str()) {
+    NominatedPlacement& kept = own->second.placements.front();
+    kept.holds.insert(kept.holds.end(), cards.holds.begin(), cards.holds.end());
+    kept.resources += cards.resources;
+    own->second.until = own->second.counted_until = until;
   }
 }
 
@@ -287,6 +306,8 @@ void Nominations::waits_for(const DecidedPod& pod, std::string_view node) {
     Offer& offer = offers_.at(at->second);
     any = true;
     if (pod.group.empty() || offer.group != pod.group) offer.awaited = true;
+    const bool has_turn = pod.group.empty() && !offer.group.empty();
+    if (has_turn && offer.next.uid.empty()) offer.next = pod;
   }
   if (!any) ++releases_;  // It has ended meanwhile.
 }
@@ -299,7 +320,9 @@ void Nominations::each_kept(const DecidedPod& pod, std::string_view node,
     const Offer& offer = offers_.at(at->second);
     const bool of_group = !pod.group.empty() && offer.group == pod.group;
     if (at->second == pod.uid || (of_group && pod.for_group)) continue;
-    if (offer.priority < pod.priority && !of_group) continue;
+    const bool goes_first = offer.is_turn && !pod.group.empty() && !pod.for_group;
+    if (offer.priority < pod.priority && !of_group && !goes_first) continue;
+    if (offer.is_turn && pod.binds) continue;
     const auto placement = std::ranges::find_if(
         offer.placements, [&](const NominatedPlacement& one) { return one.node.str() == node; });
     visit(*placement);

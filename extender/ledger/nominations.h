@@ -23,6 +23,12 @@
 // about the next ones, up to kGroupReservationLife, and for kGroupRetryLife after one of
 // them was bound.
 //
+// kube-scheduler tries a group that does not fit again for ever, and a pod that was rejected
+// because of it may be tried again shortly after the group each time. So where the cards of a
+// member are kept no longer and it was not bound, the first such pod has its turn: for kTurnLife
+// they are kept for it, also from groups of higher priority. A bind does not respect that, since
+// filter may have answered its pod before.
+//
 // What a late binding of an unsettled pod may take (bind/start_sequence.h) is kept in the same way,
 // but for pods of every priority, and on each card of each node, since its node is not known. So is
 // what the pending members of a group may take of which an earlier process has bound a part: what
@@ -66,6 +72,7 @@ struct DecidedPod {
   std::string name_space{};
   std::string group{};     // of pods that are bound together; empty: it is bound alone
   bool for_group = false;  // what is reserved for others of the group is free to it, too
+  bool binds = false;      // the turns of others do not count
 };
 
 // A pod, and the node that it is nominated for.
@@ -144,6 +151,8 @@ class Nominations {
     Instant counted_until = Instant::max();  // unless the watch shows the nomination before
     bool changed = false;                    // the watch has shown another nomination since
     bool awaited = false;                    // a pod of no or another group waits for its end
+    DecidedPod next{};                       // of these, the one that has its turn afterwards
+    bool is_turn = false;
   };
   using Offers = std::unordered_map<PodUid, Offer>;
 
@@ -166,6 +175,7 @@ class Nominations {
   void count_on(Offers::iterator at, const NodeName& node);
   Offers::iterator erase(Offers::iterator at);
   void make_room(const std::string& name_space);
+  void give_turn(const DecidedPod& pod, const NominatedPlacement& cards, Instant until);
   void count_until(Offers::iterator at, Instant until);
   void stop_counting(Offers::iterator at);
   void each_kept(const DecidedPod& pod, std::string_view node,

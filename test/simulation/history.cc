@@ -152,7 +152,6 @@ class World {
     advance_to(executor_.now() + kFaultsEnd);
     end_faults();
     if (setting_.has_refused_objects) check_start_beside_refused_objects();
-    give_up_groups();
     advance_to(executor_.now() + kQuiet);
     if (!invariants_.violation()) check_quiet();
     ended();
@@ -572,18 +571,6 @@ class World {
     for (const auto& node : nodes_) {
       invariants_.note_cards_changed(node->name());
       for (int card = 0; card < kCardsPerNode; ++card) node->set_card_healthy(card, true);
-    }
-  }
-
-  // Users delete the groups that are still pending: kube-scheduler tries each again all the time.
-  void give_up_groups() {
-    for (const auto& group : groups_) {
-      const bool waits = std::ranges::all_of(group, [this](const std::string& name) {
-        const auto pod = pod_named(name);
-        return !pod || pod->node_name.empty();
-      });
-      if (!waits) continue;
-      for (const std::string& pod : group) delete_pod_named(pod);
     }
   }
 

@@ -22,6 +22,7 @@ using test::bound_claim;
 using test::facts_of;
 using test::request_of;
 using test::share_of;
+using test::unplaced_claim;
 
 constexpr int kLife = 1'000;
 constexpr int kPriority = 5;
@@ -39,6 +40,9 @@ struct NominationTest : testing::Test {
       placements.push_back({NodeName(node), {{CardIndex(0), share_of("100/1000")}}, {}});
     ledger.offer_nomination({PodUid("p"), kPriority}, std::move(placements), NodeName(nominated),
                             at_ms(kLife));
+  }
+  static NominatedPlacement whole_card(const char* node) {
+    return {NodeName(node), {{CardIndex(0), share_of("100/1000")}}, {}};
   }
   void nominate(const char* node) { ledger.nominate(PodUid("p"), NodeName(node)); }
 
@@ -306,9 +310,6 @@ struct ReservationTest : NominationTest {
     ledger.reserve({PodUid("p"), kPriority}, whole_card("n1"), NodeName(nominated), at_ms(kLife),
                    counted_until);
   }
-  static NominatedPlacement whole_card(const char* node) {
-    return {NodeName(node), {{CardIndex(0), share_of("100/1000")}}, {}};
-  }
 };
 
 TEST_F(ReservationTest, CountsOnceThePodIsNominatedForTheNode) {
@@ -526,6 +527,65 @@ TEST_F(GroupTest, AGroupThatDoesNotFitWakesOnlyPodsThatWaitForItsCards) {
   answer("a", "n1", 3'000);
   EXPECT_EQ(fit("n1", kPriority, "small", 3'500), kept);
   EXPECT_EQ(ledger.releases(at_ms(5'000)), before + 1);
+}
+
+// kube-scheduler tries such a group again as often as the pod, and always before it.
+TEST_F(GroupTest, APodThatWaitedForAGroupComesFirstWhereTheGroupWasNotBound) {
+  answer("a", "n1", 0);
+  EXPECT_EQ(fit("n1", kPriority - 1, "small", 500), kept);
+  EXPECT_EQ(fit("n1", kPriority - 1, "later", 600), kept);
+  EXPECT_EQ(fit("n1", kPriority - 1, "later", 1'100), kept) << "the first one has its turn";
+  EXPECT_EQ(fit_member("n1", kPriority, 1'200, "team/g"), kept);
+  EXPECT_EQ(fit_member("n1", kPriority, 1'200, "team/other"), kept);
+  EXPECT_EQ(fit("n1", kPriority, "important", 1'200), "fits") << "its priority is higher";
+  EXPECT_EQ(fit("n1", kPriority - 1, "small", 10'500), "fits");
+  ledger.reserve({PodUid("small"), kPriority - 1, "team"}, whole_card("n1"), NodeName(),
+                 at_ms(600'000), {});
+  EXPECT_EQ(fit("n1", kPriority - 1, "later", 10'500), kept) << "it is about to be bound";
+  EXPECT_NE(assume_text(ledger, "small", "n1", "30/300"), kept);
+  EXPECT_EQ(fit("n1", kPriority - 1, "later", 10'500), "fits");
+}
+
+TEST_F(GroupTest, ThatEndsWhereThePodDoesNotComeAndDelaysNoBind) {
+  answer("a", "n1", 0);
+  EXPECT_EQ(fit("n1", kPriority, "small", 500), kept);
+  Claim a = unplaced_claim("a", "n1", "30/300");
+  a.group = "team/g";
+  EXPECT_EQ(fit_member("n1", kPriority, 1'200, "team/g"), kept);
+  const auto assumed = ledger.assume(a, *find_policy("binpack")->card, at_ms(1'200));
+  ASSERT_TRUE(std::holds_alternative<Assumed>(assumed)) << "filter has answered it before";
+  ledger.forget(std::get<Assumed>(assumed).id);
+  const std::uint64_t before = ledger.releases(at_ms(1'200));
+  const int end = 1'000 + static_cast<int>(kTurnLife.count());
+  EXPECT_EQ(fit("n1", kPriority, "other", end - 1), kept);
+  EXPECT_EQ(fit("n1", kPriority, "other", end + 300), "fits");
+  EXPECT_GT(ledger.releases(at_ms(end + 300)), before) << "other pods wait for its end";
+}
+
+// It may need the cards of several members.
+TEST_F(GroupTest, ThePodHasAllCardsOfTheNodeForWhichItWaited) {
+  ledger.apply_node(facts_of("n3: 0[100/1000] 1[100/1000]"));
+  answer("a", "n3", 0);
+  ledger.reserve({PodUid("b"), kPriority, "team", "team/g"},
+                 {NodeName("n3"), {{CardIndex(1), share_of("100/1000")}}, {}}, NodeName(),
+                 at_ms(1'000'000), at_ms(1'000));
+  EXPECT_EQ(fit("n3", kPriority, "large", 500, "whole whole"), kept);
+  EXPECT_EQ(fit_member("n3", kPriority, 1'200, "team/g"), kept);
+  EXPECT_EQ(fit("n3", kPriority, "large", 1'200, "whole whole"), "fits");
+}
+
+TEST_F(GroupTest, ItKeepsWhatItHasUntilItHasAll) {
+  ledger.apply_node(facts_of("n3: 0[100/1000] 1[100/1000]"));
+  answer("a", "n3", 0);
+  EXPECT_EQ(fit("n3", kPriority, "large", 500, "whole whole"), kept);
+  EXPECT_EQ(fit("n3", kPriority, "other", 1'200), "fits") << "on card 1";
+  ledger.reserve({PodUid("b"), kPriority, "team", "team/other"},
+                 {NodeName("n3"), {{CardIndex(1), share_of("100/1000")}}, {}}, NodeName(),
+                 at_ms(1'000'000), at_ms(10'900));
+  EXPECT_EQ(fit("n3", kPriority, "large", 10'500, "whole whole"), kept);
+  ledger.releases(at_ms(11'000));
+  EXPECT_EQ(fit("n3", kPriority, "other", 20'900), kept);
+  EXPECT_EQ(fit("n3", kPriority, "large", 20'900, "whole whole"), "fits");
 }
 
 TEST_F(GroupTest, NoGroupKeepsThemLongerThanTheBound) {
