@@ -176,10 +176,17 @@ void Scheduler::run_later() {
 
 std::optional<PodUid> Scheduler::next_pod() {
   const Instant now = executor().now();
+  std::map<std::string_view, int> members;  // of the groups that may be tried now
+  for (const auto& [uid, pod] : pods_) {
+    const bool counts = pod.queued() || (!pod.node().empty() && !pod.pod.finished());
+    if (pod.group && counts && now >= groups_[pod.group->name].until) ++members[pod.group->name];
+  }
   for (auto& [uid, pod] : pods_) {
     if (!pod.queued()) continue;
     if (pod.group) {
-      if (may_be_scheduled(*pod.group)) return uid;
+      // The queue keeps a group back until there are as many pods as it needs.
+      const auto present = members.find(pod.group->name);
+      if (present != members.end() && present->second >= pod.group->min_count) return uid;
       continue;
     }
     if (pod.waits_for_event && now - pod.since < kFlushAfter) continue;

@@ -132,7 +132,6 @@ class Scheduler {
 
   // --- groups
   GroupCycle cycle_of(const PodGroup& group) const;
-  bool may_be_scheduled(const PodGroup& group);
   void schedule_group(const PodGroup& group);
   void place_next(GroupCycle cycle);
   void end_group_cycle(const GroupCycle& cycle, bool answered);

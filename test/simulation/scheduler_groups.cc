@@ -14,14 +14,6 @@ Scheduler::GroupCycle Scheduler::cycle_of(const PodGroup& group) const {
   return cycle;
 }
 
-// The queue keeps a group back until there are as many pods as it needs.
-bool Scheduler::may_be_scheduled(const PodGroup& group) {
-  const auto known = groups_.find(group.name);
-  if (known != groups_.end() && executor().now() < known->second.until) return false;
-  const GroupCycle cycle = cycle_of(group);
-  return static_cast<int>(cycle.placed + cycle.pods.size()) >= group.min_count;
-}
-
 void Scheduler::schedule_group(const PodGroup& group) {
   GroupCycle cycle = cycle_of(group);
   for (const PodUid& uid : cycle.pods) pods_.at(uid).busy = true;
