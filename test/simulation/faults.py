@@ -150,7 +150,7 @@ FAULTS = [
     Fault("a device plugin that was replaced stays when its successor ends", "plugin/state/incumbent.cc",
           "  if (!replaced()) return false;", "  if (!replaced() || !path_.empty()) return false;"),
     Fault("no hook asks for the MPS daemon of a container", "plugin/containers/container_edits.cc",
-          "    if (by.hook != nullptr) {", "    if (by.hook != nullptr && mount.host_path.empty()) {"),
+          "    if (by.mps_hook != nullptr) {", "    if (by.mps_hook != nullptr && mount.host_path.empty()) {"),
     Fault("the room on a card is not checked at the start of a container", "plugin/allocation/decide.cc",
           "if ((held.share + hold).fits_in(capacity)) return {};", "return {};"),
     Fault("a record ends with the pod at the API server", "plugin/containers/record_liveness.cc",
