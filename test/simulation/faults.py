@@ -67,6 +67,9 @@ FAULTS = [
     Fault("a failed bind of a pod of a group releases its cards", "extender/bind/attempt.cc",
           "    if (answer.outcome == BindOutcome::kUnavailable) {",
           "    if (answer.outcome == BindOutcome::kBound) {", seeds=GROUPS),
+    Fault("a pod that waited for the cards of a group is not first", "extender/ledger/nominations.cc",
+          "    if (has_turn && offer.next.uid.empty()) offer.next = pod;",
+          "    if (has_turn && !offer.next.uid.empty()) offer.next = pod;", seeds=GROUPS),
     Fault("memory does not count", "extender/bind/attempt.cc",
           "  const auto answer =\n      context_.ledger.assume(claim_of(*pod_, args_.node),",
           "  Claim claim = claim_of(*pod_, args_.node);\n"
