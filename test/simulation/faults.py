@@ -31,7 +31,8 @@ class Fault:
     # More changes: file, text, new text.
     more: tuple = ()
     # The first seed and the difference between seeds. Every fourth history has two replicas; of 16 histories, the
-    # last eight have objects that the API server refuses to change; of six, the fifth has groups.
+    # last eight have objects that the API server refuses to change; of six, the fifth has groups; of twelve, the
+    # eleventh has preemption by card.
     seeds: tuple = (1, 1)
 
     def changes(self):
@@ -41,6 +42,7 @@ class Fault:
 TWO_REPLICAS = (4, 4)
 REFUSED_OBJECTS = (10, 16)
 GROUPS = (4, 6)
+PREEMPTION = (10, 12)
 
 FAULTS = [
     Fault("a lost answer to a bind counts as a refusal", "extender/bind/attempt.cc",
@@ -70,6 +72,8 @@ FAULTS = [
     Fault("a pod that waited for the cards of a group is not first", "extender/ledger/nominations.cc",
           "    if (has_turn && offer.next.uid.empty()) offer.next = pod;",
           "    if (has_turn && !offer.next.uid.empty()) offer.next = pod;", seeds=GROUPS),
+    Fault("pods are evicted for one that never preempts", "extender/verbs/preempt_by_card.cc",
+          " || sent.never_preempts || sent.affinity", " || sent.affinity", seeds=PREEMPTION),
     Fault("memory does not count", "extender/bind/attempt.cc",
           "  const auto answer =\n      context_.ledger.assume(claim_of(*pod_, args_.node),",
           "  Claim claim = claim_of(*pod_, args_.node);\n"

@@ -74,6 +74,7 @@ Json pod_json(const Contract& contract, const std::string& name, const Event& ev
               {"kind", "Pod"},
               {"metadata", {{"name", name}, {"namespace", "d"}, {"annotations", Json::object()}}},
               {"spec", {{"priority", event.amount % 2}, {"containers", containers}}}};
+  if (never_preempts(event)) pod["spec"]["preemptionPolicy"] = "Never";
   if (*amounts.cards != '\0') {
     pod["metadata"]["annotations"][contract.container_multiple_gpu] = amounts.cards;
   }
@@ -352,6 +353,7 @@ class World {
       pods.push_back(name + "-" + std::to_string(member));
       Json pod = member_json(contract_, pods.back(), event, member);
       pod["metadata"]["annotations"][kMinCount] = std::to_string(min_count_of(event));
+      if (never_preempts(event)) pod["spec"]["preemptionPolicy"] = "Never";
       pod["spec"]["schedulingGroup"] = {{"podGroupName", name}};
       call(kube::Method::kPost, "/api/v1/namespaces/d/pods", pod);
     }

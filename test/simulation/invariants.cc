@@ -188,6 +188,8 @@ void Invariants::report_event(const std::string& event) {
   const auto group = groups_.find(preemptor);
   const std::int32_t priority =
       group != groups_.end() ? group->second.priority : priorities_.at(PodUid(preemptor));
+  if (never_preempt_.contains(preemptor))
+    violate(fmt::format("pod {} is evicted for {}, which never preempts", victim.str(), preemptor));
   if (priorities_.at(victim) < priority) return;
   violate(fmt::format("pod {} of priority {} is evicted for {} of priority {}", victim.str(),
                       priorities_.at(victim), preemptor, priority));
@@ -197,6 +199,9 @@ void Invariants::on_pod(const kube::Pod& pod, bool deleted) {
   priorities_[pod.uid()] = pod.priority;
   note_in_group(pod, deleted);
   const PodUid uid = pod.uid();
+  const auto group = group_of_.find(uid);
+  if (pod.never_preempts)
+    never_preempt_.insert(group == group_of_.end() ? uid.str() : group->second);
   const auto at = bound_.find(uid);
   if (at != bound_.end()) {
     if (deleted || pod.finished()) at->second.ended = true;

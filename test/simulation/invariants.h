@@ -44,7 +44,8 @@ class Invariants {
   };
   // kube-scheduler gets an answer about the pod.
   void report_answer(const PodUid& uid, const ExtenderAnswer& answer);
-  // The extender writes an Event. No pod is evicted for one of equal or lower priority.
+  // The extender writes an Event. No pod is evicted for one of equal or lower priority, or for
+  // one whose preemptionPolicy is Never.
   void report_event(const std::string& event);
   int evicted() const { return evicted_; }
   void note_scheduler_killed();
@@ -132,6 +133,7 @@ class Invariants {
   std::map<PodUid, std::string> group_of_;
   std::map<PodUid, std::int32_t> priorities_;  // of all pods
   int evicted_ = 0;
+  std::set<std::string> never_preempt_;  // uids of pods, and names of groups
   // What filter has answered about each pod of a group that is not bound.
   std::map<PodUid, std::pair<std::string, Instant>> promised_;
   std::map<std::string, Instant> cards_changed_;

@@ -323,6 +323,10 @@ int min_count_of(const Event& event) {
   return event.amount % 8 == 7 && members > 2 ? members - 1 : members;
 }
 
+bool never_preempts(const Event& event) {
+  return event.amount >= 6;
+}
+
 // Shorter and longer than the timeouts of filter and bind: after the short ones there is time left
 // for the bind that was stopped.
 Duration stop_of(const Event& event) {

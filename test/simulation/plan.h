@@ -121,6 +121,9 @@ Fault fault_of(const Event& event);
 int members_of(const Event& event);
 int min_count_of(const Event& event);
 
+// Whether no pod is evicted for the pods of kCreatePod or kCreateGroup.
+bool never_preempts(const Event& event);
+
 // How long a process is stopped in kFreeze, kPauseVm and kReplaceExtender.
 Duration stop_of(const Event& event);
 

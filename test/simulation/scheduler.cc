@@ -348,7 +348,7 @@ bool Scheduler::waits_for_victims(const Pod& pod) const {
 // reprieves some.
 void Scheduler::preempt(const PodUid& uid, const std::vector<std::string>& nodes) {
   const Pod& pod = pods_.at(uid);
-  if (waits_for_victims(pod)) return end_cycle(uid, true);
+  if (waits_for_victims(pod) || pod.pod.never_preempts) return end_cycle(uid, true);
   Json proposed = Json::object();
   const auto with_room = reprieves_ ? nodes_with_room(uid) : std::vector<std::string>();
   for (const std::string& node : nodes) {
