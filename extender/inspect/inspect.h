@@ -82,6 +82,8 @@
 //                                                   it would fit with that much less of each card
 //               "releases": [{"node", "pods": [{"namespace", "name"}*]}*],
 //                                                   it would fit if these pods ended
+//               "uncordons": [{"node", "cards": [index*]}*],
+//                                                   it would fit if these cards were uncordoned
 //               of a bound pod, as if it were not bound:
 //               "now": {"nodesFitting", "rank"?, "best"?},  of its node by its policy
 //               "pending"?: {"why", "help", "ways": [sentence*]},   of a pod that is not bound, in

@@ -37,6 +37,7 @@ void NearestNodes::examine(const Node& node) {
   add_room(node);
   add_shortfall(node);
   add_release(node);
+  add_uncordon(node);
 }
 
 void NearestNodes::add_room(const Node& node) {
@@ -74,6 +75,31 @@ void NearestNodes::add_release(const Node& node) {
   insert_nearest(releases_, std::move(release), [](const Release& one) { return one.pods.size(); });
 }
 
+// One card, if that suffices.
+void NearestNodes::add_uncordon(const Node& node) {
+  if (!may_have_resources_for(node, pod_.resources)) return;
+  Node all = node;
+  std::vector<std::size_t> cordoned;
+  for (std::size_t i = 0; i < all.cards.size(); ++i) {
+    if (!all.cards[i].healthy || !all.cards[i].cordoned) continue;
+    all.cards[i].cordoned = false;
+    cordoned.push_back(i);
+  }
+  if (cordoned.empty() || why_not(all, pod_.request, budget_)) return;
+  Uncordon needed{node.name, {}};
+  for (const std::size_t i : cordoned) {
+    const std::int32_t index = node.cards[i].index.value();
+    needed.cards.push_back(index);
+    Node one = node;
+    one.cards[i].cordoned = false;
+    if (why_not(one, pod_.request, budget_)) continue;
+    needed.cards = {index};
+    break;
+  }
+  insert_nearest(uncordons_, std::move(needed),
+                 [](const Uncordon& found) { return found.cards.size(); });
+}
+
 void NearestNodes::set(Json& out) const {
   out["room"] = Json::array();
   for (std::size_t i = 0; examined_ && i < rooms_.size(); ++i) {
@@ -98,6 +124,9 @@ void NearestNodes::set(Json& out) const {
       pods.push_back({{"namespace", pod.name_space}, {"name", pod.name}});
     out["releases"].push_back({{"node", one.node.str()}, {"pods", std::move(pods)}});
   }
+  out["uncordons"] = Json::array();
+  for (const Uncordon& one : uncordons_)
+    out["uncordons"].push_back({{"node", one.node.str()}, {"cards", one.cards}});
 }
 
 }  // namespace mgpu::extender

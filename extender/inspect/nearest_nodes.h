@@ -1,5 +1,6 @@
 // The nodes that are nearest to taking a pod which fits on none, of those that an explanation has
-// examined: with how much smaller a request it would fit, and which pods would have to end.
+// examined: with how much smaller a request it would fit, which pods would have to end, and which
+// cards would have to be uncordoned.
 #pragma once
 
 #include <cstdint>
@@ -27,8 +28,8 @@ class NearestNodes {
   // Examines a node that the pod does not fit. `node` is what is left of it for the pod.
   void examine(const Node& node);
 
-  // Sets "room", for each container if any node was examined, and "smallerRequests" and "releases",
-  // each with at most kNearestMax nodes, the nearest first.
+  // Sets "room", for each container if any node was examined, and "smallerRequests", "releases" and
+  // "uncordons", each with at most kNearestMax nodes, the nearest first.
   void set(Json& out) const;
 
  private:
@@ -42,18 +43,25 @@ class NearestNodes {
     std::vector<PodRef> pods;
   };
 
+  struct Uncordon {
+    NodeName node;
+    std::vector<std::int32_t> cards;
+  };
+
   void add_room(const Node& node);
   void add_shortfall(const Node& node);
   void add_release(const Node& node);
+  void add_uncordon(const Node& node);
 
   const Ledger& ledger_;
   const PodRequest& pod_;
   const Share least_;
   SearchBudget budget_;
   bool examined_ = false;
-  std::vector<MostRoom> rooms_;    // by container
-  std::vector<Smaller> smaller_;   // ascending by size
-  std::vector<Release> releases_;  // ascending by the number of pods
+  std::vector<MostRoom> rooms_;      // by container
+  std::vector<Smaller> smaller_;     // ascending by size
+  std::vector<Release> releases_;    // ascending by the number of pods
+  std::vector<Uncordon> uncordons_;  // ascending by the number of cards
 };
 
 }  // namespace mgpu::extender

@@ -103,7 +103,6 @@ std::string smaller_text(const Json& explained, const Json& smaller) {
                      text_of(smaller, "container"));
 }
 
-// `name_space`: that of the pods that are named; empty for all.
 std::string release_text(const std::string& name_space, const Json& release) {
   std::vector<std::string> pods;
   int64_t others = 0;
@@ -124,28 +123,41 @@ std::string release_text(const std::string& name_space, const Json& release) {
   return fmt::format("when {} {}", fmt::join(pods, " and "), one ? "terminates" : "terminate");
 }
 
+std::string uncordon_text(const Json& uncordon) {
+  const auto cards = uncordon.at("cards").get<std::vector<int64_t>>();
+  const std::string indices = fmt::format("{}", fmt::join(cards, ","));
+  return cards.size() == 1 ? "once its card " + indices + " is uncordoned"
+                           : "once its cards " + indices + " are uncordoned";
+}
+
+struct Ways {
+  std::vector<std::string> all;
+  std::vector<std::string> nearest;  // one of each kind
+};
+
 // "on n1 with mgpu-core 40 instead of 60 for container app": those with smaller requests first.
-std::vector<std::string> ways_of(const Json& explained, const std::string& name_space) {
-  std::vector<std::string> ways;
-  const auto add = [&](const Json& nearest, const std::string& how) {
-    ways.push_back(fmt::format("on {} {}", text_of(nearest, "node"), how));
+// `name_space`: that of the pods that are named; empty for all.
+Ways ways_of(const Json& explained, const std::string& name_space) {
+  Ways ways;
+  const auto add = [&](const char* kind, const auto& how) {
+    bool first = true;
+    for (const Json& nearest : explained.at(kind)) {
+      ways.all.push_back(fmt::format("on {} {}", text_of(nearest, "node"), how(nearest)));
+      if (first) ways.nearest.push_back(ways.all.back());
+      first = false;
+    }
   };
-  for (const Json& smaller : explained.at("smallerRequests"))
-    add(smaller, smaller_text(explained, smaller));
-  for (const Json& release : explained.at("releases"))
-    add(release, release_text(name_space, release));
+  add("smallerRequests", [&](const Json& one) { return smaller_text(explained, one); });
+  add("releases", [&](const Json& one) { return release_text(name_space, one); });
+  add("uncordons", uncordon_text);
   return ways;
 }
 
 // "It fits on n1 with mgpu-core 40 instead of 60 for container app, or on n2 when pod a
-// terminates", with the nearest way of each kind.
-std::string help_text(const Json& explained, const std::vector<std::string>& ways,
-                      std::string_view subject) {
-  const std::size_t smaller = explained.at("smallerRequests").size();
-  std::vector<std::string> nearest;
-  if (smaller > 0) nearest.push_back(ways[0]);
-  if (smaller < ways.size()) nearest.push_back(ways[smaller]);
-  return nearest.empty() ? "" : fmt::format("{} fits {}", subject, fmt::join(nearest, ", or "));
+// terminates".
+std::string help_text(const Ways& ways, std::string_view subject) {
+  if (ways.nearest.empty()) return "";
+  return fmt::format("{} fits {}", subject, fmt::join(ways.nearest, ", or "));
 }
 
 // Without those that are empty.
@@ -190,10 +202,10 @@ PendingAnswer pending_answer(const Json& explained, bool all_names, std::string_
   }
   const std::string shortage = shortage_text(explained);
   const auto ways = ways_of(explained, all_names ? "" : text_of(explained, "namespace"));
-  const std::string help = help_text(explained, ways, subject);
+  const std::string help = help_text(ways, subject);
   const std::string reasons = reasons_text(explained, shortage.empty() || help.empty());
   const std::string why = joined({shortage, reasons});
-  return {why.empty() ? "the extender has no nodes" : why, joined({help, message}), ways};
+  return {why.empty() ? "the extender has no nodes" : why, joined({help, message}), ways.all};
 }
 
 std::string pending_text(const Json& explained) {

@@ -34,12 +34,14 @@ Result<Json> whole_explanation(Extender& extender, const PodRef& pod) {
   return all;
 }
 
-// Adds the message of kube-scheduler, if the user may get the pod.
-void add_scheduler_message(Api& api, const PodRef& pod, Json& explained) {
+// Adds what only the API server says of the pod, if the user may get it.
+void add_pod(Api& api, const PodRef& pod, Json& explained) {
   const auto body = api.get(kube::get_pod(pod).target, "get the pod");
   if (!body.known()) return;
   const auto read = read_gpu_pod(body.value());
-  if (read && !read->unscheduled_message.empty()) {
+  if (!read) return;
+  if (!read->gates.empty()) explained["gates"] = read->gates;
+  if (!read->unscheduled_message.empty()) {
     explained["schedulerMessage"] = read->unscheduled_message;
   }
 }
@@ -98,6 +100,7 @@ class ExplainVerb {
     const auto extender = Extender::connect(**cluster, extender_);
     if (!extender && is_forbidden(extender.error())) {
       const auto said = without_extender((*cluster)->api(), pod);
+      if (!said && !is_forbidden(said.error())) return said.error();
       if (said) print_as(output_, *said, said_text(*said), console);
       return error(
           fmt::format("{}; meanwhile, kubectl describe pod {} --namespace {} has all Events",
@@ -113,7 +116,7 @@ class ExplainVerb {
                            "read the cards of pod " + to_string(pod));
       if (held) (*explained)["holds"] = *held;
     } else {
-      add_scheduler_message((*cluster)->api(), pod, *explained);
+      add_pod((*cluster)->api(), pod, *explained);
     }
     const auto text = explain_text(*explained, output_ == "wide", console.colors);
     if (!text) return text.error();

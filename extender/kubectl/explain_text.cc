@@ -153,6 +153,14 @@ class Sections {
   }
 
   std::string waiting_verdict() const {
+    if (from_.contains("gates")) {
+      const auto gates = from_.at("gates").get<std::vector<std::string>>();
+      return fmt::format(
+          "is pending: it has the scheduling gate {}, and kube-scheduler does not consider it "
+          "until "
+          "that is removed, as by the queue that admits it.",
+          sentence_text(fmt::format("{}", fmt::join(gates, " and "))));
+    }
     if (from_.contains("pending"))
       return fmt::format("is pending: {}.", sentence_text(text_of(from_.at("pending"), "why")));
     // An extender before this member does not have it.
@@ -256,6 +264,8 @@ std::string said_text(const Json& said) {
       said.contains("node") ? "bound to " + name_text(text_of(said, "node")) : "pending");
   if (said.contains("schedulerMessage"))
     text += fmt::format("kube-scheduler: {}\n", sentence_text(text_of(said, "schedulerMessage")));
+  if (!said.contains("node") && said.at("events").empty())
+    text += "The Event MGPUPending says what would help, 30 seconds after kube-scheduler's.\n";
   for (const Json& event : said.at("events")) {
     text += fmt::format("{}: {}\n", name_text(text_of(event, "reason")),
                         sentence_text(text_of(event, "message")));

@@ -99,11 +99,16 @@ std::string overview_text(const std::vector<InspectedNode>& nodes, const std::ve
         pod.message.empty() ? "" : ": " + sanitize_for_terminal(pod.message, kShownSentenceMax)));
   }
   const NodeSums sums = sums_of(nodes);
+  if (sums.cards == 0 && broken.empty() && pending.empty()) {
+    return fmt::format("{:<12}0 in {}\n\nNo node offers cards; kubectl mgpu doctor says why.\n",
+                       "Cards", counted(static_cast<std::int64_t>(nodes.size()), "node"));
+  }
   std::string out = fmt::format(
-      "{:<12}{} in {} nodes, {} usable, {} idle\n{:<12}{} of the compute, {} of the memory\n"
+      "{:<12}{} in {}, {} usable, {} idle\n{:<12}{} of the compute, {} of the memory\n"
       "{:<12}{} placed{}\n",
-      "Cards", grouped(sums.cards), nodes.size(), grouped(sums.usable), grouped(sums.free),
-      "Granted", percent_text(sums.core), percent_text(sums.memory), "Pods", grouped(sums.pods),
+      "Cards", grouped(sums.cards), counted(static_cast<std::int64_t>(nodes.size()), "node"),
+      grouped(sums.usable), grouped(sums.free), "Granted", percent_text(sums.core),
+      percent_text(sums.memory), "Pods", grouped(sums.pods),
       pods == nullptr ? "" : fmt::format(", {} pending", pending.size()));
   const std::string rows = section("Problems", broken, Color::kRed, colors) +
                            section("Unhealthy", unhealthy, Color::kRed, colors) +

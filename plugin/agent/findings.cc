@@ -102,11 +102,12 @@ void Findings::report_unhealthy_cards(const std::vector<CardFacts>& before,
     for (const Record& record : records_.bound()) {
       const auto on = std::ranges::find(record.cards, card.uuid, &CardGrant::uuid);
       if (on == record.cards.end()) continue;
-      events_.on_pod(record.owner->pod, record.owner->uid,
-                     {Event::Type::kWarning, "MGPUCardUnhealthy",
-                      fmt::format("container {}: {}; delete the pod so that it is scheduled on a "
-                                  "healthy card",
-                                  record.owner->container, message)});
+      events_.on_pod(
+          record.owner->pod, record.owner->uid,
+          {Event::Type::kWarning, "MGPUCardUnhealthy",
+           fmt::format("container {}: {}; if its programs fail, delete the pod so that it "
+                       "is scheduled on a healthy card",
+                       record.owner->container, message)});
     }
   }
 }

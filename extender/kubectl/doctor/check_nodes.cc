@@ -135,8 +135,8 @@ constexpr Rule kNode[] = {
        return when(!problem.empty(), problem);
      }},
     {Level::kNote, "nothing limits the memory that containers with parts of cards use: {0}",
-     to_change("where programs of several users share a card, set devicePlugin.isolation of the "
-               "chart, or --isolation, to auto, or correct what the message names"),
+     to_change("where programs of several users share a card, correct what the message names, or "
+               "set devicePlugin.isolation of the chart, or --isolation, to auto if it is none"),
      [](At at) {
        const std::string why = why_not_limited(ready_of(at).message);
        return when(published_by(at).profile.isolation == "none",

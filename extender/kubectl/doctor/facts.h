@@ -91,6 +91,7 @@ struct GpuPod {
   std::optional<Time> created;
   std::string unscheduled_reason;  // of the condition PodScheduled, if that is False
   std::string unscheduled_message;
+  std::vector<std::string> gates{};  // schedulingGates
 };
 
 // A right of a service account of mgpu.

@@ -237,7 +237,15 @@ Result<GpuPod> read_gpu_pod(std::string_view json) {
     const auto status = [&](JsonValue& value) {
       value.read({{"conditions", [&](JsonValue& list) { list.elements(condition); }}});
     };
-    root.read({object("metadata", metadata), object("status", status)});
+    const auto gate = [&into](JsonValue& one) {
+      std::string name;
+      one.read({{"name", name}});
+      into.gates.push_back(std::move(name));
+    };
+    const auto spec = [&](JsonValue& value) {
+      value.read({{"schedulingGates", [&](JsonValue& list) { list.elements(gate); }}});
+    };
+    root.read({object("metadata", metadata), object("spec", spec), object("status", status)});
   });
 }
 

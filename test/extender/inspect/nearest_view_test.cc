@@ -127,6 +127,22 @@ TEST_F(NearestView, NamesTheFewestPodsThatWouldHaveToEnd) {
   EXPECT_EQ(releases[1]["pods"].size(), 2U);
 }
 
+TEST_F(NearestView, NamesTheCardsThatWouldHaveToBeUncordoned) {
+  node("n1: 0[100/8000] 1[100/8000 cordoned] 2[100/16000 cordoned]");
+  node("n2: 0[100/8000] 1[100/8000 unhealthy cordoned]");
+  bind("a", "n1", "60/2000", "0");
+  bind("b", "n2", "60/2000", "0");
+  const Parsed one = explain(pod_of("q", 50, 12'000));
+  EXPECT_EQ(one["uncordons"], Parsed::parse(R"([{"node": "n1", "cards": [2]}])"));
+  EXPECT_THAT(one["pending"]["help"].get<std::string>(),
+              testing::HasSubstr("on n1 once its card 2 is uncordoned"));
+  const Parsed both = explain(pod_of("q", 200, 16'000));
+  EXPECT_EQ(both["uncordons"], Parsed::parse(R"([{"node": "n1", "cards": [1, 2]}])"));
+  EXPECT_THAT(both["pending"]["ways"].dump(),
+              testing::HasSubstr("on n1 once its cards 1,2 are uncordoned"));
+  EXPECT_EQ(explain(pod_of("q", 50, 20'000))["uncordons"], Parsed::array());
+}
+
 TEST_F(NearestView, ProposesNothingThatDoesNotHelp) {
   node("n1: 0[100/8000 unhealthy]");
   node("n2: 0[100/4000]");

@@ -105,6 +105,15 @@ TEST(ExplainText, ShowsTheReasonsOfAnOlderExtender) {
                     testing::Not(HasSubstr("It would fit"))));
 }
 
+TEST(ExplainText, BeginsWithTheGateOfAPod) {
+  Json json = waiting();
+  json["gates"] = {"kueue.x-k8s.io/admission"};
+  EXPECT_THAT(*explain_text(json, false, false),
+              testing::StartsWith("research/waits is pending: it has the scheduling gate "
+                                  "kueue.x-k8s.io/admission, and kube-scheduler does not consider "
+                                  "it until that is removed, as by the queue that admits it.\n"));
+}
+
 TEST(ExplainText, IsShortWhateverTheNumberOfNodes) {
   Json json = waiting();
   for (int i = 4; i <= 40; ++i) json["nodes"].push_back(json["nodes"][0]);

@@ -355,6 +355,11 @@ TEST_F(VerbsTest, ExplainReadsTheReasonsAndWhatWouldHelp) {
 TEST_F(VerbsTest, ExplainSaysWhichRightsItNeeds) {
   cluster.api.set("/api/v1/namespaces/mgpu-system/pods?",
                   R"({"kind": "Status", "message": "pods is forbidden: User \"anna\""})", 403);
+  EXPECT_THAT(cluster.with_config({"explain", "absent"}).err,
+              StartsWith("kubectl mgpu: get pod default/absent: HTTP 404"));
+  cluster.api.set("/api/v1/namespaces/default/pods/p",
+                  R"({"kind": "Status", "message": "pods \"p\" is forbidden: User \"anna\""})",
+                  403);
   const Ran ran = cluster.with_config({"explain", "p"});
   EXPECT_EQ(ran.err,
             "kubectl mgpu: list the pods of the extender in namespace mgpu-system: HTTP 403: pods "
@@ -381,6 +386,11 @@ TEST_F(VerbsTest, ExplainSaysWhatThePodSaysWithoutTheExtender) {
             "MGPUPending: container c0 needs a whole card\n");
   EXPECT_THAT(ran.err, HasSubstr("the ClusterRole mgpu-viewer permits it"));
   EXPECT_EQ(ran.code, 1);
+  cluster.api.set("/api/v1/namespaces/other/pods/q", R"({"metadata": {"name": "q"}})");
+  cluster.api.set("/api/v1/namespaces/other/events?",
+                  R"({"kind": "EventList", "metadata": {"resourceVersion": "1"}, "items": []})");
+  EXPECT_THAT(cluster.with_config({"explain", "other/q"}).out,
+              HasSubstr("The Event MGPUPending says"));
   EXPECT_EQ(nlohmann::json::parse(
                 cluster.with_config({"explain", "p", "-o", "json"}).out)["events"][0]["reason"],
             "MGPUPending");

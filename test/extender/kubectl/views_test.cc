@@ -336,9 +336,7 @@ TEST(Overview, HasSumsAndWhatNeedsAttention) {
   auto pods = some_pods();
   expect_golden_text(overview_text(nodes, &pods, noon(), false), kGolden + "overview.txt");
   EXPECT_EQ(overview_text({}, nullptr, noon(), false),
-            "Cards       0 in 0 nodes, 0 usable, 0 idle\n"
-            "Granted     none of the compute, none of the memory\n"
-            "Pods        0 placed\n\nkubectl mgpu help lists the commands.\n");
+            "Cards       0 in 0 nodes\n\nNo node offers cards; kubectl mgpu doctor says why.\n");
   nodes[0].name = hostile_text();
   nodes[0].problem = hostile_text();
   pods[2].message = hostile_text();
