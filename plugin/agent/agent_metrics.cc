@@ -135,7 +135,7 @@ void AgentMetrics::update(const Status& status) {
     exclusive.metric.push_back(series({{"uuid", one.uuid.str()}}, is_exclusive ? 1 : 0));
   }
   MetricFamily isolation{"mgpu_plugin_isolation",
-                         "1 for the way in which the shares of containers are enforced.",
+                         "1 for the way in which the memory of shares is limited.",
                          MetricType::Gauge,
                          {}};
   if (!status.isolation.empty()) {

@@ -31,8 +31,9 @@ void Findings::report_overuse(const Overuse& overuse) {
 
 void Findings::report_bypass(const ContainerUse& use) {
   const std::string message = fmt::format(
-      "container {} runs {} of its processes on card {} without MPS, so that they have no limit: "
-      "the program changed CUDA_MPS_PIPE_DIRECTORY, or it started while MPS did not run",
+      "container {} runs {} of its processes on card {} without MPS, which does not limit them: "
+      "the program changed CUDA_MPS_PIPE_DIRECTORY, or it started while MPS did not run or before "
+      "the node used it",
       use.owner.container, use.without_mps, use.grant.index.value());
   log_warn("container bypasses MPS", {{"pod", to_string(use.owner.pod)}, {"problem", message}});
   events_.on_pod(use.owner.pod, use.owner.uid, {Event::Type::kWarning, "MGPUBypass", message});

@@ -114,7 +114,7 @@ class Isolation {
   void keep_self_tests(const std::vector<FoundCard>& found);
   // The healthy cards, from now on. Any thread.
   void set_cards(const std::vector<CardUuid>& cards);
-  // Null unless this is how shares are enforced. After choose(); any thread.
+  // Each is null unless it is used. After choose(); any thread.
   const Mps* mps() const;
   // Null also where the hook cannot be installed.
   const LimitHook* mps_hook() const;

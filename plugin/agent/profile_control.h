@@ -17,7 +17,6 @@
 namespace mgpu::plugin {
 
 // The server of MPS and the contexts of its clients are outside of what programs can allocate.
-// What the daemons of MPS take of a card.
 MiB default_reserve(ComputeMode compute);
 // The least share of a card that is useful where shares are enforced in this way. With MPS, the
 // shares of each card are at most as many as its server has clients. Where the context of a program

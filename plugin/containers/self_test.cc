@@ -72,7 +72,8 @@ SelfTest read_self_test(std::string_view printed, const std::string& problem) {
     }
   }
   for (const std::string_view line : lines) {
-    if (line.starts_with("skipped start: ") || line.starts_with("skipped memory: ")) {
+    if (line.starts_with("skipped start: ") || line.starts_with("skipped memory: ") ||
+        line.starts_with("skipped ended: ")) {
       return {Outcome::kNotTested, std::string(line.substr(kSkipped.size()))};
     }
   }

@@ -16,6 +16,7 @@ using OldAddress = unsigned int;  // of the functions before CUDA 3.2
 constexpr Result kSuccess = 0;
 constexpr Result kOutOfMemory = 2;
 constexpr Result kNotInitialized = 3;
+constexpr Result kDeviceUnavailable = 46;
 constexpr Result kNotFound = 500;
 constexpr Result kNotSupported = 801;
 constexpr Result kSystemNotReady = 802;

@@ -4,7 +4,7 @@
 // It is a client if the folder CUDA_MPS_PIPE_DIRECTORY has a socket "control" that accepts
 // connections (test/plugin/cards/fake_mps_control.cc). It sends "client <pid>", reads "ok", "full"
 // or "fault", and keeps the connection open. Without a connection it runs without MPS and its
-// limits, as CUDA does. Of a list, only the entries of card 0 are read.
+// limits, as CUDA does. Of a list, the entry of the card is read.
 //
 // Faults (faults.h):
 //   no-mps              programs run outside of MPS, as if there were no daemon
@@ -14,8 +14,7 @@
 //   no-share            MPS does not enforce the thread percentage of a client
 //   no-read-only-pipe   clients of MPS fail if their pipe directory is read-only
 //   shared-fault        a client that is killed while its kernels run ends those beside it (seen on
-//   an
-//                       H200)
+//                       an H200)
 //   no-exclusive        EXCLUSIVE_PROCESS has no effect
 //   stays-exclusive     another mode that is set afterwards has none
 #pragma once

@@ -45,5 +45,13 @@ TEST(ReadSelfTest, ACardWithoutMemoryIsNotTested) {
   }
 }
 
+// A container has got the card to itself, or MPS has, before the last check.
+TEST(ReadSelfTest, ACardThatIsTakenMeanwhileIsNotTested) {
+  const SelfTest result =
+      read_self_test("passed memory\npassed processes\nskipped ended: it is taken\ndone\n", "");
+  EXPECT_EQ(result.outcome, Outcome::kNotTested);
+  EXPECT_EQ(result.why, "ended: it is taken");
+}
+
 }  // namespace
 }  // namespace mgpu::plugin
