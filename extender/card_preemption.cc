@@ -104,7 +104,8 @@ void CardPreemption::read(const Preemptors::Preemptor& preemptor) {
   const auto members = preemptor.is_group
                            ? events_.members(preemptor.uid.str(), kPreemptMembersMax)
                            : std::vector<PendingPods::Pending>{{preemptor.ref, preemptor.uid}};
-  const auto reading = std::make_shared<Reading>(Reading{preemptor, members.size(), {}});
+  const auto reading =
+      std::make_shared<Reading>(Reading{preemptor, members.size(), {}, context_.ledger.answers()});
   for (const PendingPods::Pending& member : members) {
     const auto on_pod = [this, reading, uid = member.uid,
                          all = members.size()](const kube::ApiResult<kube::Pod>& pod) {
@@ -144,9 +145,10 @@ void CardPreemption::choose(const Preempting& preempting) {
   auto slot = choosing_.reserve();
   if (!slot || ++preempting->choices > kPreemptChoicesMax) return;
   choosing_.run(std::move(slot), [this, preempting, spared = spared(*preempting)] {
-    auto chosen = preempt_by_card(preempting->pods, preempting->preemptor.nodes, spared, context_,
-                                  executor_.now());
+    auto chosen = preempt_by_card(preempting->pods, preempting->preemptor.nodes, spared,
+                                  preempting->answers, context_, executor_.now());
     if (!chosen) return;
+    preempting->answers = chosen->answers;  // it may choose again
     const auto eviction = std::make_shared<Eviction>(Eviction{preempting, *std::move(chosen)});
     executor_.post(callbacks_.wrap([this, eviction] { check_groups(eviction); }));
   });

@@ -104,7 +104,8 @@ class CardPreemption {
   struct Reading {
     Preemptors::Preemptor preemptor;
     std::size_t left = 0;
-    Pods pods;  // that are pending
+    Pods pods;                  // that are pending
+    std::uint64_t answers = 0;  // of the ledger, before they were read
     int choices = 0;
     int group_reads = 0;
     bool spares_unknown_groups = false;

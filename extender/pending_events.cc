@@ -42,7 +42,7 @@ kube::Consumer<PendingEvents::Seen> PendingEvents::consumer() {
           [this](const Seen& seen) {
             pods_.remove(seen.pod.uid);
             // Nothing is kept for a member of a group that was deleted.
-            context_.ledger.nominate(seen.pod.uid, NodeName());
+            context_.ledger.end_nomination(seen.pod.uid);
           },
       .relist =
           [this](const std::vector<Seen>& all, bool complete) {

@@ -32,6 +32,9 @@ void Binder::bind(BindingArgs args, Done done) {
 }
 
 void Binder::admit(BindingArgs args, Instant deadline, Done done) {
+  // It may wait here or for a read, and another one of the group may be bound meanwhile.
+  if (const std::string group = context_.pods.group_of(args.uid); !group.empty())
+    context_.ledger.keep_group(group, context_.client.executor().now());
   // Attempts expire in the order in which they were queued.
   while (!waiting_.empty() && waiting_.front()->answered()) waiting_.pop_front();
   if (waiting_.size() >= kBindsQueuedMax) {

@@ -35,6 +35,12 @@ std::optional<BindablePod> PodCache::take(const PodUid& uid) {
   return pod;
 }
 
+std::string PodCache::group_of(const PodUid& uid) const {
+  const MutexLock lock(mutex_);
+  const auto known = by_uid_.find(uid);
+  return known == by_uid_.end() ? "" : known->second->pod.request.pod.group;
+}
+
 std::size_t PodCache::bytes() const {
   const MutexLock lock(mutex_);
   return bytes_;

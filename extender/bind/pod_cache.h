@@ -4,6 +4,7 @@
 #include <cstddef>
 #include <list>
 #include <optional>
+#include <string>
 #include <unordered_map>
 
 #include "common/base/ids.h"
@@ -26,6 +27,8 @@ class PodCache {
   void put(BindablePod pod);
   // Removes the pod: kube-scheduler calls filter again before it binds again.
   std::optional<BindablePod> take(const PodUid& uid);
+  // Returns the group of a pod that is kept, and else nothing.
+  std::string group_of(const PodUid& uid) const;
   std::size_t bytes() const;
 
  private:

@@ -384,6 +384,33 @@ void Ledger::reserve(const DecidedPod& pod, NominatedPlacement placement, const 
   nominations_.offer(pod, {std::move(placement)}, nominated, until, counted_until);
 }
 
+bool Ledger::reserve_all(std::vector<Reservation> pods, std::uint64_t& answers, Instant until,
+                         Instant counted_until) {
+  const MutexLock lock(mutex_);
+  for (const Reservation& one : pods)
+    if (nominations_.answered_since(one.pod.uid, answers)) return false;
+  for (Reservation& one : pods)
+    nominations_.offer(one.pod, {std::move(one.placement)}, {}, until, counted_until);
+  answers = nominations_.answers();
+  return true;
+}
+
+std::uint64_t Ledger::answers() const {
+  const MutexLock lock(mutex_);
+  return nominations_.answers();
+}
+
+void Ledger::keep_group(const std::string& group, Instant now) {
+  const MutexLock lock(mutex_);
+  nominations_.expire(now);
+  nominations_.count_group_until(group, now + kGroupRetryLife, true);
+}
+
+void Ledger::end_nomination(const PodUid& uid) {
+  const MutexLock lock(mutex_);
+  nominations_.end(uid);
+}
+
 void Ledger::nominate(const PodUid& uid, const NodeName& node) {
   const MutexLock lock(mutex_);
   nominations_.nominate(uid, node);

@@ -16,9 +16,14 @@ void Nominations::offer(const DecidedPod& pod, std::vector<NominatedPlacement> p
                         std::optional<Instant> counted_until) {
   const std::uint64_t releases = releases_;
   std::optional<NominatedPlacement> before;
-  const bool awaited = offers_.contains(pod.uid) && offers_.at(pod.uid).awaited;
-  if (!counted_until && offers_.contains(pod.uid) && offers_.at(pod.uid).is_turn)
-    counted_until = offers_.at(pod.uid).counted_until;
+  bool awaited = false;
+  DecidedPod next;
+  if (const auto earlier = offers_.find(pod.uid); earlier != offers_.end()) {
+    awaited = earlier->second.awaited;
+    next = earlier->second.next;
+    if (!counted_until && earlier->second.is_turn && !earlier->second.counted_on.empty())
+      counted_until = earlier->second.counted_until;
+  }
   NodeName on = nominated;
   if (const NominatedPlacement* kept = counted(pod.uid)) {
     before = *kept;
@@ -26,7 +31,8 @@ void Nominations::offer(const DecidedPod& pod, std::vector<NominatedPlacement> p
     const bool seen = offers_.at(pod.uid).counted_until == Instant::max();
     if (on.empty() && seen) on = kept->node;
   }
-  end(pod.uid);
+  const auto earlier = offers_.find(pod.uid);
+  if (earlier != offers_.end()) erase(earlier);
   end_kept_for_group(pod.uid);
   if (placements.empty()) return;
   if (placements.size() > kNominatedNodesMax) placements.resize(kNominatedNodesMax);
@@ -40,7 +46,8 @@ void Nominations::offer(const DecidedPod& pod, std::vector<NominatedPlacement> p
                                               .placements = std::move(placements),
                                               .counted_on = {},
                                               // A preemptor waits for the end of its own.
-                                              .awaited = pod.for_group})
+                                              .awaited = pod.for_group,
+                                              .answer = ++answers_})
                       .first;
   first_end_ = std::min(first_end_, until);
   count_on(at, on);
@@ -50,6 +57,7 @@ void Nominations::offer(const DecidedPod& pod, std::vector<NominatedPlacement> p
   // The same cards are kept as before: nothing was released for which other pods are tried again.
   releases_ = releases;
   at->second.awaited |= awaited;
+  at->second.next = next;
 }
 
 void Nominations::make_room(const std::string& name_space) {
@@ -87,9 +95,14 @@ void Nominations::count_group_until(const std::string& group, Instant until, boo
 void Nominations::nominate(const PodUid& uid, const NodeName& node) {
   const auto at = offers_.find(uid);
   if (at == offers_.end()) return;
-  at->second.counted_until = Instant::max();
-  at->second.changed = true;
-  if (at->second.counted_on == node.str()) return;
+  Offer& offer = at->second;
+  offer.changed = true;
+  const bool offered = std::ranges::find(offer.placements, node, &NominatedPlacement::node) !=
+                       offer.placements.end();
+  // That may be older than the answer, which ends by itself.
+  if (!offered && offer.counted_until != Instant::max()) return;
+  offer.counted_until = Instant::max();
+  if (offer.counted_on == node.str()) return;
   stop_counting(at);
   count_on(at, node);
 }
@@ -138,6 +151,13 @@ void Nominations::replace(const std::vector<Nominated>& nominated) {
 void Nominations::end(const PodUid& uid) {
   const auto at = offers_.find(uid);
   if (at != offers_.end()) erase(at);
+  for (auto& [other, offer] : offers_)
+    if (offer.next.uid == uid) offer.next = {};
+}
+
+bool Nominations::answered_since(const PodUid& uid, std::uint64_t answers) const {
+  const auto at = offers_.find(uid);
+  return at != offers_.end() && at->second.answer > answers;
 }
 
 void Nominations::end_assumed(const PodUid& uid, const NodeName& node,
@@ -219,14 +239,13 @@ void Nominations::expire(Instant now) {
   for (const PodUid& uid : ended) end_everywhere(uid);
   std::vector<std::pair<DecidedPod, NominatedPlacement>> turns;
   for (auto at = offers_.begin(); at != offers_.end();) {
+    if (at->second.counted_until <= now) {
+      if (!at->second.next.uid.empty()) turns.emplace_back(at->second.next, *counted(at->first));
+      stop_counting(at);
+    }
     if (at->second.until <= now) {
       at = erase(at);
       continue;
-    }
-    if (at->second.counted_until <= now) {
-      at->second.counted_until = Instant::max();
-      if (!at->second.next.uid.empty()) turns.emplace_back(at->second.next, *counted(at->first));
-      stop_counting(at);
     }
     first_end_ = std::min({first_end_, at->second.until, at->second.counted_until});
     ++at;
@@ -237,7 +256,7 @@ void Nominations::expire(Instant now) {
 // The pod may need the cards of several members, also of other groups, on one node.
 void Nominations::give_turn(const DecidedPod& pod, const NominatedPlacement& cards, Instant until) {
   const auto own = offers_.find(pod.uid);
-  if (own == offers_.end()) {
+  if (own == offers_.end() || own->second.counted_on.empty()) {
     offer(pod, {cards}, {}, until, until);
     offers_.at(pod.uid).is_turn = true;
   } else if (own->second.is_turn && own->second.counted_on == cards.node.str()) {
@@ -296,6 +315,7 @@ void Nominations::stop_counting(Offers::iterator at) {
   MGPU_CHECK(counted != end, "a counted nomination is found by its node");
   counted_.erase(counted);
   at->second.counted_on.clear();
+  at->second.counted_until = Instant::max();
   if (std::exchange(at->second.awaited, false)) ++releases_;
 }
 

@@ -20,8 +20,8 @@
 //
 // kube-scheduler asks about all members of a group before it binds the first one. So what a member
 // was answered counts for the other members whatever their priority, and as long as filter is asked
-// about the next ones, up to kGroupReservationLife, and for kGroupRetryLife after one of
-// them was bound.
+// about the next ones, up to kGroupReservationLife, and for kGroupRetryLife after a bind of one of
+// them has begun.
 //
 // kube-scheduler tries a group that does not fit again for ever, and a pod that was rejected
 // because of it may be tried again shortly after the group each time. So where the cards of a
@@ -94,8 +94,11 @@ class Nominations {
   void nominate(const PodUid& uid, const NodeName& node);
   // These pods are nominated, and no others.
   void replace(const std::vector<Nominated>& nominated);
-  // The pod is bound, finished or deleted.
+  // The pod is bound, finished or deleted, and has no turn.
   void end(const PodUid& uid);
+  // How often preempt or filter answered, and whether they have answered the pod since then.
+  std::uint64_t answers() const { return answers_; }
+  bool answered_since(const PodUid& uid, std::uint64_t answers) const;
   // The pod is assumed with these cards. If they are those that were reserved, none becomes free.
   void end_assumed(const PodUid& uid, const NodeName& node, const std::vector<CardHold>& holds);
   // What is counted of the group is counted until then, or kGroupReservationLife unless it has
@@ -153,6 +156,7 @@ class Nominations {
     bool awaited = false;                    // a pod of no or another group waits for its end
     DecidedPod next{};                       // of these, the one that has its turn afterwards
     bool is_turn = false;
+    std::uint64_t answer = 0;  // its number
   };
   using Offers = std::unordered_map<PodUid, Offer>;
 
@@ -190,6 +194,7 @@ class Nominations {
   Share begun_groups_sum_;
   Instant first_end_ = Instant::max();  // nothing ends before it
   std::uint64_t releases_ = 0;
+  std::uint64_t answers_ = 0;
 };
 
 }  // namespace mgpu::extender

@@ -202,8 +202,8 @@ std::vector<NodeState> states_of(const std::vector<NodeVictims>& nodes, const De
 
 std::optional<ChosenVictims> preempt_by_card(std::span<const kube::Pod> pods,
                                              const std::vector<std::string>& nodes,
-                                             const Spared& spared, const VerbContext& context,
-                                             Instant now) {
+                                             const Spared& spared, std::uint64_t answers,
+                                             const VerbContext& context, Instant now) {
   const std::vector<Member> members = members_of(pods, context);
   if (members.empty()) return std::nullopt;
   DecidedPod preemptor = members.front().pod.pod;
@@ -215,20 +215,20 @@ std::optional<ChosenVictims> preempt_by_card(std::span<const kube::Pod> pods,
   CardChoice choice(states_of(candidates, preemptor, spared, context, now),
                     !preemptor.group.empty(), context, steps);
   ChosenVictims chosen;
-  std::vector<NominatedPlacement> placements;
+  std::vector<Ledger::Reservation> reservations;
   for (const Member& member : members) {
     auto placement = choice.place(*member.sent, member.pod);
     if (!placement) return std::nullopt;
     chosen.pods.push_back({*member.sent, placement->node});
-    placements.push_back(*std::move(placement));
+    reservations.push_back({member.pod.pod, *std::move(placement)});
   }
   chosen.victims = choice.take_victims();
   if (chosen.victims.empty()) return std::nullopt;
-  for (std::size_t i = 0; i < members.size(); ++i) {
-    context.ledger.reserve(members[i].pod.pod, std::move(placements[i]), NodeName(),
-                           now + context.settings.nomination_life, now + kNominationSeen);
-  }
-  return chosen;
+  chosen.answers = answers;
+  const bool reserved =
+      context.ledger.reserve_all(std::move(reservations), chosen.answers,
+                                 now + context.settings.nomination_life, now + kNominationSeen);
+  return reserved ? std::optional(std::move(chosen)) : std::nullopt;
 }
 
 }  // namespace mgpu::extender

@@ -113,6 +113,7 @@ struct ChosenVictims {
   };
   std::vector<Preemptor> pods;
   std::vector<Victim> victims;  // at least one; of one node the most important first
+  std::uint64_t answers = 0;    // Ledger::answers() afterwards
 };
 
 // kube-scheduler never calls preempt for a pod where the sums of the nodes suffice and no card
@@ -123,13 +124,14 @@ struct ChosenVictims {
 // one pod after another. The cards are reserved for the pods there, for kNominationSeen, and longer
 // where they are nominated for the nodes by then.
 //
-// Empty where all pods fit, or will fit when pods that are terminating have ended; where one of
+// Empty where filter has answered one of the pods after `answers` (Ledger::answers()); where all
+// pods fit, or will fit when pods that are terminating have ended; where one of
 // them does not fit with any victims; and where one of them may evict none: its preemptionPolicy is
 // Never, or it needs to be near other pods. The same holds for a group with a pod whose fit depends
 // on more than resources, since kube-scheduler has not shown that it fits beside other pods.
 std::optional<ChosenVictims> preempt_by_card(std::span<const kube::Pod> pods,
                                              const std::vector<std::string>& nodes,
-                                             const Spared& spared, const VerbContext& context,
-                                             Instant now);
+                                             const Spared& spared, std::uint64_t answers,
+                                             const VerbContext& context, Instant now);
 
 }  // namespace mgpu::extender

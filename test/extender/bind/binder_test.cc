@@ -372,6 +372,25 @@ TEST_F(BinderTest, APodOfAGroupIsReadAgain) {
   EXPECT_EQ(conflicts, 0);
 }
 
+// The others of its group may be bound meanwhile.
+TEST_F(BinderTest, WhatAPodOfAGroupWasAnsweredIsKeptWhileItIsRead) {
+  const BindingArgs args =
+      create(server, {.metadata = R"("labels":{"scheduling.x-k8s.io/pod-group":"g"},)"}, "n1");
+  binder->remember(test::pod_at(server, "p"));
+  const Share whole{kWholeCard, MiB(8'000)};
+  ledger.reserve({args.uid, 0, "d", "d/g"},
+                 {args.node, {{CardIndex(0), whole}, {CardIndex(1), whole}}, {}}, {},
+                 executor.now() + Duration(600'000), executor.now() + Duration(1'000));
+  fail(is_get, {.kind = Fault::Kind::kDelay, .delay = Duration(60'000)});
+  begin(args);
+  executor.advance(2 * kBindTimeout);
+  EXPECT_EQ(answers.size(), 1U) << "the API server does not answer";
+  const std::vector<std::string_view> nodes{"n1"};
+  EXPECT_EQ(
+      ledger.why_not(nodes, ::mgpu::test::request_of("30/1024"), executor.now(), {PodUid("other")}),
+      std::vector<std::optional<Reason>>{Reason::kNominated});
+}
+
 // PodTouch::settle() says why.
 TEST_F(BinderTest, ALargePodIsTouchedBeforeItsBindingIsSent) {
   const BindingArgs args = test::create_long(server, kTouchedFirstBytes, "n1");

@@ -546,6 +546,66 @@ TEST_F(GroupTest, APodThatWaitedForAGroupComesFirstWhereTheGroupWasNotBound) {
   EXPECT_EQ(fit("n1", kPriority - 1, "later", 10'500), "fits");
 }
 
+// The watch tells of it after the answer, of which kube-scheduler may be about to make a
+// nomination.
+TEST_F(ReservationTest, AnOlderNominationDoesNotEndWhatCountsAtOnce) {
+  for (const char* const node : {"", "n2"}) {
+    reserve(at_ms(10));
+    nominate(node);
+    EXPECT_EQ(fit("n1", kPriority, "other", 9), kept) << node;
+  }
+  EXPECT_EQ(fit("n1", kPriority, "other", 10), "fits");
+}
+
+TEST_F(GroupTest, TheyAreKeptOnceABindHasBegun) {
+  answer("a", "n1", 0);
+  ledger.keep_group("team/g", at_ms(900));
+  EXPECT_EQ(fit("n1", kPriority, "other", 60'800), kept);
+  EXPECT_EQ(fit("n1", kPriority, "other", 60'900), "fits");
+  answer("a", "n1", 70'000);
+  ledger.keep_group("team/g", at_ms(71'000));
+  EXPECT_EQ(fit("n1", kPriority, "other", 71'000), "fits") << "they were free before";
+}
+
+// kube-scheduler may be about to bind what filter has answered since the pods were read.
+TEST_F(GroupTest, PreemptionLeavesWhatFilterHasAnsweredMeanwhile) {
+  std::uint64_t answers = ledger.answers();
+  const auto preempt = [&] {
+    return ledger.reserve_all({{{PodUid("a"), kPriority, "team", "team/g"}, whole_card("n2")},
+                               {{PodUid("b"), kPriority, "team", "team/g"}, whole_card("n2")}},
+                              answers, at_ms(kLife), at_ms(kLife));
+  };
+  answer("a", "n1", 0);
+  EXPECT_FALSE(preempt());
+  EXPECT_EQ(fit("n1", kPriority, "other", 1), kept);
+  EXPECT_EQ(fit("n2", kPriority, "other", 1), "fits") << "nothing is reserved for b";
+  answers = ledger.answers();
+  EXPECT_TRUE(preempt());
+  EXPECT_TRUE(preempt()) << "its own answers are no reason";
+  EXPECT_EQ(fit("n1", kPriority, "other", 1), "fits");
+  EXPECT_EQ(fit("n2", kPriority, "other", 1), kept);
+}
+
+TEST_F(GroupTest, APodThatIsBoundOrDeletedMeanwhileHasNoTurn) {
+  answer("a", "n1", 0);
+  EXPECT_EQ(fit("n1", kPriority, "small", 500), kept);
+  ledger.apply_pod(bound_claim("small", "n2", "30/300", "0"));
+  EXPECT_EQ(fit_member("n1", kPriority, 1'200, "team/g"), "fits");
+  answer("a", "n1", 2'000);
+  EXPECT_EQ(fit("n1", kPriority, "deleted", 2'500), kept);
+  ledger.end_nomination(PodUid("deleted"));
+  EXPECT_EQ(fit_member("n1", kPriority, 3'200, "team/g"), "fits");
+}
+
+TEST_F(GroupTest, APodWithAnOldAnswerHasItsTurn) {
+  ledger.reserve({PodUid("small"), kPriority, "team"}, whole_card("n2"), NodeName(), at_ms(600'000),
+                 {});
+  answer("a", "n1", 0);
+  EXPECT_EQ(fit("n1", kPriority, "small", 500), kept);
+  EXPECT_EQ(fit_member("n1", kPriority, 1'200, "team/g"), kept);
+  EXPECT_EQ(fit("n1", kPriority, "small", 1'200), "fits");
+}
+
 TEST_F(GroupTest, ThatEndsWhereThePodDoesNotComeAndDelaysNoBind) {
   answer("a", "n1", 0);
   EXPECT_EQ(fit("n1", kPriority, "small", 500), kept);

@@ -82,7 +82,7 @@ struct PreemptTest : testing::Test, test::VerbsWorld {
     std::vector<kube::Pod> sent;
     for (const PodText& pod : pods)
       sent.push_back(read_preemption_args(R"({"Pod":)" + test::pod_json(pod) + "}")->pod);
-    const auto chosen = preempt_by_card(sent, nodes, spared, context, at_ms(0));
+    const auto chosen = preempt_by_card(sent, nodes, spared, ledger.answers(), context, at_ms(0));
     if (!chosen) return "nobody";
     std::string text;
     for (const auto& [pod, node] : chosen->pods)
