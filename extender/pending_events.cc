@@ -41,7 +41,7 @@ kube::Consumer<PendingEvents::Seen> PendingEvents::consumer() {
       .remove =
           [this](const Seen& seen) {
             pods_.remove(seen.pod.uid);
-            // Nothing is kept for a member of a group that was deleted.
+            // Nothing is kept for a pod that was deleted.
             context_.ledger.end_nomination(seen.pod.uid);
           },
       .relist =

@@ -157,8 +157,7 @@ class Sections {
       const auto gates = from_.at("gates").get<std::vector<std::string>>();
       return fmt::format(
           "is pending: it has the scheduling gate {}, and kube-scheduler does not consider it "
-          "until "
-          "that is removed, as by the queue that admits it.",
+          "until that is removed, as by the queue that admits it.",
           sentence_text(fmt::format("{}", fmt::join(gates, " and "))));
     }
     if (from_.contains("pending"))

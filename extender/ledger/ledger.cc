@@ -384,15 +384,15 @@ void Ledger::reserve(const DecidedPod& pod, NominatedPlacement placement, const 
   nominations_.offer(pod, {std::move(placement)}, nominated, until, counted_until);
 }
 
-bool Ledger::reserve_all(std::vector<Reservation> pods, std::uint64_t& answers, Instant until,
-                         Instant counted_until) {
+std::optional<std::uint64_t> Ledger::reserve_all(std::vector<Reservation> pods,
+                                                 std::uint64_t answers, Instant until,
+                                                 Instant counted_until) {
   const MutexLock lock(mutex_);
   for (const Reservation& one : pods)
-    if (nominations_.answered_since(one.pod.uid, answers)) return false;
+    if (nominations_.answered_since(one.pod.uid, answers)) return std::nullopt;
   for (Reservation& one : pods)
     nominations_.offer(one.pod, {std::move(one.placement)}, {}, until, counted_until);
-  answers = nominations_.answers();
-  return true;
+  return nominations_.answers();
 }
 
 std::uint64_t Ledger::answers() const {

@@ -211,20 +211,20 @@ class Ledger {
   // is not nominated by then.
   void reserve(const DecidedPod& pod, NominatedPlacement placement, const NodeName& nominated,
                Instant until, std::optional<Instant> counted_until);
-  // Reserves the cards of all pods in this way, unless one of them was answered after `answers`:
-  // what filter has answered since may be what kube-scheduler is about to bind. Whether they are
-  // reserved. `answers` is the number of answers now.
   struct Reservation {
     DecidedPod pod;
     NominatedPlacement placement;
   };
-  bool reserve_all(std::vector<Reservation> pods, std::uint64_t& answers, Instant until,
-                   Instant counted_until);
+  // Reserves the cards of all pods in this way, and returns answers(). Nothing if one of them
+  // was answered after `answers`: kube-scheduler may be about to bind what filter has answered.
+  std::optional<std::uint64_t> reserve_all(std::vector<Reservation> pods, std::uint64_t answers,
+                                           Instant until, Instant counted_until);
+  // How often filter and preempt have answered a pod.
   std::uint64_t answers() const;
   // A bind of a pod of the group has begun: what filter has answered for the others is reserved for
   // kGroupRetryLife.
   void keep_group(const std::string& group, Instant now);
-  // The pod was bound or deleted before it was: nothing is reserved for it.
+  // The pod is not pending any more: nothing is reserved for it.
   void end_nomination(const PodUid& uid);
   // The watch shows the pod nominated for a node, or for none.
   void nominate(const PodUid& uid, const NodeName& node);

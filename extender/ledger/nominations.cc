@@ -14,6 +14,13 @@ namespace mgpu::extender {
 void Nominations::offer(const DecidedPod& pod, std::vector<NominatedPlacement> placements,
                         const NodeName& nominated, Instant until,
                         std::optional<Instant> counted_until) {
+  if (!placements.empty()) end_waiting(pod.uid);
+  put(pod, std::move(placements), nominated, until, counted_until);
+}
+
+void Nominations::put(const DecidedPod& pod, std::vector<NominatedPlacement> placements,
+                      const NodeName& nominated, Instant until,
+                      std::optional<Instant> counted_until) {
   const std::uint64_t releases = releases_;
   std::optional<NominatedPlacement> before;
   bool awaited = false;
@@ -57,7 +64,7 @@ void Nominations::offer(const DecidedPod& pod, std::vector<NominatedPlacement> p
   // The same cards are kept as before: nothing was released for which other pods are tried again.
   releases_ = releases;
   at->second.awaited |= awaited;
-  at->second.next = next;
+  set_next(at->second, next);
 }
 
 void Nominations::make_room(const std::string& name_space) {
@@ -151,8 +158,19 @@ void Nominations::replace(const std::vector<Nominated>& nominated) {
 void Nominations::end(const PodUid& uid) {
   const auto at = offers_.find(uid);
   if (at != offers_.end()) erase(at);
+  end_waiting(uid);
+}
+
+void Nominations::end_waiting(const PodUid& uid) {
+  if (waiting_ == 0) return;
   for (auto& [other, offer] : offers_)
-    if (offer.next.uid == uid) offer.next = {};
+    if (offer.next.uid == uid) set_next(offer, {});
+}
+
+void Nominations::set_next(Offer& offer, const DecidedPod& pod) {
+  if (!offer.next.uid.empty()) --waiting_;
+  if (!pod.uid.empty()) ++waiting_;
+  offer.next = pod;
 }
 
 bool Nominations::answered_since(const PodUid& uid, std::uint64_t answers) const {
@@ -241,6 +259,7 @@ void Nominations::expire(Instant now) {
   for (auto at = offers_.begin(); at != offers_.end();) {
     if (at->second.counted_until <= now) {
       if (!at->second.next.uid.empty()) turns.emplace_back(at->second.next, *counted(at->first));
+      set_next(at->second, {});
       stop_counting(at);
     }
     if (at->second.until <= now) {
@@ -257,7 +276,7 @@ void Nominations::expire(Instant now) {
 void Nominations::give_turn(const DecidedPod& pod, const NominatedPlacement& cards, Instant until) {
   const auto own = offers_.find(pod.uid);
   if (own == offers_.end() || own->second.counted_on.empty()) {
-    offer(pod, {cards}, {}, until, until);
+    put(pod, {cards}, {}, until, until);
     offers_.at(pod.uid).is_turn = true;
   } else if (own->second.is_turn && own->second.counted_on == cards.node.str()) {
     NominatedPlacement& kept = own->second.placements.front();
@@ -302,6 +321,7 @@ void Nominations::count(const DecidedPod& pod, Node& node) const {
 
 Nominations::Offers::iterator Nominations::erase(Offers::iterator at) {
   stop_counting(at);
+  set_next(at->second, {});
   const auto of_namespace = of_namespace_.find(at->second.name_space);
   if (--of_namespace->second == 0) of_namespace_.erase(of_namespace);
   return offers_.erase(at);
@@ -327,7 +347,7 @@ void Nominations::waits_for(const DecidedPod& pod, std::string_view node) {
     any = true;
     if (pod.group.empty() || offer.group != pod.group) offer.awaited = true;
     const bool has_turn = pod.group.empty() && !offer.group.empty();
-    if (has_turn && offer.next.uid.empty()) offer.next = pod;
+    if (has_turn && offer.next.uid.empty()) set_next(offer, pod);
   }
   if (!any) ++releases_;  // It has ended meanwhile.
 }

@@ -177,6 +177,12 @@ class Nominations {
   // Null if nothing is counted for the pod.
   const NominatedPlacement* counted(const PodUid& uid) const;
   void count_on(Offers::iterator at, const NodeName& node);
+  // offer() for a pod that may go on waiting for other cards.
+  void put(const DecidedPod& pod, std::vector<NominatedPlacement> placements,
+           const NodeName& nominated, Instant until, std::optional<Instant> counted_until);
+  // The pod has no turn.
+  void end_waiting(const PodUid& uid);
+  void set_next(Offer& offer, const DecidedPod& pod);
   Offers::iterator erase(Offers::iterator at);
   void make_room(const std::string& name_space);
   void give_turn(const DecidedPod& pod, const NominatedPlacement& cards, Instant until);
@@ -195,6 +201,7 @@ class Nominations {
   Instant first_end_ = Instant::max();  // nothing ends before it
   std::uint64_t releases_ = 0;
   std::uint64_t answers_ = 0;
+  std::size_t waiting_ = 0;  // offers with a pod that has its turn afterwards
 };
 
 }  // namespace mgpu::extender

@@ -224,11 +224,12 @@ std::optional<ChosenVictims> preempt_by_card(std::span<const kube::Pod> pods,
   }
   chosen.victims = choice.take_victims();
   if (chosen.victims.empty()) return std::nullopt;
-  chosen.answers = answers;
-  const bool reserved =
-      context.ledger.reserve_all(std::move(reservations), chosen.answers,
+  const auto reserved =
+      context.ledger.reserve_all(std::move(reservations), answers,
                                  now + context.settings.nomination_life, now + kNominationSeen);
-  return reserved ? std::optional(std::move(chosen)) : std::nullopt;
+  if (!reserved) return std::nullopt;
+  chosen.answers = *reserved;
+  return chosen;
 }
 
 }  // namespace mgpu::extender

@@ -125,10 +125,10 @@ struct ChosenVictims {
 // where they are nominated for the nodes by then.
 //
 // Empty where filter has answered one of the pods after `answers` (Ledger::answers()); where all
-// pods fit, or will fit when pods that are terminating have ended; where one of
-// them does not fit with any victims; and where one of them may evict none: its preemptionPolicy is
-// Never, or it needs to be near other pods. The same holds for a group with a pod whose fit depends
-// on more than resources, since kube-scheduler has not shown that it fits beside other pods.
+// pods fit, or will fit when pods that are terminating have ended; where one of them does not fit
+// with any victims; and where one of them may evict none: its preemptionPolicy is Never, or it
+// needs to be near other pods. The same holds for a group with a pod whose fit depends on more than
+// resources, since kube-scheduler has not shown that it fits beside other pods.
 std::optional<ChosenVictims> preempt_by_card(std::span<const kube::Pod> pods,
                                              const std::vector<std::string>& nodes,
                                              const Spared& spared, std::uint64_t answers,

@@ -571,9 +571,12 @@ TEST_F(GroupTest, TheyAreKeptOnceABindHasBegun) {
 TEST_F(GroupTest, PreemptionLeavesWhatFilterHasAnsweredMeanwhile) {
   std::uint64_t answers = ledger.answers();
   const auto preempt = [&] {
-    return ledger.reserve_all({{{PodUid("a"), kPriority, "team", "team/g"}, whole_card("n2")},
-                               {{PodUid("b"), kPriority, "team", "team/g"}, whole_card("n2")}},
-                              answers, at_ms(kLife), at_ms(kLife));
+    const auto reserved =
+        ledger.reserve_all({{{PodUid("a"), kPriority, "team", "team/g"}, whole_card("n2")},
+                            {{PodUid("b"), kPriority, "team", "team/g"}, whole_card("n2")}},
+                           answers, at_ms(kLife), at_ms(kLife));
+    answers = reserved.value_or(answers);
+    return reserved.has_value();
   };
   answer("a", "n1", 0);
   EXPECT_FALSE(preempt());
@@ -595,6 +598,17 @@ TEST_F(GroupTest, APodThatIsBoundOrDeletedMeanwhileHasNoTurn) {
   EXPECT_EQ(fit("n1", kPriority, "deleted", 2'500), kept);
   ledger.end_nomination(PodUid("deleted"));
   EXPECT_EQ(fit_member("n1", kPriority, 3'200, "team/g"), "fits");
+}
+
+// It may have to wait there for a volume.
+TEST_F(GroupTest, APodThatWasAnsweredAnotherNodeMeanwhileHasNoTurn) {
+  answer("a", "n1", 0);
+  EXPECT_EQ(fit("n1", kPriority, "small", 500), kept);
+  ledger.reserve({PodUid("small"), kPriority, "team"}, whole_card("n2"), NodeName(), at_ms(600'000),
+                 {});
+  EXPECT_EQ(fit_member("n1", kPriority, 1'200, "team/g"), "fits");
+  ledger.nominate(PodUid("small"), NodeName("n2"));
+  EXPECT_EQ(fit("n2", kPriority, "other", 1'300), kept);
 }
 
 TEST_F(GroupTest, APodWithAnOldAnswerHasItsTurn) {
