@@ -30,14 +30,27 @@ std::uint64_t key_of(Handle handle) {
   return reinterpret_cast<std::uint64_t>(handle);
 }
 
+std::uint64_t attribute_of(const Card& card, int attribute) {
+  int value = 0;
+  REAL(cuDeviceGetAttribute)(&value, attribute, card.device);
+  return static_cast<std::uint64_t>(value);
+}
+
+// The driver counts for a client of MPS those that it may use (CUDA_MPS_ACTIVE_THREAD_PERCENTAGE),
+// and NVML the cores of the card. One has 64 or 128 of them (_ConvertSMVer2Cores() in helper_cuda.h
+// of NVIDIA's samples). MPS limits clients from compute capability 7.0 on.
+std::uint64_t multiprocessors_of(const Card& card) {
+  const std::uint64_t usable = attribute_of(card, kMultiprocessors);
+  const std::uint64_t major = attribute_of(card, kComputeMajor);
+  const bool few = major == 7 || (major == 8 && attribute_of(card, kComputeMinor) == 0);
+  const std::uint64_t all = major < 7 ? 0 : cores_of(card) / (few ? 64U : 128U);
+  return all > usable ? all : usable;
+}
+
 // All threads that the card can have have a stack of this size at once.
 std::uint64_t stacks_of(const Card& card, std::uint64_t size) {
-  int multiprocessors = 0;
-  int threads = 0;
-  REAL(cuDeviceGetAttribute)(&multiprocessors, kMultiprocessors, card.device);
-  REAL(cuDeviceGetAttribute)(&threads, kThreadsPerMultiprocessor, card.device);
-  const auto all =
-      static_cast<std::uint64_t>(multiprocessors) * static_cast<std::uint64_t>(threads);
+  const std::uint64_t all =
+      multiprocessors_of(card) * attribute_of(card, kThreadsPerMultiprocessor);
   return all != 0 && size > kUnitsMax * kUnit / all ? ~std::uint64_t{0} : size * all;
 }
 

@@ -96,6 +96,8 @@ struct Uuid {
 
 constexpr int kMultiprocessors = 16;           // CU_DEVICE_ATTRIBUTE_MULTIPROCESSOR_COUNT
 constexpr int kThreadsPerMultiprocessor = 39;  // ..._MAX_THREADS_PER_MULTIPROCESSOR
+constexpr int kComputeMajor = 75;              // ..._COMPUTE_CAPABILITY_MAJOR
+constexpr int kComputeMinor = 76;              // ..._COMPUTE_CAPABILITY_MINOR
 constexpr int kPoolReserved = 5;               // CU_MEMPOOL_ATTR_RESERVED_MEM_CURRENT
 constexpr int kGraphReserved = 2;              // CU_GRAPH_MEM_ATTR_RESERVED_MEM_CURRENT
 constexpr int kPrintfSize = 1;                 // CU_LIMIT_PRINTF_FIFO_SIZE

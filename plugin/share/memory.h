@@ -44,6 +44,8 @@ bool reserve_local_memory(std::uint64_t bytes);
 
 // --- unseen.cc: what NVML lists for this process and no call has shown ---
 void find_in_nvml(unsigned card, const char (&uuid)[41]);
+// Those of the whole card, as NVML counts them. 0: unknown, or a MIG device.
+unsigned cores_of(const Card& card);
 // What counts and is not in NVML's list of processes.
 void add_hidden(unsigned card, std::int64_t bytes);
 // This much is counted and nobody knows when it ends: NVML does, where it is asked.

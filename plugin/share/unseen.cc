@@ -36,6 +36,7 @@ pthread_mutex_t mutex = PTHREAD_RECURSIVE_MUTEX_INITIALIZER_NP;
 Handle devices[kCardsMax];  // of NVML; null: it is not asked
 std::uint64_t unseen[kCardsMax];
 std::atomic<std::int64_t> hidden[kCardsMax];
+unsigned cores[kCardsMax];
 std::atomic<std::int64_t> last_time = 0;
 Result (*list)(Handle device, unsigned* count, ListedProcess* processes) = nullptr;
 
@@ -94,6 +95,7 @@ bool count(unsigned card, bool in_any_case) {
 // the IDs of the node.
 void find_in_nvml(unsigned card, const char (&uuid)[41]) {
   static Result (*find)(const char*, Handle*) = nullptr;
+  static Result (*count_cores)(Handle, unsigned*) = nullptr;
   const Lock lock(mutex);
   if (list == nullptr) {
     void* const library = dlopen(MGPU_SHARE_NVML, RTLD_NOW | RTLD_LOCAL);
@@ -102,17 +104,26 @@ void find_in_nvml(unsigned card, const char (&uuid)[41]) {
     find = function<decltype(find)>(library, "nvmlDeviceGetHandleByUUID");
     if (initialize == nullptr || find == nullptr || initialize() != kSuccess) return;
     list = function<decltype(list)>(library, "nvmlDeviceGetComputeRunningProcesses_v3");
+    count_cores = function<decltype(count_cores)>(library, "nvmlDeviceGetNumGpuCores");
   }
   unseen[card] = 0;
   hidden[card] = 0;
+  cores[card] = 0;
   // CUDA returns the UUID of a MIG device without the "MIG-" by which NVML finds it.
   char instance[41] = "MIG-";
   std::memcpy(instance + 4, uuid + 4, sizeof(instance) - 4);
-  const bool found = list != nullptr && (find(uuid, &devices[card]) == kSuccess ||
-                                         find(instance, &devices[card]) == kSuccess);
+  const bool whole = find != nullptr && find(uuid, &devices[card]) == kSuccess;
+  if (whole && count_cores != nullptr && count_cores(devices[card], &cores[card]) != kSuccess) {
+    cores[card] = 0;
+  }
+  const bool found = list != nullptr && (whole || find(instance, &devices[card]) == kSuccess);
   if (!found || listed(card) != 0) {
     devices[card] = nullptr;
   }
+}
+
+unsigned cores_of(const Card& card) {
+  return cores[index_of(card)];
 }
 
 void add_hidden(unsigned card, std::int64_t bytes) {

@@ -1,7 +1,7 @@
 """Runs the cases of the conformance kit on the fake machine of test/gpu, against a library that limits the memory of
 CUDA programs, and against none.
 
-    kit.py FOLDER [--library FILE] [--preload] [--prepare COMMAND] [--env NAME=VALUE]... [--known NAMES]
+    kit.py FOLDER [--library FILE] [--preload] [--prepare COMMAND] [--env NAME=VALUE]... [--mps FILE] [--known NAMES]
            [--json FILE] [CASE...]
 
 FOLDER has the fake machine and fake_gpu_kit (build/asan/test/fake-gpu). The library is found as libcuda.so.1, as where it
@@ -9,11 +9,12 @@ is mounted in its place, or with --preload beside the fake driver. It finds the 
 MGPU_KIT_DRIVER, or by the name libcuda-driver.so.1 in the folder of LD_LIBRARY_PATH.
 
 Each case runs in a folder of its own. Before it, the shell runs COMMAND there, with MGPU_KIT_CARDS (UUIDs) and
-MGPU_KIT_LIMIT_MIB, to set the limit of each card; --env adds variables for the case. What counts is the memory that the
-cards themselves show in use. An attack must have more than the limit without a library, or it shows nothing, and no more
-with it. An everyday use must see the same as without a library on cards of that size. --known names attacks that are
-known to succeed; one of these that fails is a failure too, so that the list stays true. The last line is "N passed, N
-failed, N skipped"."""
+MGPU_KIT_LIMIT_MIB, to set the limit of each card; --env adds variables for the case. With --mps its programs are
+clients of MPS that may use 5 % of the multiprocessors, with FILE as the daemon (build/asan/test/fake_mps_control). What
+counts is the memory that the cards themselves show in use. An attack must have more than the limit without a library,
+or it shows nothing, and no more with it. An everyday use must see the same as without a library on cards of that size.
+--known names attacks that are known to succeed; one of these that fails is a failure too, so that the list stays true.
+The last line is "N passed, N failed, N skipped"."""
 
 import argparse
 import json
@@ -22,6 +23,7 @@ import pathlib
 import re
 import select
 import signal
+import socket
 import subprocess
 import sys
 import tempfile
@@ -79,6 +81,7 @@ def run_case(options, name, library, card_mib):
         environment = dict(os.environ, MGPU_FAKE_GPU=str(scratch / "machine"), LD_LIBRARY_PATH=str(libraries),
                            MGPU_KIT_LIBCUDA=str(libraries / "libcuda.so.1"), MGPU_KIT_DRIVER=str(driver),
                            MGPU_KIT_LIMIT_MIB=str(LIMIT_MIB), MGPU_KIT_CARDS=" ".join(CARDS))
+        daemon = start_mps(options.mps, scratch / "mps", environment) if options.mps else None
         if library is not None:
             environment.update(one.split("=", 1) for one in options.env)
             if options.prepare:
@@ -90,7 +93,23 @@ def run_case(options, name, library, card_mib):
         said = last_line(process)
         used = on_cards(folder, scratch / "machine")
         end_all(process, environment["MGPU_FAKE_GPU"])
+        if daemon is not None:
+            daemon.kill()
+            daemon.wait()
         return said, max(used)
+
+
+def start_mps(control, folder, environment):
+    """The daemon, which serves; what its clients need is added to the environment."""
+    folder.mkdir()
+    environment.update(CUDA_MPS_PIPE_DIRECTORY=str(folder), CUDA_MPS_ACTIVE_THREAD_PERCENTAGE="5")
+    daemon = subprocess.Popen([control, "-f"], env=dict(os.environ, CUDA_MPS_PIPE_DIRECTORY=str(folder)))
+    while daemon.poll() is None:
+        with socket.socket(socket.AF_UNIX, socket.SOCK_SEQPACKET) as client:
+            if client.connect_ex(str(folder / "control")) == 0:
+                return daemon
+        time.sleep(0.001)
+    sys.exit(f"kit.py: --mps: {control} ended with status {daemon.returncode}")
 
 
 def end_all(process, machine):
@@ -145,6 +164,7 @@ def arguments():
     parser.add_argument("--preload", action="store_true")
     parser.add_argument("--prepare")
     parser.add_argument("--env", action="append", default=[])
+    parser.add_argument("--mps", type=pathlib.Path, metavar="FILE")
     parser.add_argument("--known", type=lambda text: text.split(","), default=[])
     parser.add_argument("--json", type=pathlib.Path)
     options = parser.parse_intermixed_args()
@@ -156,6 +176,8 @@ def arguments():
         options.library = options.library.resolve()
         if not options.library.is_file():
             parser.error(f"--library: there is no file {options.library}")
+    if options.mps is not None and not os.access(options.mps, os.X_OK):
+        parser.error(f"--mps: there is no program {options.mps}")
     for one in options.env:
         if "=" not in one:
             parser.error(f"--env: must be NAME=VALUE, found {one!r}")

@@ -169,7 +169,8 @@ std::string machine_member(Device device, const std::string& name, const std::st
          : name == "minor"      ? std::to_string(card.index)
          : name == "mig"        ? std::to_string(state.is_mig)
          : name == "capability" ? std::to_string(state.compute_major * 10 + state.compute_minor)
-                                : otherwise;
+         : name == "multiprocessors" ? std::to_string(state.multiprocessors)
+                                     : otherwise;
 }
 
 std::string member(Device device, const std::string& name, const std::string& otherwise) {
@@ -463,6 +464,14 @@ FAKE_NVML int nvmlDeviceGetComputeRunningProcesses(Device device, unsigned* coun
                                        count, out);
 }
 #else
+// Also of a card of which a client of MPS sees a part.
+FAKE_NVML int nvmlDeviceGetNumGpuCores(Device device, unsigned* cores) {
+  const std::uint64_t capability = number(device, "capability", "90");
+  const unsigned each = capability / 10 == 7 || capability == 80 ? 64 : 128;
+  *cores = each * static_cast<unsigned>(number(device, "multiprocessors", "132"));
+  return failure_of("nvmlDeviceGetNumGpuCores", device);
+}
+
 FAKE_NVML int nvmlSystemGetDriverVersion(char* text, unsigned bytes) {
   const auto found = lines("driver");
   if (!found.empty()) return give(found[0].at(1), text, bytes);
