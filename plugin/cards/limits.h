@@ -54,8 +54,6 @@ inline constexpr std::size_t kLoadUvmBytesMax = 4096;
 inline constexpr std::size_t kDriverParametersBytesMax = std::size_t{64} << 10;
 // The CDI spec of NVIDIA's toolkit has some 60 KB, and more with many MIG devices.
 inline constexpr std::size_t kToolkitSpecBytesMax = std::size_t{1} << 20;
-// Specs of other names in one folder that are looked at, for one of its kind.
-inline constexpr std::size_t kToolkitFilesMax = 1'024;
 // Its mounts, device nodes, hooks or variables; and the arguments of a hook, which has two for each
 // link that it makes.
 inline constexpr std::size_t kToolkitListMax = 1024;

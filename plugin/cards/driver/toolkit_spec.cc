@@ -4,7 +4,6 @@
 
 #include <algorithm>
 #include <array>
-#include <set>
 #include <utility>
 
 #include "common/base/files.h"
@@ -28,7 +27,9 @@ constexpr std::string_view kCommonMpsPipe = "/tmp/nvidia-mps";
 constexpr std::string_view kToolkitKind = "nvidia.com/gpu";
 // A spec of the first folder replaces one of the second, as for container runtimes.
 constexpr std::array<const char*, 2> kCdiFolders = {"/var/run/cdi", "/etc/cdi"};
-constexpr std::array<const char*, 2> kToolkitNames = {"nvidia.yaml", "nvidia.json"};
+// Those of nvidia-cdi-refresh and of NVIDIA's documentation, and that of NixOS.
+constexpr std::array<const char*, 3> kToolkitNames = {"nvidia.yaml", "nvidia.json",
+                                                      "nvidia-container-toolkit.json"};
 // The kinds of hooks in the OCI runtime specification.
 constexpr std::array<std::string_view, 6> kHookNames = {
     "prestart", "createRuntime", "createContainer", "startContainer", "poststart", "poststop"};
@@ -113,21 +114,6 @@ bool is_card(std::string_view path) {
          path.find_first_not_of("0123456789", kPrefix.size()) == path.npos;
 }
 
-// The name of a file that runtimes read as a CDI spec, and not one of the usual names.
-bool is_other_name(const std::filesystem::path& file) {
-  const std::string extension = file.extension();
-  return (extension == ".yaml" || extension == ".json") &&
-         std::ranges::find(kToolkitNames, file.filename()) == kToolkitNames.end();
-}
-
-// Whether a spec has NVIDIA's kind. Files of other programs may be of any form.
-bool has_toolkit_kind(const std::string& text) {
-  if (text.find(kToolkitKind) == text.npos) return false;
-  const auto kind = yaml::read<std::string>(
-      text, [](const Value& document) { return Fields(document, "", {}).text("kind"); });
-  return kind && *kind == kToolkitKind;
-}
-
 }  // namespace
 
 Result<Edits> parse_toolkit_spec(std::string_view text) {
@@ -194,66 +180,17 @@ void ToolkitSpecs::say(const std::string& path, Spec& spec, const std::string& p
             {"advice", "nvidia-ctk cdi generate --output=" + path + " writes a new one"}});
 }
 
-// A file that has not changed is not read again.
-ToolkitSpecs::OtherFile ToolkitSpecs::look(const std::string& file) const {
-  std::error_code failed;
-  OtherFile found{std::filesystem::file_size(file, failed), {}, false};
-  if (failed || found.bytes > kToolkitSpecBytesMax) return found;
-  found.changed = std::filesystem::last_write_time(file, failed);
-  const auto known = others_.find(file);
-  if (known != others_.end() && known->second.bytes == found.bytes &&
-      known->second.changed == found.changed) {
-    return known->second;
-  }
-  const auto text = read_file(file, kToolkitSpecBytesMax, "CDI spec");
-  found.is_toolkit_spec = text && has_toolkit_kind(*text);
-  return found;
-}
-
-void ToolkitSpecs::add_others(const DriverPlace& place, const std::string& folder,
-                              std::vector<std::string>& specs,
-                              std::map<std::string, OtherFile>& others) {
-  const auto seen = path_on_node(place.node_root, folder);
-  if (!seen) return;
-  std::set<std::string> names;
-  std::error_code failed;
-  for (std::filesystem::directory_iterator at(*seen, failed), end; !failed && at != end;
-       at.increment(failed)) {
-    if (is_other_name(at->path())) names.insert(at->path().filename());
-    if (names.size() <= kToolkitFilesMax) continue;
-    if (!std::exchange(logged_too_many_, true)) {
-      log_warn("CDI specs of unusual names are not used: there are too many files",
-               {{"folder", folder}, {"files_max", fmt::to_string(kToolkitFilesMax)}});
-    }
-    return;
-  }
-  for (const std::string& name : names) {
-    const auto file = file_on_node(place.node_root, folder + "/" + name);
-    if (!file) continue;
-    const OtherFile found = look(*file);
-    others.emplace(*file, found);
-    if (found.is_toolkit_spec) specs.push_back(folder + "/" + name);
-  }
-}
-
 std::optional<Edits> ToolkitSpecs::find(const DriverPlace& place) {
-  std::vector<std::string> paths;
-  std::map<std::string, OtherFile> others;
   for (const std::string folder : kCdiFolders) {
-    for (const char* const name : kToolkitNames) paths.push_back(folder + "/" + name);
-  }
-  for (const char* const folder : kCdiFolders) add_others(place, folder, paths, others);
-  others_ = std::move(others);
-  std::erase_if(specs_, [&](const auto& spec) {
-    return std::ranges::find(paths, spec.first) == paths.end();
-  });
-  for (const std::string& path : paths) {
-    Spec* const spec = read(place, path);
-    if (spec == nullptr) continue;
-    const std::string problem =
-        spec->edits ? why_not_usable(place, *spec->edits) : spec->edits.error().message;
-    say(path, *spec, problem);
-    if (problem.empty()) return *spec->edits;
+    for (const char* const name : kToolkitNames) {
+      const std::string path = folder + "/" + name;
+      Spec* const spec = read(place, path);
+      if (spec == nullptr) continue;
+      const std::string problem =
+          spec->edits ? why_not_usable(place, *spec->edits) : spec->edits.error().message;
+      say(path, *spec, problem);
+      if (problem.empty()) return *spec->edits;
+    }
   }
   return std::nullopt;
 }

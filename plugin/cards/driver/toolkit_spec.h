@@ -3,8 +3,6 @@
 // them.
 #pragma once
 
-#include <cstdint>
-#include <filesystem>
 #include <map>
 #include <optional>
 #include <string>
@@ -29,9 +27,9 @@ std::string why_not_usable(const DriverPlace& place, const Edits& edits);
 // The specs of one node. Not thread-safe.
 class ToolkitSpecs {
  public:
-  // The edits of nvidia.yaml or nvidia.json in /var/run/cdi or /etc/cdi of the node, else of the
-  // first other spec of that kind there, by name. None: no spec can be used. The log says which one
-  // is used, and why another one is not, each time that this changes.
+  // The edits of the first usable spec of a usual name in /var/run/cdi or /etc/cdi of the node.
+  // Empty if no spec can be used. The log says which one is used, and why another one is not, each
+  // time that this changes.
   std::optional<Edits> find(const DriverPlace& place);
 
  private:
@@ -40,22 +38,10 @@ class ToolkitSpecs {
     Result<Edits> edits;
     std::optional<std::string> said;  // the problem in the log, empty for none
   };
-  // A file that may be a spec of another program.
-  struct OtherFile {
-    std::uintmax_t bytes = 0;
-    std::filesystem::file_time_type changed;
-    bool is_toolkit_spec = false;
-  };
   Spec* read(const DriverPlace& place, const std::string& path);
-  OtherFile look(const std::string& file) const;
-  // Adds the paths of the specs of other names in this folder, in the order in which they are used.
-  void add_others(const DriverPlace& place, const std::string& folder,
-                  std::vector<std::string>& specs, std::map<std::string, OtherFile>& others);
   static void say(const std::string& path, Spec& spec, const std::string& problem);
 
-  std::map<std::string, Spec> specs_;        // by path on the node
-  std::map<std::string, OtherFile> others_;  // by path for this process
-  bool logged_too_many_ = false;
+  std::map<std::string, Spec> specs_;  // by path on the node
 };
 
 }  // namespace mgpu::plugin
