@@ -2,7 +2,6 @@
 """Makes container images of the programs in a build folder. deploy/images/build.sh calls it.
 
   images.py targets NAME...           prints the program of each image that the build folder must have
-  images.py stage NAME FOLDER         writes the files of an image to a folder
   images.py build OUT NAME...         writes images to the folder OUT
 """
 import argparse
@@ -36,11 +35,6 @@ def chosen(names):
 def print_targets(arguments):
     for image in chosen(arguments.names):
         print(image["name"], *image["programs"].values(), *image.get("for_containers", {}).values())
-
-
-def write_stage(arguments):
-    image = chosen([arguments.name])[0]
-    staging.write(staging.stage(image, SOURCE, arguments.build), arguments.folder)
 
 
 def time_text(epoch):
@@ -87,14 +81,9 @@ def parsed():
     command = commands.add_parser("targets")
     command.set_defaults(run=print_targets)
     command.add_argument("names", nargs="*")
-    command = commands.add_parser("stage")
-    command.set_defaults(run=write_stage)
-    add_input(command)
-    command.add_argument("name")
-    command.add_argument("folder")
     command = commands.add_parser("build")
     command.set_defaults(run=build)
-    add_input(command)
+    command.add_argument("--build", default=f"{SOURCE}/build/release")
     for flag in ("--version", "--revision", "--repository", "--tag"):
         command.add_argument(flag, required=True)
     command.add_argument("--epoch", type=int, required=True)
@@ -102,10 +91,6 @@ def parsed():
     command.add_argument("out")
     command.add_argument("names", nargs="*")
     return parser.parse_args()
-
-
-def add_input(command):
-    command.add_argument("--build", default=f"{SOURCE}/build/release")
 
 
 def main():

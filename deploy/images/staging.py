@@ -169,20 +169,3 @@ def add_documents(tree, source):
         tree.file(f"{folder[1:]}/{real}", read(f"{folder}/{real}"), "base-files")
         if real != name:
             tree.link(f"{folder[1:]}/{name}", real, "base-files")
-
-
-def write(tree, folder):
-    """The tree as files, as a Dockerfile copies it. Only root can set their owners."""
-    for path in tree.paths():
-        entry, place = tree.entries[path], f"{folder}/{path}"
-        if entry.folder:
-            os.makedirs(place, exist_ok=True)
-        elif entry.target:
-            os.symlink(entry.target, place)
-            continue
-        else:
-            with open(place, "wb") as file:
-                file.write(entry.data)
-        os.chmod(place, entry.mode)
-        if os.geteuid() == 0:
-            os.chown(place, entry.user, entry.user)

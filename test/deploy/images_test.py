@@ -239,26 +239,6 @@ class Description(unittest.TestCase):
         self.assertEqual([(image["reference"], image["digest"]) for image in listed],
                          [(f"example.com/mgpu/{name}:t1", layout.entry["digest"]) for name, layout in each()])
 
-    def test_the_dockerfile_has_the_same_images(self):
-        text = (ROOT / "deploy/images/Dockerfile").read_text()
-        stages = dict(re.findall(r"^FROM scratch AS (\S+)\n((?:.+\n)*)", text, re.MULTILINE))
-        users = {"root": "0:0", "nonroot": "65532:65532"}
-        self.assertEqual(stages, {
-            name: f'COPY --from=build /images/{name}/ /\nUSER {users[image["user"]]}\n'
-                  f'ENTRYPOINT ["/usr/bin/{image["entrypoint"]}"]\n' for name, image in IMAGES.items()})
-
-    def test_the_dockerfile_copies_the_content_of_the_layer(self):
-        folder = pathlib.Path(scratch.name) / "staged"
-        must_run("python3", "-B", ROOT / "deploy/images/images.py", "stage", "--build", BUILD, "mgpu-mps", folder)
-        layout = layouts["mgpu-mps"]
-        links = {path: member.linkname for path, member in layout.members.items() if member.issym()}
-        found = {str(path.relative_to(folder)): path for path in folder.rglob("*")}
-        self.assertEqual(sorted(found), sorted(layout.members))
-        for path, data in layout.contents.items():
-            self.assertEqual(found[path].read_bytes(), data, path)
-        for path, target in links.items():
-            self.assertEqual(os.readlink(found[path]), target)
-
 
 class Sbom(unittest.TestCase):
     def test_names_every_file_with_its_checksum(self):
@@ -400,8 +380,9 @@ class WrongArguments(unittest.TestCase):
     def test_a_program_that_was_not_built_is_named(self):
         empty = pathlib.Path(scratch.name) / "empty"
         empty.mkdir()
-        status, output = run("python3", "-B", ROOT / "deploy/images/images.py", "stage", "--build", empty, "mgpu-mps",
-                             empty / "out")
+        status, output = run("python3", "-B", ROOT / "deploy/images/images.py", "build", "--build", empty, "--version",
+                             "0.1.0", "--revision", "r", "--repository", "r", "--tag", "t", "--epoch", "0", empty / "out",
+                             "mgpu-mps")
         self.assertEqual((status, output), (1, f"images.py: {empty}/plugin/mgpu-mps does not exist; build it first\n"))
 
 
