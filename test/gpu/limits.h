@@ -7,11 +7,13 @@ namespace mgpu::fake_gpu {
 
 // The largest servers have 16 cards.
 inline constexpr int kCardsMax = 16;
+// Cards and MIG devices. A card has up to 7 of these (MIG User Guide, "Supported GPUs").
+inline constexpr int kDevicesMax = 8 * kCardsMax;
 // Processes that use the machine at the same time. MPS allows 48 clients for each card.
 inline constexpr int kProcessesMax = 256;
 // Amounts of memory that processes share at the same time.
 inline constexpr int kSharedMax = 1024;
-// XIDs of a card that a scenario may begin with.
+// XIDs of a card that a scenario may begin with, and that wait for somebody to read them.
 inline constexpr int kXidsMax = 16;
 // What a card or an allocation may have, so that no sum of them overflows.
 inline constexpr std::uint64_t kMemoryMax = std::uint64_t{1} << 48;

@@ -92,6 +92,46 @@ std::unique_ptr<Machine> Machine::open(const std::string& path, std::string& why
   return std::unique_ptr<Machine>(new Machine(path, file, state));
 }
 
+Machine::Machine(std::string path, int file, MachineState* state)
+    : path_(std::move(path)), file_(file), state_(state) {
+  for (; count_ < state_->device_count; ++count_) order_[count_] = count_;
+}
+
+void Machine::enumerate_as_cuda() {
+  int count = 0;
+  for (int i = 0; i < state_->device_count; ++i) {
+    if (state_->cards[i].is_mig == 0 && state_->cards[i].parent < 0) order_[count++] = i;
+    if (state_->cards[i].parent < 0) continue;
+    order_[0] = i;
+    count = 1;
+    break;
+  }
+  count_ = count;
+}
+
+int Machine::index_of(const std::string& uuid) const {
+  int found = count_ - 1;
+  while (found >= 0 && uuid != card(found).uuid) --found;
+  return found;
+}
+
+std::string Machine::link(int index, int other) const {
+  return order_[other] < kCardsMax ? card(index).links[order_[other]].text : "";
+}
+
+bool Machine::is_lost(int index) const {
+  const CardState& found = card(index);
+  return (found.parent < 0 ? found : state_->cards[found.parent]).health.lost != 0;
+}
+
+// Whoever reads the count finds the number.
+void Machine::send_xid(int index, std::uint32_t xid) {
+  const Lock lock(*this);
+  CardState& reporting = card(index);
+  reporting.sent_xids[reporting.sent_count % kXidsMax] = xid;
+  ++reporting.sent_count;
+}
+
 Machine::~Machine() {
   if (file_ >= 0) forget_in_child();
 }
@@ -136,7 +176,7 @@ bool Machine::join() {
   for (int i = 0; i < kProcessesMax && slot_ < 0; ++i) {
     ProcessState& process = state_->processes[i];
     if (process.used != 0) continue;
-    for (int card = 0; card < kCardsMax; ++card) process.charged[card] = process.hidden[card] = 0;
+    for (int card = 0; card < kDevicesMax; ++card) process.charged[card] = process.hidden[card] = 0;
     process.pid = pid_on_node(path_);
     process.is_mps_client = process.has_work = 0;
     lock_byte(file_, F_WRLCK, kFirstProcessByte + i);
@@ -165,12 +205,13 @@ std::uint64_t Machine::broken_clients() {
 
 // --- memory --------------------------------------------------------------------------------------
 
-std::uint64_t Machine::total(int card) const {
-  const CardState& state = state_->cards[card];
+std::uint64_t Machine::total(int index) const {
+  const CardState& state = card(index);
   return state.memory - std::min(state.reserved, state.memory);
 }
 
-std::uint64_t Machine::free_locked(int card) const {
+std::uint64_t Machine::free_locked(int index) const {
+  const int card = order_[index];
   std::uint64_t used = state_->cards[card].idle;
   for (const ProcessState& process : state_->processes) {
     if (process.used != 0) used += process.charged[card] + process.hidden[card];
@@ -178,7 +219,7 @@ std::uint64_t Machine::free_locked(int card) const {
   for (const SharedState& shared : state_->shared) {
     if (shared.used != 0 && shared.card == static_cast<std::uint64_t>(card)) used += shared.bytes;
   }
-  return total(card) - std::min(used, total(card));
+  return total(index) - std::min(used, total(index));
 }
 
 std::uint64_t Machine::free(int card) {
@@ -187,7 +228,7 @@ std::uint64_t Machine::free(int card) {
 }
 
 std::int64_t Machine::occupy(int card, std::int64_t from, std::int64_t duration) {
-  Word& busy = state_->cards[card].busy_until;
+  Word& busy = state_->cards[order_[card]].busy_until;
   std::uint64_t before = busy;
   std::uint64_t end = 0;
   do {
@@ -200,7 +241,7 @@ bool Machine::take(int card, std::uint64_t bytes, Account account) {
   const Lock lock(*this);
   if (slot_ < 0 || bytes > free_locked(card)) return false;
   ProcessState& mine = state_->processes[slot_];
-  (account == Account::charged ? mine.charged : mine.hidden)[card] += bytes;
+  (account == Account::charged ? mine.charged : mine.hidden)[order_[card]] += bytes;
   return true;
 }
 
@@ -208,17 +249,18 @@ void Machine::give_back(int card, std::uint64_t bytes, Account account) {
   const Lock lock(*this);
   if (slot_ < 0) return;
   ProcessState& mine = state_->processes[slot_];
-  (account == Account::charged ? mine.charged : mine.hidden)[card] -= bytes;
+  (account == Account::charged ? mine.charged : mine.hidden)[order_[card]] -= bytes;
 }
 
 std::uint64_t Machine::taken(int card) const {
   if (slot_ < 0) return 0;
   const ProcessState& mine = state_->processes[slot_];
-  return mine.charged[card] + mine.hidden[card];
+  return mine.charged[order_[card]] + mine.hidden[order_[card]];
 }
 
-std::vector<ProcessUse> Machine::processes(int card) {
+std::vector<ProcessUse> Machine::processes(int index) {
   const Lock lock(*this);
+  const int card = order_[index];
   std::vector<ProcessUse> uses(kProcessesMax);
   for (int i = 0; i < kProcessesMax; ++i) {
     const ProcessState& process = state_->processes[i];
@@ -245,13 +287,13 @@ SharedMemory Machine::share(int card, std::uint64_t bytes) {
     SharedState& shared = state_->shared[i];
     if (shared.used != 0) continue;
     shared.id = ++state_->last_id;
-    shared.card = static_cast<std::uint64_t>(card);
+    shared.card = static_cast<std::uint64_t>(order_[card]);
     shared.bytes = bytes;
     shared.owner = static_cast<std::uint64_t>(slot_);
     for (Word& word : shared.holders) word = 0;
     set_bit(shared.holders, slot_);
     shared.used = 1;
-    state_->processes[slot_].charged[card] -= bytes;
+    state_->processes[slot_].charged[order_[card]] -= bytes;
     return {i, shared.id};
   }
   return {};
@@ -266,10 +308,13 @@ SharedState* Machine::find(const SharedMemory& shared) {
 int Machine::hold(const SharedMemory& shared, std::uint64_t& bytes) {
   const Lock lock(*this);
   SharedState* const found = find(shared);
-  if (found == nullptr || slot_ < 0) return -1;
+  const int* const end = order_ + count_;
+  const int* card = found != nullptr ? order_ : end;
+  while (card != end && static_cast<std::uint64_t>(*card) != found->card) ++card;
+  if (card == end || slot_ < 0) return -1;
   set_bit(found->holders, slot_);
   bytes = found->bytes;
-  return static_cast<int>(found->card.load());
+  return static_cast<int>(card - order_);
 }
 
 void Machine::drop(const SharedMemory& shared) {

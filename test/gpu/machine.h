@@ -42,10 +42,23 @@ class Machine {
   Machine(const Machine&) = delete;
   Machine& operator=(const Machine&) = delete;
 
-  int card_count() const { return state_->card_count; }
+  // Cards, and after them MIG devices.
+  int card_count() const { return count_; }
+  // From now on those that a CUDA program has: the first MIG device, or all cards without MIG (MIG
+  // User Guide, "CUDA Device Enumeration").
+  void enumerate_as_cuda();
   int cuda_version() const { return state_->cuda_version; }
   const char* driver_release() const { return state_->driver_release; }
-  const CardState& card(int index) const { return state_->cards[index]; }
+  const CardState& card(int index) const { return state_->cards[order_[index]]; }
+  CardState& card(int index) { return state_->cards[order_[index]]; }
+  // -1 if there is none.
+  int index_of(const std::string& uuid) const;
+  // What leads from a card to another one, as in a scenario; empty: not known.
+  std::string link(int card, int other) const;
+  // Whether a card, or that of a MIG device, fell off the bus.
+  bool is_lost(int card) const;
+  // The driver reports it to all who have registered.
+  void send_xid(int card, std::uint32_t xid);
   // What programs see as the total.
   std::uint64_t total(int card) const;
   std::uint64_t free(int card);
@@ -95,8 +108,7 @@ class Machine {
  private:
   class Lock;
 
-  Machine(std::string path, int file, MachineState* state)
-      : path_(std::move(path)), file_(file), state_(state) {}
+  Machine(std::string path, int file, MachineState* state);
 
   std::uint64_t free_locked(int card) const;
   void remove_ended();
@@ -107,6 +119,8 @@ class Machine {
   const std::string path_;
   int file_;
   MachineState* state_;
+  int order_[kDevicesMax] = {};  // of cards, as they are numbered here
+  int count_ = 0;
   int slot_ = -1;
   std::mutex mutex_;  // threads of a process share its locks
 };

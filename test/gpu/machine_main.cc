@@ -1,5 +1,8 @@
-// fake_gpu_machine SCENARIO FILE   makes a fake machine, for libraries that find it in
-// MGPU_FAKE_GPU fake_gpu_machine --show FILE     prints its cards and processes
+// fake_gpu_machine SCENARIO FILE             makes a fake machine, for libraries that find it in
+//                                            MGPU_FAKE_GPU
+// fake_gpu_machine --show FILE               prints its cards and processes
+// fake_gpu_machine --change FILE UUID YAML   changes a card of it, as change_card() of scenario.h:
+//                                            '{health: {lost: true}, xids: [79]}'
 #include <fmt/format.h>
 
 #include <fstream>
@@ -57,8 +60,13 @@ int create(const std::string& scenario, const std::string& path) {
 
 int main(int count, char** arguments) {
   const std::vector<std::string> words(arguments + 1, arguments + count);
+  if (words.size() == 4 && words[0] == "--change") {
+    const auto changed = mgpu::fake_gpu::change_card(words[3], words[1], words[2]);
+    return changed ? 0 : mgpu::fake_gpu::fail(changed.error().message);
+  }
   if (words.size() != 2) {
-    return mgpu::fake_gpu::fail("want SCENARIO and FILE, or --show and FILE", 2);
+    return mgpu::fake_gpu::fail(
+        "want SCENARIO and FILE, or --show and FILE, or --change, FILE, UUID and YAML", 2);
   }
   return words[0] == "--show" ? mgpu::fake_gpu::show(words[1])
                               : mgpu::fake_gpu::create(words[0], words[1]);

@@ -89,6 +89,162 @@ TEST_F(DriverTest, NvmlTellsOfTheScenario) {
   EXPECT_EQ(nvml.f().uuid(none, text, sizeof text), nvml::kInvalidArgument);
 }
 
+TEST_F(DriverTest, NvmlAndCudaAgreeOnLinks) {
+  EXPECT_TRUE(
+      create_machine("cards: [{uuid: GPU-1, links: X NV4 PXB}, {uuid: GPU-2, links: NV4 X SYS},"
+                     "        {uuid: GPU-3, links: PXB SYS X}]",
+                     machine()));
+  in_process([] {
+    const Driver driver;
+    const Nvml first;
+    const Nvml third(2);
+    nvml::PciInfo place{};
+    unsigned active = 0;
+    for (unsigned link = 0; link < 5; ++link) {
+      EXPECT_EQ(first.f().nvlink_state(first.device, link, &active), nvml::kOk);
+      EXPECT_EQ(active, link < 4 ? 1U : 0U);
+    }
+    EXPECT_EQ(first.f().nvlink_remote_pci(first.device, 3, &place), nvml::kOk);
+    int other = -1;
+    char bus[32] = {};
+    EXPECT_EQ(driver.call("cuDeviceGetPCIBusId", bus, static_cast<int>(sizeof bus), 1), kSuccess);
+    EXPECT_EQ(place.legacy_bus_id, std::string(bus));
+    EXPECT_EQ(first.f().topology_ancestor(first.device, third.device, &other), nvml::kOk);
+    EXPECT_EQ(other, 20);
+    const auto p2p = [&](int attribute, int peer) {
+      int value = -1;
+      EXPECT_EQ(driver.call("cuDeviceGetP2PAttribute", &value, attribute, 0, peer), kSuccess);
+      return value;
+    };
+    EXPECT_EQ(p2p(2, 1), 1);
+    EXPECT_EQ(p2p(3, 1), 1) << "atomics over NVLink";
+    EXPECT_EQ(p2p(2, 2), 1);
+    EXPECT_EQ(p2p(3, 2), 0);
+    EXPECT_EQ(driver.call("cuDeviceGetP2PAttribute", &other, 2, 0, 3), kInvalidDevice);
+    EXPECT_EQ(driver.call("cuDeviceGetP2PAttribute", &other, 2, 0, 0), kInvalidValue);
+  });
+}
+
+// MIG User Guide, "CUDA Device Enumeration".
+TEST_F(DriverTest, CudaHasTheFirstMigDeviceAndNvmlAll) {
+  const std::string yaml =
+      "cards: [{uuid: GPU-1}, {uuid: GPU-2, mig: true, instances: ["
+      "  {uuid: MIG-6d677075-0000-4000-8000-000000000001, model: H200 MIG 1g, memoryMiB: 16384, "
+      "   multiprocessors: 16, gi: 7, ci: 0},"
+      "  {uuid: MIG-6d677075-0000-4000-8000-000000000002, model: H200 MIG 2g, memoryMiB: 32768, "
+      "   gi: 8, ci: 1}]}]";
+  EXPECT_TRUE(create_machine(yaml, machine()));
+  in_process([] {
+    const Driver driver;
+    const Nvml whole;
+    const Nvml card(1);
+    int number = 0;
+    char name[96] = {};
+    EXPECT_EQ(driver.call("cuDeviceGetCount", &number), kSuccess);
+    EXPECT_EQ(number, 1);
+    EXPECT_EQ(driver.call("cuDeviceGetName", name, static_cast<int>(sizeof name), 0), kSuccess);
+    EXPECT_STREQ(name, "H200 MIG 1g");
+    EXPECT_EQ(driver.call("cuDeviceGetAttribute", &number, 16, 0), kSuccess);
+    EXPECT_EQ(number, 16);
+    EXPECT_NE(driver.allocate(1'000 * kMiB), 0U);
+
+    unsigned count = 0;
+    nvml::Device instances[2] = {};
+    unsigned id = 0;
+    EXPECT_EQ(card.f().device_count(&count), nvml::kOk);
+    EXPECT_EQ(count, 2U);
+    for (unsigned i = 0; i < 2; ++i) {
+      EXPECT_EQ(card.f().mig_device(card.device, i, &instances[i]), nvml::kOk);
+    }
+    nvml::Device none = nullptr;
+    EXPECT_EQ(card.f().mig_device(card.device, 2, &none), nvml::kNotFound);
+    EXPECT_EQ(card.f().mig_device(whole.device, 0, &none), nvml::kNotFound);
+    EXPECT_EQ(card.f().uuid(instances[1], name, sizeof name), nvml::kOk);
+    EXPECT_STREQ(name, "MIG-6d677075-0000-4000-8000-000000000002");
+    EXPECT_EQ(card.f().gpu_instance(instances[1], &id), nvml::kOk);
+    EXPECT_EQ(id, 8U);
+    EXPECT_EQ(card.f().compute_instance(instances[1], &id), nvml::kOk);
+    EXPECT_EQ(id, 1U);
+
+    nvml::Memory memory{};
+    EXPECT_EQ(card.f().memory(instances[0], &memory), nvml::kOk);
+    EXPECT_EQ(memory.total, 16'384 * kMiB);
+    EXPECT_EQ(memory.free, driver.free());
+    EXPECT_EQ(memory.used, static_cast<std::uint64_t>(1'523.5625 * kMiB));
+    const std::uint64_t used = memory.used;
+    EXPECT_EQ(card.f().memory(instances[1], &memory), nvml::kOk);
+    EXPECT_EQ(memory.used, 0U);
+    EXPECT_EQ(card.f().memory(card.device, &memory), nvml::kOk);
+    EXPECT_EQ(memory.used, static_cast<std::uint64_t>(618.3125 * kMiB) + used);
+    EXPECT_THAT(card.processes(), ElementsAre(process(::getpid(), 1'518)));
+    EXPECT_THAT(whole.processes(), IsEmpty());
+  });
+  EXPECT_TRUE(create_machine("cards: [{uuid: GPU-1, mig: true}]", machine()));
+  in_process(
+      [] { EXPECT_EQ(Driver(false).call("cuInit", 0U), kNoDevice) << "it has no MIG device yet"; });
+  EXPECT_TRUE(
+      create_machine("cards: [{uuid: GPU-1, mig: true}, {uuid: GPU-2, model: A}]", machine()));
+  in_process([] {
+    const Driver driver;
+    char name[96] = {};
+    EXPECT_EQ(driver.call("cuDeviceGetName", name, static_cast<int>(sizeof name), 0), kSuccess);
+    EXPECT_STREQ(name, "A");
+    EXPECT_NE(driver.allocate(1'000 * kMiB), 0U);
+    EXPECT_THAT(Nvml(1).processes(), ElementsAre(process(::getpid(), 1'518)));
+  });
+}
+
+TEST_F(DriverTest, NvmlAndCudaAgreeOnACardThatFallsOffTheBus) {
+  in_process([&] {
+    const Driver driver;
+    const Nvml nvml;
+    const Nvml good(1);
+    nvml::EventSet set = nullptr;
+    nvml::Event event{};
+    EXPECT_EQ(nvml.f().event_set_create(&set), nvml::kOk);
+    const std::string uuid = "GPU-6d677075-0000-4000-8000-000000000001";
+    EXPECT_TRUE(change_card("{xids: [13]}", machine(), uuid));
+    EXPECT_EQ(nvml.f().register_events(nvml.device, nvml::kEventXid, set), nvml::kOk);
+    EXPECT_TRUE(change_card("{health: {recoveryAction: 1, remapFailed: true}, xids: [31, 79]}",
+                            machine(), uuid));
+    unsigned counts[4] = {};
+    EXPECT_EQ(nvml.f().remapped_rows(nvml.device, &counts[0], &counts[1], &counts[2], &counts[3]),
+              nvml::kOk);
+    EXPECT_EQ(counts[3], 1U);
+    nvml::FieldValue action{};
+    action.field = nvml::kFieldRecoveryAction;
+    EXPECT_EQ(nvml.f().field_values(nvml.device, 1, &action), nvml::kOk);
+    EXPECT_EQ(action.code, nvml::kOk);
+    EXPECT_EQ(action.value.whole, 1U);
+    for (const unsigned xid : {31U, 79U}) {
+      EXPECT_EQ(nvml.f().event_set_wait(set, &event, 0), nvml::kOk);
+      EXPECT_EQ(event.value, xid);
+      EXPECT_EQ(event.device, nvml.device);
+    }
+    EXPECT_EQ(nvml.f().event_set_wait(set, &event, 0), nvml::kTimeout);
+    nvml.f().event_set_free(set);
+
+    nvml::Memory memory{};
+    EXPECT_NE(driver.allocate(kMiB), 0U);
+    EXPECT_TRUE(change_card("{health: {lost: true}}", machine(), uuid));
+    EXPECT_EQ(nvml.f().memory(nvml.device, &memory), nvml::kGpuIsLost);
+    EXPECT_EQ(good.f().memory(good.device, &memory), nvml::kOk);
+    EXPECT_EQ(driver.call("cuCtxSynchronize"), kUnknown);
+    EXPECT_TRUE(change_card("{health: {}}", machine(), uuid));
+    EXPECT_EQ(nvml.f().memory(nvml.device, &memory), nvml::kOk);
+    EXPECT_EQ(driver.call("cuCtxSynchronize"), kUnknown) << "its contexts are lost";
+  });
+}
+
+TEST_F(DriverTest, DriversBeforeR570ReportNoRecoveryAction) {
+  EXPECT_TRUE(create_machine("{driver: {release: 565.57.01}, cards: [{uuid: GPU-1}]}", machine()));
+  const Nvml nvml;
+  nvml::FieldValue action{};
+  action.field = nvml::kFieldRecoveryAction;
+  EXPECT_EQ(nvml.f().field_values(nvml.device, 1, &action), nvml::kOk);
+  EXPECT_EQ(action.code, nvml::kNotSupported);
+}
+
 // What CUDA and NVML say of card 0.
 void expect_agreement(const Driver& driver, const Nvml& nvml) {
   nvml::Memory first{};

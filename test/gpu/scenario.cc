@@ -5,12 +5,17 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
+#include <algorithm>
 #include <cerrno>
+#include <charconv>
 #include <cmath>
 #include <cstring>
 #include <set>
+#include <sstream>
 
+#include "common/base/text.h"
 #include "plugin/cards/yaml_fields.h"
+#include "test/gpu/machine.h"
 
 namespace mgpu::fake_gpu {
 namespace {
@@ -69,17 +74,82 @@ void read_xids(const Fields& fields, CardState& card) {
   }
 }
 
-void read_card(const Entry& entry, CardState& card) {
+void read_health(const Fields& card, HealthState& health) {
+  if (!card.has("health")) return;
+  const Fields fields(card.child("health"), card.place_of("health"),
+                      {"lost", "recoveryAction", "remapFailed", "fabricState", "fabricStatus"});
+  const auto count = [&](std::string_view name, int most) {
+    return static_cast<std::uint64_t>(number(fields, name, 0, 0, most));
+  };
+  health.lost = boolean(fields, "lost") ? 1 : 0;
+  health.recovery_action = count("recoveryAction", 99);
+  health.remap_failed = boolean(fields, "remapFailed") ? 1 : 0;
+  health.fabric_state = count("fabricState", 3);
+  health.fabric_status = count("fabricStatus", 999);
+}
+
+bool is_link(std::string_view word) {
+  if (!word.starts_with("NV")) {
+    constexpr std::string_view kPaths[] = {"PIX", "PXB", "PHB", "NODE", "SYS"};
+    return std::ranges::find(kPaths, word) != std::end(kPaths);
+  }
+  word.remove_prefix(2);
+  if (word.ends_with('s') || word.ends_with('?')) word.remove_suffix(1);
+  int links = 0;
+  const auto [stop, code] = std::from_chars(word.data(), word.data() + word.size(), links);
+  return code == std::errc() && stop == word.data() + word.size() && links >= 1 && links <= 18;
+}
+
+// A word for each card.
+void read_links(const Entry& entry, CardState* cards, int own, int count) {
+  const Fields fields(entry.node, entry.place, {});
+  if (!fields.has("links")) return;
+  const std::string text = fields.text("links");
+  std::istringstream words(text);
+  int found = 0;
+  bool good = true;
+  for (std::string word; good && words >> word; ++found) {
+    good = found < count && (found == own ? word == "X" : is_link(word));
+    if (good && found != own) std::strcpy(cards[own].links[found].text, word.c_str());
+  }
+  if (good && found == count) return;
+  refuse(fmt::format(
+      "{} must have {} words, of which number {} is X and each other one PIX, PXB, "
+      "PHB, NODE, SYS, or NV1 to NV18 with \"s\" or \"?\" or nothing after it, found {}",
+      fields.place_of("links"), count, own + 1, in_quotes(text)));
+}
+
+std::uint64_t memory(const Fields& fields) {
+  return kMiB *
+         static_cast<std::uint64_t>(fields.number<std::int64_t>("memoryMiB", 1, kMemoryMaxMiB));
+}
+
+// A MIG device has the rest of its card.
+void read_instance(const Entry& entry, const CardState& card, CardState& instance) {
   const Fields fields(entry.node, entry.place,
-                      {"uuid", "model", "memoryMiB", "reservedMiB", "idleMiB", "contextMiB",
-                       "contextHiddenMiB", "multiprocessors", "computeCapability", "mig", "xids"});
+                      {"uuid", "model", "memoryMiB", "multiprocessors", "gi", "ci"});
+  set_text(instance.uuid, fields, "uuid");
+  set_text(instance.model, fields, "model");
+  instance.memory = memory(fields);
+  instance.context_charged = card.context_charged;
+  instance.context_hidden = card.context_hidden;
+  instance.multiprocessors = number(fields, "multiprocessors", card.multiprocessors, 1, 1024);
+  instance.compute_major = card.compute_major;
+  instance.compute_minor = card.compute_minor;
+  instance.pci_bus = card.pci_bus;
+  instance.gpu_instance = number(fields, "gi", 0, 0, 99);
+  instance.compute_instance = number(fields, "ci", 0, 0, 99);
+}
+
+void read_card(const Entry& entry, CardState& card) {
+  const Fields fields(
+      entry.node, entry.place,
+      {"uuid", "model", "memoryMiB", "reservedMiB", "idleMiB", "contextMiB", "contextHiddenMiB",
+       "multiprocessors", "computeCapability", "links", "mig", "instances", "xids", "health"});
   set_text(card.uuid, fields, "uuid");
   std::strcpy(card.model, "NVIDIA H200");
   if (fields.has("model")) set_text(card.model, fields, "model");
-  const std::int64_t mib = fields.has("memoryMiB")
-                               ? fields.number<std::int64_t>("memoryMiB", 1, kMemoryMaxMiB)
-                               : 143'771;
-  card.memory = static_cast<std::uint64_t>(mib) * kMiB;
+  card.memory = fields.has("memoryMiB") ? memory(fields) : 143'771 * kMiB;
   card.reserved = part(fields, "reservedMiB", 615.0625, card.memory);
   card.idle = part(fields, "idleMiB", 3.25, card.memory - card.reserved);
   card.context_charged = part(fields, "contextMiB", 518, kMemoryMax);
@@ -88,6 +158,36 @@ void read_card(const Entry& entry, CardState& card) {
   card.is_mig = boolean(fields, "mig") ? 1 : 0;
   read_capability(fields, card);
   read_xids(fields, card);
+  read_health(fields, card.health);
+}
+
+CardState& add_device(MachineState& state, int parent) {
+  CardState& added = state.cards[state.device_count++];
+  added.parent = parent;
+  return added;
+}
+
+void read_cards(const std::vector<Entry>& cards, MachineState& state) {
+  for (const Entry& entry : cards) {
+    CardState& card = add_device(state, -1);
+    card.pci_bus = state.device_count;
+    read_card(entry, card);
+  }
+  const int count = state.device_count;
+  for (int i = 0; i < count; ++i) {
+    const Entry& entry = cards.at(static_cast<std::size_t>(i));
+    read_links(entry, state.cards, i, count);
+    const Fields fields(entry.node, entry.place, {});
+    if (!fields.has("instances")) continue;
+    if (state.cards[i].is_mig == 0) {
+      refuse(
+          fmt::format("{} needs {}: true", fields.place_of("instances"), fields.place_of("mig")));
+    }
+    constexpr std::size_t kInstancesMax = kDevicesMax / kCardsMax - 1;
+    for (const Entry& instance : fields.list("instances", kInstancesMax)) {
+      read_instance(instance, state.cards[i], add_device(state, i));
+    }
+  }
 }
 
 void read_driver(const Fields& document, MachineState& state) {
@@ -107,17 +207,38 @@ std::unique_ptr<MachineState> read_machine(const Value& document) {
   read_driver(fields, *state);
   const std::vector<Entry> cards = fields.list("cards", kCardsMax);
   if (cards.empty()) refuse(fmt::format("cards must have 1 to {} entries, found none", kCardsMax));
+  read_cards(cards, *state);
   std::set<std::string> uuids;
-  for (const Entry& entry : cards) {
-    CardState& card = state->cards[state->card_count];
-    card.pci_bus = state->card_count + 1;
-    read_card(entry, card);
-    if (!uuids.insert(card.uuid).second) {
-      refuse(fmt::format("{}.uuid must be unique, found \"{}\" twice", entry.place, card.uuid));
+  for (int i = 0; i < state->device_count; ++i) {
+    const char* const uuid = state->cards[i].uuid;
+    if (!uuids.insert(uuid).second) {
+      refuse(fmt::format("the uuid of each card and instance must be unique, found {} twice",
+                         in_quotes(uuid)));
     }
-    ++state->card_count;
   }
   return state;
+}
+
+struct Change {
+  bool has_health = false;
+  CardState card{};  // of which only health and XIDs are read
+};
+
+std::unique_ptr<Change> read_change(const Value& document) {
+  const Fields fields(document, "", {"health", "xids"});
+  auto change = std::make_unique<Change>();
+  change->has_health = fields.has("health");
+  read_health(fields, change->card.health);
+  read_xids(fields, change->card);
+  return change;
+}
+
+void set_health(const HealthState& from, HealthState& to) {
+  for (Word HealthState::*const part :
+       {&HealthState::lost, &HealthState::recovery_action, &HealthState::remap_failed,
+        &HealthState::fabric_state, &HealthState::fabric_status}) {
+    to.*part = (from.*part).load();
+  }
 }
 
 std::string system_error(const std::string& path) {
@@ -142,6 +263,22 @@ Result<void> create_machine(std::string_view yaml, const std::string& path) {
   ::close(file);
   if (written != sizeof(MachineState)) return error(system_error(beside));
   if (::rename(beside.c_str(), path.c_str()) != 0) return error(system_error(path));
+  return {};
+}
+
+Result<void> change_card(std::string_view yaml, const std::string& path, const std::string& uuid) {
+  const auto change = plugin::yaml::read(yaml, read_change);
+  if (!change) return error("the change: " + change.error().message);
+  std::string why;
+  const auto machine = Machine::open(path, why);
+  if (machine == nullptr) return error(why);
+  const int card = machine->index_of(uuid);
+  if (card < 0 || machine->card(card).parent >= 0) {
+    return error(fmt::format("the machine {} has no card {}", in_quotes(path), in_quotes(uuid)));
+  }
+  const Change& wanted = **change;
+  if (wanted.has_health) set_health(wanted.card.health, machine->card(card).health);
+  for (int i = 0; i < wanted.card.xid_count; ++i) machine->send_xid(card, wanted.card.xids[i]);
   return {};
 }
 

@@ -258,9 +258,8 @@ class FaultTest(TrialTest):
         return children.read_text().split()[0]
 
     def test_process_lists_with_entries_of_another_size(self):
-        node = Node(nvml="libnvidia-ml-R535.so.1")
-        self.addCleanup(node.remove)
-        run = node.run_only("process-lists")
+        self.node.make_machine(driver="535.54.03")
+        run = self.node.run_only("process-lists")
         self.expect(run, process_lists="FAILED")
         self.assertIn("this driver writes 32 bytes an entry", run.broken("process-lists"))
 

@@ -191,6 +191,21 @@ FAKE_CUDA int cuDeviceGetByPCIBusId(int* device, const char* text) {
   });
 }
 
+// CUdevice_P2PAttribute. Cards reach each other; atomics need NVLink.
+FAKE_CUDA int cuDeviceGetP2PAttribute(int* value, int attribute, int device, int peer) {
+  constexpr int kAccess = 2;
+  constexpr int kAtomics = 3;
+  constexpr int kArrays = 4;
+  return on_device(device, [&] {
+    if (!is_device(peer)) return kInvalidDevice;
+    const bool known = attribute == kAccess || attribute == kAtomics || attribute == kArrays;
+    if (value == nullptr || !known || device == peer) return kInvalidValue;
+    const bool linked = process().machine->link(device, peer).starts_with("NV");
+    *value = attribute != kAtomics || linked ? 1 : 0;
+    return kSuccess;
+  });
+}
+
 FAKE_CUDA int cuDeviceCanAccessPeer(int* can, int device, int peer) {
   return on_device(device, [&] {
     if (can == nullptr || !is_device(peer)) return can == nullptr ? kInvalidValue : kInvalidDevice;

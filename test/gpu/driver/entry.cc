@@ -43,6 +43,8 @@ int open_machine(Process& p) {
     std::cerr << "fake libcuda.so.1: MGPU_FAKE_GPU: " << why << "\n";
     return kNoDevice;
   }
+  machine->enumerate_as_cuda();
+  if (machine->card_count() == 0) return kNoDevice;
   if (!machine->join()) return kOutOfMemory;
   p.machine = std::move(machine);
   for (int i = 0; i < p.machine->card_count(); ++i) {

@@ -25,6 +25,7 @@ bool is_device(int device) {
 
 int begin_context(Context& context) {
   if (const int code = refuse_context(context.card); code != kSuccess) return code;
+  if (process().machine->is_lost(context.card)) return kUnknown;
   const CardState& card = process().machine->card(context.card);
   BlockPointer shown = take_block(context.card, card.context_charged);
   BlockPointer hidden = take_block(context.card, card.context_hidden, Account::hidden);

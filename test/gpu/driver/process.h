@@ -144,6 +144,7 @@ int in_context(Run run, const char* function = __builtin_FUNCTION()) {
         if (context == nullptr) return kInvalidContext;
         if (!p.contexts.contains(context)) return kContextIsDestroyed;
         if (p.broken == kSuccess) p.broken = failure_of_mps();
+        if (p.machine->is_lost(context->card)) p.broken = kUnknown;
         return p.broken == kSuccess ? run(*context) : p.broken;
       },
       function);

@@ -34,10 +34,11 @@
 // Of a machine, ".mode" and ".limits" are beside it, and its libcuda.so.1 reads them. "memory",
 // "used" and "reserved" are those of the machine.
 //
-// It is built for a machine, and five times for the tests of the device plugin: as a current
-// driver, as an old one without newer functions (FAKE_NVML_OLD), as one of 535.43 to 535.86, whose
-// lists "_v3" have longer entries (FAKE_NVML_R535), as one of R615, which limits the memory of
-// cgroups (FAKE_NVML_R615), and as a library that is not NVML (FAKE_NVML_BROKEN).
+// It is built for a machine, and four times for the tests of the device plugin: as a current
+// driver, as an old one without newer functions (FAKE_NVML_OLD), as one of R615, which limits the
+// memory of cgroups (FAKE_NVML_R615), and as a library that is not NVML (FAKE_NVML_BROKEN). The
+// driver's version says whether lists "_v3" have longer entries (535.43 to 535.86), and whether a
+// recovery action is reported (R570 and later).
 #include <fcntl.h>
 #include <unistd.h>
 
@@ -67,6 +68,7 @@ struct DeviceHandle {
 };
 struct EventSetHandle {
   std::vector<Event> xids;  // of the scenario, which occur when somebody first waits for them
+  std::map<Device, std::uint64_t> seen;  // of those that were sent
 };
 
 namespace {
@@ -133,6 +135,28 @@ bool hangs(const std::string& function, const std::string& uuid) {
   return false;
 }
 
+struct MachineCard {
+  std::unique_ptr<fake_gpu::Machine> machine;
+  int index = -1;
+  explicit operator bool() const { return index >= 0; }
+  const fake_gpu::CardState& state() const { return machine->card(index); }
+  // What a MIG device has taken, its card has, too.
+  std::vector<int> with_instances() const {
+    std::vector<int> found;
+    for (int i = 0; index >= 0 && i < machine->card_count(); ++i) {
+      if (i == index || machine->card(i).parent == index) found.push_back(i);
+    }
+    return found;
+  }
+};
+
+MachineCard machine_card(Device device) {
+  MachineCard card{machine()};
+  if (card.machine != nullptr && device != nullptr)
+    card.index = card.machine->index_of(device->uuid);
+  return card;
+}
+
 // The configured error of a function. Blocks while the function is to hang.
 int failure_of(const std::string& function, Device device = nullptr) {
   if (starts == 0 && function != "nvmlInit_v2") return kUninitialized;
@@ -142,35 +166,53 @@ int failure_of(const std::string& function, Device device = nullptr) {
     if (line.at(1) != function || (line.size() > 3 && line[3] != uuid)) continue;
     return std::stoi(line.at(2));
   }
-  return kOk;
+  const MachineCard card = machine_card(device);
+  return card && card.machine->is_lost(card.index) ? kGpuIsLost : kOk;
 }
 
-struct MachineCard {
-  std::unique_ptr<fake_gpu::Machine> machine;
-  int index = -1;
-  explicit operator bool() const { return index >= 0; }
-  const fake_gpu::CardState& state() const { return machine->card(index); }
+// Empty if nothing says it.
+std::string driver_release() {
+  const auto found = lines("driver");
+  if (!found.empty()) return found[0].at(1);
+  const auto of = machine();
+  return of == nullptr ? "" : of->driver_release();
+}
+
+struct Release {
+  int major = 0;
+  int minor = 0;
 };
 
-MachineCard machine_card(Device device) {
-  MachineCard card{machine()};
-  for (int i = 0; card.machine != nullptr && i < card.machine->card_count(); ++i) {
-    if (card.machine->card(i).uuid == device->uuid) card.index = i;
-  }
-  return card;
+Release release() {
+  Release found;
+  std::sscanf(driver_release().c_str(), "%d.%d", &found.major, &found.minor);
+  return found;
 }
+
+constexpr int kRecoveryActionSince = 570;
 
 std::string machine_member(Device device, const std::string& name, const std::string& otherwise) {
   const MachineCard card = machine_card(device);
   if (!card) return otherwise;
   const fake_gpu::CardState& state = card.state();
-  return name == "memory"       ? std::to_string(state.memory >> 20)
-         : name == "name"       ? state.model
-         : name == "minor"      ? std::to_string(card.index)
-         : name == "mig"        ? std::to_string(state.is_mig)
-         : name == "capability" ? std::to_string(state.compute_major * 10 + state.compute_minor)
-         : name == "multiprocessors" ? std::to_string(state.multiprocessors)
-                                     : otherwise;
+  const std::map<std::string, std::uint64_t> numbers = {
+      {"memory", state.memory >> 20},
+      {"minor", card.index},
+      {"mig", state.is_mig},
+      {"gi", state.gpu_instance},
+      {"ci", state.compute_instance},
+      {"capability", state.compute_major * 10 + state.compute_minor},
+      {"multiprocessors", state.multiprocessors},
+      {"action", state.health.recovery_action},
+      {"remap_failed", state.health.remap_failed},
+      {"fabric", state.health.fabric_state},
+      {"fabric_status", state.health.fabric_status},
+  };
+  if (name == "name") return state.model;
+  if (name == "of" && state.parent >= 0) return card.machine->card(state.parent).uuid;
+  if (name == "action" && release().major < kRecoveryActionSince) return otherwise;
+  const auto found = numbers.find(name);
+  return found == numbers.end() ? otherwise : std::to_string(found->second);
 }
 
 std::string member(Device device, const std::string& name, const std::string& otherwise) {
@@ -192,7 +234,7 @@ std::vector<std::string> uuids() {
   std::vector<std::string> found;
   const auto opened = machine();
   for (int i = 0; opened != nullptr && i < opened->card_count(); ++i) {
-    found.emplace_back(opened->card(i).uuid);
+    if (opened->card(i).parent < 0) found.emplace_back(opened->card(i).uuid);
   }
   if (opened != nullptr) return found;
   for (const Words& line : lines("card")) found.push_back(line.at(1));
@@ -251,7 +293,11 @@ struct Amounts {
 Amounts amounts_of(Device device, const std::string& reserved_mib) {
   if (const MachineCard card = machine_card(device)) {
     const std::uint64_t seen = card.machine->total(card.index);
-    return {card.state().memory, card.state().memory - seen, seen - card.machine->free(card.index)};
+    std::uint64_t used = 0;
+    for (const int index : card.with_instances()) {
+      used += card.machine->total(index) - card.machine->free(index);
+    }
+    return {card.state().memory, card.state().memory - seen, used};
   }
   return {number(device, "memory", "32510") << 20, number(device, "reserved", reserved_mib) << 20,
           number(device, "used") << 20};
@@ -267,12 +313,6 @@ struct LongProcessInfo {
 };
 static_assert(sizeof(LongProcessInfo) == 32 && offsetof(LongProcessInfo, used_protected) == 24);
 
-#ifdef FAKE_NVML_R535
-using ProcessInfoV3 = LongProcessInfo;
-#else
-using ProcessInfoV3 = ProcessInfo;
-#endif
-
 template <class Entry>
 int give_processes(const std::string& function, const std::string& list, Device device,
                    unsigned* count, void* out) {
@@ -287,13 +327,14 @@ int give_processes(const std::string& function, const std::string& list, Device 
   }
   // The driver lists clients of MPS as compute processes, too.
   const MachineCard card = machine_card(device);
-  for (const auto& process :
-       card ? card.machine->processes(card.index) : std::vector<fake_gpu::ProcessUse>()) {
-    if (list != "compute" && !(list == "mps" && process.is_mps_client)) continue;
-    Entry entry{};
-    entry.pid = static_cast<std::uint32_t>(process.pid);
-    entry.used = process.bytes;
-    entries.push_back(entry);
+  for (const int index : card.with_instances()) {
+    for (const auto& process : card.machine->processes(index)) {
+      if (list != "compute" && !(list == "mps" && process.is_mps_client)) continue;
+      Entry entry{};
+      entry.pid = static_cast<std::uint32_t>(process.pid);
+      entry.used = process.bytes;
+      entries.push_back(entry);
+    }
   }
   const bool fits = entries.size() <= *count;
   if (fits && !entries.empty()) std::memcpy(out, entries.data(), entries.size() * sizeof(Entry));
@@ -301,13 +342,34 @@ int give_processes(const std::string& function, const std::string& list, Device 
   return fits ? kOk : kInsufficientSize;
 }
 
+#ifndef FAKE_NVML_OLD
+// The lists "_v3".
+int give_newest(const std::string& function, const std::string& list, Device device,
+                unsigned* count, void* out) {
+  const Release of = release();
+  const bool is_long = of.major == 535 && of.minor >= 43 && of.minor <= 86;
+  return (is_long ? give_processes<LongProcessInfo>
+                  : give_processes<ProcessInfo>)(function, list, device, count, out);
+}
+#endif
+
 // --- links --------------------------------------------------------------------------------------
 
 #ifndef FAKE_NVML_OLD
 // The word of a card about the other one; empty if there is none.
 std::string link_to(Device device, std::size_t other) {
   const auto found = lines("links", device->uuid);
-  return found.empty() || found[0].size() < other + 3 ? "" : found[0][other + 2];
+  if (!found.empty()) return found[0].size() < other + 3 ? "" : found[0][other + 2];
+  const MachineCard card = machine_card(device);
+  return card ? card.machine->link(card.index, static_cast<int>(other)) : "";
+}
+
+bool has_links(Device device) {
+  const std::size_t count = uuids().size();
+  for (std::size_t other = 0; other < count; ++other) {
+    if (!link_to(device, other).empty()) return true;
+  }
+  return false;
 }
 
 // One end of an active NVLink.
@@ -351,6 +413,21 @@ unsigned compute_mode(Device device) {
   }
   return static_cast<unsigned>(mode);
 }
+
+#ifndef FAKE_NVML_OLD
+// Of a card that sends many, only the last ones are kept.
+bool take_sent(EventSet set, Event* event) {
+  for (auto& [device, seen] : set->seen) {
+    const MachineCard card = machine_card(device);
+    const std::uint64_t sent = card ? card.state().sent_count.load() : 0;
+    if (seen >= sent) continue;
+    if (sent - seen > fake_gpu::kXidsMax) seen = sent - fake_gpu::kXidsMax;
+    *event = {device, kEventXid, card.state().sent_xids[seen++ % fake_gpu::kXidsMax], ~0U, ~0U};
+    return true;
+  }
+  return false;
+}
+#endif
 
 }  // namespace
 }  // namespace mgpu::plugin::nvml
@@ -473,10 +550,8 @@ FAKE_NVML int nvmlDeviceGetNumGpuCores(Device device, unsigned* cores) {
 }
 
 FAKE_NVML int nvmlSystemGetDriverVersion(char* text, unsigned bytes) {
-  const auto found = lines("driver");
-  if (!found.empty()) return give(found[0].at(1), text, bytes);
-  const auto of = machine();
-  return of == nullptr ? kNotSupported : give(of->driver_release(), text, bytes);
+  const std::string release = driver_release();
+  return release.empty() ? kNotSupported : give(release, text, bytes);
 }
 
 FAKE_NVML int nvmlSystemGetCudaDriverVersion_v2(int* version) {
@@ -537,10 +612,15 @@ FAKE_NVML int nvmlDeviceGetMaxMigDeviceCount(Device device, unsigned* count) {
 }
 
 FAKE_NVML int nvmlDeviceGetMigDeviceHandleByIndex(Device device, unsigned index, Device* instance) {
-  for (const Words& line : lines("instance")) {
-    Device const one = handle_of(line.at(1));
-    if (member(one, "of", "") != device->uuid || index-- > 0) continue;
-    *instance = one;
+  std::vector<std::string> found;
+  for (const Words& line : lines("instance")) found.push_back(line.at(1));
+  const MachineCard card = machine_card(device);
+  for (const int of_card : card.with_instances()) {
+    if (of_card != card.index) found.emplace_back(card.machine->card(of_card).uuid);
+  }
+  for (const std::string& uuid : found) {
+    if (member(handle_of(uuid), "of", "") != device->uuid || index-- > 0) continue;
+    *instance = handle_of(uuid);
     return failure_of("nvmlDeviceGetMigDeviceHandleByIndex", device);
   }
   return kNotFound;
@@ -578,7 +658,7 @@ FAKE_NVML int nvmlDeviceGetTopologyCommonAncestor(Device a, Device b, int* level
 
 FAKE_NVML int nvmlDeviceGetNvLinkState(Device device, unsigned link, unsigned* active) {
   constexpr unsigned kSlots = 18;
-  if (lines("links", device->uuid).empty()) return kNotSupported;
+  if (!has_links(device)) return kNotSupported;
   if (link >= kSlots) return kInvalidArgument;
   *active = link < nvlinks_of(device).size() ? kEnabled : 0;
   return failure_of("nvmlDeviceGetNvLinkState", device);
@@ -608,8 +688,7 @@ FAKE_NVML int nvmlDeviceGetUtilizationRates(Device device, Utilization* rates) {
 }
 
 FAKE_NVML int nvmlDeviceGetComputeRunningProcesses_v3(Device device, unsigned* count, void* out) {
-  return give_processes<ProcessInfoV3>("nvmlDeviceGetComputeRunningProcesses_v3", "compute", device,
-                                       count, out);
+  return give_newest("nvmlDeviceGetComputeRunningProcesses_v3", "compute", device, count, out);
 }
 
 FAKE_NVML int nvmlDeviceGetComputeRunningProcesses_v2(Device device, unsigned* count, void* out) {
@@ -638,8 +717,7 @@ FAKE_NVML int nvmlDeviceGetMPSComputeRunningProcesses(Device device, unsigned* c
 
 FAKE_NVML int nvmlDeviceGetMPSComputeRunningProcesses_v3(Device device, unsigned* count,
                                                          void* out) {
-  return give_processes<ProcessInfoV3>("nvmlDeviceGetMPSComputeRunningProcesses_v3", "mps", device,
-                                       count, out);
+  return give_newest("nvmlDeviceGetMPSComputeRunningProcesses_v3", "mps", device, count, out);
 }
 
 FAKE_NVML int nvmlDeviceGetMPSComputeRunningProcesses_v2(Device device, unsigned* count,
@@ -713,6 +791,7 @@ FAKE_NVML int nvmlDeviceRegisterEvents(Device device, unsigned long long, EventS
   const int code = failure_of("nvmlDeviceRegisterEvents", device);
   if (code == kOk) log("register " + device->uuid);
   const MachineCard card = machine_card(device);
+  if (card && code == kOk) set->seen[device] = card.state().sent_count;
   for (int i = 0; card && code == kOk && i < card.state().xid_count; ++i) {
     set->xids.push_back({device, kEventXid, card.state().xids[i], ~0U, ~0U});
   }
@@ -738,6 +817,7 @@ FAKE_NVML int nvmlEventSetWait_v2(EventSet set, Event* event, unsigned timeout_m
   static std::vector<Words> waiting;
   for (unsigned waited = 0;; ++waited) {
     if (const int code = failure_of("nvmlEventSetWait_v2"); code != kOk) return code;
+    if (take_sent(set, event)) return kOk;
     const std::string claimed = file_name() + ".taken";
     std::error_code failed;
     std::filesystem::rename(file_name() + ".events", claimed, failed);

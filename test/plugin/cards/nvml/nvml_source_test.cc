@@ -648,12 +648,11 @@ TEST_F(NvmlUse, JoinsTheListsByProcess) {
 
 // Their lists "_v3" have entries of 32 bytes.
 TEST_F(NvmlUse, ReadsTheListsOfTheDrivers535_43To535_86) {
-  std::string many;
+  std::string many = "driver 535.54.03\n";
   for (int pid = 1; pid <= 60; ++pid) {
     many += "process GPU-a compute " + std::to_string(pid) + " 1048576\n";
   }
-  const CardUse use = use_when(many + "process GPU-a mps 60 1048576\n",
-                               "card GPU-a used=1000 gpu=55\n", "fake_nvml_r535.so");
+  const CardUse use = use_when(many + "process GPU-a mps 60 1048576\n");
   ASSERT_THAT(use.processes, SizeIs(60));
   EXPECT_EQ(use.processes[58], (ProcessUse{59, MiB(1), {}, true}));
   EXPECT_EQ(use.processes[59], (ProcessUse{60, MiB(1), {}, false, true}));
