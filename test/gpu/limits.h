@@ -15,6 +15,12 @@ inline constexpr int kProcessesMax = 256;
 inline constexpr int kSharedMax = 1024;
 // XIDs of a card that a scenario may begin with, and that wait for somebody to read them.
 inline constexpr int kXidsMax = 16;
+// Kernels of one process that run at the same time in virtual time. An H200 runs 128.
+inline constexpr int kRunningMax = 64;
+// How long one process has a card in virtual time while others want it; not measured.
+inline constexpr std::uint64_t kSliceNanoseconds = 2'000'000;
+// Of a card in virtual time.
+inline constexpr int kWholeWidth = 1'000;
 // What a card or an allocation may have, so that no sum of them overflows.
 inline constexpr std::uint64_t kMemoryMax = std::uint64_t{1} << 48;
 // A scenario of 16 cards has some 5 KB.

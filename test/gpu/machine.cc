@@ -54,21 +54,14 @@ std::uint64_t pid_on_node(const std::string& machine) {
 
 }  // namespace
 
-// The lock of the machine, for one change. At its beginning nothing of ended processes is left.
-class Machine::Lock {
- public:
-  explicit Lock(Machine& machine) : machine_(machine), guard_(machine.mutex_) {
-    lock_byte(machine_.file_, F_WRLCK, kMachineByte);
-    machine_.remove_ended();
-  }
-  ~Lock() { lock_byte(machine_.file_, F_UNLCK, kMachineByte); }
-  Lock(const Lock&) = delete;
-  Lock& operator=(const Lock&) = delete;
+Machine::Lock::Lock(Machine& machine) : machine_(machine), guard_(machine.mutex_) {
+  lock_byte(machine_.file_, F_WRLCK, kMachineByte);
+  machine_.remove_ended();
+}
 
- private:
-  Machine& machine_;
-  const std::lock_guard<std::mutex> guard_;
-};
+Machine::Lock::~Lock() {
+  lock_byte(machine_.file_, F_UNLCK, kMachineByte);
+}
 
 std::unique_ptr<Machine> Machine::open(const std::string& path, std::string& why) {
   const int file = ::open(path.c_str(), O_RDWR | O_CLOEXEC);
@@ -179,6 +172,7 @@ bool Machine::join() {
     for (int card = 0; card < kDevicesMax; ++card) process.charged[card] = process.hidden[card] = 0;
     process.pid = pid_on_node(path_);
     process.is_mps_client = process.has_work = 0;
+    process.uses_time = process.waiting = process.running = 0;
     lock_byte(file_, F_WRLCK, kFirstProcessByte + i);
     process.used = 1;
     slot_ = i;

@@ -87,6 +87,23 @@ class Machine {
   // `from`. Returns when it ends. Nanoseconds of the monotonic clock.
   std::int64_t occupy(int card, std::int64_t from, std::int64_t duration);
 
+  // --- virtual time: clock.cc ---
+  // The clock stands still while a process that uses it does something else than to wait for it. Of
+  // its threads, one must wait.
+
+  bool is_virtual() const { return state_->is_virtual != 0; }
+  // Nanoseconds.
+  std::int64_t clock() const {
+    return static_cast<std::int64_t>(state_->clock[state_->step % 2].load());
+  }
+  // A kernel begins on the card that takes so long with this width. All kernels of this process
+  // together have at most the width `limit`. Returns its number, or -1 if too many run.
+  int begin_kernel(int card, std::int64_t duration, int width, int limit);
+  // The numbers of those that have ended, which is now.
+  std::vector<int> take_ended();
+  // Returns when one has ended, or it is that late, or after some milliseconds of real time.
+  void wait(std::int64_t until);
+
   // Memory that this process has taken becomes shared; it stays its holder. Not set if there are
   // already kSharedMax.
   SharedMemory share(int card, std::uint64_t bytes);
@@ -106,12 +123,25 @@ class Machine {
   std::mutex& mutex() { return mutex_; }
 
  private:
-  class Lock;
+  // The lock of the machine, for one change. At its beginning nothing of ended processes is left.
+  class Lock {
+   public:
+    explicit Lock(Machine& machine);
+    ~Lock();
+    Lock(const Lock&) = delete;
+    Lock& operator=(const Lock&) = delete;
+
+   private:
+    Machine& machine_;
+    const std::lock_guard<std::mutex> guard_;
+  };
 
   Machine(std::string path, int file, MachineState* state);
 
   std::uint64_t free_locked(int card) const;
   void remove_ended();
+  bool is_due(const ProcessState& process) const;
+  void let_time_pass();
   bool is_held(int byte) const;
   bool has_holder(const SharedState& shared) const;
   SharedState* find(const SharedMemory& shared);

@@ -30,6 +30,9 @@ int show(const std::string& path) {
   std::string why;
   const auto machine = Machine::open(path, why);
   if (machine == nullptr) return fail(why);
+  if (machine->is_virtual()) {
+    std::cout << fmt::format("{:.9f} s\n", static_cast<double>(machine->clock()) / 1e9);
+  }
   for (int i = 0; i < machine->card_count(); ++i) {
     const CardState& card = machine->card(i);
     std::cout << fmt::format("{} {} {}: {:.4f} MiB free of {:.4f}\n", i, card.uuid, card.model,

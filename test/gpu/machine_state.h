@@ -52,6 +52,19 @@ struct CardState {
   Word sent_count;           // later
   Word sent_xids[kXidsMax];  // of these, the last ones
   Word busy_until;           // with kernels that were launched; nanoseconds of the monotonic clock
+  // In virtual time: the process whose kernels run, or kProcessesMax for all clients of MPS, and
+  // when that ends if others have kernels.
+  Word turn;
+  Word turn_ends;
+};
+
+// A kernel that has begun in virtual time.
+struct KernelState {
+  Word began;  // nanoseconds
+  Word order;  // of those of its process that began then
+  Word card;
+  Word width;    // of the card, of kWholeWidth
+  Word left[2];  // nanoseconds with that width; MachineState::step says which one counts
 };
 
 // Memory of one process, for each card.
@@ -59,7 +72,16 @@ struct ProcessState {
   Word used;  // 1 while a process has this slot
   Word pid;   // for people, NVML's lists and limits of cgroups only
   Word is_mps_client;
-  Word has_work;              // of a client of MPS: kernels that it has not waited for
+  Word has_work;  // of a client of MPS: kernels that it has not waited for
+  // In virtual time: whether the clock waits for it, how many of its threads wait, and until when
+  // at most.
+  Word uses_time;
+  Word waiting;
+  Word wakes_at;
+  std::atomic<std::uint32_t> wake;  // changes when one is to go on
+  Word width;                       // that all of its kernels may use together
+  Word running;                     // a bit for each of them
+  KernelState kernels[kRunningMax];
   Word charged[kDevicesMax];  // what NVML's process list shows
   Word hidden[kDevicesMax];   // what it does not show
 };
@@ -82,6 +104,13 @@ struct MachineState {
   char driver_release[32];
   std::int32_t cuda_version;  // 13000 is CUDA 13.0
   std::int32_t device_count;
+  // Whether time is virtual. It begins when so many processes use it.
+  std::int32_t is_virtual;
+  std::uint32_t processes_at_begin;
+  Word has_begun;
+  Word step;      // its last bit says which of two values counts, so that they change together
+  Word clock[2];  // nanoseconds
+  Word last_order;
   Word last_id;
   Word broken_clients;           // clients of MPS that have ended with work
   CardState cards[kDevicesMax];  // before MIG devices

@@ -199,12 +199,24 @@ void read_driver(const Fields& document, MachineState& state) {
   state.cuda_version = number(fields, "cuda", state.cuda_version, 11'000, 99'990);
 }
 
+void read_time(const Fields& document, MachineState& state) {
+  const std::string time = document.has("time") ? document.text("time") : "real";
+  if (time != "real" && time != "virtual") {
+    refuse(fmt::format("time must be real or virtual, found {}", in_quotes(time)));
+  }
+  state.is_virtual = time == "virtual" ? 1 : 0;
+  if (document.has("processes") && state.is_virtual == 0) refuse("processes needs time: virtual");
+  state.processes_at_begin =
+      static_cast<std::uint32_t>(number(document, "processes", 1, 1, kProcessesMax));
+}
+
 std::unique_ptr<MachineState> read_machine(const Value& document) {
-  const Fields fields(document, "", {"driver", "cards"});
+  const Fields fields(document, "", {"driver", "time", "processes", "cards"});
   auto state = std::make_unique<MachineState>();
   std::memcpy(state->magic, kMagic, sizeof kMagic);
   state->size = sizeof(MachineState);
   read_driver(fields, *state);
+  read_time(fields, *state);
   const std::vector<Entry> cards = fields.list("cards", kCardsMax);
   if (cards.empty()) refuse(fmt::format("cards must have 1 to {} entries, found none", kCardsMax));
   read_cards(cards, *state);

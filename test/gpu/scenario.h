@@ -1,6 +1,8 @@
 // The scenario of a machine, as people write it:
 //
 //   driver: {release: 580.159.04, cuda: 13000}   # optional; these are the defaults
+//   time: virtual                      # optional; otherwise kernels take real time
+//   processes: 2                       # of virtual time: it begins when so many use it; 1
 //   cards:
 //     - uuid: GPU-6d677075-0000-4000-8000-000000000001
 //       model: NVIDIA H200             # the rest is optional; its defaults are an H200's

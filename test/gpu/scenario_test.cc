@@ -83,8 +83,13 @@ cards:
 TEST(Scenario, IsRefusedInOneSentence) {
   EXPECT_EQ(refusal("cards: []"), "cards must have 1 to 16 entries, found none");
   EXPECT_EQ(refusal("{}"), "cards must be a list, found nothing");
-  EXPECT_EQ(refusal("[]"), "the file must be a map with driver, cards");
-  EXPECT_EQ(refusal("card: 1"), "the file has an unknown field \"card\", expected driver, cards");
+  EXPECT_EQ(refusal("[]"), "the file must be a map with driver, time, processes, cards");
+  EXPECT_EQ(refusal("card: 1"),
+            "the file has an unknown field \"card\", expected driver, time, processes, cards");
+  EXPECT_EQ(refusal("time: fast"), "time must be real or virtual, found \"fast\"");
+  EXPECT_EQ(refusal("processes: 2"), "processes needs time: virtual");
+  EXPECT_EQ(refusal("{time: virtual, processes: 0}"),
+            "processes must be a whole number from 1 to 256, found \"0\"");
   EXPECT_THAT(refusal("cards: [{uuid: GPU-1, memory: 1}]"),
               HasSubstr("cards[0] has an unknown field \"memory\", expected uuid, model,"));
   EXPECT_EQ(refusal("cards: [{uuid: GPU-1, memoryMiB: 268435457}]"),

@@ -209,27 +209,27 @@ FAKE_CUDA int cuCtxGetId(Context* context, std::uint64_t* id) {
 }
 
 FAKE_CUDA int cuCtxSynchronize() {
-  std::int64_t end = 0;
+  Moments all;
   const int code = in_context([&](Context& context) {
     settle_pools(context.card);
-    end = end_of(context);
+    all = all_of(context);
     return kSuccess;
   });
-  const int waited = code == kSuccess ? wait_until(end) : code;
+  const int waited = code == kSuccess ? wait_for(all) : code;
   if (waited == kSuccess) process().machine->set_work(false);
   return waited;
 }
 
 FAKE_CUDA int cuCtxSynchronize_v2(Context* context) {
   if (context == nullptr) return cuCtxSynchronize();
-  std::int64_t end = 0;
+  Moments all;
   const int code = initialized([&] {
     if (!process().contexts.contains(context)) return kInvalidContext;
     settle_pools(context->card);
-    end = end_of(*context);
+    all = all_of(*context);
     return kSuccess;
   });
-  return code == kSuccess ? wait_until(end) : code;
+  return code == kSuccess ? wait_for(all) : code;
 }
 
 FAKE_CUDA int cuCtxGetStreamPriorityRange(int* least, int* greatest) {

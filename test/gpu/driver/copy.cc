@@ -49,6 +49,13 @@ int copy(Place to, Place from, std::size_t bytes) {
   return kSuccess;
 }
 
+// The result of run(context), after what the default stream has.
+template <class Run>
+int in_order(Run run, const char* function = __builtin_FUNCTION()) {
+  const int code = wait_for_default_stream();
+  return code == kSuccess ? in_context(run, function) : code;
+}
+
 template <class Value>
 int fill(Pointer at, std::size_t pitch, Value value, std::size_t width, std::size_t height) {
   return in_context([&](Context&) {
@@ -95,26 +102,24 @@ Place row_of(const Copy2D::Side& side, std::size_t row, std::size_t width) {
 }  // namespace mgpu::fake_gpu
 
 FAKE_CUDA int cuMemcpyHtoD_v2(Pointer to, const void* from, std::size_t bytes) {
-  return in_context(
-      [&](Context&) { return copy(device_place(to, bytes), host_place(from), bytes); });
+  return in_order([&](Context&) { return copy(device_place(to, bytes), host_place(from), bytes); });
 }
 FAKE_CUDA int cuMemcpyDtoH_v2(void* to, Pointer from, std::size_t bytes) {
-  return in_context(
-      [&](Context&) { return copy(host_place(to), device_place(from, bytes), bytes); });
+  return in_order([&](Context&) { return copy(host_place(to), device_place(from, bytes), bytes); });
 }
 FAKE_CUDA int cuMemcpyDtoD_v2(Pointer to, Pointer from, std::size_t bytes) {
-  return in_context(
+  return in_order(
       [&](Context&) { return copy(device_place(to, bytes), device_place(from, bytes), bytes); });
 }
 FAKE_CUDA int cuMemcpy(Pointer to, Pointer from, std::size_t bytes) {
-  return in_context(
+  return in_order(
       [&](Context&) { return copy(any_place(to, bytes), any_place(from, bytes), bytes); });
 }
 FAKE_CUDA int cuMemcpyPeer(Pointer to, Context*, Pointer from, Context*, std::size_t bytes) {
   return cuMemcpyDtoD_v2(to, from, bytes);
 }
 FAKE_CUDA int cuMemcpy2D_v2(const Copy2D* wanted) {
-  return in_context([&](Context&) {
+  return in_order([&](Context&) {
     if (wanted == nullptr) return kInvalidValue;
     for (std::size_t row = 0; row < wanted->height; ++row) {
       const int code = copy(row_of(wanted->to, row, wanted->width),

@@ -327,6 +327,7 @@ FAKE_CUDA int cuGraphLaunch(GraphExec* exec, Stream* stream) {
     return launch_graph(context, launched);
   });
   if (code != kSuccess) return code;
+  wait_for_place(stream);
   const RunningIn running(stream);
   for (const Work& work : works) work();
   return kSuccess;

@@ -45,12 +45,12 @@ void add_vectors(const std::array<Pointer, 3>& vectors, std::size_t count) {
 
 Launch launch_of(const Function& function, std::uint64_t blocks, std::uint64_t threads,
                  void** arguments) {
-  Launch launch{.nanoseconds = function.nanoseconds};
+  Launch launch{.time = function.time};
   if (!function.module->is_text || arguments == nullptr) return launch;
   if (function.name == "spin") {
     const double iterations = argument<std::uint32_t>(arguments, 1);
     const double whole = kSpinNanoseconds * static_cast<double>(blocks) * iterations;
-    launch.nanoseconds = static_cast<std::int64_t>(whole * 100 / percent_of_card());
+    launch.time.nanoseconds = static_cast<std::int64_t>(whole);
   }
   if (function.name == "vector_add") {
     std::array<Pointer, 3> vectors{};

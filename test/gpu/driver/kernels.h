@@ -5,12 +5,14 @@
 #include <cstdint>
 #include <functional>
 
+#include "test/gpu/driver/time.h"
+
 namespace mgpu::fake_gpu {
 
 struct Function;
 
 struct Launch {
-  std::int64_t nanoseconds = 0;
+  KernelTime time{};
   // With the lock of the process; empty if there is nothing to compute.
   std::function<void()> compute{};
 };

@@ -67,10 +67,10 @@ int launch(Stream* stream, const Function* function, Dimensions grid, Dimensions
       },
       caller);
   if (code != kSuccess) return code;
-  if (launched.nanoseconds > 0) wait_for_place(stream);
+  if (launched.time.nanoseconds > 0) wait_for_place(stream);
   return queue(stream, NodeKind::kernel, [launched, local_bytes = function->local_bytes] {
     return in_context([&](Context& context) {
-      occupy(context, launched.nanoseconds);
+      occupy(context, launched.time);
       if (launched.compute) launched.compute();
       return grow_stack(context, local_bytes);
     });
@@ -125,7 +125,7 @@ FAKE_CUDA int cuModuleGetFunction(Function** result, Module* module, const char*
     auto& function = process().functions[{module, name}];
     if (function == nullptr) {
       function = std::make_unique<Function>(
-          Function{module, name, ptx_local_bytes(module->image, name), duration_of_kernel(name)});
+          Function{module, name, ptx_local_bytes(module->image, name), time_of_kernel(name)});
     }
     *result = function.get();
     return kSuccess;

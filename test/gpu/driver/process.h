@@ -43,7 +43,8 @@ inline bool is_default(const Stream* stream) {
 struct Event {
   Context* context = nullptr;
   bool recorded = false;
-  std::int64_t nanoseconds = 0;        // when it is reached
+  std::int64_t recorded_at = 0;        // nanoseconds
+  Moments after{};                     // that it waits for
   std::shared_ptr<Capture> capture{};  // in which it was recorded last
   const Stream* stream = nullptr;      // of it
 };
@@ -59,7 +60,7 @@ struct Function {
   Module* module = nullptr;
   std::string name{};
   std::uint64_t local_bytes = 0;  // of each thread
-  std::int64_t nanoseconds = 0;   // that it takes
+  KernelTime time{};
 };
 
 struct Array;
@@ -98,6 +99,7 @@ struct Process {
   std::set<Event*> events;
   std::set<Module*> modules;
   std::map<std::pair<Module*, std::string>, std::unique_ptr<Function>> functions;
+  KernelQueue kernels;
 };
 
 // It is never destroyed, because threads may call functions until the very end.

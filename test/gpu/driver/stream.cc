@@ -40,9 +40,12 @@ int create_stream(Stream** result, unsigned flags, int priority) {
 }
 
 // A stream that waits for a captured event is captured with it.
-int wait_for(Stream* stream, const Event& event) {
+int wait_for_event(Context& context, Stream* stream, const Event& event) {
   Capture* const own = capture_of(stream);
-  if (own == nullptr && event.capture == nullptr) return kSuccess;
+  if (own == nullptr && event.capture == nullptr) {
+    add_before_next(context, stream, event.after);
+    return kSuccess;
+  }
   if (own == nullptr && is_default(stream)) {
     return refuse_captured(*event.capture, kCaptureUnsupported);
   }
@@ -57,6 +60,11 @@ int wait_for(Stream* stream, const Event& event) {
   if (event.capture.get() != own) return refuse_captured(*own, kCaptureMerge);
   own->unjoined.erase(event.stream);
   return kSuccess;
+}
+
+// kNever until it is known.
+std::int64_t time_of(const Event& event) {
+  return std::max(event.recorded_at, latest(event.after));
 }
 
 template <class Run>
@@ -90,31 +98,35 @@ FAKE_CUDA int cuStreamDestroy_v2(Stream* stream) {
 }
 
 FAKE_CUDA int cuStreamSynchronize(Stream* stream) {
-  std::int64_t end = 0;
+  Moments before;
   const int code = on_stream(stream, [&](Context& context) {
     if (Capture* const capture = capture_of(stream)) {
       return refuse_captured(*capture, kCaptureUnsupported);
     }
     settle_pools(context.card);
-    end = end_of(context, stream);
+    before = before_next(context, stream);
     return kSuccess;
   });
-  return code == kSuccess ? wait_until(end) : code;
+  return code == kSuccess ? wait_for(before) : code;
 }
 FAKE_CUDA_ALIAS(cuStreamSynchronize_ptsz, cuStreamSynchronize);
 
 FAKE_CUDA int cuStreamQuery(Stream* stream) {
-  return on_stream(stream, [&](Context& context) {
+  const int code = on_stream(stream, [&](Context& context) {
     Capture* const capture = capture_of(stream);
     if (capture != nullptr) return refuse_captured(*capture, kCaptureUnsupported);
-    return end_of(context, stream) <= now() ? kSuccess : kNotReady;
+    settle();
+    return latest(before_next(context, stream)) <= now() ? kSuccess : kNotReady;
   });
+  if (code == kNotReady) pass_time_of_query();
+  return code;
 }
 FAKE_CUDA_ALIAS(cuStreamQuery_ptsz, cuStreamQuery);
 
 FAKE_CUDA int cuStreamWaitEvent(Stream* stream, Event* event, unsigned) {
-  return on_stream(stream, [&](Context&) {
-    return process().events.contains(event) ? wait_for(stream, *event) : kInvalidHandle;
+  return on_stream(stream, [&](Context& context) {
+    return process().events.contains(event) ? wait_for_event(context, stream, *event)
+                                            : kInvalidHandle;
   });
 }
 FAKE_CUDA_ALIAS(cuStreamWaitEvent_ptsz, cuStreamWaitEvent);
@@ -205,7 +217,8 @@ FAKE_CUDA int cuEventRecord(Event* event, Stream* stream) {
     event->capture = is_default(stream) ? nullptr : stream->capture;
     event->stream = stream;
     event->recorded = event->capture == nullptr;
-    event->nanoseconds = std::max(now(), end_of(context, stream));
+    event->recorded_at = now();
+    event->after = before_next(context, stream);
     return kSuccess;
   });
 }
@@ -217,21 +230,24 @@ FAKE_CUDA int cuEventRecordWithFlags(Event* event, Stream* stream, unsigned) {
 FAKE_CUDA_ALIAS(cuEventRecordWithFlags_ptsz, cuEventRecordWithFlags);
 
 FAKE_CUDA int cuEventQuery(Event* event) {
-  return on_event(event, [](Event& asked) {
+  const int code = on_event(event, [](Event& asked) {
     if (asked.capture != nullptr) return refuse_captured(*asked.capture, kCapturedEvent);
-    return asked.nanoseconds <= now() ? kSuccess : kNotReady;
+    settle();
+    return time_of(asked) <= now() ? kSuccess : kNotReady;
   });
+  if (code == kNotReady) pass_time_of_query();
+  return code;
 }
 
 FAKE_CUDA int cuEventSynchronize(Event* event) {
-  std::int64_t end = 0;
+  Moments before;
   const int code = on_event(event, [&](Event& waited) {
     if (waited.capture != nullptr) return refuse_captured(*waited.capture, kCapturedEvent);
     if (waited.recorded) settle_pools(waited.context->card);
-    end = waited.nanoseconds;
+    before = waited.after;
     return kSuccess;
   });
-  return code == kSuccess ? wait_until(end) : code;
+  return code == kSuccess ? wait_for(before) : code;
 }
 
 FAKE_CUDA int cuEventElapsedTime(float* milliseconds, Event* begin, Event* end) {
@@ -239,7 +255,11 @@ FAKE_CUDA int cuEventElapsedTime(float* milliseconds, Event* begin, Event* end) 
     if (!process().events.contains(end) || !first.recorded || !end->recorded) {
       return kInvalidHandle;
     }
-    *milliseconds = static_cast<float>(end->nanoseconds - first.nanoseconds) / 1e6F;
+    settle();
+    const std::int64_t begun = time_of(first);
+    const std::int64_t ended = time_of(*end);
+    if (std::max(begun, ended) > now()) return kNotReady;
+    *milliseconds = static_cast<float>(ended - begun) / 1e6F;
     return kSuccess;
   });
 }
