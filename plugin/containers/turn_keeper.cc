@@ -14,6 +14,7 @@
 #include <set>
 #include <utility>
 
+#include "common/base/files.h"
 #include "plugin/share/slot_locks.h"
 
 namespace mgpu::plugin {
@@ -47,24 +48,10 @@ std::uint32_t word_of(Turn turn) {
   return share::kTurnAlone;
 }
 
-// A file of a page. Whoever owns it may hold a lease on it, for which opening it would wait.
-class PageFile {
- public:
-  PageFile(const std::string& path, int access)
-      : file_(::open(path.c_str(), access | O_CLOEXEC | O_NOFOLLOW | O_NONBLOCK)) {}
-  ~PageFile() {
-    if (file_ >= 0) ::close(file_);
-  }
-  PageFile(const PageFile&) = delete;
-  PageFile& operator=(const PageFile&) = delete;
-  PageFile(PageFile&&) = delete;
-  PageFile& operator=(PageFile&&) = delete;
-
-  int get() const { return file_; }
-
- private:
-  int file_;
-};
+// Whoever owns the file of a page may hold a lease on it, for which opening it would wait.
+UniqueFd open_page(const std::string& path, int access) {
+  return UniqueFd(::open(path.c_str(), access | O_CLOEXEC | O_NOFOLLOW | O_NONBLOCK));
+}
 
 }  // namespace
 
@@ -75,11 +62,11 @@ class TurnKeeper::Member {
       : id_(std::move(id)),
         usage_path_(folder + "/usage"),
         turn_path_(folder + "/turn"),
-        turn_(turn_path_, O_RDWR),
-        activity_(folder + "/activity", O_RDONLY),
+        turn_(open_page(turn_path_, O_RDWR)),
+        activity_(open_page(folder + "/activity", O_RDONLY)),
         locks_(usage_path_.c_str(), identity_of(usage_path_)) {
     void* const mapped =
-        ::mmap(nullptr, sizeof(share::TurnPage), PROT_READ, MAP_SHARED, turn_.get(), 0);
+        ::mmap(nullptr, sizeof(share::TurnPage), PROT_READ, MAP_SHARED, turn_.number(), 0);
     if (mapped != MAP_FAILED) page_ = mapped;
   }
   ~Member() {
@@ -97,7 +84,7 @@ class TurnKeeper::Member {
   bool is_current() const {
     share::FileIdentity own;
     const share::FileIdentity there = identity_of(turn_path_);
-    return share::identify(turn_.get(), &own) && own.device == there.device &&
+    return share::identify(turn_.number(), &own) && own.device == there.device &&
            own.inode == there.inode;
   }
 
@@ -107,7 +94,7 @@ class TurnKeeper::Member {
     const auto bytes = static_cast<ssize_t>(sizeof(Words));
     Words words;
     constexpr off_t kBegin = offsetof(share::ActivityPage, slots);
-    if (::pread(activity_.get(), words.data(), sizeof(words), kBegin) != bytes) words.fill(0);
+    if (::pread(activity_.number(), words.data(), sizeof(words), kBegin) != bytes) words.fill(0);
     for (std::size_t slot = 0; slot < words.size(); ++slot) {
       const std::uint32_t changes = words[slot] ^ seen_[slot];
       if (changes != 0) checked_[slot] = now;
@@ -131,7 +118,7 @@ class TurnKeeper::Member {
     static_assert(offsetof(share::TurnPage, beat) == offsetof(share::TurnPage, turn) + 4);
     constexpr off_t kBegin = offsetof(share::TurnPage, turn);
     // Nothing can be done where it fails: the container goes on without turns.
-    static_cast<void>(::pwrite(turn_.get(), words.data(), sizeof(words), kBegin));
+    static_cast<void>(::pwrite(turn_.number(), words.data(), sizeof(words), kBegin));
     if (turn == turn_now_) return;
     turn_now_ = turn;
     // The page is only named here, and never touched.
@@ -154,19 +141,17 @@ class TurnKeeper::Member {
   }
 
   static share::FileIdentity identity_of(const std::string& path) {
-    const PageFile file(path, O_RDONLY);
+    const UniqueFd file = open_page(path, O_RDONLY);
     share::FileIdentity identity;
-    share::identify(file.get(), &identity);
+    share::identify(file.number(), &identity);
     return identity;
   }
-
-  bool has_ended(std::size_t slot) { return locks_.is_free(static_cast<unsigned>(slot)); }
 
   const AllocationId id_;
   const std::string usage_path_;
   const std::string turn_path_;
-  const PageFile turn_;
-  const PageFile activity_;
+  const UniqueFd turn_;
+  const UniqueFd activity_;
   share::SlotLocks locks_;
   void* page_ = nullptr;  // TurnPage, for the futex
   Words seen_{};
