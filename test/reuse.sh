@@ -11,7 +11,7 @@ readonly results=build/passed
 readonly not_read_by_programs='\.(cc|h|go)$|/[^/]*\.md$|^[A-QS-Z][^/]*\.md$|^test/cluster/'
 # The tests of a cluster read some of the pages in deploy, those of a kubelet and the browser none.
 # kube_conformance_test is in test/common.
-readonly not_read_by_cluster='^test/(extender|plugin|programs)/.*_test\.cc$|^[A-Z]+\.md$|^bench/(gpu|parts|plot|plots|scale)/'\
+readonly not_read_by_cluster='^test/(extender|plugin|programs)/.*_test\.cc$|^[A-Z]+\.md$|^bench/(gpu|parts|plot|plots)/'\
 '|^test/(bench|fuzz|simulation|tree)/'
 readonly not_read_by_node="\\.md\$|$not_read_by_cluster"
 readonly not_read_by_gpu='_test\.cc$|^deploy/|^test/(cluster|fuzz|golden|simulation|tree)/'

@@ -43,7 +43,7 @@
 #          takes beside pending pods, as bench/start.sh does
 # failover measures how long no pod is bound when the leader of two extenders ends, as bench/failover.sh does
 # web-scale
-#          measures the web page with a large cluster, as bench/web.sh does
+#          measures a start and the web page with a large cluster, as bench/web.sh does
 # soak     runs arrivals, edits and kills with a real control plane for MGPU_SOAK_MINUTES, as bench/soak.sh does
 # fake-gpu runs NVIDIA's own bindings of PyPI on the fake driver of test/gpu, and compares its functions with the headers
 #          of CUDA; it needs the network the first time
@@ -546,11 +546,10 @@ prepare_web() {
 # Uses the release build.
 stage_web-scale() {
   prepare_components || return 1
-  build release mgpu-extender mgpu-scale-server || return 1
+  build release mgpu-extender || return 1
   MGPU_CHROMIUM_BINARY=$(bash deploy/install.sh chromium) || return 1
-  export MGPU_CHROMIUM_BINARY MGPU_WEB_NODES=${MGPU_WEB_NODES:-5000} MGPU_WEB_PODS=${MGPU_WEB_PODS:-40000}
+  export MGPU_CHROMIUM_BINARY MGPU_WEB_NODES=${MGPU_WEB_NODES:-5000}
   export MGPU_EXTENDER_BINARY=$PWD/build/release/extender/mgpu-extender
-  export MGPU_SCALE_SERVER_BINARY=$PWD/build/release/bench/mgpu-scale-server
   run_cluster_test web-scale -test.run '^TestWebScale$'
 }
 

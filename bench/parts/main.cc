@@ -10,7 +10,7 @@
 #include <vector>
 
 #include "bench/parts/requests.h"
-#include "bench/scale/cluster_objects.h"
+#include "bench/parts/cluster_objects.h"
 #include "common/base/check.h"
 #include "common/kube/objects/object_json.h"
 #include "extender/ledger/consumers.h"
@@ -36,7 +36,7 @@ extender::Settings settings() {
   return settings;
 }
 
-// A ledger with the cluster of bench/scale.
+// A ledger with the cluster of cluster_objects.h.
 struct World {
   explicit World(std::size_t count) : nodes(count), pods(count * bench::kPodsPerNode) {
     for (std::size_t i = 0; i < nodes; ++i)

@@ -5,7 +5,7 @@
 #include <nlohmann/json.hpp>
 #include <random>
 
-#include "bench/scale/cluster_objects.h"
+#include "bench/parts/cluster_objects.h"
 #include "common/base/check.h"
 
 namespace mgpu::bench {

@@ -1,7 +1,7 @@
 // Recorded requests of kube-scheduler, enlarged to the size of a cluster: the pod is the recorded
-// one, the nodes are those of bench/scale. Each request is for another pod of one of a few kinds,
-// and has its nodes in another order, as those of kube-scheduler do: it starts with another node
-// and is not quite sorted, because kube-scheduler's filters run in parallel.
+// one, the nodes are those of cluster_objects.h. Each request is for another pod of one of a few
+// kinds, and has its nodes in another order, as those of kube-scheduler do: it starts with another
+// node and is not quite sorted, because kube-scheduler's filters run in parallel.
 #pragma once
 
 #include <cstddef>

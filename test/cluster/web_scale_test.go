@@ -1,39 +1,12 @@
 package cluster
 
 import (
-	"bufio"
+	"context"
 	"fmt"
 	"net/http"
-	"os"
-	"os/exec"
-	"path/filepath"
-	"strings"
-	"syscall"
 	"testing"
 	"time"
 )
-
-// scaleServer starts the in-memory API server with a cluster, and returns its URL.
-func scaleServer(t testing.TB, nodes, pods string) string {
-	t.Helper()
-	command := exec.Command(os.Getenv("MGPU_SCALE_SERVER_BINARY"), "--nodes", nodes, "--pods", pods)
-	command.SysProcAttr = &syscall.SysProcAttr{Pdeathsig: syscall.SIGKILL}
-	output, err := command.StdoutPipe()
-	if err != nil {
-		t.Fatal(err)
-	}
-	started := make(chan error)
-	forks <- func() { started <- command.Start() }
-	if err := <-started; err != nil {
-		t.Fatal(err)
-	}
-	t.Cleanup(func() { _ = command.Process.Kill(); _ = command.Wait() })
-	line, err := bufio.NewReader(output).ReadString('\n')
-	if err != nil {
-		t.Fatal(err)
-	}
-	return "http://127.0.0.1:" + strings.TrimSpace(line)
-}
 
 // scrollFrames scrolls through the list for some seconds, and returns the times between frames in ms.
 const scrollFrames = `(async () => {
@@ -50,23 +23,18 @@ const scrollFrames = `(async () => {
   return times.sort((a, b) => a - b);
 })()`
 
-// TestWebScale measures the page with a large cluster; bench/web.sh runs it. It checks no times.
+// TestWebScale measures a start and the page with a large cluster; bench/web.sh runs it. It checks no times.
 func TestWebScale(t *testing.T) {
-	nodes, pods := os.Getenv("MGPU_WEB_NODES"), os.Getenv("MGPU_WEB_PODS")
-	if nodes == "" || pods == "" {
-		t.Skip("MGPU_WEB_NODES and MGPU_WEB_PODS are not set; bench/web.sh sets them")
-	}
-	url := scaleServer(t, nodes, pods)
-	config := filepath.Join(t.TempDir(), "config")
-	text := fmt.Sprintf(`{apiVersion: v1, kind: Config, current-context: a, contexts: [{name: a, context: {cluster: a, user: a}}],
- clusters: [{name: a, cluster: {server: %q}}], users: [{name: a, user: {}}]}`, url)
-	if err := os.WriteFile(config, []byte(text), 0o600); err != nil {
-		t.Fatal(err)
-	}
+	count := numbersOf(t, "MGPU_WEB_NODES", "web.sh", 1, 5000)[0]
+	ctx := context.Background()
+	cluster := Throughput{namespace: newNamespace(ctx, t)}
+	nodes := plane.createManyNodes(ctx, t, count)
+	place(ctx, t, cluster.namespace, cluster.onEachCard(nodes, func(pod *PodBuilder) { pod.share(50, cardMemoryMiB/2) }))
 	extender := plane.extenderOn(t, "http", http.DefaultClient)
-	extender.follow(config)
+	began := time.Now()
 	extender.start(t)
 	extender.waitReady(t)
+	t.Logf("start: ready after %v, %s", time.Since(began).Round(10*time.Millisecond), extender.process.memory())
 	var page *Page
 	for round := range 3 {
 		page = extender.openPage(t, "/web/", window(1280, 900, 1, false))
@@ -86,9 +54,9 @@ func TestWebScale(t *testing.T) {
 	eval[bool](page, `(scrollTo(0, 0), true)`)
 	for round := range 5 {
 		before := eval[string](page, `document.querySelector('[data-total=pods] strong').innerText`)
-		name := fmt.Sprint("update-", round)
+		pod := newPod(cluster.namespace, fmt.Sprint("update-", round)).share(1, 256)
 		begin := time.Now()
-		postPod(t, url, name)
+		place(ctx, t, cluster.namespace, []placedPod{{pod, nodes[0], map[string]string{"c0": "0"}}})
 		posted := time.Now()
 		eval[bool](page, `new Promise((done) => { const look = () => {
 			const now = document.querySelector('[data-total=pods] strong').innerText;
@@ -100,7 +68,7 @@ func TestWebScale(t *testing.T) {
 	costs := eval[[]float64](page, `performance.getEntriesByName('mgpu-draw').map((one) => one.duration).slice(-6)`)
 	t.Logf("draw after an update, in ms: %.1f", costs)
 	search := eval[[]float64](page, `(async () => { const times = []; const field = document.getElementById('query');
-		for (const query of ['4', '49', '499', '4999', 'pod-17', 'A100', '']) {
+		for (const query of ['4', '49', '499', '4999', 'placed-0017', 'V100', '']) {
 			const begin = performance.now(); field.value = query; field.dispatchEvent(new Event('input', { bubbles: true }));
 			await new Promise((done) => requestAnimationFrame(() => setTimeout(done)));
 			times.push(performance.now() - begin); }
@@ -108,26 +76,5 @@ func TestWebScale(t *testing.T) {
 	t.Logf("search, from a key to the frame, in ms: %.0f", search)
 	heap := eval[float64](page, `performance.memory.usedJSHeapSize`)
 	t.Logf("heap of the page: %.0f MiB", heap/(1<<20))
-	status, err := os.ReadFile(fmt.Sprintf("/proc/%d/status", extender.process.command.Process.Pid))
-	if err != nil {
-		t.Fatal(err)
-	}
-	for line := range strings.Lines(string(status)) {
-		if strings.HasPrefix(line, "VmRSS") || strings.HasPrefix(line, "VmHWM") {
-			t.Logf("mgpu-extender %s", strings.TrimSpace(line))
-		}
-	}
-}
-
-// postPod creates a bound pod with a share of the first card.
-func postPod(t testing.TB, url, name string) {
-	t.Helper()
-	pod := fmt.Sprintf(`{"apiVersion": "v1", "kind": "Pod", "metadata": {"name": %q, "annotations": {%q: "true", %q: "0"}},
-		"spec": {"nodeName": "gpu-node-0", "containers": [{"name": "app", "image": "none", "resources": {"limits": {%q: "1", %q: "256"}}}]}}`,
-		name, assumedKey, indexKeyPrefix+"app", coreResource, memoryResource)
-	answer, err := http.Post(url+"/api/v1/namespaces/default/pods", "application/json", strings.NewReader(pod))
-	if err != nil || answer.StatusCode != http.StatusCreated {
-		t.Fatal(answer, err)
-	}
-	answer.Body.Close()
+	t.Logf("mgpu-extender: %s", extender.process.memory())
 }

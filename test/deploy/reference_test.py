@@ -14,7 +14,7 @@ from support import BUILD, ROOT, main, must_run, run
 SCRIPT = ROOT / "deploy/reference.py"
 PAGE = ROOT / "deploy/REFERENCE.md"
 # Only scripts of bench/ run these, and no release has them.
-BENCHMARKS = ("mgpu-parts", "mgpu-scale-server")
+BENCHMARKS = ("mgpu-parts",)
 # Pages for users. Flags of other programs are written there only within commands, or with their program.
 DOCUMENTS = ["README.md", "extender/kubectl/README.md",
              *(f"deploy/{name}.md" for name in ("COMPARISON", "EXTENDER", "INSTALL", "LIMITS", "METRICS", "MIGRATION", "NODE", "OPERATIONS",

@@ -32,7 +32,4 @@ std::string node_object(std::size_t number);
 // if n is a multiple of four.
 std::string pod_object(std::size_t number);
 
-// The object as a client creates it, without a resource version.
-std::string as_created(const std::string& object);
-
 }  // namespace mgpu::bench

@@ -1,4 +1,4 @@
-#include "bench/scale/cluster_objects.h"
+#include "bench/parts/cluster_objects.h"
 
 #include <nlohmann/json.hpp>
 
@@ -135,12 +135,6 @@ std::string pod_object(std::size_t number) {
         {"podIP", "10.0.0.7"},
         {"conditions", {{{"type", "Ready"}, {"status", "True"}}}}}}}
       .dump();
-}
-
-std::string as_created(const std::string& object) {
-  Json created = Json::parse(object);
-  created["metadata"].erase("resourceVersion");
-  return created.dump();
 }
 
 }  // namespace mgpu::bench
