@@ -213,6 +213,20 @@ TEST_F(VirtualTime, ClientsOfMpsRunBesideEachOtherWithTheirWidth) {
   expect_near_each(run(), {1'800, 2'700, 4'500});
 }
 
+TEST_F(VirtualTime, AClientOfMpsHasItsWidthForAllItsStreams) {
+  const MpsDaemon daemon(folder_.path("mps"));
+  make(1);
+  add(
+      [](const TimedProgram& program) {
+        const Handle kernel = program.kernel("spin_20pct_1000us");
+        for (int i = 0; i < 3; ++i) program.launch(kernel, program.stream());
+        program.driver.synchronize();
+        return Results{program.now()};
+      },
+      "20");
+  EXPECT_EQ(run(), (std::vector<Results>{{3 * kMs}}));
+}
+
 TEST_F(VirtualTime, ClientsOfMpsThatWantMoreThanTheCardShareIt) {
   const MpsDaemon daemon(folder_.path("mps"));
   make(2);
@@ -260,13 +274,16 @@ TEST_F(VirtualTime, AStreamWaitsForEventsAndForTheDefaultStream) {
     const Handle kernel = program.kernel("spin_10pct_1000us");
     const Handle one = program.stream();
     const Handle two = program.stream();
+    const Handle begin = program.event();
     program.launch(kernel, one);
     EXPECT_EQ(program.driver.call("cuStreamWaitEvent", two, program.event(one), 0U), kSuccess);
     program.launch(kernel, two);
+    const Handle end_two = program.event(two);
     program.launch(kernel, one);
     EXPECT_EQ(program.driver.call("cuStreamSynchronize", one), kSuccess);
     EXPECT_EQ(program.now(), 2 * kMs);
     EXPECT_EQ(program.driver.call("cuStreamQuery", two), kSuccess);
+    EXPECT_EQ(program.elapsed(begin, end_two), 2) << "it has waited for the first one";
 
     const Handle blocking = program.stream(0);
     program.launch(kernel, blocking);
@@ -342,10 +359,10 @@ class TimeTrace : public VirtualTime {
         const std::vector<Handle> streams = {program.stream(), program.stream(0), nullptr};
         for (std::size_t i = 0; i < 600; ++i) {
           program.launch(kernel, streams[i % streams.size()]);
+          if (i % 7 == 0) program.driver.synchronize();
           if (is_delayed && i % 40 == static_cast<std::size_t>(which)) {
             std::this_thread::sleep_for(std::chrono::milliseconds(1));
           }
-          if (i % 7 == 0) program.driver.synchronize();
           if (i % 11 == 0) program.sleep(130'000 * (which + 1));
           times.push_back(program.now());
         }
@@ -380,7 +397,6 @@ TEST_F(VirtualTime, TheClockWaitsForAProgramThatRunsUntilItIsKilled) {
     const Handle kernel = program.kernel("spin_1000us");
     pause();
     program.run_until(100 * kMs, kernel);
-    program.launch(kernel);
     pause();
   });
   EXPECT_TRUE(running.wait_for_pause());
