@@ -184,8 +184,16 @@ void read_cards(const std::vector<Entry>& cards, MachineState& state) {
           fmt::format("{} needs {}: true", fields.place_of("instances"), fields.place_of("mig")));
     }
     constexpr std::size_t kInstancesMax = kDevicesMax / kCardsMax - 1;
+    std::uint64_t memory = 0;
     for (const Entry& instance : fields.list("instances", kInstancesMax)) {
-      read_instance(instance, state.cards[i], add_device(state, i));
+      CardState& added = add_device(state, i);
+      read_instance(instance, state.cards[i], added);
+      memory += added.memory;
+    }
+    if (memory > state.cards[i].memory) {
+      refuse(fmt::format("{} must have at most the {} MiB of the card together, found {} MiB",
+                         fields.place_of("instances"), state.cards[i].memory / kMiB,
+                         memory / kMiB));
     }
   }
 }

@@ -112,6 +112,10 @@ TEST(Scenario, IsRefusedInOneSentence) {
               "\"" +
                   std::string(links) + "\"");
   }
+  EXPECT_EQ(
+      refusal("cards: [{uuid: GPU-1, memoryMiB: 100, mig: true, instances: ["
+              "{uuid: MIG-1, model: A, memoryMiB: 60}, {uuid: MIG-2, model: A, memoryMiB: 41}]}]"),
+      "cards[0].instances must have at most the 100 MiB of the card together, found 101 MiB");
   EXPECT_EQ(refusal("cards: [{uuid: GPU-1, health: {lost: maybe}}]"),
             "cards[0].health.lost must be true or false, found \"maybe\"");
   EXPECT_EQ(refusal("cards: [{uuid: GPU-1, health: {hot: true}}]"),
