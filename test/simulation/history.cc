@@ -354,7 +354,11 @@ class World {
       Json pod = member_json(contract_, pods.back(), event, member);
       pod["metadata"]["annotations"][kMinCount] = std::to_string(min_count_of(event));
       if (never_preempts(event)) pod["spec"]["preemptionPolicy"] = "Never";
-      pod["spec"]["schedulingGroup"] = {{"podGroupName", name}};
+      if (is_by_label(event)) {
+        pod["metadata"]["labels"][kGroupLabel] = name;
+      } else {
+        pod["spec"]["schedulingGroup"] = {{"podGroupName", name}};
+      }
       call(kube::Method::kPost, "/api/v1/namespaces/d/pods", pod);
     }
     group_pods_.insert(group_pods_.end(), pods.begin(), pods.end());

@@ -23,6 +23,8 @@ constexpr const char* kKept = "kept for another pod";
 constexpr Duration kCardsSeen{20'000};
 // A group is bound within this time from the first filter of a pod.
 constexpr Duration kGroupBinds{30'000};
+// What filter has answered for a pod that waits in Permit is kept until it is nominated.
+constexpr Duration kPromise{1'000};
 constexpr Share kCapacity{kWholeCard, MiB(test::kCardMemory)};
 
 // The containers of the placement that are on this card.
@@ -86,6 +88,7 @@ void Invariants::note_in_group(const kube::Pod& pod, bool deleted) {
   GroupState& group = groups_[of->name];
   group.min_count = of->min_count;
   group.priority = pod.priority;
+  group.by_label = of->by_label;
   group_of_[pod.uid()] = of->name;
   if (group.pods.contains(pod.uid())) {
     // There are not enough pods for the group any more.
@@ -102,6 +105,9 @@ void Invariants::note_in_group(const kube::Pod& pod, bool deleted) {
     group.last_deleted = executor_.now();
   } else {
     group.waiting.insert(pod.metadata.name);
+    const auto promise = promised_.find(pod.uid());
+    if (promise != promised_.end())
+      promise->second.shown = pod.nominated_node == promise->second.node;
   }
 }
 
@@ -125,10 +131,11 @@ bool Invariants::is_excused(const std::string& node) const {
 }
 
 void Invariants::note_taken(const kube::Pod& pod) {
-  for (const auto& [uid, promise] : promised_) {
+  for (auto& [uid, promise] : promised_) {
     GroupState& group = groups_.at(group_of_.at(uid));
-    const bool binds = group.process != 0 && promise.first == pod.node_name;
-    group.lost |= binds && pod.priority > group.priority;
+    if (promise.node != pod.node_name || pod.priority <= group.priority) continue;
+    promise.taken = true;
+    group.lost |= group.process != 0;
   }
 }
 
@@ -142,7 +149,7 @@ void Invariants::report_answer(const PodUid& uid, const ExtenderAnswer& answer) 
   const auto reply = Json::parse(answer.body, nullptr, false);
   const Json nodes = reply.is_object() ? reply.value("NodeNames", Json()) : Json();
   if (answer.verb == "filter" && nodes.is_array() && !nodes.empty()) {
-    promised_[uid] = {nodes.front().get<std::string>(), executor_.now()};
+    promised_[uid] = {nodes.front().get<std::string>(), executor_.now(), answer.process};
     if (group.process == 0) group.filtered_by = answer.process;
   }
   if (answer.verb == "bind") note_bind_answer(uid, group, answer);
@@ -157,8 +164,10 @@ void Invariants::note_bind_answer(const PodUid& uid, GroupState& group,
   }
   const auto promised = promised_.find(uid);
   if (promised == promised_.end()) return;
-  const auto& [node, since] = promised->second;
-  group.lost |= is_excused(node) || executor_.now() < scheduler_stops_until_ ||
+  const auto& [node, since, process, shown, taken] = promised->second;
+  if (group.by_label) group.lost |= !shown && executor_.now() - since > kPromise;
+  group.lost |= process != answer.process || taken || is_excused(node) ||
+                executor_.now() < scheduler_stops_until_ ||
                 answer.body.find(kKept) != std::string::npos;
   if (group.lost || answer.body.find(kNoRoom) == std::string::npos) return;
   violate(fmt::format("filter answers node {} for pod {} of a group, and bind {} s later: {}", node,

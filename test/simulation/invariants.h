@@ -59,7 +59,7 @@ class Invariants {
   // - one of those that were bound was deleted or has ended before the others were bound;
   // - a call about one of its pods was lost once the first one was to be bound: kube-scheduler got
   //   no answer to it, or another process of the extender leads, or kube-scheduler was killed or
-  //   did not run;
+  //   did not run, or could not nominate a pod that waited in Permit;
   // - cards of the node of one of its pods had changed lately when its bind was answered;
   // - a pod of higher priority was bound to, or got cards kept on, the node of one of its pods.
   void check_groups();
@@ -102,6 +102,7 @@ class Invariants {
     int min_count = 1;
     std::map<PodUid, std::string> pods;  // that have been bound, and their names
     std::int32_t priority = 0;
+    bool by_label = false;
     std::set<std::string> waiting;  // the names of those that have not
     std::optional<Instant> first_bound;
     std::optional<Instant> last_deleted;  // of those that were not bound
@@ -134,8 +135,15 @@ class Invariants {
   std::map<PodUid, std::int32_t> priorities_;  // of all pods
   int evicted_ = 0;
   std::set<std::string> never_preempt_;  // uids of pods, and names of groups
-  // What filter has answered about each pod of a group that is not bound.
-  std::map<PodUid, std::pair<std::string, Instant>> promised_;
+  // What filter has answered about a pod of a group that is not bound.
+  struct Promise {
+    std::string node;
+    Instant since{};
+    int process = 0;
+    bool shown = false;  // the pod is nominated for the node
+    bool taken = false;  // a pod of higher priority was bound to the node
+  };
+  std::map<PodUid, Promise> promised_;
   std::map<std::string, Instant> cards_changed_;
   Instant scheduler_stops_until_{};
   std::optional<std::string> violation_;

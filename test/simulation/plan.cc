@@ -147,8 +147,9 @@ std::string what_happens_to_groups(const Event& event) {
   switch (event.action) {
     case Action::kCreateGroup:
       return fmt::format(
-          "create a group of {} pods, of which {} are needed (request {}, priority {})",
-          members_of(event), min_count_of(event), event.what, event.amount % 2);
+          "create a group {}of {} pods, of which {} are needed (request {}, priority {})",
+          is_by_label(event) ? "by label " : "", members_of(event), min_count_of(event), event.what,
+          event.amount % 2);
     case Action::kDeleteGroup:
       return fmt::format("delete the pods of a group ({})", event.who);
     case Action::kDeleteMember:
@@ -325,6 +326,10 @@ int min_count_of(const Event& event) {
 
 bool never_preempts(const Event& event) {
   return event.amount >= 6;
+}
+
+bool is_by_label(const Event& event) {
+  return event.what % 5 < 2;
 }
 
 // Shorter and longer than the timeouts of filter and bind: after the short ones there is time left

@@ -124,6 +124,9 @@ int min_count_of(const Event& event);
 // Whether no pod is evicted for the pods of kCreatePod or kCreateGroup.
 bool never_preempts(const Event& event);
 
+// Whether the group of kCreateGroup is one of the plugin Coscheduling, with a label.
+bool is_by_label(const Event& event);
+
 // How long a process is stopped in kFreeze, kPauseVm and kReplaceExtender.
 Duration stop_of(const Event& event);
 

@@ -88,14 +88,14 @@ kube::Consumer<Scheduler::Pod> Scheduler::pod_consumer() {
     return read;
   };
   consumer.apply = [this](Pod pod) { apply(std::move(pod)); };
-  consumer.remove = [this](const Pod& pod) {
-    pods_.erase(pod.pod.uid());
-    wake_all();
-  };
+  consumer.remove = [this](const Pod& pod) { remove(pod.pod.uid()); };
   consumer.relist = [this](std::vector<Pod> pods, bool) {
     std::set<PodUid> present;
     for (const Pod& pod : pods) present.insert(pod.pod.uid());
-    std::erase_if(pods_, [&](const auto& held) { return !present.contains(held.first); });
+    std::vector<PodUid> gone;
+    for (const auto& [uid, held] : pods_)
+      if (!present.contains(uid)) gone.push_back(uid);
+    for (const PodUid& uid : gone) remove(uid);
     for (Pod& pod : pods) apply(std::move(pod));
     wake_all();
   };
@@ -126,6 +126,13 @@ void Scheduler::apply(Pod pod) {
   held.amounts = pod.amounts;
   held.group = std::move(pod.group);
   if (ended) wake_all();
+}
+
+void Scheduler::remove(const PodUid& uid) {
+  const Pod* held = find(uid);
+  if (held != nullptr && held->waits_in_permit) reject_waiting(PodGroup(*held->group));
+  pods_.erase(uid);
+  wake_all();
 }
 
 void Scheduler::wake_all() {
@@ -186,8 +193,8 @@ std::optional<PodUid> Scheduler::next_pod() {
     if (pod.group) {
       // The queue keeps a group back until there are as many pods as it needs.
       const auto present = members.find(pod.group->name);
-      if (present != members.end() && present->second >= pod.group->min_count) return uid;
-      continue;
+      if (present == members.end() || present->second < pod.group->min_count) continue;
+      if (!pod.group->by_label) return uid;
     }
     if (pod.waits_for_event && now - pod.since < kFlushAfter) continue;
     if (now >= pod.retry.until) return uid;
@@ -202,7 +209,7 @@ void Scheduler::run() {
   ++cycles_;
   in_cycle_ = true;
   const Pod& pod = pods_.at(*uid);
-  pod.group ? schedule_group(*pod.group) : schedule(*uid);
+  pod.group && !pod.group->by_label ? schedule_group(*pod.group) : schedule(*uid);
 }
 
 void Scheduler::schedule(const PodUid& uid) {
@@ -211,14 +218,19 @@ void Scheduler::schedule(const PodUid& uid) {
   pod.waits_for_event = false;
   const auto nodes = nodes_with_room(uid);
   if (nodes.empty()) {
+    if (pod.group) reject_unless_few_are_missing(*pod.group);
     std::vector<std::string> all;
     for (const auto& [name, node] : nodes_) all.push_back(name);
     return preempt(uid, all);
   }
   select(uid, nodes, [this, uid](const Selected& selected) {
     // kube-scheduler tries the pod again after a backoff where the extender fails.
-    if (!selected.answered || find(uid) == nullptr) return end_cycle(uid, false);
-    selected.node.empty() ? preempt(uid, selected.refused) : bind(uid, selected.node);
+    const Pod* asked = find(uid);
+    if (!selected.answered || asked == nullptr) return end_cycle(uid, false);
+    if (!selected.node.empty())
+      return asked->group ? permit(uid, selected.node) : bind(uid, selected.node);
+    if (asked->group) reject_unless_few_are_missing(*asked->group);
+    preempt(uid, selected.refused);
   });
 }
 
@@ -238,7 +250,7 @@ void Scheduler::back_off(Retry& retry) {
 }
 
 void Scheduler::back_off(Pod& pod) {
-  back_off(pod.group ? groups_[pod.group->name] : pod.retry);
+  back_off(pod.group && !pod.group->by_label ? groups_[pod.group->name] : pod.retry);
 }
 
 // --- the extender --------------------------------------------------------------------------------
@@ -329,6 +341,10 @@ void Scheduler::on_bound(const PodUid& uid, bool bound) {
   if (bound) return;
   pod->assumed_node.clear();
   back_off(*pod);
+  if (pod->group && pod->group->by_label) {
+    nominate(uid, "");
+    reject_waiting(*pod->group);
+  }
   wake_all();
 }
 

@@ -5,7 +5,8 @@
 //
 // The pods of a group are scheduled in one cycle (scheduler_groups.cc): the extender filters one
 // after another, and they are bound only if there is room for as many as the group needs. A group
-// that does not fit is tried again after a backoff, without an event.
+// that does not fit is tried again after a backoff, without an event. Groups by label wait in
+// Permit (scheduler_permit.cc).
 //
 // After kubernetes pkg/scheduler/{schedule_one.go,schedule_one_podgroup.go,extender.go,
 // backend/queue,framework/preemption}.
@@ -77,7 +78,8 @@ class Scheduler {
     std::string nominated_node;  // where pods were evicted for it
     bool busy = false;           // in a scheduling or a binding cycle
     bool waits_for_event = false;
-    Instant since{};  // of waits_for_event
+    bool waits_in_permit = false;
+    Instant since{};  // of these two
     Retry retry;
 
     const std::string& node() const { return pod.node_name.empty() ? assumed_node : pod.node_name; }
@@ -106,6 +108,7 @@ class Scheduler {
   kube::Consumer<Pod> pod_consumer();
   kube::Consumer<kube::Node> node_consumer();
   void apply(Pod pod);
+  void remove(const PodUid& uid);
   // Something has changed that may make a pod fit.
   void wake_all();
   void run_later();
@@ -134,6 +137,11 @@ class Scheduler {
   GroupCycle cycle_of(const PodGroup& group) const;
   void schedule_group(const PodGroup& group);
   void place_next(GroupCycle cycle);
+  int placed_of(const PodGroup& group) const;
+  std::vector<PodUid> waiting_in_permit(const PodGroup& group) const;
+  void permit(const PodUid& uid, const std::string& node);
+  void reject_waiting(const PodGroup& group);
+  void reject_unless_few_are_missing(const PodGroup& group);
   void end_group_cycle(const GroupCycle& cycle, bool answered);
 
   // The answer, or status 0 once the time is over.
