@@ -181,8 +181,11 @@ void Scheduler::run_later() {
   }));
 }
 
+// The pods of groups by label come last: where many of them never fit, they take all cycles, and
+// the other pods would never be tried.
 std::optional<PodUid> Scheduler::next_pod() {
   const Instant now = executor().now();
+  std::optional<PodUid> by_label;
   std::map<std::string_view, int> members;  // of the groups that may be tried now
   for (const auto& [uid, pod] : pods_) {
     const bool counts = pod.queued() || (!pod.node().empty() && !pod.pod.finished());
@@ -197,9 +200,11 @@ std::optional<PodUid> Scheduler::next_pod() {
       if (!pod.group->by_label) return uid;
     }
     if (pod.waits_for_event && now - pod.since < kFlushAfter) continue;
-    if (now >= pod.retry.until) return uid;
+    if (now < pod.retry.until) continue;
+    if (!pod.group) return uid;
+    if (!by_label) by_label = uid;
   }
-  return std::nullopt;
+  return by_label;
 }
 
 void Scheduler::run() {
