@@ -32,7 +32,7 @@ class Fault:
     more: tuple = ()
     # The first seed and the difference between seeds. Every fourth history has two replicas; of 16 histories, the
     # last eight have objects that the API server refuses to change; of six, the fifth has groups; of twelve, the
-    # eleventh has preemption by card.
+    # eleventh has preemption by card; of two of these, the second has no faults.
     seeds: tuple = (1, 1)
 
     def changes(self):
@@ -43,6 +43,7 @@ TWO_REPLICAS = (4, 4)
 REFUSED_OBJECTS = (10, 16)
 GROUPS = (4, 6)
 PREEMPTION = (10, 12)
+CALM = (22, 24)
 
 FAULTS = [
     Fault("a lost answer to a bind counts as a refusal", "extender/bind/attempt.cc",
@@ -78,6 +79,19 @@ FAULTS = [
           seeds=GROUPS),
     Fault("pods are evicted for one that never preempts", "extender/verbs/preempt_by_card.cc",
           " || sent.never_preempts || sent.affinity", " || sent.affinity", seeds=PREEMPTION),
+    Fault("pods are evicted where a terminating one suffices", "extender/verbs/preempt_by_card.cc",
+          "    if (pod.ends_soon) evict(", "    if (pod.ends_soon && pod.name.empty()) evict(", seeds=CALM),
+    Fault("pods are evicted where another node fits", "extender/verbs/preempt_by_card.cc",
+          "      if (!reason && has_room(state.node, pod)) return take_on(state, search);\n", "", seeds=CALM),
+    Fault("more pods are evicted than are needed", "extender/verbs/victims.cc",
+          "    for (const std::size_t index : eviction->victims) evicted.push_back(others[index]);\n",
+          "    for (const NodePod* pod : others) evicted.push_back(pod);\n", seeds=CALM),
+    Fault("pods are evicted twice for one", "extender/preemptors.cc",
+          " || is_evicting(pod.uid, now)) return;", ") return;",
+          more=(("extender/card_preemption.cc", "pod.node_name.empty() && pod.nominated_node.empty()",
+                 "pod.node_name.empty()"),
+                ("extender/verbs/preempt_by_card.cc", "    if (pod.ends_soon) evict(",
+                 "    if (pod.ends_soon && pod.name.empty()) evict(")), seeds=CALM),
     Fault("memory does not count", "extender/bind/attempt.cc",
           "  const auto answer =\n      context_.ledger.assume(claim_of(*pod_, args_.node),",
           "  Claim claim = claim_of(*pod_, args_.node);\n"

@@ -116,7 +116,7 @@ class World {
         folder_(std::move(folder)),
         setting_(setting_of(seed)),
         has_policies_(setting_.has_policies),
-        invariants_(server_, contract_, has_policies_),
+        invariants_(server_, contract_, has_policies_, setting_.is_calm),
         extenders_(
             server_, contract_, setting_,
             [this](std::string sentence) { invariants_.violate(std::move(sentence)); },

@@ -8,7 +8,10 @@
 
 #include "common/kube/objects/object_json.h"
 #include "common/kube/request.h"
+#include "extender/placement/limits.h"
+#include "extender/placement/place.h"
 #include "test/plugin/support/gpu_objects.h"
+#include "test/simulation/plan.h"
 
 namespace mgpu::simulation {
 namespace {
@@ -25,6 +28,10 @@ constexpr Duration kCardsSeen{20'000};
 constexpr Duration kGroupBinds{30'000};
 // What filter has answered for a pod that waits in Permit is kept until it is nominated.
 constexpr Duration kPromise{1'000};
+// The extender has seen what happened to a pod, and has evicted others because of it.
+constexpr Duration kSeen{3'000};
+// The extender keeps cards for pods of a group, and then for one that waited for them, no longer.
+constexpr Duration kKeeps{90'000};
 constexpr Share kCapacity{kWholeCard, MiB(test::kCardMemory)};
 
 // The containers of the placement that are on this card.
@@ -54,8 +61,12 @@ std::string cards_text(const std::vector<CardIndex>& cards) {
   return text;
 }
 
-Invariants::Invariants(kube::MemoryApiServer& server, const Contract& contract, bool has_policies)
-    : executor_(server.executor()), contract_(contract), has_policies_(has_policies) {
+Invariants::Invariants(kube::MemoryApiServer& server, const Contract& contract, bool has_policies,
+                       bool is_calm)
+    : executor_(server.executor()),
+      contract_(contract),
+      has_policies_(has_policies),
+      is_calm_(is_calm) {
   kube::StreamHandlers handlers;
   handlers.on_open = [](kube::Encoding) {};
   handlers.on_line = [this](std::string_view line) { on_line(line); };
@@ -142,11 +153,14 @@ void Invariants::note_taken(const kube::Pod& pod) {
 void Invariants::report_answer(const PodUid& uid, const ExtenderAnswer& answer) {
   for (auto& [name, group] : groups_)
     group.lost |= group.process != 0 && group.process != answer.process;
+  const auto reply = Json::parse(answer.body, nullptr, false);
+  const Json failed = reply.is_object() ? reply.value("FailedNodes", Json()) : Json();
+  if (answer.verb == "filter" && failed.is_object())
+    refused_[uid] = {executor_.now(), failed.get<std::map<std::string, std::string>>()};
   const auto of = group_of_.find(uid);
   if (of == group_of_.end()) return;
   GroupState& group = groups_.at(of->second);
   if (group.process != 0) group.lost |= answer.status != 200;
-  const auto reply = Json::parse(answer.body, nullptr, false);
   const Json nodes = reply.is_object() ? reply.value("NodeNames", Json()) : Json();
   if (answer.verb == "filter" && nodes.is_array() && !nodes.empty()) {
     promised_[uid] = {nodes.front().get<std::string>(), executor_.now(), answer.process};
@@ -199,9 +213,84 @@ void Invariants::report_event(const std::string& event) {
       group != groups_.end() ? group->second.priority : priorities_.at(PodUid(preemptor));
   if (never_preempt_.contains(preemptor))
     violate(fmt::format("pod {} is evicted for {}, which never preempts", victim.str(), preemptor));
-  if (priorities_.at(victim) < priority) return;
-  violate(fmt::format("pod {} of priority {} is evicted for {} of priority {}", victim.str(),
-                      priorities_.at(victim), preemptor, priority));
+  if (priorities_.at(victim) >= priority) {
+    violate(fmt::format("pod {} of priority {} is evicted for {} of priority {}", victim.str(),
+                        priorities_.at(victim), preemptor, priority));
+  }
+  const auto pod = unbound_.find(PodUid(preemptor));
+  if (is_calm_ && pod != unbound_.end()) check_need(victim, pod->second);
+}
+
+void Invariants::check_need(const PodUid& victim, const kube::Pod& preemptor) {
+  for (const auto& [node, why] : refused_[preemptor.uid()].nodes) {
+    if (is_kept(node, preemptor) || !fits(preemptor, node)) continue;
+    violate(
+        fmt::format("pod {} is evicted for {}, which fits node {} once the pods that are "
+                    "terminating have ended",
+                    victim.str(), preemptor.uid().str(), node));
+  }
+  BoundPod& evicted = bound_.at(victim);
+  evicted.evicted_for = preemptor.uid().str();
+  if (is_kept(evicted.node, preemptor)) return;
+  for (const auto& [uid, other] : bound_) {
+    if (uid == victim || other.evicted_for != evicted.evicted_for || other.node != evicted.node ||
+        !other.leaves || *other.leaves + kSeen <= executor_.now())
+      continue;
+    if (!fits(preemptor, evicted.node, uid)) continue;
+    violate(fmt::format("pod {} is evicted for {}, for which the eviction of others suffices",
+                        uid.str(), evicted.evicted_for));
+  }
+}
+
+// What is kept there for others is not known.
+bool Invariants::is_kept(const std::string& node, const kube::Pod& preemptor) const {
+  const Instant now = executor_.now();
+  const auto other = [&](const PodUid& uid) {
+    return uid != preemptor.uid() && priorities_.at(uid) >= preemptor.priority;
+  };
+  return std::ranges::any_of(nominated_,
+                             [&](const auto& entry) {
+                               const auto& [of, until] = entry.second;
+                               return other(entry.first) && of == node && now < until + kSeen;
+                             }) ||
+         std::ranges::any_of(promised_,
+                             [&](const auto& entry) {
+                               const Promise& promise = entry.second;
+                               return other(entry.first) && promise.node == node &&
+                                      now < promise.since + kKeeps;
+                             }) ||
+         std::ranges::any_of(refused_, [&](const auto& entry) {
+           const auto& [at, nodes] = entry.second;
+           const auto on = nodes.find(node);
+           return now < at + kKeeps && on != nodes.end() &&
+                  on->second.find(kKept) != std::string::npos;
+         });
+}
+
+// With the cards of the pods that are left once those have ended that were evicted for this one,
+// but for `spared`, or that have been terminating for a while.
+bool Invariants::fits(const kube::Pod& pod, const std::string& node, const PodUid& spared) const {
+  const auto request = read_containers(pod, contract_, MiB());
+  if (!request) return false;
+  extender::Node left;
+  left.name = NodeName(node);
+  left.cards.resize(kCardsPerNode);
+  for (int card = 0; card < kCardsPerNode; ++card) {
+    left.cards[static_cast<std::size_t>(card)].index = CardIndex(card);
+    left.cards[static_cast<std::size_t>(card)].capacity = kCapacity;
+  }
+  for (const auto& [uid, bound] : bound_) {
+    if (bound.node != node) continue;
+    const bool evicted = bound.evicted_for == pod.uid().str() && uid != spared;
+    if (evicted || (bound.leaves && *bound.leaves + kSeen <= executor_.now())) continue;
+    if (!bound.placement) return false;
+    for (extender::Card& card : left.cards) {
+      const ContainerSet held = on_card(*bound.placement, card.index);
+      if (held != 0) card.used += hold_on(kCapacity, bound.request.containers, held);
+    }
+  }
+  extender::SearchBudget budget{extender::kFilterStepsMax};
+  return !extender::why_not(left, *request, budget);
 }
 
 void Invariants::on_pod(const kube::Pod& pod, bool deleted) {
@@ -211,9 +300,12 @@ void Invariants::on_pod(const kube::Pod& pod, bool deleted) {
   const auto group = group_of_.find(uid);
   if (pod.never_preempts)
     never_preempt_.insert(group == group_of_.end() ? uid.str() : group->second);
+  note_nominated(pod, deleted);
   const auto at = bound_.find(uid);
   if (at != bound_.end()) {
     if (deleted || pod.finished()) at->second.ended = true;
+    if ((at->second.ended || pod.metadata.being_deleted) && !at->second.leaves)
+      at->second.leaves = executor_.now();
     return note_cards(pod, at->second);
   }
   if (deleted) return;
@@ -226,6 +318,20 @@ void Invariants::on_pod(const kube::Pod& pod, bool deleted) {
     return;
   }
   note_bound(pod, seen_unbound_.contains(uid));
+}
+
+void Invariants::note_nominated(const kube::Pod& pod, bool deleted) {
+  const PodUid uid = pod.uid();
+  unbound_.erase(uid);
+  const bool pending = !deleted && pod.node_name.empty();
+  if (pending) unbound_.emplace(uid, pod);
+  if (!pod.node_name.empty()) refused_.erase(uid);
+  const auto before = nominated_.find(uid);
+  if (pending && !pod.nominated_node.empty()) {
+    nominated_[uid] = {pod.nominated_node, Instant::max() - kSeen};
+  } else if (before != nominated_.end()) {
+    before->second.second = std::min(before->second.second, executor_.now());
+  }
 }
 
 void Invariants::note_bound(const kube::Pod& pod, bool by_binding) {

@@ -23,8 +23,10 @@ namespace mgpu::simulation {
 
 class Invariants {
  public:
-  // Both outlive it. `has_policies`: nobody but the binding writes the cards of a pod.
-  Invariants(kube::MemoryApiServer& server, const Contract& contract, bool has_policies);
+  // Both outlive it. `has_policies`: nobody but the binding writes the cards of a pod. `is_calm`:
+  // there are no faults.
+  Invariants(kube::MemoryApiServer& server, const Contract& contract, bool has_policies,
+             bool is_calm);
 
   // A container starts with these cards.
   void start_container(const PodUid& uid, const std::string& container, const std::string& node,
@@ -45,7 +47,10 @@ class Invariants {
   // kube-scheduler gets an answer about the pod.
   void report_answer(const PodUid& uid, const ExtenderAnswer& answer);
   // The extender writes an Event. No pod is evicted for one of equal or lower priority, or for
-  // one whose preemptionPolicy is Never.
+  // one whose preemptionPolicy is Never. Without faults, none is evicted either
+  // - for a pod that fits a node once the pods have ended that are terminating there, or that were
+  //   evicted for it before;
+  // - where the others that are evicted for the pod at the same time suffice.
   void report_event(const std::string& event);
   int evicted() const { return evicted_; }
   void note_scheduler_killed();
@@ -91,6 +96,8 @@ class Invariants {
     Instant since{};
     bool by_binding = false;  // not by its creator
     bool ended = false;
+    std::optional<Instant> leaves{};  // since it is terminating, or has ended
+    std::string evicted_for{};        // the uid of a pod
   };
   struct Running {
     PodUid uid;
@@ -122,11 +129,17 @@ class Invariants {
   void note_bind_answer(const PodUid& uid, GroupState& group, const ExtenderAnswer& answer);
   void note_in_group(const kube::Pod& pod, bool deleted);
   void note_cards(const kube::Pod& pod, BoundPod& bound);
+  void note_nominated(const kube::Pod& pod, bool deleted);
   void check_capacity(const std::string& node);
+  // Where there are no faults.
+  void check_need(const PodUid& victim, const kube::Pod& preemptor);
+  bool fits(const kube::Pod& pod, const std::string& node, const PodUid& spared = {}) const;
+  bool is_kept(const std::string& node, const kube::Pod& preemptor) const;
 
   Executor& executor_;
   const Contract& contract_;
   const bool has_policies_;
+  const bool is_calm_;
   std::set<PodUid> seen_unbound_;
   std::map<PodUid, BoundPod> bound_;
   std::map<Card, std::vector<Running>> running_;
@@ -144,6 +157,15 @@ class Invariants {
     bool taken = false;  // a pod of higher priority was bound to the node
   };
   std::map<PodUid, Promise> promised_;
+  // The nodes on which filter has refused a pod, and why.
+  struct Refused {
+    Instant at{};
+    std::map<std::string, std::string> nodes{};
+  };
+  std::map<PodUid, Refused> refused_;
+  std::map<PodUid, kube::Pod> unbound_;
+  // The node that a pod is nominated for, and since when it is not any more.
+  std::map<PodUid, std::pair<std::string, Instant>> nominated_;
   std::map<std::string, Instant> cards_changed_;
   Instant scheduler_stops_until_{};
   std::optional<std::string> violation_;

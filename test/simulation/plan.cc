@@ -42,6 +42,10 @@ constexpr std::array kWeights = {
     Weight{Action::kEndMps, 3},          Weight{Action::kRestartServices, 4},
 };
 
+// Those of users come first.
+constexpr int kCalmWeights = 4;
+static_assert(kWeights[kCalmWeights - 1].action == Action::kFinishPod);
+
 // With two replicas besides.
 constexpr std::array kReplicaWeights = {
     Weight{Action::kKillReplica, 8},       Weight{Action::kKillReplicas, 4},
@@ -65,7 +69,8 @@ static_assert(kWeights.size() + kReplicaWeights.size() + kGroupWeights.size() ==
 class Planner {
  public:
   explicit Planner(std::uint64_t seed) : setting_(setting_of(seed)), random_(seed) {
-    weights_.assign(kWeights.begin(), kWeights.end());
+    weights_.assign(kWeights.begin(),
+                    setting_.is_calm ? kWeights.begin() + kCalmWeights : kWeights.end());
     if (setting_.replicas == 1) return;
     weights_.insert(weights_.end(), kReplicaWeights.begin(), kReplicaWeights.end());
   }
@@ -73,7 +78,8 @@ class Planner {
   std::vector<Event> plan() {
     const int names = setting_.has_groups ? kPodNamesBesideGroups : kPodNames;
     for (int pod = 0; pod < kPodsAtFirst; ++pod) add(Action::kCreatePod, pod % names);
-    for (int fault = 0; fault < kFaultsAtLeast; ++fault) add(Action::kFaultOfBind, 0);
+    const int faults = setting_.is_calm ? 0 : kFaultsAtLeast;
+    for (int fault = 0; fault < faults; ++fault) add(Action::kFaultOfBind, 0);
     while (std::ssize(events_) < kEvents) add(any_action(), below(names));
     if (setting_.has_groups) {
       weights_.assign(kGroupWeights.begin(), kGroupWeights.end());
@@ -297,6 +303,11 @@ Setting setting_of(std::uint64_t seed) {
   setting.has_refused_objects = seed / 8 % 2 == 1;
   setting.has_groups = seed % 6 == 4;
   setting.preempts_by_card = seed % 12 == 10;
+  setting.is_calm = seed % 24 == 22;
+  if (setting.is_calm) {
+    setting.has_refused_objects = false;
+    setting.has_groups = seed % 48 == 22;
+  }
   if (seed % 4 != 0) return setting;
   setting.replicas = 2;
   setting.is_beside_scheduler = seed / 4 % 4 == 3;

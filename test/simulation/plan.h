@@ -106,11 +106,13 @@ struct Setting {
   bool has_groups = false;
   // The extender evicts pods where the sums of a node suffice and no card does.
   bool preempts_by_card = false;
+  // There are users and no faults, so that it is known what an eviction was for.
+  bool is_calm = false;
 };
 Setting setting_of(std::uint64_t seed);
 
-// The plan of one history: 200 events, at least 20 new pods and 3 faults of binds, in order of
-// time. With groups there are 120 more events, which are about them.
+// The plan of one history: 200 events, at least 20 new pods and, unless it is calm, 3 faults of
+// binds, in order of time. With groups there are 120 more events, which are about them.
 std::vector<Event> plan_of(std::uint64_t seed);
 
 // What happens to a request in the events kFault and kFaultOfBind.
