@@ -255,10 +255,8 @@ void Agent::maintain() {
   Monitoring monitoring(
       {metrics_, inventory_, pods_, records_, isolation_.pages(), reserved_},
       {settings_.node, settings_.proc_folder, settings_.context, isolation_.mps() != nullptr});
+  std::optional<TurnRule> rule;
   std::optional<TurnKeeper> turns;
-  if (const auto rule = settings_.isolation.turns()) {
-    turns.emplace(isolation_.pages(), records_, *rule);
-  }
   auto collected = std::chrono::steady_clock::now();
   auto next_access_check = collected;
   while (!incumbent_.replaced()) {
@@ -266,6 +264,10 @@ void Agent::maintain() {
     // Pods on unhealthy cards may have ended.
     if (!std::ranges::all_of(cards, &CardFacts::healthy)) devices_.offer(cards);
     if (profile_.switch_isolation(*pre_start_handler_)) inventory_.read_soon();
+    if (std::exchange(rule, isolation_.turns()) != rule) {
+      turns.reset();
+      if (rule) turns.emplace(isolation_.pages(), records_, *rule);
+    }
     // The label is read after the cards, which are not healthy during a release.
     const auto found_cards = inventory_.state().found.cards;
     isolation_.keep_self_tests(found_cards);

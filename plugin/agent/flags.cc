@@ -145,16 +145,9 @@ void add_mps_control_flag(Options& options, Flags& flags) {
                    flags.mps_control);
 }
 
-ComputeMode compute_of(const Flags& flags) {
-  for (const auto mode : {ComputeMode::kBurst, ComputeMode::kFixed, ComputeMode::kMps}) {
-    if (label(mode) == flags.compute) return mode;
-  }
-  return ComputeMode::kNone;
-}
-
 // Profiles can have the isolation that it needs.
 Result<void> check_compute(const Flags& flags) {
-  const ComputeMode wanted = compute_of(flags);
+  const ComputeMode wanted = compute_mode(flags.compute);
   const IsolationMode memory = isolation_mode(flags.isolation);
   const bool unused = compute_with(memory, wanted) != wanted;
   if (wanted == ComputeMode::kNone || !unused || !flags.profiles.empty()) return {};
@@ -334,7 +327,7 @@ Result<AgentSettings> settings_of(const Flags& flags) {
   settings.taint = flags.taint;
   settings.isolation.mode = isolation_mode(flags.isolation);
   if (auto ok = check_compute(flags); !ok) return ok.error();
-  settings.isolation.compute = compute_of(flags);
+  settings.isolation.compute = compute_mode(flags.compute);
   auto profiles = profiles_of(flags);
   if (!profiles) return profiles.error();
   settings.profiles = *std::move(profiles);
@@ -371,7 +364,7 @@ Result<std::unique_ptr<CardSource>> card_source_of(const Flags& flags) {
   options.must_run_cuda = flags.check_driver;
   // With profiles, the agent applies that of the node.
   if (flags.profiles.empty()) {
-    const auto compute = compute_with(isolation_mode(flags.isolation), compute_of(flags));
+    const auto compute = compute_with(isolation_mode(flags.isolation), compute_mode(flags.compute));
     options.reserve = reserve_of(flags).value_or(default_reserve(compute));
   }
   if (flags.unified_memory_mib > 0) options.unified_memory = MiB(flags.unified_memory_mib);

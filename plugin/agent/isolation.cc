@@ -122,6 +122,13 @@ std::string_view label(ComputeMode mode) {
   return "";
 }
 
+ComputeMode compute_mode(std::string_view name) {
+  for (const auto mode : {ComputeMode::kBurst, ComputeMode::kFixed, ComputeMode::kMps}) {
+    if (label(mode) == name) return mode;
+  }
+  return ComputeMode::kNone;
+}
+
 ComputeMode compute_with(IsolationMode memory, ComputeMode wanted) {
   switch (memory) {
     case IsolationMode::kMps:
@@ -137,9 +144,9 @@ ComputeMode compute_with(IsolationMode memory, ComputeMode wanted) {
   return ComputeMode::kNone;
 }
 
-std::optional<TurnRule> IsolationSettings::turns() const {
-  if (compute == ComputeMode::kBurst) return TurnRule::kBurst;
-  if (compute == ComputeMode::kFixed) return TurnRule::kFixed;
+std::optional<TurnRule> Isolation::turns() const {
+  if (compute() == ComputeMode::kBurst) return TurnRule::kBurst;
+  if (compute() == ComputeMode::kFixed) return TurnRule::kFixed;
   return std::nullopt;
 }
 
@@ -247,7 +254,8 @@ Isolation::Isolation(IsolationSettings settings, const Records& records,
       limits_(settings_.nvml),
       setter_(records, limits_, settings_.proc_folder),
       mode_(settings_.mode),
-      pages_(settings_.run_folder + "/share", settings_.context, settings_.turns().has_value()),
+      compute_(settings_.compute),
+      pages_(settings_.run_folder + "/share", settings_.context),
       self_tests_(settings_.hook_folder + "/self-tests") {}
 
 void Isolation::stop() {
@@ -268,8 +276,8 @@ void Isolation::prepare() {
   settle(mode_, "--isolation");
 }
 
-void Isolation::switch_to(IsolationMode mode) {
-  mode_ = mode;
+void Isolation::switch_to(IsolationMode mode, ComputeMode compute) {
+  set_modes(mode, compute);
   prepare();
   choose();
 }
@@ -368,8 +376,7 @@ Result<void> Isolation::set_up_library() {
   ShareLibrary library{.cuda = settings_.hook_folder + "/" + kCudaLibrary,
                        .nvml = settings_.hook_folder + "/" + kNvmlLibrary,
                        .empty = settings_.run_folder + "/empty",
-                       .pages = settings_.run_folder + "/share",
-                       .compute = settings_.turns()};
+                       .pages = settings_.run_folder + "/share"};
   std::filesystem::create_directories(library.empty, failed);
   if (failed) return error(fmt::format("cannot make {}: {}", library.empty, failed.message()));
   for (const std::string& file : {library.cuda, library.nvml}) {
@@ -397,7 +404,7 @@ void Isolation::set_up_mps_hook() {
 }
 
 void Isolation::settle(IsolationMode mode, const std::string& reason) {
-  const ComputeMode compute = compute_with(mode, settings_.compute);
+  const ComputeMode compute = compute_with(mode, compute_);
   const bool with_mps = compute == ComputeMode::kMps;
   log_info("isolation of shares", {{"isolation", std::string(label(mode))},
                                    {"compute", std::string(label(compute))},
@@ -411,6 +418,7 @@ void Isolation::settle(IsolationMode mode, const std::string& reason) {
   // Before the first read no card is known, and the daemons of all would be drained.
   if (mps_ && !cards_.empty()) mps_->set_cards(with_mps ? cards_ : std::vector<CardUuid>());
   chosen_ = mode;
+  library_.compute = turns();
 }
 
 // --- while containers run ------------------------------------------------------------------------
@@ -454,7 +462,7 @@ Result<void> Isolation::before_start(const Record& record) {
     if (auto ready = daemons->ready(record.cards.front().uuid); !ready) return ready;
   }
   if (library() != nullptr && has_share(record)) {
-    if (auto prepared = pages_.prepare(record); !prepared) return prepared;
+    if (auto ready = pages_.prepare(record, turns().has_value()); !ready) return ready;
   }
   return exclusive_.before_start(record);
 }

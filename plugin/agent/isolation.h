@@ -48,6 +48,8 @@ enum class ComputeMode { kNone, kBurst, kFixed, kMps };
 
 // The value of --compute: "none", "burst", "fixed", "mps".
 std::string_view label(ComputeMode mode);
+// kNone for any other text.
+ComputeMode compute_mode(std::string_view name);
 // What limits compute where `memory` limits the memory and --compute is `wanted`; as if there were
 // a limit of memory where `memory` is kAuto.
 ComputeMode compute_with(IsolationMode memory, ComputeMode wanted);
@@ -72,7 +74,6 @@ struct IsolationSettings {
   // The library of kIntercept has the rules of kBurst and kFixed, MPS is used besides the library
   // and the driver.
   ComputeMode compute = ComputeMode::kNone;
-  std::optional<TurnRule> turns() const;
   bool self_test = false;  // cards on which the library does not hold its limit are not offered
 };
 
@@ -82,8 +83,11 @@ class Isolation {
   Isolation(IsolationSettings settings, const Records& records,
             std::function<std::vector<CardFacts>()> cards);
 
-  // Replaces the mode of the settings. Before prepare(); the same thread.
-  void set_mode(IsolationMode mode) { mode_ = mode; }
+  // Replaces those of the settings. Before prepare(); the same thread.
+  void set_modes(IsolationMode mode, ComputeMode compute) {
+    mode_ = mode;
+    compute_ = compute;
+  }
   // Before the cards are read. One thread.
   void prepare();
   // After the cards were read for the first time. Blocks while the driver does. The same thread.
@@ -91,7 +95,8 @@ class Isolation {
   // Enforces shares in another way from now on, as if it had been the mode from the beginning.
   // Blocks while the driver does. REQUIRES: no container holds a card that was given to it by the
   // last mode. The same thread.
-  void switch_to(IsolationMode mode);
+  void switch_to(IsolationMode mode) { switch_to(mode, compute_); }
+  void switch_to(IsolationMode mode, ComputeMode compute);
   // Serves no more containers. Containers that run keep their limits.
   void stop();
   // The requested mode; kAuto stays kAuto. Any thread.
@@ -99,7 +104,11 @@ class Isolation {
 
   // Any thread. kAuto: it is not chosen yet.
   IsolationMode chosen() const { return chosen_; }
-  ComputeMode compute() const { return compute_with(chosen_, settings_.compute); }
+  ComputeMode compute() const { return compute_with(chosen_, compute_); }
+  // What limits compute where the mode is mode(). Any thread.
+  ComputeMode wanted_compute() const { return compute_with(mode_, compute_); }
+  // By which the library deals turns. Any thread.
+  std::optional<TurnRule> turns() const;
   // Why kAuto is not the driver, one sentence without its full stop; empty: it is, or the mode is
   // another one. Any thread.
   std::string fallback() const;
@@ -167,6 +176,7 @@ class Isolation {
   MemoryLimits limits_;
   LimitSetter setter_;
   std::atomic<IsolationMode> mode_;
+  std::atomic<ComputeMode> compute_;
   // Used by the thread of prepare() and choose(). Others may read the hooks after the choice.
   std::unique_ptr<LimitServer> server_;
   LimitHook hook_;

@@ -13,6 +13,14 @@
 #include "plugin/cards/limits.h"
 
 namespace mgpu::plugin {
+namespace {
+
+std::string limits_text(IsolationMode mode, ComputeMode compute) {
+  const bool is_all = compute == ComputeMode::kNone || mode == IsolationMode::kMps;
+  return is_all ? std::string(label(mode)) : fmt::format("{} with {}", label(mode), label(compute));
+}
+
+}  // namespace
 
 using kube::Event;
 
@@ -55,8 +63,7 @@ void ProfileControl::apply(std::vector<FoundCard>& cards) {
     dependencies_.on_changed();
   }
   const Profile profile = profiles_.current().value_or(Profile{.name = ""});
-  const ComputeMode compute = compute_with(wanted_isolation(), options_.compute);
-  const MiB of_options = options_.reserve.value_or(default_reserve(compute));
+  const MiB of_options = options_.reserve.value_or(default_reserve(wanted_compute()));
   apply_profile(profile, profile.reserve.value_or(of_options), cards);
 }
 
@@ -83,7 +90,13 @@ IsolationMode ProfileControl::wanted_isolation() const {
   return isolation_mode(profile->isolation);
 }
 
-// Containers of an earlier process go on as it started them. Without a file it had no profiles.
+bool ProfileControl::is_wanted() const {
+  const Isolation& isolation = dependencies_.isolation;
+  return isolation.mode() == wanted_isolation() && isolation.wanted_compute() == wanted_compute();
+}
+
+// Containers of an earlier process go on as it started them. Without a file it had no profiles, and
+// earlier versions did not write what limits compute.
 void ProfileControl::set_first_isolation() {
   if (profiles_.none()) {
     std::error_code absent;
@@ -92,35 +105,40 @@ void ProfileControl::set_first_isolation() {
   }
   const auto last = read_file(isolation_file_, kCardTextMax, "the isolation of the containers");
   if (last) {
-    dependencies_.isolation.set_mode(isolation_mode(*last));
+    const std::size_t end = std::min(last->find(' '), last->size());
+    const std::string compute = last->substr(std::min(end + 1, last->size()));
+    dependencies_.isolation.set_modes(isolation_mode(last->substr(0, end)),
+                                      compute.empty() ? options_.compute : compute_mode(compute));
   } else if (dependencies_.records.bound().empty()) {
-    dependencies_.isolation.set_mode(wanted_isolation());
+    dependencies_.isolation.set_modes(wanted_isolation(), options_.compute);
   }
   keep_isolation();
 }
 
 void ProfileControl::keep_isolation() const {
-  const auto kept =
-      write_file(isolation_file_, label(dependencies_.isolation.mode()), Durability::kMachine);
+  const Isolation& isolation = dependencies_.isolation;
+  const std::string text =
+      fmt::format("{} {}", label(isolation.mode()), label(isolation.wanted_compute()));
+  const auto kept = write_file(isolation_file_, text, Durability::kMachine);
   if (!kept) log_warn("the isolation was not saved", {{"problem", kept.error().message}});
 }
 
 bool ProfileControl::switch_isolation(PreStartHandler& handler) {
-  const IsolationMode wanted = wanted_isolation();
-  if (profiles_.none() || dependencies_.isolation.mode() == wanted) return false;
+  if (profiles_.none() || is_wanted()) return false;
   handler.between_containers([&] {
     if (!dependencies_.records.bound().empty()) return;
-    dependencies_.isolation.switch_to(wanted);
+    dependencies_.isolation.switch_to(wanted_isolation(), options_.compute);
     keep_isolation();
   });
-  return dependencies_.isolation.mode() == wanted;
+  return is_wanted();
 }
 
 std::string ProfileControl::pending_isolation() const {
-  const IsolationMode wanted = wanted_isolation();
-  if (dependencies_.isolation.mode() == wanted) return {};
+  const Isolation& isolation = dependencies_.isolation;
+  if (is_wanted()) return {};
   return fmt::format("isolation {} begins when no container holds a card; until then it is {}",
-                     label(wanted), label(dependencies_.isolation.mode()));
+                     limits_text(wanted_isolation(), wanted_compute()),
+                     limits_text(isolation.mode(), isolation.wanted_compute()));
 }
 
 NodeProfile ProfileControl::published(const std::vector<CardFacts>& cards) const {

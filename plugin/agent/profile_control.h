@@ -30,7 +30,7 @@ class ProfileControl {
     std::string label;              // of the Node object, which names a profile
     std::string state_folder;
     IsolationMode isolation = IsolationMode::kNone;  // without a profile that has one
-    // What limits compute, with the isolation of each profile.
+    // What is to limit compute, with the isolation of each profile.
     ComputeMode compute = ComputeMode::kNone;
     // The memory of each card that no pod gets, where there are profiles. Not set: that of
     // default_reserve().
@@ -52,7 +52,7 @@ class ProfileControl {
   // Chooses the first profile. False: the labels of the node must be known first, since a card that
   // its profile reserves must not be offered before. Not after the inventory has started.
   bool choose_first();
-  // Sets the isolation that the containers of an earlier process have, or else the wanted one.
+  // Sets what limits the containers of an earlier process, or else what is wanted.
   void set_first_isolation();
   // Applies the profile that the labels choose now. On the thread of the inventory.
   void apply(std::vector<FoundCard>& cards);
@@ -66,6 +66,8 @@ class ProfileControl {
  private:
   void report() const;
   IsolationMode wanted_isolation() const;
+  ComputeMode wanted_compute() const { return compute_with(wanted_isolation(), options_.compute); }
+  bool is_wanted() const;
   void keep_isolation() const;
   std::string pending_isolation() const;
 

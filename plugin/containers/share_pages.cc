@@ -57,6 +57,18 @@ bool is_shared(const std::string& folder) {
   return shared;
 }
 
+// As large as its files, which are whole pages of memory.
+std::string mount_options(const Record& record, bool turns) {
+  const auto page = static_cast<std::size_t>(::sysconf(_SC_PAGESIZE));
+  const auto rounded = [page](std::size_t size) { return (size + page - 1) / page * page; };
+  std::size_t of_card = rounded(sizeof(share::LimitsPage)) + rounded(sizeof(share::UsagePage));
+  if (turns) of_card += rounded(sizeof(share::TurnPage)) + rounded(sizeof(share::ActivityPage));
+  // The root, and a folder with its files for each card.
+  const std::size_t files = turns ? 4 : 2;
+  return fmt::format("size={},nr_inodes={},mode=0755", of_card * record.cards.size(),
+                     1 + (1 + files) * record.cards.size());
+}
+
 }  // namespace
 
 bool can_have_pages(const CardUuid& card) {
@@ -79,38 +91,23 @@ Result<void> check_mounts_of_node(const std::string& folder, const std::string& 
       folder));
 }
 
-SharePages::SharePages(std::string folder, MiB context, bool turns)
-    : folder_(std::move(folder)), context_(context), turns_(turns) {}
-
-// As large as its files, which are whole pages of memory.
-std::string SharePages::mount_options(const Record& record) const {
-  const auto page = static_cast<std::size_t>(::sysconf(_SC_PAGESIZE));
-  const auto rounded = [page](std::size_t size) { return (size + page - 1) / page * page; };
-  std::size_t of_card = rounded(sizeof(share::LimitsPage)) + rounded(sizeof(share::UsagePage));
-  if (turns_) of_card += rounded(sizeof(share::TurnPage)) + rounded(sizeof(share::ActivityPage));
-  // The root, and a folder with its files for each card.
-  const std::size_t files = turns_ ? 4 : 2;
-  return fmt::format("size={},nr_inodes={},mode=0755", of_card * record.cards.size(),
-                     1 + (1 + files) * record.cards.size());
-}
-
 // Whether all pages are there, whole and of this version.
-bool SharePages::complete(const Record& record) const {
+bool SharePages::complete(const Record& record, bool turns) const {
   return std::ranges::all_of(record.cards, [&](const CardGrant& grant) {
     Uuid uuid;
     share::Look look;
     const std::string folder = folder_of(record.id, grant.uuid);
     return share::read_uuid(grant.uuid.str().c_str(), uuid) &&
            share::look_at(folder.c_str(), uuid, &look) == nullptr &&
-           look.limit_bytes == limit_of(grant) && share::have_turns(folder.c_str(), uuid) == turns_;
+           look.limit_bytes == limit_of(grant) && share::have_turns(folder.c_str(), uuid) == turns;
   });
 }
 
-Result<void> SharePages::prepare(const Record& record) const {
+Result<void> SharePages::prepare(const Record& record, bool turns) const {
   const std::string folder = folder_of(record.id);
-  if (!complete(record)) {
+  if (!complete(record, turns)) {
     unmount(folder);
-    if (auto made = make(record); !made) {
+    if (auto made = make(record, turns); !made) {
       remove(record.id);
       return made;
     }
@@ -119,24 +116,26 @@ Result<void> SharePages::prepare(const Record& record) const {
   return {};
 }
 
-Result<void> SharePages::make(const Record& record) const {
+Result<void> SharePages::make(const Record& record, bool turns) const {
   const std::string folder = folder_of(record.id);
   std::error_code failed;
   std::filesystem::create_directories(folder, failed);
   if (failed) return error(fmt::format("cannot make {}: {}", folder, failed.message()));
   constexpr unsigned long kFlags = MS_NOSUID | MS_NODEV | MS_NOEXEC;
-  if (::mount("mgpu-share", folder.c_str(), "tmpfs", kFlags, mount_options(record).c_str()) != 0) {
+  const std::string options = mount_options(record, turns);
+  if (::mount("mgpu-share", folder.c_str(), "tmpfs", kFlags, options.c_str()) != 0) {
     return error(fmt::format("cannot mount a file system in memory at {}: {}", folder,
                              std::strerror(errno)));
   }
   for (const CardGrant& grant : record.cards) {
-    auto made = make_of_card(folder_of(record.id, grant.uuid), grant);
+    auto made = make_of_card(folder_of(record.id, grant.uuid), grant, turns);
     if (!made) return made;
   }
   return {};
 }
 
-Result<void> SharePages::make_of_card(const std::string& folder, const CardGrant& grant) const {
+Result<void> SharePages::make_of_card(const std::string& folder, const CardGrant& grant,
+                                      bool turns) const {
   share::PageValues values;
   if (!share::read_uuid(grant.uuid.str().c_str(), values.uuid)) {
     return error("the UUID of card " + grant.uuid.str() + " is not one of NVML");
@@ -146,7 +145,7 @@ Result<void> SharePages::make_of_card(const std::string& folder, const CardGrant
   // The umask of this process has no say.
   if (::mkdir(folder.c_str(), 0755) == 0) ::chmod(folder.c_str(), 0755);
   share::Failure failure = share::make_pages(folder.c_str(), values);
-  if (failure == nullptr && turns_) failure = share::make_turn_pages(folder.c_str(), values.uuid);
+  if (failure == nullptr && turns) failure = share::make_turn_pages(folder.c_str(), values.uuid);
   if (failure == nullptr) return {};
   return error(fmt::format("the page of the share in {} {}", folder, failure));
 }

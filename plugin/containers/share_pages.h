@@ -13,6 +13,7 @@
 
 #include <map>
 #include <string>
+#include <utility>
 #include <vector>
 
 #include "common/base/ids.h"
@@ -39,8 +40,7 @@ Result<void> check_mounts_of_node(const std::string& folder, const std::string& 
 class SharePages {
  public:
   // `context` is what a context of the driver takes of a card before it allocates anything.
-  // `turns`: with the files of turns.
-  SharePages(std::string folder, MiB context, bool turns);
+  SharePages(std::string folder, MiB context) : folder_(std::move(folder)), context_(context) {}
 
   // The folder of all pages of a container.
   std::string folder_of(const AllocationId& id) const { return folder_ + "/" + id.str(); }
@@ -50,8 +50,9 @@ class SharePages {
     return folder_of(id) + "/" + page_folder(card);
   }
   // Makes the pages of a container that is about to start. Those of its last start stay, and what
-  // was found as overhead then is forgotten. Errors: one sentence; it must not start.
-  Result<void> prepare(const Record& record) const;
+  // was found as overhead then is forgotten. `turns`: with the files of turns. Errors: one
+  // sentence; it must not start.
+  Result<void> prepare(const Record& record, bool turns) const;
   // Removes the pages of a container that has ended.
   void remove(const AllocationId& id) const;
 
@@ -64,14 +65,12 @@ class SharePages {
   void keep_only(const std::vector<Record>& records) const;
 
  private:
-  Result<void> make(const Record& record) const;
-  Result<void> make_of_card(const std::string& folder, const CardGrant& grant) const;
-  bool complete(const Record& record) const;
-  std::string mount_options(const Record& record) const;
+  Result<void> make(const Record& record, bool turns) const;
+  Result<void> make_of_card(const std::string& folder, const CardGrant& grant, bool turns) const;
+  bool complete(const Record& record, bool turns) const;
 
   const std::string folder_;
   const MiB context_;
-  const bool turns_;
 };
 
 }  // namespace mgpu::plugin

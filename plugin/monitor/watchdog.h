@@ -63,8 +63,8 @@ class UncountedWatch {
   std::map<std::tuple<PodUid, std::string, CardUuid>, Entry> entries_;
 };
 
-// Finds containers with a part of a card that run processes without MPS, for which no limit holds.
-// One thread.
+// Finds containers with a part of a card that run processes without MPS, whose compute has no
+// limit, nor their memory where MPS limits that. One thread.
 class BypassWatch {
  public:
   // Returns the containers that have such a process in this and the last sample, and had none

@@ -100,7 +100,7 @@ class Turns : public testing::Test {
     ASSERT_NE(::mkdtemp(folder_.data()), nullptr);
     ASSERT_TRUE(create_machine(std::string("cards: [{idleMiB: 0, uuid: ") + kTurnsCard + "}]",
                                folder_ + "/machine"));
-    pages_.emplace(folder_, MiB(528), true);
+    pages_.emplace(folder_, MiB(528));
     records_.emplace(scratch_.path("records"));
   }
   void TearDown() override { std::filesystem::remove_all(folder_); }

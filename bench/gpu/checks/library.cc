@@ -44,7 +44,7 @@ void replace_mounts(std::vector<plugin::Mount> by, std::vector<plugin::Mount>& m
 class SharedCard {
  public:
   SharedCard(const Trial& trial, const NodeUnderTest& node)
-      : trial_(trial), node_(node), pages_(trial.scratch + "/pages", kContext, false) {
+      : trial_(trial), node_(node), pages_(trial.scratch + "/pages", kContext) {
     record_.id = plugin::AllocationId("trial");
     record_.cards = {{CardIndex(0), node.card.uuid, share_of(30, kShareLimitMiB)}};
   }
@@ -56,7 +56,7 @@ class SharedCard {
 
   Result<void> prepare() const {
     std::filesystem::create_directory(empty());
-    return pages_.prepare(record_);
+    return pages_.prepare(record_, false);
   }
   Result<Container> container(const plugin::Edits& shared, int user) const {
     const plugin::ShareLibrary library{.cuda = trial_.programs() + "/libmgpu-cuda.so",

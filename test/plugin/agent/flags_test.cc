@@ -191,7 +191,6 @@ TEST(PluginFlags, TurnsNeedTheLibrary) {
     const AgentSettings read =
         settings({"--node-name=n", "--compute=mps", std::string("--isolation=") + isolation});
     EXPECT_EQ(read.isolation.compute, ComputeMode::kMps);
-    EXPECT_EQ(read.isolation.turns(), std::nullopt);
   }
   EXPECT_THAT(
       error_output({"--node-name=n", "--compute=mps"}),

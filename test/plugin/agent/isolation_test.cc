@@ -467,6 +467,10 @@ TEST_F(IsolationTest, TurnsAreOfTheLibraryOnly) {
   isolation_->switch_to(IsolationMode::kIntercept);
   EXPECT_EQ(isolation_->compute(), ComputeMode::kFixed);
   EXPECT_EQ(isolation_->library()->compute, TurnRule::kFixed);
+  isolation_->switch_to(IsolationMode::kIntercept, ComputeMode::kBurst);
+  EXPECT_EQ(isolation_->library()->compute, TurnRule::kBurst);
+  isolation_->switch_to(IsolationMode::kIntercept, ComputeMode::kNone);
+  EXPECT_EQ(isolation_->library()->compute, std::nullopt);
 }
 
 // Containers beside those of the earlier process must not be without limits.

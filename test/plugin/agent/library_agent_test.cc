@@ -67,6 +67,30 @@ class LibraryAgentTest : public AgentTest {
   }
   std::string event() { return AgentTest::event("MGPUCardUnhealthy", "default"); }
 
+  // Where the pages of an allocation are mounted.
+  void unmount(const std::string& id) const {
+    EXPECT_EQ(::umount2((path("/run/share/") + id).c_str(), MNT_DETACH), 0);
+  }
+  // Returns the allocation.
+  std::string run_part() {
+    pass();
+    start_ready(settings_);
+    api_.create("a", {{"main", 30, 2'000, "0"}});
+    const std::string id = allocate("a", device_ids(30));
+    EXPECT_TRUE(eventually([&] { return pre_start(device_ids(30)) == "started"; }));
+    return id;
+  }
+  void kill_daemon() const {
+    const auto daemon = plugin::known_mps_daemon(plugin::mps_folders(path("/run"), kCard));
+    if (daemon) plugin::kill_mps_daemon(*daemon);
+  }
+  void start_with(ComputeMode compute) {
+    end();
+    settings_.isolation.compute = compute;
+    start_ready(settings_);
+  }
+
+  const CardUuid kCard{"GPU-6d677075-0000-4000-8000-000000000001"};
   AgentSettings settings_ = settings();
 };
 
@@ -138,10 +162,69 @@ TEST_F(LibraryAgentTest, MpsLimitsComputeAndTheLibraryMemory) {
   EXPECT_THAT(std::string(std::istreambuf_iterator<char>(spec), {}), HasSubstr("libmgpu-cuda.so"));
   EXPECT_THAT(annotation().get<std::string>(), HasSubstr(R"("compute":"mps")"));
   end();
-  EXPECT_EQ(::umount2((path("/run/share/") + id).c_str(), MNT_DETACH), 0);
-  const auto daemon = plugin::known_mps_daemon(
-      plugin::mps_folders(path("/run"), CardUuid("GPU-6d677075-0000-4000-8000-000000000001")));
-  if (daemon) plugin::kill_mps_daemon(*daemon);
+  unmount(id);
+  kill_daemon();
+}
+
+TEST_F(LibraryAgentTest, MpsBesidesTheLibraryKeepsOtherProgramsOffTheCard) {
+  const FakeDriver driver;
+  driver.set_scenario("card " + kCard.str() + "\n");
+  settings_.isolation.compute = ComputeMode::kMps;
+  settings_.isolation.mps.control = beside_the_test("fake_mps_control");
+  settings_.isolation.mps_exclusive = true;
+  settings_.isolation.nvml.libraries = {beside_the_test("fake_nvml.so")};
+  settings_.isolation.nvml.timeout = std::chrono::hours(1);
+  const std::string id = run_part();
+  EXPECT_EQ(driver.mode(kCard.str()), "3");
+  EXPECT_EQ(injected(id, "MGPU_ENFORCED"), "memory,compute");
+  // Also where another process goes on, until memory is limited without MPS.
+  start_with(ComputeMode::kMps);
+  EXPECT_EQ(driver.mode(kCard.str()), "3");
+  start_with(ComputeMode::kNone);
+  EXPECT_TRUE(eventually([&] { return driver.mode(kCard.str()) == "0"; }));
+  end();
+  unmount(id);
+  kill_daemon();
+}
+
+// --- another --compute ---------------------------------------------------------------------------
+
+TEST_F(LibraryAgentTest, AnotherComputeIsForContainersThatStartLater) {
+  settings_.isolation.compute = ComputeMode::kFixed;
+  const std::string id = run_part();
+  const std::string turn = path("/run/share/" + id + "/" + kCard.str() + "/turn");
+  EXPECT_TRUE(std::filesystem::exists(turn));
+  start_with(ComputeMode::kNone);
+  EXPECT_TRUE(std::filesystem::exists(turn)) << "the container runs with it";
+  EXPECT_EQ(pre_start(device_ids(30)), "started");
+  EXPECT_EQ(injected(id, "MGPU_ENFORCED"), "memory");
+  EXPECT_FALSE(std::filesystem::exists(turn));
+  end();
+  unmount(id);
+}
+
+// With profiles, the containers of a card are limited in one way.
+TEST_F(LibraryAgentTest, AnotherComputeBeginsWithProfilesWhenNoContainerHoldsACard) {
+  settings_.profiles = {{.name = "all", .node_selector = {{"pool", "a"}}}};
+  api_.call(kube::Method::kPatch, "/api/v1/nodes/n1",
+            Json{{"metadata", {{"labels", {{"pool", "a"}}}}}}.dump());
+  settings_.isolation.compute = ComputeMode::kBurst;
+  pass();
+  start_ready(settings_);
+  start_with(ComputeMode::kFixed);
+  EXPECT_TRUE(eventually([this] { return published().profile.compute == "fixed"; }));
+  const std::string id = run_part();
+  start_with(ComputeMode::kNone);
+  EXPECT_TRUE(eventually([this] {
+    return published().profile.problem ==
+           "isolation intercept begins when no container holds a card; until then it is intercept "
+           "with fixed";
+  }));
+  EXPECT_EQ(published().profile.compute, "fixed");
+  EXPECT_EQ(pre_start(device_ids(30)), "started");
+  EXPECT_EQ(injected(id, "MGPU_ENFORCED"), "memory,compute");
+  end();
+  unmount(id);
 }
 
 }  // namespace

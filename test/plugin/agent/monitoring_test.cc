@@ -86,7 +86,7 @@ class MonitoringTest : public testing::Test {
                         .now = [] { return "2026-01-02T00:00:00Z"; }}};
   Pods pods_{NodeName("n1"), api_.transport()};
   Records records_{folder_.path("allocations")};
-  const SharePages pages_{folder_.path("share"), MiB(528), false};
+  const SharePages pages_{folder_.path("share"), MiB(528)};
   ReservedMemory reserved_{pages_, records_};
   Metrics metrics_;
   std::vector<Overuse> reported_;
@@ -119,7 +119,7 @@ TEST_F(MonitoringTest, CountsAgainstTheLimitWhatTheLibraryHasNotCounted) {
   Record record = records_.bound().front();
   record.cards.front().uuid = card;
   ASSERT_TRUE(records_.keep(record));
-  ASSERT_TRUE(pages_.prepare(record));
+  ASSERT_TRUE(pages_.prepare(record, false));
   reserved_.read();
   std::vector<ContainerUse> uncounted;
   for (std::int64_t i = 0; i < 3; ++i) {

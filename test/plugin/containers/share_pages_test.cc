@@ -60,11 +60,11 @@ class SharePagesTest : public testing::Test {
 
   test::ScratchFolder folder_;
   Record record_;
-  SharePages pages_{folder_.path("share"), MiB(528), false};
+  SharePages pages_{folder_.path("share"), MiB(528)};
 };
 
 TEST_F(SharePagesTest, HaveTheLimitOfEachCard) {
-  ASSERT_TRUE(pages_.prepare(record_));
+  ASSERT_TRUE(pages_.prepare(record_, false));
   EXPECT_EQ(look(kFirst).limit_bytes, 2'048 * kMiBytes);
   EXPECT_EQ(look(kSecond).limit_bytes, share::kUnitsMax * share::kUnit) << "nobody else is there";
   EXPECT_EQ(pages_.reserved(record_),
@@ -73,7 +73,7 @@ TEST_F(SharePagesTest, HaveTheLimitOfEachCard) {
 
 // Whoever may write a file of the node could fill the memory of the node.
 TEST_F(SharePagesTest, LeaveNoPlaceForMore) {
-  ASSERT_TRUE(pages_.prepare(record_));
+  ASSERT_TRUE(pages_.prepare(record_, false));
   ASSERT_EQ(::truncate(file(kFirst, "usage").c_str(), 1 << 30), 0) << "a hole takes nothing";
   std::ofstream usage(file(kFirst, "usage"), std::ios::in | std::ios::out | std::ios::binary);
   usage.seekp(64 << 10);
@@ -84,33 +84,33 @@ TEST_F(SharePagesTest, LeaveNoPlaceForMore) {
 }
 
 TEST_F(SharePagesTest, StayWhenTheContainerStartsAgain) {
-  ASSERT_TRUE(pages_.prepare(record_));
+  ASSERT_TRUE(pages_.prepare(record_, false));
   std::ofstream(file(kFirst, "usage"), std::ios::in | std::ios::out | std::ios::binary)
       .seekp(64)
       .write("\1", 1)
       .flush();
   pages_.set_overhead(record_.id, CardUuid(kFirst), MiB(100));
   EXPECT_EQ(look(kFirst).overhead_bytes, 100 * kMiBytes);
-  ASSERT_TRUE(pages_.prepare(record_));
+  ASSERT_TRUE(pages_.prepare(record_, false));
   EXPECT_EQ(look(kFirst).used_bytes, share::kUnit) << "of a process of its last start";
   EXPECT_EQ(look(kFirst).overhead_bytes, 0U) << "it is found again";
 }
 
 TEST_F(SharePagesTest, AreMadeAnewWhereTheyAreDamagedOrHaveAnotherLimit) {
-  ASSERT_TRUE(pages_.prepare(record_));
+  ASSERT_TRUE(pages_.prepare(record_, false));
   ASSERT_EQ(::truncate(file(kFirst, "usage").c_str(), 10), 0);
   EXPECT_EQ(pages_.reserved(record_).at(CardUuid(kFirst)), MiB())
       << "otherwise nothing would be reported of a container that damages its page";
-  ASSERT_TRUE(pages_.prepare(record_));
+  ASSERT_TRUE(pages_.prepare(record_, false));
   EXPECT_EQ(look(kFirst).used_bytes, 0U);
   record_.cards.front().share.memory = MiB(1'024);
-  ASSERT_TRUE(pages_.prepare(record_));
+  ASSERT_TRUE(pages_.prepare(record_, false));
   EXPECT_EQ(look(kFirst).limit_bytes, 1'024 * kMiBytes);
 }
 
 // Whoever writes a page could hide what it uses.
 TEST_F(SharePagesTest, ReserveNoMoreThanTheShare) {
-  ASSERT_TRUE(pages_.prepare(record_));
+  ASSERT_TRUE(pages_.prepare(record_, false));
   std::ofstream(file(kFirst, "usage"), std::ios::in | std::ios::out | std::ios::binary)
       .seekp(64)
       .write("\xff\xff\xff\xff", 4)
@@ -120,7 +120,7 @@ TEST_F(SharePagesTest, ReserveNoMoreThanTheShare) {
 
 // The owner of a file may hold a lease on it, for which others who open it wait for 45 seconds.
 TEST_F(SharePagesTest, WaitForNoLease) {
-  ASSERT_TRUE(pages_.prepare(record_));
+  ASSERT_TRUE(pages_.prepare(record_, false));
   const int limits = ::open(file(kFirst, "limits").c_str(), O_RDONLY | O_CLOEXEC);
   ::signal(SIGIO, SIG_IGN);  // whoever holds the lease is told
   ASSERT_EQ(::fcntl(limits, F_SETLEASE, F_RDLCK), 0);
@@ -132,7 +132,7 @@ TEST_F(SharePagesTest, WaitForNoLease) {
 }
 
 TEST_F(SharePagesTest, OfContainersThatAreNotKnownAreRemoved) {
-  ASSERT_TRUE(pages_.prepare(record_));
+  ASSERT_TRUE(pages_.prepare(record_, false));
   pages_.keep_only({record_});
   EXPECT_TRUE(std::filesystem::exists(file(kFirst, "limits")));
   pages_.keep_only({});
@@ -140,7 +140,7 @@ TEST_F(SharePagesTest, OfContainersThatAreNotKnownAreRemoved) {
 }
 
 TEST_F(SharePagesTest, AreReadAroundTheReadingOfTheDriver) {
-  ASSERT_TRUE(pages_.prepare(record_));
+  ASSERT_TRUE(pages_.prepare(record_, false));
   Records records(folder_.path("records"));
   ASSERT_TRUE(records.keep(record_));
   ReservedMemory reserved(pages_, records);
@@ -161,7 +161,7 @@ TEST_F(SharePagesTest, AreReadAroundTheReadingOfTheDriver) {
 }
 
 TEST_F(SharePagesTest, EndWithTheirContainer) {
-  ASSERT_TRUE(pages_.prepare(record_));
+  ASSERT_TRUE(pages_.prepare(record_, false));
   pages_.remove(record_.id);
   EXPECT_FALSE(std::filesystem::exists(pages_.folder_of(record_.id)));
   EXPECT_THAT(pages_.reserved(record_), IsEmpty());
@@ -170,7 +170,8 @@ TEST_F(SharePagesTest, EndWithTheirContainer) {
 
 TEST_F(SharePagesTest, SayWhyTheyCannotBeMade) {
   std::ofstream(folder_.path("share")) << "in the way";
-  EXPECT_THAT(pages_.prepare(record_).error().message, HasSubstr("cannot make " + folder_.path()));
+  EXPECT_THAT(pages_.prepare(record_, false).error().message,
+              HasSubstr("cannot make " + folder_.path()));
 }
 
 TEST_F(SharePagesTest, NeedUuidsOfNvml) {
