@@ -1,7 +1,12 @@
 // A program in a share of a card that allocates and frees at random in all ways that the fake
-// driver has: share_history_client SEED STEPS. After each step it asks the machine what the card
-// shows, which is what all programs of the share have, and ends with 1 if that is over
-// MGPU_LIMIT_MIB. At the end it frees nothing: its end does.
+// driver has: share_history_client SEED STEPS HISTORIES. After each step it asks the machine what
+// the card shows, which is what all programs of the share have, and ends with 1 if that is over
+// MGPU_LIMIT_MIB. After each history it frees all and adds 1 to the file MGPU_HISTORIES, but after
+// the last one it frees nothing: its end does.
+#include <fcntl.h>
+#include <sys/mman.h>
+
+#include <atomic>
 #include <cstdint>
 #include <cstdio>
 #include <cstdlib>
@@ -186,27 +191,48 @@ const Step& choose() {
   return kSteps[0];
 }
 
-int run(std::uint64_t seed, long steps) {
+// The number of histories that all programs have finished.
+std::atomic<std::uint64_t>* finished() {
+  const int file = ::open(std::getenv("MGPU_HISTORIES"), O_RDWR | O_CLOEXEC);
+  void* const mapped =
+      ::mmap(nullptr, sizeof(std::uint64_t), PROT_READ | PROT_WRITE, MAP_SHARED, file, 0);
+  return mapped != MAP_FAILED ? static_cast<std::atomic<std::uint64_t>*>(mapped) : nullptr;
+}
+
+// False: the card has shown more than the limit.
+bool run_history(Machine& machine, std::uint64_t limit, std::uint64_t seed, long steps) {
   choices.seed(seed);
+  for (long i = 0; i < steps; ++i) {
+    const Step& one = choose();
+    one.run();
+    const std::uint64_t used = machine.total(0) - machine.free(0);
+    if (used <= limit) continue;
+    std::printf("seed %llu, step %ld: after %s the card shows %.2f MiB of %.2f\n",
+                static_cast<unsigned long long>(seed), i, one.name,
+                static_cast<double>(used) / kMiB, static_cast<double>(limit) / kMiB);
+    return false;
+  }
+  return true;
+}
+
+int run(std::uint64_t seed, long steps, std::uint64_t histories) {
   const std::uint64_t limit = std::strtoull(std::getenv("MGPU_LIMIT_MIB"), nullptr, 10) * kMiB;
   std::string why;
   const auto machine = Machine::open(std::getenv("MGPU_FAKE_GPU"), why);
   library = ::dlopen("libcuda.so.1", RTLD_NOW);
-  if (library == nullptr || machine == nullptr) return std::puts("no library or no machine"), 1;
+  std::atomic<std::uint64_t>* const all = finished();
+  if (library == nullptr || machine == nullptr || all == nullptr) {
+    return std::puts("no library, no machine or no MGPU_HISTORIES"), 1;
+  }
   Handle primary = nullptr;
   must(call("cuInit", 0U));
   // Other programs have all of the share.
   if (!granted(call("cuDevicePrimaryCtxRetain", &primary, 0))) return 0;
   must(call("cuCtxSetCurrent", primary));
-  for (long i = 0; i < steps; ++i) {
-    const Step& one = choose();
-    one.run();
-    const std::uint64_t used = machine->total(0) - machine->free(0);
-    if (used <= limit) continue;
-    std::printf("seed %llu, step %ld: after %s the card shows %.2f MiB of %.2f\n",
-                static_cast<unsigned long long>(seed), i, one.name,
-                static_cast<double>(used) / kMiB, static_cast<double>(limit) / kMiB);
-    return 1;
+  for (std::uint64_t i = 0; i < histories; ++i) {
+    while (!held.empty()) release();
+    if (!run_history(*machine, limit, seed + i, steps)) return 1;
+    ++*all;
   }
   return 0;
 }
@@ -215,6 +241,7 @@ int run(std::uint64_t seed, long steps) {
 }  // namespace mgpu::fake_gpu
 
 int main(int count, char** words) {
-  if (count != 3) return 2;
-  return mgpu::fake_gpu::run(std::strtoull(words[1], nullptr, 10), std::atol(words[2]));
+  if (count != 4) return 2;
+  return mgpu::fake_gpu::run(std::strtoull(words[1], nullptr, 10), std::atol(words[2]),
+                             std::strtoull(words[3], nullptr, 10));
 }
