@@ -12,7 +12,11 @@
 namespace mgpu::extender {
 
 void Preemptors::refused(Preemptor pod, Instant now) {
-  waiting_.erase(pod.uid);
+  Instant first = now;
+  if (const auto known = waiting_.find(pod.uid); known != waiting_.end()) {
+    first = known->second.first_refused;
+    waiting_.erase(known);
+  }
   const auto begun = evicting_.find(pod.uid);
   if (begun != evicting_.end() && !pod.nominated && begun->second.since + kNominationSeen <= now)
     evicting_.erase(begun);
@@ -20,7 +24,7 @@ void Preemptors::refused(Preemptor pod, Instant now) {
   if (waiting_.size() >= kPreemptorsMax && !make_room(pod)) return;
   if (pod.nodes.size() > kPreemptNodesMax) pod.nodes.resize(kPreemptNodesMax);
   const PodUid uid = pod.uid;
-  waiting_.emplace(uid, Waiting{std::move(pod), now});
+  waiting_.emplace(uid, Waiting{std::move(pod), first, now});
 }
 
 // Of the namespace with most pods, if it has more than its part, or else of all, the least
@@ -57,15 +61,15 @@ std::vector<Preemptors::Preemptor> Preemptors::take_due(Instant now) {
   std::erase_if(taken_,
                 [now](const auto& known) { return known.second + kPreemptAnswerLife <= now; });
   std::erase_if(waiting_, [now](const auto& known) {
-    return known.second.refused + kPreemptAnswerLife <= now;
+    return known.second.last_refused + kPreemptAnswerLife <= now;
   });
   if (evicting_.size() + kPreemptorsPerPoll > kPreemptorsEvictingMax) return {};
   std::vector<const Waiting*> due;
   for (const auto& [uid, known] : waiting_)
-    if (known.refused + kPreemptAfter <= now) due.push_back(&known);
+    if (known.first_refused + kPreemptAfter <= now) due.push_back(&known);
   std::ranges::sort(due, [](const Waiting* a, const Waiting* b) {
-    return std::tie(b->pod.priority, a->refused, a->pod.uid) <
-           std::tie(a->pod.priority, b->refused, b->pod.uid);
+    return std::tie(b->pod.priority, a->first_refused, a->pod.uid) <
+           std::tie(a->pod.priority, b->first_refused, b->pod.uid);
   });
   std::vector<Preemptor> taken;
   std::set<std::string> namespaces;

@@ -6,8 +6,9 @@
 //   (none) <--filter passes the pod, preempt answers, 10 s without a choice              |
 //   (none) <--kNominationLife, an eviction fails, or the nomination is taken back--------+
 //
-// kube-scheduler calls preempt in the same scheduling cycle as filter, or not at all. While a pod
-// is evicting, no other victims are chosen for it.
+// kube-scheduler calls preempt in the same scheduling cycle as filter, or not at all. The second
+// counts from the first refusal, since kube-scheduler may try a pod many times in a second. While a
+// pod is evicting, no other victims are chosen for it.
 #pragma once
 
 #include <chrono>
@@ -67,7 +68,8 @@ class Preemptors {
  private:
   struct Waiting {
     Preemptor pod;
-    Instant refused{};
+    Instant first_refused{};
+    Instant last_refused{};
   };
 
   struct Evicting {

@@ -11,7 +11,7 @@ namespace mgpu::extender {
 
 // In order of precedence: where several apply, the first is reported.
 enum class Reason : std::uint8_t {
-  // No eviction makes the pod fit (FailedAndUnresolvableNodes).
+  // No eviction makes the pod fit.
   kNodeUnknown,         // the ledger has never seen the node
   kNoCards,             // the node has no cards
   kShareTooSmall,       // a container requests less of a card than the node permits
@@ -23,7 +23,7 @@ enum class Reason : std::uint8_t {
   kCardsTooSmall,       // too few of these cards are large enough, even empty
   kNoLinkedCards,       // too few of these are linked by NVLink, which the pod requires
   kContainersTooLarge,  // the pod's containers together exceed the cards, even empty
-  // Evictions may make the pod fit (FailedNodes).
+  // Evictions may make the pod fit.
   kCardsUncertain,  // cards are blocked by a pod whose cards are not known
   kCore,            // too few cards have the compute
   kMemory,          // enough cards have the compute, too few have the memory

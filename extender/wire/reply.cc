@@ -116,13 +116,19 @@ std::size_t size_of(const FilterReply& reply) {
 
 std::string write_filter_reply(const FilterReply& reply, const ExtenderArgs& args) {
   const bool no_escapes = args.names_without_escapes();
+  std::vector<Refusal> nominated;
+  std::vector<Refusal> others = reply.failed_and_unresolvable;
+  for (const Refusal& refusal : reply.failed) {
+    const bool waits_there = !refusal.node.empty() && refusal.node == args.pod().nominated_node;
+    (waits_there ? nominated : others).push_back(refusal);
+  }
   Writer out(size_of(reply));
   out.raw(R"({"Nodes":null,"NodeNames":[)");
   out.list(reply.fitting, [&](std::string_view name) { out.quoted(name, no_escapes); });
   out.raw(R"(],"FailedNodes":)");
-  write_refusals(out, reply.failed, no_escapes);
+  write_refusals(out, nominated, no_escapes);
   out.raw(R"(,"FailedAndUnresolvableNodes":)");
-  write_refusals(out, reply.failed_and_unresolvable, no_escapes);
+  write_refusals(out, others, no_escapes);
   out.raw(R"(,"Error":""})");
   return out.take();
 }

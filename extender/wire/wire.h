@@ -65,7 +65,7 @@ struct FilterReply {
   FilterOutcome outcome = FilterOutcome::kFits;
   std::vector<std::string_view> fitting;  // a subset of the request, in its order
   std::size_t nodes_fitting = 0;  // at least as many as in `fitting`, see Settings::candidate_nodes
-  std::vector<Refusal> failed;
+  std::vector<Refusal> failed;    // evictions may make the pod fit
   std::vector<Refusal> failed_and_unresolvable;
   std::optional<Rejection> rejection{};  // set where no node fits, and the request has nodes
   // Where no node of the request fits: others that do, and that kube-scheduler may not have
@@ -77,6 +77,11 @@ struct FilterReply {
   // or with the models that there are.
   std::shared_ptr<const std::string> own_sentence;
 };
+// Only the node that the pod is nominated for is in FailedNodes. kube-scheduler looks for victims
+// on those by its own filters, which have passed: it finds none, and names the nodes in another
+// order each time (kubernetes pkg/scheduler/framework/preemption, "expected at least one victim
+// pod"). It would write that to the status of the pod, whose change makes it try the pod again at
+// once.
 std::string write_filter_reply(const FilterReply& reply, const ExtenderArgs& args);
 
 struct HostScore {

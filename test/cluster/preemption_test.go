@@ -14,9 +14,9 @@ import (
 )
 
 // newPreemptionWorld returns a world with one node, and creates priority classes.
-func newPreemptionWorld(t *testing.T, shape NodeShape) *World {
+func newPreemptionWorld(t *testing.T, shape NodeShape, flags ...string) *World {
 	t.Helper()
-	world := newWorld(t, 0)
+	world := newWorld(t, 0, flags...)
 	plane.createNodeOf(world.ctx, t, "gpu-00", shape)
 	world.nodes = []string{"gpu-00"}
 	world.extender.waitNodes(t, 1)
@@ -255,6 +255,36 @@ func TestNoPodIsEvictedByCardWhereNoneNeedBe(t *testing.T) {
 	deleteNow(world.ctx, t, world.namespace, "b")
 	waitBound(world.ctx, t, world.namespace, "preemptor")
 	world.history.check(world.ctx, t)
+}
+
+// kube-scheduler tries a pod again at once that an extender refused and whose status changes, also where it changes it
+// itself. So what it says of a pod must not differ at each try, as a list of the nodes without victims does.
+func TestPodsThatFitNoCardAreNotTriedAllTheTime(t *testing.T) {
+	const nodes, pods = 60, 3
+	world := newPreemptionWorld(t, v100Node(2), "--preempt-by-card=false")
+	for i := 1; i < nodes; i++ {
+		world.nodes = append(world.nodes, fmt.Sprintf("gpu-%02d", i))
+		plane.createNodeOf(world.ctx, t, world.nodes[i], v100Node(2))
+	}
+	world.extender.waitNodes(t, nodes)
+	var low []placedPod
+	for i := range 2 * nodes {
+		pod := world.pod(fmt.Sprint("low-", i)).priorityClass("low").share(60, 8000)
+		low = append(low, placedPod{pod, world.nodes[i/2], map[string]string{"c0": fmt.Sprint(i % 2)}})
+	}
+	place(world.ctx, t, world.namespace, low)
+	for i := range pods {
+		create(world.ctx, t, world.pod(fmt.Sprint("high-", i)).priorityClass("high").share(70, 8000))
+	}
+	for i := range pods {
+		waitPending(world.ctx, t, world.namespace, fmt.Sprint("high-", i), coreShort)
+	}
+	filters := func() float64 { return world.extender.metrics(t).with(verbSeconds+"_count", `verb="filter"`) }
+	waitFor(t, time.Minute, "three seconds without a try", func() (bool, string) {
+		before := filters()
+		time.Sleep(3 * time.Second)
+		return filters() == before, fmt.Sprintf("%v tries in three seconds", filters()-before)
+	})
 }
 
 // The rights of deploy/manifests suffice to preempt, and its policies permit nothing else with them.

@@ -221,8 +221,9 @@ TEST_F(ExtenderTest, FillsEveryCardAndNoMore) {
   }
   const Json refused = filter("p8");
   EXPECT_EQ(refused["NodeNames"], Json::array());
-  EXPECT_EQ(refused["FailedNodes"].size(), 2U);
-  EXPECT_EQ(refused["FailedNodes"]["n1"], refused["FailedNodes"]["n2"]);
+  EXPECT_EQ(refused["FailedAndUnresolvableNodes"].size(), 2U);
+  EXPECT_EQ(refused["FailedAndUnresolvableNodes"]["n1"],
+            refused["FailedAndUnresolvableNodes"]["n2"]);
   EXPECT_NE(bind("p8", "n1"), "");
   EXPECT_FALSE(pod("p8")["spec"].contains("nodeName"));
 }
@@ -304,8 +305,9 @@ TEST_F(ExtenderTest, KeepsTheCardsOfVictimsForTheNominatedPod) {
   nominate("preemptor", node);
   remove_pod("victim");
   const std::string kept = "node(s) had free cards that are kept for another pod";
-  EXPECT_TRUE(becomes_true(
-      [&] { return filter("small")["FailedNodes"].value(node, std::string()) == kept; }));
+  EXPECT_TRUE(becomes_true([&] {
+    return filter("small")["FailedAndUnresolvableNodes"].value(node, std::string()) == kept;
+  }));
   nominate("preemptor", nullptr);
   EXPECT_TRUE(becomes_true([&] { return filter("small")["NodeNames"] == Json::array({node}); }));
 }

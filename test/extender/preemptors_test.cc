@@ -26,13 +26,22 @@ std::vector<std::string> due(Preemptors& preemptors, int ms) {
   return names;
 }
 
-TEST(PreemptorsTest, APodIsTakenOnceASecondAfterItsLastRefusal) {
+TEST(PreemptorsTest, APodIsTakenOnceASecondAfterItsFirstRefusal) {
   Preemptors preemptors;
   preemptors.refused(pod("a", 5), at_ms(0));
   preemptors.refused(pod("a", 5), at_ms(500));
+  EXPECT_THAT(due(preemptors, 999), IsEmpty());
+  EXPECT_THAT(due(preemptors, 1'000), ElementsAre("a"));
+  EXPECT_THAT(due(preemptors, 9'000), IsEmpty());
+}
+
+TEST(PreemptorsTest, APodThatPreemptsInBetweenWaitsAgain) {
+  Preemptors preemptors;
+  preemptors.refused(pod("a", 5), at_ms(0));
+  preemptors.settled(PodUid("a"));
+  preemptors.refused(pod("a", 5), at_ms(500));
   EXPECT_THAT(due(preemptors, 1'499), IsEmpty());
   EXPECT_THAT(due(preemptors, 1'500), ElementsAre("a"));
-  EXPECT_THAT(due(preemptors, 9'000), IsEmpty());
 }
 
 TEST(PreemptorsTest, APodThatFitsOrPreemptsIsNotTaken) {

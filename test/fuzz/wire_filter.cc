@@ -47,7 +47,8 @@ void expect_filter_replies(const ExtenderArgs& args) {
   for (const std::string_view node : args.node_names()) failed.failed.push_back({node, sentence});
   const json all = parsed_reply(extender::write_filter_reply(fitting, args));
   expect_names(all["NodeNames"], args);
-  const json none = parsed_reply(extender::write_filter_reply(failed, args))["FailedNodes"];
+  const json none =
+      parsed_reply(extender::write_filter_reply(failed, args))["FailedAndUnresolvableNodes"];
   for (const std::string_view node : args.node_names()) {
     expect(none[std::string(node)] == sentence, "a node that does not fit has its reason");
   }

@@ -296,8 +296,10 @@ void Scheduler::on_filtered(const PodUid& uid, const std::string& body, const On
   if (nodes.size() > 1) return prioritize(uid, nodes, done);
   Selected selected{.answered = true, .node = {}, .refused = {}};
   if (nodes.size() == 1) selected.node = nodes.front();
-  if (reply.contains("FailedNodes") && reply["FailedNodes"].is_object()) {
-    for (const auto& [node, why] : reply["FailedNodes"].items()) selected.refused.push_back(node);
+  // Its own filters refuse some of them, too, where pods can be evicted.
+  for (const char* list : {"FailedNodes", "FailedAndUnresolvableNodes"}) {
+    if (!reply.contains(list) || !reply[list].is_object()) continue;
+    for (const auto& [node, why] : reply[list].items()) selected.refused.push_back(node);
   }
   done(selected);
 }

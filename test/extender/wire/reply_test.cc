@@ -21,8 +21,19 @@ TEST(FilterReplyText, NamesForm) {
   reply.failed_and_unresolvable = {{"n5", "no cards"}};
   EXPECT_EQ(write_filter_reply(reply, any_args()),
             R"({"Nodes":null,"NodeNames":["n1","n2"],)"
-            R"("FailedNodes":{"n3":"too few","n4":"too few"},)"
-            R"("FailedAndUnresolvableNodes":{"n5":"no cards"},"Error":""})");
+            R"("FailedNodes":null,"FailedAndUnresolvableNodes":)"
+            R"({"n5":"no cards","n3":"too few","n4":"too few"},"Error":""})");
+}
+
+// kube-scheduler evicts no more pods for one whose victims are terminating on this node.
+TEST(FilterReplyText, TheNominatedNodeIsNotUnresolvable) {
+  kube::Pod pod;
+  pod.nominated_node = "n2";
+  FilterReply reply;
+  reply.failed = {{"n1", "too few"}, {"n2", "too few"}};
+  EXPECT_THAT(write_filter_reply(reply, ExtenderArgs::of(pod, {})),
+              testing::HasSubstr(R"("FailedNodes":{"n2":"too few"},)"
+                                 R"("FailedAndUnresolvableNodes":{"n1":"too few"},)"));
 }
 
 TEST(FilterReplyText, AnEmptyListWhereNoNodeFits) {
@@ -38,7 +49,7 @@ TEST(Replies, EscapeStrings) {
   reply.fitting = {"\""};
   reply.failed = {{"\\", "\t"}};
   EXPECT_THAT(write_filter_reply(reply, any_args()),
-              testing::HasSubstr(R"("NodeNames":["\""],"FailedNodes":{"\\":"\t"})"));
+              testing::HasSubstr(R"("FailedAndUnresolvableNodes":{"\\":"\t"})"));
 }
 
 // A name as JSON text in the request and in the replies.
@@ -92,7 +103,7 @@ TEST(FilterReplyText, WritesManyDifferentSentences) {
         (i > 0 ? "," : "") + std::string(R"("n":"reason \")") + std::to_string(one) + R"(\"")";
   }
   EXPECT_THAT(write_filter_reply(reply, any_args()),
-              testing::HasSubstr(R"("FailedNodes":{)" + expected + "}"));
+              testing::HasSubstr(R"("FailedAndUnresolvableNodes":{)" + expected + "}"));
 }
 
 TEST(PrioritizeReplyText, IsAList) {
