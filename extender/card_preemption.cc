@@ -199,14 +199,18 @@ void CardPreemption::nominate_next(const Evicting& eviction) {
     say_why(*eviction);
     return evict_next(eviction);
   }
-  const ChosenVictims::Preemptor& next = eviction->pod();
-  const auto on_nominated = [this, eviction](const kube::ApiResult<void>& nominated) {
-    if (!nominated) return fail(eviction, nominated.error());
+  ChosenVictims::Preemptor& next = eviction->pod();
+  const auto on_nominated = [this, eviction](const kube::ApiResult<kube::Pod>& nominated) {
+    std::string& version = eviction->pod().pod.metadata.resource_version;
+    if (!nominated) {
+      if (nominated.error().kind == Kind::kUnknown) version.clear();
+      return fail(eviction, nominated.error());
+    }
+    version = nominated->metadata.resource_version;
     ++eviction->nominated;
     nominate_next(eviction);
   };
-  client_.write(in_time(kube::nominate(next.pod, next.node)),
-                "nominate pod " + to_string(next.pod.ref()), callbacks_.wrap(on_nominated));
+  client_.nominate(next.pod, next.node, kPreemptTimeout, callbacks_.wrap(on_nominated));
 }
 
 void CardPreemption::say_why(const Eviction& eviction) {
@@ -315,13 +319,11 @@ void CardPreemption::fail(const Evicting& eviction, const kube::ApiError& proble
   // Where the pods of a group have changed, they may be bound now, with cards that are reserved.
   const bool free = eviction->chosen.pods.size() == 1 || !has_changed(problem);
   for (std::size_t i = 0; i < eviction->chosen.pods.size(); ++i) {
-    kube::Pod& pod = eviction->chosen.pods[i].pod;
+    const kube::Pod& pod = eviction->chosen.pods[i].pod;
     if (free)
       context_.ledger.offer_nomination({pod.uid(), pod.priority}, {}, NodeName(), executor_.now());
-    if (i >= nominated) continue;
-    pod.metadata.resource_version.clear();
-    client_.write(in_time(kube::nominate(pod, NodeName())),
-                  "take back the nomination of pod " + to_string(pod.ref()), [](const auto&) {});
+    // kube-scheduler may have nominated it for another node since then, which is a conflict.
+    if (i < nominated) client_.nominate(pod, NodeName(), kPreemptTimeout, [](const auto&) {});
   }
 }
 

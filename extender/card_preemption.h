@@ -125,7 +125,7 @@ class CardPreemption {
     std::size_t evicted = 0;    // of the victims
     int tries = 0;              // of the next victim
 
-    const ChosenVictims::Preemptor& pod() const { return chosen.pods[nominated]; }
+    ChosenVictims::Preemptor& pod() { return chosen.pods[nominated]; }
     const ChosenVictims::Victim& victim() const { return chosen.victims[evicted]; }
     bool all_nominated() const { return nominated == chosen.pods.size(); }
   };

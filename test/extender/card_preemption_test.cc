@@ -402,6 +402,21 @@ TEST_F(CardPreemptionTest, WhereOnePodOfAGroupHasChangedNobodyIsEvicted) {
   EXPECT_FALSE(preemption->is_evicting(pod("g-0")));
 }
 
+TEST_F(CardPreemptionTest, ANominationThatWasReplacedMeanwhileIsNotTakenBack) {
+  create_group();
+  server.fault = [this](const kube::Request& request) -> std::optional<kube::Fault> {
+    if (request.method != kube::Method::kPatch || !request.target.ends_with("/g-1/status"))
+      return std::nullopt;
+    kube::Pod nominated = pod("g-0");
+    nominated.metadata.resource_version.clear();
+    server.api().call(kube::nominate(nominated, NodeName("n2")));
+    return kube::Fault{.status = 409};
+  };
+  refuse("g-1");
+  wait(4 * kPreemptPollInterval);
+  EXPECT_EQ(read("g-0")["status"]["nominatedNodeName"], "n2");
+}
+
 TEST_F(CardPreemptionTest, NobodyIsEvictedForAGroupWhosePodsAreNotKnownOrNotAllPending) {
   create_group();
   post(kTeamPods + "/g-0/binding", test::binding_json("g-0", "n1"));
