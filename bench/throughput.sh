@@ -6,11 +6,11 @@
 #   bench/throughput.sh --nodes 1000 --pairs 3
 #   bench/throughput.sh --cases cards,none     only these rows: cards, none, cards-tls, null, null-tls, cards-all,
 #                                              none-all, full, unplaceable, preempting, by-card, gangs-8,
-#                                              gangs-64, binds-1, binds-2, binds-16
+#                                              gangs-64, null-gangs-8, null-gangs-64, binds-1, binds-2, binds-16
 #   bench/throughput.sh --profiles FOLDER      also writes CPU profiles of kube-scheduler and kube-apiserver, three
 #                                              seconds of each run
 #   bench/throughput.sh --against PROGRAM      compares with this mgpu-extender, in the column "without", instead of
-#                                              none; the rows null and null-tls do not change
+#                                              none; those whose name begins with null do not change
 #
 # Each row prints the medians without and with the extender, in pods per second, the median of the ratios of the
 # pairs, and their least and greatest. The last line is "N passed, N failed".

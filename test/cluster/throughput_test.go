@@ -139,16 +139,20 @@ func (b *Throughput) cases() []throughputCase {
 	count := min(2000, 20*b.nodes)
 	// Where all nodes are examined, it binds fewer in a large cluster.
 	fewer := min(count, max(400, 1000*1000/b.nodes))
-	gang := func(key string, size int) throughputCase {
+	gang := func(key string, size int, null bool) throughputCase {
 		knows := func(setup SchedulerSetup) SchedulerSetup {
 			setup.gates = plane.groupGates()
 			return setup
 		}
-		return throughputCase{key: key, name: fmt.Sprint("groups of ", size, ", without: no cards"), stock: knows(stock),
-			ours: knows(ours), pods: b.gangs(count/size*size, size), bound: count / size * size, gang: size}
+		name := fmt.Sprint("pods with cards, in groups of ", size)
+		if null {
+			name += ", an extender that decides nothing"
+		}
+		return throughputCase{key: key, name: name, stock: knows(stock), ours: knows(ours), null: null,
+			pods: b.gangs(key, count/size*size, size), bound: count / size * size, gang: size}
 	}
 	return []throughputCase{
-		gang("gangs-8", 8), gang("gangs-64", 64),
+		gang("gangs-8", 8, false), gang("gangs-64", 64, false), gang("null-gangs-8", 8, true), gang("null-gangs-64", 64, true),
 		{key: "cards", name: "pods with cards", stock: stock, ours: ours, pods: b.shares(count), bound: count},
 		{key: "none", name: "pods without cards", stock: stock, ours: ours, pods: b.withoutCards(count), bound: count},
 		{key: "cards-tls", name: "pods with cards, with certificates", stock: stock, ours: ours, pods: b.shares(count),
@@ -186,21 +190,16 @@ func (b *Throughput) withoutCards(count int) func(bool) []*PodBuilder {
 	}
 }
 
-// gangs returns pods of groups of this size, without cards where there is no extender.
-func (b *Throughput) gangs(count, size int) func(bool) []*PodBuilder {
-	return func(stock bool) []*PodBuilder {
+// gangs returns pods of groups of this size, for the row with this key.
+func (b *Throughput) gangs(key string, count, size int) func(bool) []*PodBuilder {
+	return func(bool) []*PodBuilder {
 		return b.make(count, func(pod *PodBuilder, i int) {
-			if stock {
-				pod.container("c0", "", "")
-			} else {
-				pod.share(shareCore, shareMemoryMiB)
-			}
-			pod.cpu("100m").inGroup(gangName(size, i/size))
+			pod.share(shareCore, shareMemoryMiB).cpu("100m").inGroup(gangName(key, i/size))
 		})
 	}
 }
 
-func gangName(size, number int) string { return fmt.Sprintf("gang-%d-%05d", size, number) }
+func gangName(row string, number int) string { return fmt.Sprintf("%s-%05d", row, number) }
 
 // Without the extender a pod fits nowhere if it requests more than a node has; with it also if it requests
 // more than a card has.
@@ -292,7 +291,7 @@ func (b *Throughput) compare(ctx context.Context, t *testing.T, one throughputCa
 	var without, with, ratios []float64
 	usedWithout, usedWith := usedTimes{}, usedTimes{}
 	for i := 0; one.gang > 0 && i < one.bound/one.gang; i++ {
-		(&World{ctx: ctx, namespace: b.namespace}).createGroup(t, gangName(one.gang, i), one.gang, "")
+		(&World{ctx: ctx, namespace: b.namespace}).createGroup(t, gangName(one.key, i), one.gang, "")
 	}
 	for range b.pairs {
 		without = append(without, measure(ctx, t, one, nodes, true, usedWithout))
@@ -326,6 +325,7 @@ func (b *Throughput) measure(ctx context.Context, t *testing.T, one throughputCa
 	case plain:
 	case one.null:
 		setup = startNullExtender(t, one.certificates)
+		setup.gates = one.stock.gates
 	default:
 		setup = one.ours
 		extender := b.extender(t, one, &setup)
