@@ -158,7 +158,7 @@ class Extender {
   std::uint16_t port_ = 0;                    // of the verbs; the server ends before the watches
   StartSequence start_sequence_;  // stopped before the watches, which it starts, are destroyed
   Watches watches_{
-      {transport_, verb_context_, budgets_, requeue_, probe_, [this] { on_listed(); }}};
+      {transport_, verb_context_, binder_, budgets_, requeue_, probe_, [this] { on_listed(); }}};
   ClusterEvents cluster_events_{
       ledger_,
       settings_.verbs.contract,

@@ -61,8 +61,11 @@ Watched Watches::watch_budgets() {
 }
 
 Watched Watches::watch_nominations() {
+  const NominationHandlers handlers{
+      .on_nominated = [this](const kube::Pod& pod) { parts_.binder.remember_nominated(pod); },
+      .on_ended = [this](const PodUid& uid) { parts_.binder.forget(uid); }};
   return Watched("nominatedpods", kube::in_protobuf(kube::nominated_pods()), parts_.transport,
-                 parts_.probe, nomination_consumer(parts_.verbs.ledger),
+                 parts_.probe, nomination_consumer(parts_.verbs.ledger, handlers),
                  {.on_change = [this] { parts_.requeue.on_change(); }});
 }
 

@@ -7,6 +7,7 @@
 
 #include "common/kube/transport.h"
 #include "common/program/service_routes.h"
+#include "extender/bind/binder.h"
 #include "extender/ledger/disruption_budgets.h"
 #include "extender/probe.h"
 #include "extender/requeue/requeue.h"
@@ -21,6 +22,7 @@ class Watches {
   struct Parts {
     kube::Transport& transport;
     const VerbContext& verbs;
+    Binder& binder;
     DisruptionBudgets& budgets;
     Requeue& requeue;
     Probe& probe;

@@ -70,14 +70,26 @@ BindAttempt::BindAttempt(BinderContext& context, BindingArgs args, Instant deadl
 
 void BindAttempt::start() {
   MGPU_CHECK(step_ == Step::kQueued && !answered_, "an attempt starts once");
-  auto cached = context_.pods.take(args_.uid);
-  // A pod that has been nominated since filter has another resourceVersion. kube-scheduler
-  // nominates each pod that waits for its group, and binds it soon after that, perhaps before the
-  // watch shows it: a read costs less than a binding that is refused.
-  const bool current =
-      cached && cached->request.pod.group.empty() && !context_.ledger.nomination_changed(args_.uid);
-  if (current && cached->ref == args_.pod) return assume(*std::move(cached));
   step_ = Step::kReading;
+  if (!awaits_nomination()) return take_copy();
+  context_.client.executor().after(kNominationShownAfter,
+                                   context_.callbacks.wrap([self = shared_from_this()] {
+                                     if (self->answered_) return self->end({});
+                                     self->take_copy();
+                                   }));
+}
+
+bool BindAttempt::awaits_nomination() const {
+  const auto kept = context_.pods.facts_of(args_.uid);
+  return kept && !kept->group.empty() && kept->nominated != args_.node;
+}
+
+// A nomination changes the resourceVersion, and a binding that is refused for that costs more than
+// a read.
+void BindAttempt::take_copy() {
+  const bool current = !awaits_nomination();
+  auto kept = context_.pods.take(args_.uid);
+  if (kept && current && kept->ref == args_.pod) return assume(*std::move(kept));
   context_.client.get_pod(
       args_.pod, time_left(),
       context_.callbacks.wrap([self = shared_from_this()](const kube::ApiResult<kube::Pod>& pod) {

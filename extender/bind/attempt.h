@@ -91,6 +91,9 @@ class BindAttempt : public std::enable_shared_from_this<BindAttempt> {
  private:
   enum class Step : std::uint8_t { kQueued, kReading, kConfirming, kPosting, kSettling, kEnded };
 
+  // Whether the pod is bound with others, and filter's copy of it is from before its nomination.
+  bool awaits_nomination() const;
+  void take_copy();
   void check(const kube::Pod& pod);
   void assume(BindablePod pod);
   void check_preconditions();

@@ -47,6 +47,7 @@ Result<BindablePod> read_bindable_pod(const kube::Pod& pod, const Settings& sett
   return BindablePod{.ref = pod.ref(),
                      .uid = pod.uid(),
                      .resource_version = pod.metadata.resource_version,
+                     .nominated = NodeName(pod.nominated_node),
                      .json_bytes = pod.json_bytes,
                      .request = std::move(*request),
                      .priority = pod.priority,

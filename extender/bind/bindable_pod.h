@@ -16,6 +16,7 @@ struct BindablePod {
   PodRef ref;
   PodUid uid;
   std::string resource_version;
+  NodeName nominated{};        // status.nominatedNodeName, perhaps empty
   std::size_t json_bytes = 0;  // of the text that it was read from
   PodRequest request;
   // What preemption uses.

@@ -23,6 +23,14 @@ void Binder::remember(const kube::Pod& pod) {
   }
 }
 
+void Binder::remember_nominated(const kube::Pod& pod) {
+  if (context_.pods.facts_of(pod.uid())) remember(pod);
+}
+
+void Binder::forget(const PodUid& uid) {
+  context_.pods.take(uid);
+}
+
 void Binder::bind(BindingArgs args, Done done) {
   in_flight_.begin();
   Executor& executor = context_.client.executor();
@@ -33,8 +41,9 @@ void Binder::bind(BindingArgs args, Done done) {
 
 void Binder::admit(BindingArgs args, Instant deadline, Done done) {
   // It may wait here or for a read, and another one of the group may be bound meanwhile.
-  if (const std::string group = context_.pods.group_of(args.uid); !group.empty())
-    context_.ledger.keep_group(group, context_.client.executor().now());
+  const auto kept = context_.pods.facts_of(args.uid);
+  if (kept && !kept->group.empty())
+    context_.ledger.keep_group(kept->group, context_.client.executor().now());
   // Attempts expire in the order in which they were queued.
   while (!waiting_.empty() && waiting_.front()->answered()) waiting_.pop_front();
   if (waiting_.size() >= kBindsQueuedMax) {

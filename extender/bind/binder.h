@@ -29,8 +29,9 @@
 // bind whose answer it did not receive. A pod that names no resource of the contract is refused.
 //
 // The request names the pod only. Its spec is read from the API server, unless filter has left the
-// pod in the cache (remember()). At most `binds_in_flight` attempts run at the same time, and
-// kBindsQueuedMax wait. Filter waits while there are many binds (binds_in_flight.h).
+// pod in the cache (remember()). A pod that is bound with others first waits until the watch shows
+// its nomination, up to kNominationShownAfter. At most `binds_in_flight` attempts run at the same
+// time, and kBindsQueuedMax wait. Filter waits while there are many binds (binds_in_flight.h).
 #pragma once
 
 #include <cstddef>
@@ -61,6 +62,9 @@ class Binder {
   // Keeps what bind needs of a pod that filter was sent, so that bind need not read it. The cache
   // is bounded in pods and bytes. Any thread.
   void remember(const kube::Pod& pod);
+  // kube-scheduler has nominated the pod for a node since then, or does so no more.
+  void remember_nominated(const kube::Pod& pod);
+  void forget(const PodUid& uid);
 
   // `done` gets "" or one sentence, exactly once, on the client's executor. Any thread.
   void bind(BindingArgs args, Done done);

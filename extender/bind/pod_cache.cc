@@ -35,10 +35,12 @@ std::optional<BindablePod> PodCache::take(const PodUid& uid) {
   return pod;
 }
 
-std::string PodCache::group_of(const PodUid& uid) const {
+std::optional<PodCache::Facts> PodCache::facts_of(const PodUid& uid) const {
   const MutexLock lock(mutex_);
   const auto known = by_uid_.find(uid);
-  return known == by_uid_.end() ? "" : known->second->pod.request.pod.group;
+  if (known == by_uid_.end()) return std::nullopt;
+  const BindablePod& pod = known->second->pod;
+  return Facts{pod.request.pod.group, pod.nominated};
 }
 
 std::size_t PodCache::bytes() const {

@@ -27,8 +27,12 @@ class PodCache {
   void put(BindablePod pod);
   // Removes the pod: kube-scheduler calls filter again before it binds again.
   std::optional<BindablePod> take(const PodUid& uid);
-  // Returns the group of a pod that is kept, and else nothing.
-  std::string group_of(const PodUid& uid) const;
+  struct Facts {
+    std::string group;
+    NodeName nominated;
+  };
+  // Nothing if the pod is not kept.
+  std::optional<Facts> facts_of(const PodUid& uid) const;
   std::size_t bytes() const;
 
  private:

@@ -75,10 +75,13 @@ void relist(Ledger& ledger, const PodHandlers& handlers, std::vector<PodFacts> p
   for (const DriftChange& change : changes) handlers.on_drift(change);
 }
 
-Result<Nominated> nominated_of(const Result<kube::Pod>& pod) {
-  if (!pod) return pod.error();
-  if (pod->metadata.uid.empty()) return error("it has no metadata.uid");
-  return Nominated(pod->uid(), pod->finished() ? NodeName() : NodeName(pod->nominated_node));
+Result<kube::Pod> with_uid(Result<kube::Pod> pod) {
+  if (pod && pod->metadata.uid.empty()) return error("it has no metadata.uid");
+  return pod;
+}
+
+Nominated nominated(const kube::Pod& pod) {
+  return {pod.uid(), pod.finished() ? NodeName() : NodeName(pod.nominated_node)};
 }
 
 void notify(const PodHandlers& handlers, const PodFacts& pod) {
@@ -115,18 +118,30 @@ kube::Consumer<NodeFacts> node_consumer(Ledger& ledger, const Contract& contract
               }};
 }
 
-kube::Consumer<Nominated> nomination_consumer(Ledger& ledger) {
-  return {.read = [](std::string_view json) { return nominated_of(kube::read_pod(json)); },
-          .read_protobuf =
-              [](std::string_view pod) { return nominated_of(kube::read_pod_protobuf(pod)); },
-          .apply = [&ledger](const Nominated& pod) { ledger.nominate(pod.first, pod.second); },
-          // The pod may be bound, or nominated for no node.
-          .remove = [&ledger](const Nominated& pod) { ledger.nominate(pod.first, NodeName()); },
-          .relist =
-              [&ledger](const std::vector<Nominated>& pods, bool complete) {
-                if (complete) return ledger.replace_nominated(pods);
-                for (const Nominated& pod : pods) ledger.nominate(pod.first, pod.second);
-              }};
+kube::Consumer<kube::Pod> nomination_consumer(Ledger& ledger, NominationHandlers handlers) {
+  const auto shared = std::make_shared<const NominationHandlers>(std::move(handlers));
+  const auto apply = [&ledger, shared](const kube::Pod& pod) {
+    shared->on_nominated(pod);
+    ledger.nominate(pod.uid(), nominated(pod).second);
+  };
+  return {
+      .read = [](std::string_view json) { return with_uid(kube::read_pod(json)); },
+      .read_protobuf = [](std::string_view pod) { return with_uid(kube::read_pod_protobuf(pod)); },
+      .apply = apply,
+      // The pod may be bound, or nominated for no node.
+      .remove =
+          [&ledger, shared](const kube::Pod& pod) {
+            shared->on_ended(pod.uid());
+            ledger.nominate(pod.uid(), NodeName());
+          },
+      .relist =
+          [&ledger, apply](const std::vector<kube::Pod>& pods, bool complete) {
+            for (const kube::Pod& pod : pods) apply(pod);
+            if (!complete) return;
+            std::vector<Nominated> all;
+            for (const kube::Pod& pod : pods) all.push_back(nominated(pod));
+            ledger.replace_nominated(all);
+          }};
 }
 
 kube::Consumer<PodFacts> pod_consumer(Ledger& ledger, const Contract& contract,

@@ -28,9 +28,15 @@ struct PodFacts {
 kube::Consumer<NodeFacts> node_consumer(Ledger& ledger, const Contract& contract,
                                         std::function<void(const std::string&)> on_problem);
 
+struct NominationHandlers {
+  // The pod is nominated, or has changed since then.
+  std::function<void(const kube::Pod& pod)> on_nominated = [](const kube::Pod&) {};
+  // It is bound, deleted, or nominated no more.
+  std::function<void(const PodUid&)> on_ended = [](const PodUid&) {};
+};
 // Keeps the nominations in the ledger equal to those at the API server. After a relist with an
 // object that could not be read, nominations that are missing in it stay until they are too old.
-kube::Consumer<Nominated> nomination_consumer(Ledger& ledger);
+kube::Consumer<kube::Pod> nomination_consumer(Ledger& ledger, NominationHandlers handlers);
 
 struct PodHandlers {
   // For each pod that is bound, finished or deleted.

@@ -421,11 +421,6 @@ void Ledger::replace_nominated(const std::vector<Nominated>& nominated) {
   nominations_.replace(nominated);
 }
 
-bool Ledger::nomination_changed(const PodUid& uid) const {
-  const MutexLock lock(mutex_);
-  return nominations_.changed(uid);
-}
-
 std::vector<NodeName> Ledger::nodes_of_group(const std::string& group) const {
   const MutexLock lock(mutex_);
   return nominations_.nodes_of(group);

@@ -229,9 +229,6 @@ class Ledger {
   // The watch shows the pod nominated for a node, or for none.
   void nominate(const PodUid& uid, const NodeName& node);
   void replace_nominated(const std::vector<Nominated>& nominated);
-  // Whether the watch has shown that the pod is nominated, or not any more, since the last call of
-  // offer_nomination or reserve.
-  bool nomination_changed(const PodUid& uid) const;
 
   // The nodes that filter has answered for pods of the group; some may be named twice.
   std::vector<NodeName> nodes_of_group(const std::string& group) const;

@@ -103,7 +103,6 @@ void Nominations::nominate(const PodUid& uid, const NodeName& node) {
   const auto at = offers_.find(uid);
   if (at == offers_.end()) return;
   Offer& offer = at->second;
-  offer.changed = true;
   const bool offered = std::ranges::find(offer.placements, node, &NominatedPlacement::node) !=
                        offer.placements.end();
   // That may be older than the answer, which ends by itself.
@@ -126,11 +125,6 @@ const NominatedPlacement* Nominations::counted(const PodUid& uid) const {
   if (at == offers_.end() || at->second.counted_on.empty()) return nullptr;
   return &*std::ranges::find(at->second.placements, NodeName(at->second.counted_on),
                              &NominatedPlacement::node);
-}
-
-bool Nominations::changed(const PodUid& uid) const {
-  const auto at = offers_.find(uid);
-  return at != offers_.end() && at->second.changed;
 }
 
 std::vector<NodeName> Nominations::nodes_of(const std::string& group) const {

@@ -127,10 +127,6 @@ class Nominations {
   // Adds that to what is used of a copy of the node.
   void count(const DecidedPod& pod, Node& node) const;
 
-  // Whether the watch has shown a nomination of the pod since its answer, which is older then than
-  // the pod.
-  bool changed(const PodUid& uid) const;
-
   // The nodes that the pods of a group were answered; some may be named twice.
   std::vector<NodeName> nodes_of(const std::string& group) const;
 
@@ -152,7 +148,6 @@ class Nominations {
     std::vector<NominatedPlacement> placements;
     std::string counted_on;                  // a node of `placements`, or empty
     Instant counted_until = Instant::max();  // unless the watch shows the nomination before
-    bool changed = false;                    // the watch has shown another nomination since
     bool awaited = false;                    // a pod of no or another group waits for its end
     DecidedPod next{};                       // of these, the one that has its turn afterwards
     bool is_turn = false;

@@ -132,7 +132,7 @@ class ExtenderProcess {
   std::function<void()> shut_down_;
   extender::StartSequence start_sequence_;
   extender::Watches watches_{
-      {link_, verb_context_, budgets_, requeue_, probe_, [this] { on_listed(); }}};
+      {link_, verb_context_, binder_, budgets_, requeue_, probe_, [this] { on_listed(); }}};
   http::Router router_;
 };
 

@@ -82,6 +82,9 @@ struct BinderTest : testing::Test, VerbsWorld {
     request.body = R"({"metadata":{"annotations":{")" + key + "\":\"" + value + "\"}}}";
     EXPECT_TRUE(server.call(request).ok());
   }
+  void nominate(const std::string& pod, const std::string& node) {
+    EXPECT_TRUE(server.call(kube::nominate(test::pod_at(server, pod), NodeName(node))).ok());
+  }
   void clear_faults() { server.set_faults(nullptr); }
   // Runs `act` once, before the first POST of a binding is served.
   void before_bind(std::function<void()> act) {

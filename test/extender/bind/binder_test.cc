@@ -28,6 +28,8 @@ using testing::HasSubstr;
 using testing::IsEmpty;
 using testing::StartsWith;
 
+const PodText kMember{.spec = R"("schedulingGroup":{"podGroupName":"g"},)"};
+
 TEST_F(BinderTest, WritesNodeAndCardsInOneBinding) {
   int posts = 0;
   server.set_faults([&](const kube::Request& request) -> std::optional<Fault> {
@@ -280,8 +282,7 @@ TEST_F(BinderTest, AConflictOverAnUnboundPodIsTriedAgainAFewTimes) {
 
 // Others of the group may be bound already. kube-scheduler tries this one again.
 TEST_F(BinderTest, TheCardsOfAMemberOfAGroupAreKeptAfterABindThatMayBeRepeated) {
-  const BindingArgs args =
-      create(server, {.spec = R"("schedulingGroup":{"podGroupName":"g"},)"}, "n1");
+  const BindingArgs args = create(server, kMember, "n1");
   for (const auto& [status, kept] : {std::pair(429, 1U), std::pair(403, 0U)}) {
     fail(is_bind, {.kind = Fault::Kind::kAnswer, .status = status});
     EXPECT_NE(bind(args), "") << status;
@@ -348,34 +349,77 @@ TEST_F(BinderTest, AChangeSinceFilterIsATouchAndASecondPost) {
 }
 
 // kube-scheduler has nominated the pod for the node, because its volume had to be made first.
-TEST_F(BinderTest, APodThatIsNominatedSinceFilterIsReadAgain) {
+TEST_F(BinderTest, APodThatIsNominatedSinceFilterIsNotReadAgain) {
   const BindingArgs args = create(server, {}, "n1");
   binder->remember(test::pod_at(server, "p"));
-  ledger.reserve({args.uid}, {args.node, {}, {}}, {}, executor.now() + Duration(60'000), {});
-  annotate("p", "nominated", "n1");
-  ledger.nominate(args.uid, args.node);
+  nominate("p", "n1");
+  binder->remember_nominated(test::pod_at(server, "p"));
   record();
   EXPECT_EQ(bind(args), "");
-  EXPECT_THAT(sent, ElementsAre("pod", "lease", "bind"));
+  EXPECT_THAT(sent, ElementsAre("lease", "bind"));
   EXPECT_EQ(conflicts, 0);
 }
 
-// kube-scheduler nominates a pod that waits for its group, and the watch may show that later.
-TEST_F(BinderTest, APodOfAGroupIsReadAgain) {
-  const BindingArgs args =
-      create(server, {.metadata = R"("labels":{"scheduling.x-k8s.io/pod-group":"g"},)"}, "n1");
+TEST_F(BinderTest, APodWhoseNominationHasEndedIsReadAgain) {
+  const BindingArgs args = create(server, {}, "n1");
   binder->remember(test::pod_at(server, "p"));
-  annotate("p", "nominated", "n1");
+  nominate("p", "");
+  binder->forget(args.uid);
   record();
   EXPECT_EQ(bind(args), "");
   EXPECT_THAT(sent, ElementsAre("pod", "lease", "bind"));
+}
+
+TEST_F(BinderTest, ANominatedPodThatFilterWasNotSentIsNotKept) {
+  const BindingArgs args = create(server, {}, "n1");
+  binder->remember_nominated(test::pod_at(server, "p"));
+  record();
+  EXPECT_EQ(bind(args), "");
+  EXPECT_THAT(sent, ElementsAre("pod", "lease", "bind"));
+}
+
+// kube-scheduler nominates a pod that waits for its group, and the watch may show that later.
+TEST_F(BinderTest, APodOfAGroupWaitsUntilItsNominationIsShown) {
+  const BindingArgs args = create(server, kMember, "n1");
+  binder->remember(test::pod_at(server, "p"));
+  nominate("p", "n1");
+  record();
+  begin(args);
+  executor.run_ready();
+  EXPECT_THAT(sent, IsEmpty());
+  binder->remember_nominated(test::pod_at(server, "p"));
+  executor.advance(kNominationShownAfter);
+  EXPECT_THAT(sent, ElementsAre("lease", "bind"));
+  EXPECT_EQ(answers, std::vector<std::string>{""});
   EXPECT_EQ(conflicts, 0);
+}
+
+TEST_F(BinderTest, APodOfAGroupWhoseNominationIsNotShownIsReadAgain) {
+  const BindingArgs args = create(server, kMember, "n1");
+  binder->remember(test::pod_at(server, "p"));
+  nominate("p", "n2");
+  binder->remember_nominated(test::pod_at(server, "p"));
+  nominate("p", "n1");
+  record();
+  begin(args);
+  executor.advance(kNominationShownAfter);
+  EXPECT_THAT(sent, ElementsAre("pod", "lease", "bind"));
+  EXPECT_EQ(answers, std::vector<std::string>{""});
+  EXPECT_EQ(conflicts, 0);
+}
+
+TEST_F(BinderTest, APodOfAGroupThatWasNominatedBeforeFilterIsBoundAtOnce) {
+  const BindingArgs args = create(server, kMember, "n1");
+  nominate("p", "n1");
+  binder->remember(test::pod_at(server, "p"));
+  record();
+  EXPECT_EQ(bind(args), "");
+  EXPECT_THAT(sent, ElementsAre("lease", "bind"));
 }
 
 // The others of its group may be bound meanwhile.
 TEST_F(BinderTest, WhatAPodOfAGroupWasAnsweredIsKeptWhileItIsRead) {
-  const BindingArgs args =
-      create(server, {.metadata = R"("labels":{"scheduling.x-k8s.io/pod-group":"g"},)"}, "n1");
+  const BindingArgs args = create(server, kMember, "n1");
   binder->remember(test::pod_at(server, "p"));
   const Share whole{kWholeCard, MiB(8'000)};
   ledger.reserve({args.uid, 0, "d", "d/g"},

@@ -282,7 +282,7 @@ TEST_F(NominationTest, AtTheLimitTheFirstToEndIsRemoved) {
 }
 
 TEST_F(NominationTest, FollowsTheWatchOfNominatedPods) {
-  kube::ObjectEvents<Nominated> events(nomination_consumer(ledger));
+  kube::ObjectEvents<kube::Pod> events(nomination_consumer(ledger, {}));
   const auto pod = [](const char* node, const char* phase = "Pending") {
     return std::string(R"({"metadata":{"name":"p","uid":"p"},"status":{"nominatedNodeName":")") +
            node + R"(","phase":")" + phase + "\"}}";
