@@ -199,14 +199,9 @@ void CardPreemption::nominate_next(const Evicting& eviction) {
     say_why(*eviction);
     return evict_next(eviction);
   }
-  ChosenVictims::Preemptor& next = eviction->pod();
+  const ChosenVictims::Preemptor& next = eviction->pod();
   const auto on_nominated = [this, eviction](const kube::ApiResult<kube::Pod>& nominated) {
-    std::string& version = eviction->pod().pod.metadata.resource_version;
-    if (!nominated) {
-      if (nominated.error().kind == Kind::kUnknown) version.clear();
-      return fail(eviction, nominated.error());
-    }
-    version = nominated->metadata.resource_version;
+    if (!nominated) return fail(eviction, nominated.error());
     ++eviction->nominated;
     nominate_next(eviction);
   };
@@ -319,12 +314,22 @@ void CardPreemption::fail(const Evicting& eviction, const kube::ApiError& proble
   // Where the pods of a group have changed, they may be bound now, with cards that are reserved.
   const bool free = eviction->chosen.pods.size() == 1 || !has_changed(problem);
   for (std::size_t i = 0; i < eviction->chosen.pods.size(); ++i) {
-    const kube::Pod& pod = eviction->chosen.pods[i].pod;
+    const ChosenVictims::Preemptor& chosen = eviction->chosen.pods[i];
     if (free)
-      context_.ledger.offer_nomination({pod.uid(), pod.priority}, {}, NodeName(), executor_.now());
-    // kube-scheduler may have nominated it for another node since then, which is a conflict.
-    if (i < nominated) client_.nominate(pod, NodeName(), kPreemptTimeout, [](const auto&) {});
+      context_.ledger.offer_nomination({chosen.pod.uid(), chosen.pod.priority}, {}, NodeName(),
+                                       executor_.now());
+    if (i < nominated) take_back(chosen);
   }
+}
+
+// kube-scheduler may have nominated the pod for another node since then, or bound it.
+void CardPreemption::take_back(const ChosenVictims::Preemptor& nominated) {
+  const auto on_pod = [this, nominated](const kube::ApiResult<kube::Pod>& pod) {
+    if (pod && pod->uid() == nominated.pod.uid() && pod->node_name.empty() &&
+        pod->nominated_node == nominated.node.str())
+      client_.nominate(*pod, NodeName(), kPreemptTimeout, [](const auto&) {});
+  };
+  client_.get_pod(nominated.pod.ref(), kPreemptTimeout, callbacks_.wrap(on_pod));
 }
 
 void CardPreemption::end(const Evicting& eviction) {

@@ -125,7 +125,7 @@ class CardPreemption {
     std::size_t evicted = 0;    // of the victims
     int tries = 0;              // of the next victim
 
-    ChosenVictims::Preemptor& pod() { return chosen.pods[nominated]; }
+    const ChosenVictims::Preemptor& pod() const { return chosen.pods[nominated]; }
     const ChosenVictims::Victim& victim() const { return chosen.victims[evicted]; }
     bool all_nominated() const { return nominated == chosen.pods.size(); }
   };
@@ -150,6 +150,7 @@ class CardPreemption {
   void evicted(const Evicting& eviction);
   void note_refusal(const Evicting& eviction);
   void fail(const Evicting& eviction, const kube::ApiError& problem);
+  void take_back(const ChosenVictims::Preemptor& nominated);
   void end(const Evicting& eviction);
 
   const VerbContext& context_;

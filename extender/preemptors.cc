@@ -65,8 +65,11 @@ std::vector<Preemptors::Preemptor> Preemptors::take_due(Instant now) {
   });
   if (evicting_.size() + kPreemptorsPerPoll > kPreemptorsEvictingMax) return {};
   std::vector<const Waiting*> due;
-  for (const auto& [uid, known] : waiting_)
-    if (known.first_refused + kPreemptAfter <= now) due.push_back(&known);
+  for (const auto& [uid, known] : waiting_) {
+    const bool quiet = known.last_refused + kPreemptQuiet <= now ||
+                       known.first_refused + kPreemptWithoutQuiet <= now;
+    if (quiet && known.first_refused + kPreemptAfter <= now) due.push_back(&known);
+  }
   std::ranges::sort(due, [](const Waiting* a, const Waiting* b) {
     return std::tie(b->pod.priority, a->first_refused, a->pod.uid) <
            std::tie(a->pod.priority, b->first_refused, b->pod.uid);

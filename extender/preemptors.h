@@ -25,6 +25,10 @@
 namespace mgpu::extender {
 
 inline constexpr std::chrono::milliseconds kPreemptAfter{1'000};
+// After the last refusal, unless the first was that long ago: a nomination in the scheduling cycle
+// that has begun with a refusal would be cleared at its end.
+inline constexpr std::chrono::milliseconds kPreemptQuiet{200};
+inline constexpr std::chrono::milliseconds kPreemptWithoutQuiet{5'000};
 inline constexpr std::chrono::milliseconds kPreemptPollInterval{500};
 // Pods that are taken at one poll; of one namespace, one. So a tenant causes at most two
 // preemptions in a second, and the cluster eight, as its quota of priority classes allows it.

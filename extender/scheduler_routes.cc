@@ -46,7 +46,7 @@ void answer_filter(const Call& call, const ExtenderArgs& args, const FilterReply
   log_debug("filter answered", {{"pod", to_string(args.pod().ref())},
                                 {"fitting", std::to_string(reply.nodes_fitting)},
                                 {"refused", std::to_string(refused)}});
-  call.answer(write_filter_reply(reply, args));
+  call.answer(write_filter_reply(reply, args, to.preemption.is_evicting(args.pod())));
 }
 
 void filter(const Call& call, Request request) {

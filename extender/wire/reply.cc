@@ -114,12 +114,14 @@ std::size_t size_of(const FilterReply& reply) {
 
 }  // namespace
 
-std::string write_filter_reply(const FilterReply& reply, const ExtenderArgs& args) {
+std::string write_filter_reply(const FilterReply& reply, const ExtenderArgs& args,
+                               bool is_evicting) {
   const bool no_escapes = args.names_without_escapes();
   std::vector<Refusal> nominated;
   std::vector<Refusal> others = reply.failed_and_unresolvable;
   for (const Refusal& refusal : reply.failed) {
-    const bool waits_there = !refusal.node.empty() && refusal.node == args.pod().nominated_node;
+    const std::string& on = args.pod().nominated_node;
+    const bool waits_there = on.empty() ? is_evicting : refusal.node == on;
     (waits_there ? nominated : others).push_back(refusal);
   }
   Writer out(size_of(reply));

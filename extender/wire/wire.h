@@ -82,7 +82,10 @@ struct FilterReply {
 // order each time (kubernetes pkg/scheduler/framework/preemption, "expected at least one victim
 // pod"). It would write that to the status of the pod, whose change makes it try the pod again at
 // once.
-std::string write_filter_reply(const FilterReply& reply, const ExtenderArgs& args);
+// A pod for which pods are evicted, and that is sent without its nomination, keeps that in this
+// way.
+std::string write_filter_reply(const FilterReply& reply, const ExtenderArgs& args,
+                               bool is_evicting = false);
 
 struct HostScore {
   std::string_view node;

@@ -402,6 +402,21 @@ TEST_F(CardPreemptionTest, WhereOnePodOfAGroupHasChangedNobodyIsEvicted) {
   EXPECT_FALSE(preemption->is_evicting(pod("g-0")));
 }
 
+// kube-scheduler writes what it says of a pod to its status.
+TEST_F(CardPreemptionTest, ANominationIsTakenBackWhereThePodHasChanged) {
+  create_group();
+  server.fault = [this](const kube::Request& request) -> std::optional<kube::Fault> {
+    if (request.method != kube::Method::kPatch || !request.target.ends_with("/g-1/status"))
+      return std::nullopt;
+    server.api().call(kube::set_pod_condition({"team", "g-0"}, {"Changed", "since then"}));
+    return kube::Fault{.status = 409};
+  };
+  refuse("g-1");
+  wait(4 * kPreemptPollInterval);
+  EXPECT_FALSE(read("g-0")["status"]["conditions"].empty());
+  EXPECT_TRUE(read("g-0")["status"]["nominatedNodeName"].is_null());
+}
+
 TEST_F(CardPreemptionTest, ANominationThatWasReplacedMeanwhileIsNotTakenBack) {
   create_group();
   server.fault = [this](const kube::Request& request) -> std::optional<kube::Fault> {

@@ -35,6 +35,21 @@ TEST(PreemptorsTest, APodIsTakenOnceASecondAfterItsFirstRefusal) {
   EXPECT_THAT(due(preemptors, 9'000), IsEmpty());
 }
 
+TEST(PreemptorsTest, APodIsNotTakenInTheSchedulingCycleOfARefusal) {
+  Preemptors preemptors;
+  preemptors.refused(pod("a", 5), at_ms(0));
+  preemptors.refused(pod("a", 5), at_ms(900));
+  EXPECT_THAT(due(preemptors, 1'099), IsEmpty());
+  EXPECT_THAT(due(preemptors, 1'100), ElementsAre("a"));
+}
+
+TEST(PreemptorsTest, APodThatIsTriedAllTheTimeIsTaken) {
+  Preemptors preemptors;
+  for (int ms = 0; ms <= 5'000; ms += 100) preemptors.refused(pod("a", 5), at_ms(ms));
+  EXPECT_THAT(due(preemptors, 4'999), IsEmpty());
+  EXPECT_THAT(due(preemptors, 5'000), ElementsAre("a"));
+}
+
 TEST(PreemptorsTest, APodThatPreemptsInBetweenWaitsAgain) {
   Preemptors preemptors;
   preemptors.refused(pod("a", 5), at_ms(0));

@@ -282,7 +282,10 @@ TEST_F(NominationTest, AtTheLimitTheFirstToEndIsRemoved) {
 }
 
 TEST_F(NominationTest, FollowsTheWatchOfNominatedPods) {
-  kube::ObjectEvents<kube::Pod> events(nomination_consumer(ledger, {}));
+  std::vector<std::string> seen;
+  kube::ObjectEvents<kube::Pod> events(nomination_consumer(
+      ledger, {.on_nominated = [&](const kube::Pod& pod) { seen.push_back(pod.nominated_node); },
+               .on_ended = [&](const PodUid& uid) { seen.push_back("end of " + uid.str()); }}));
   const auto pod = [](const char* node, const char* phase = "Pending") {
     return std::string(R"({"metadata":{"name":"p","uid":"p"},"status":{"nominatedNodeName":")") +
            node + R"(","phase":")" + phase + "\"}}";
@@ -299,6 +302,7 @@ TEST_F(NominationTest, FollowsTheWatchOfNominatedPods) {
   events.on_event({Change::kApply, pod("n2")});
   events.on_event({Change::kDelete, pod("n2")});
   EXPECT_EQ(fit("n2"), "fits");
+  EXPECT_EQ(seen, (std::vector<std::string>{"n1", "n2", "n2", "n2", "end of p"}));
 }
 
 // --- pods that wait between filter and bind

@@ -36,6 +36,13 @@ TEST(FilterReplyText, TheNominatedNodeIsNotUnresolvable) {
                                  R"("FailedAndUnresolvableNodes":{"n1":"too few"},)"));
 }
 
+TEST(FilterReplyText, APodForWhichPodsAreEvictedKeepsItsNomination) {
+  FilterReply reply;
+  reply.failed = {{"n1", "too few"}};
+  EXPECT_THAT(write_filter_reply(reply, any_args(), true),
+              testing::HasSubstr(R"("FailedNodes":{"n1":"too few"},)"));
+}
+
 TEST(FilterReplyText, AnEmptyListWhereNoNodeFits) {
   EXPECT_EQ(write_filter_reply({}, any_args()),
             R"({"Nodes":null,"NodeNames":[],"FailedNodes":null,)"
