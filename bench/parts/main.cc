@@ -9,8 +9,8 @@
 #include <string_view>
 #include <vector>
 
-#include "bench/parts/requests.h"
 #include "bench/parts/cluster_objects.h"
+#include "bench/parts/requests.h"
 #include "common/base/check.h"
 #include "common/kube/objects/object_json.h"
 #include "extender/ledger/consumers.h"
