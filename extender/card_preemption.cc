@@ -200,12 +200,13 @@ void CardPreemption::nominate_next(const Evicting& eviction) {
     return evict_next(eviction);
   }
   const ChosenVictims::Preemptor& next = eviction->pod();
-  const auto on_nominated = [this, eviction](const kube::ApiResult<kube::Pod>& nominated) {
+  const auto on_nominated = [this, eviction](const kube::ApiResult<void>& nominated) {
     if (!nominated) return fail(eviction, nominated.error());
     ++eviction->nominated;
     nominate_next(eviction);
   };
-  client_.nominate(next.pod, next.node, kPreemptTimeout, callbacks_.wrap(on_nominated));
+  client_.write(in_time(kube::nominate(next.pod, next.node)),
+                "nominate pod " + to_string(next.pod.ref()), callbacks_.wrap(on_nominated));
 }
 
 void CardPreemption::say_why(const Eviction& eviction) {
@@ -327,7 +328,8 @@ void CardPreemption::take_back(const ChosenVictims::Preemptor& nominated) {
   const auto on_pod = [this, nominated](const kube::ApiResult<kube::Pod>& pod) {
     if (pod && pod->uid() == nominated.pod.uid() && pod->node_name.empty() &&
         pod->nominated_node == nominated.node.str())
-      client_.nominate(*pod, NodeName(), kPreemptTimeout, [](const auto&) {});
+      client_.write(in_time(kube::nominate(*pod, NodeName())),
+                    "take back the nomination of pod " + to_string(pod->ref()), [](const auto&) {});
   };
   client_.get_pod(nominated.pod.ref(), kPreemptTimeout, callbacks_.wrap(on_pod));
 }

@@ -46,7 +46,8 @@ void answer_filter(const Call& call, const ExtenderArgs& args, const FilterReply
   log_debug("filter answered", {{"pod", to_string(args.pod().ref())},
                                 {"fitting", std::to_string(reply.nodes_fitting)},
                                 {"refused", std::to_string(refused)}});
-  call.answer(write_filter_reply(reply, args, to.preemption.is_evicting(args.pod())));
+  const bool is_evicting = !reply.failed.empty() && to.preemption.is_evicting(args.pod());
+  call.answer(write_filter_reply(reply, args, is_evicting));
 }
 
 void filter(const Call& call, Request request) {

@@ -77,12 +77,6 @@ void Client::set_pod_condition(const PodRef& pod, const PodCondition& condition,
            "patch status of pod " + to_string(pod), read_pod, std::move(done));
 }
 
-void Client::nominate(const Pod& pod, const NodeName& node, Duration timeout,
-                      std::function<void(ApiResult<Pod>)> done) {
-  send_for(transport_, kube::nominate(pod, node), timeout, "nominate pod " + to_string(pod.ref()),
-           read_pod, std::move(done));
-}
-
 void Client::get_lease(const LeaseRef& lease, Duration timeout,
                        std::function<void(ApiResult<Lease>)> done) {
   send_for(transport_, kube::get_lease(lease), timeout,

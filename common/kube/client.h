@@ -48,8 +48,6 @@ class Client {
   // The pod as the write has left it.
   void set_pod_condition(const PodRef& pod, const PodCondition& condition, Duration timeout,
                          std::function<void(ApiResult<Pod>)> done);
-  void nominate(const Pod& pod, const NodeName& node, Duration timeout,
-                std::function<void(ApiResult<Pod>)> done);
   void get_lease(const LeaseRef& lease, Duration timeout,
                  std::function<void(ApiResult<Lease>)> done);
   // POST of a Lease without a resourceVersion, PUT of another: the Lease as the write has left it.

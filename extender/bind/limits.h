@@ -32,6 +32,10 @@ inline constexpr std::size_t kBindsBeforeDelayMax = 256;
 inline constexpr std::chrono::milliseconds kFilterDelayMax{1'000};
 // A kube-scheduler calls filter for one pod at a time.
 inline constexpr std::size_t kDelayedFiltersMax = 64;
+// kube-scheduler nominates most members of a group for their nodes, and binds them right after
+// that, perhaps before the watch shows it. To wait so long for it costs less than a read of the
+// pod.
+inline constexpr std::chrono::milliseconds kNominationShownAfter{20};
 // While binds overlap, the Lease is read this often, and a bind waits half as long for the next
 // read in the mean. kube-scheduler does not wait meanwhile: it schedules the next pods. A read for
 // each bind costs a tenth to a sixth of the pods per second, and half of this interval some 3 %,
@@ -40,10 +44,6 @@ inline constexpr std::chrono::milliseconds kLeaseReadInterval{50};
 // Binds overlap for so long after one of them came while another waited for the Lease: at 100 binds
 // a second some come alone.
 inline constexpr std::chrono::milliseconds kLeaseOverlapTime{250};
-// kube-scheduler nominates most members of a group for their nodes, and binds them right after
-// that, perhaps before the watch shows it. To wait so long for it costs less than a read of the
-// pod.
-inline constexpr std::chrono::milliseconds kNominationShownAfter{20};
 // Lease requests in flight. With two of them, one that is not answered does not hold up all binds.
 inline constexpr std::size_t kLeaseReadsInFlight = 2;
 

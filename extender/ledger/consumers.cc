@@ -80,8 +80,8 @@ Result<kube::Pod> with_uid(Result<kube::Pod> pod) {
   return pod;
 }
 
-Nominated nominated(const kube::Pod& pod) {
-  return {pod.uid(), pod.finished() ? NodeName() : NodeName(pod.nominated_node)};
+NodeName nominated_node(const kube::Pod& pod) {
+  return pod.finished() ? NodeName() : NodeName(pod.nominated_node);
 }
 
 void notify(const PodHandlers& handlers, const PodFacts& pod) {
@@ -122,7 +122,7 @@ kube::Consumer<kube::Pod> nomination_consumer(Ledger& ledger, NominationHandlers
   const auto shared = std::make_shared<const NominationHandlers>(std::move(handlers));
   const auto apply = [&ledger, shared](const kube::Pod& pod) {
     shared->on_nominated(pod);
-    ledger.nominate(pod.uid(), nominated(pod).second);
+    ledger.nominate(pod.uid(), nominated_node(pod));
   };
   return {
       .read = [](std::string_view json) { return with_uid(kube::read_pod(json)); },
@@ -136,11 +136,12 @@ kube::Consumer<kube::Pod> nomination_consumer(Ledger& ledger, NominationHandlers
           },
       .relist =
           [&ledger, apply](const std::vector<kube::Pod>& pods, bool complete) {
-            for (const kube::Pod& pod : pods) apply(pod);
-            if (!complete) return;
             std::vector<Nominated> all;
-            for (const kube::Pod& pod : pods) all.push_back(nominated(pod));
-            ledger.replace_nominated(all);
+            for (const kube::Pod& pod : pods) {
+              apply(pod);
+              all.emplace_back(pod.uid(), nominated_node(pod));
+            }
+            if (complete) ledger.replace_nominated(all);
           }};
 }
 

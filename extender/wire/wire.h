@@ -77,13 +77,13 @@ struct FilterReply {
   // or with the models that there are.
   std::shared_ptr<const std::string> own_sentence;
 };
-// Only the node that the pod is nominated for is in FailedNodes. kube-scheduler looks for victims
-// on those by its own filters, which have passed: it finds none, and names the nodes in another
-// order each time (kubernetes pkg/scheduler/framework/preemption, "expected at least one victim
-// pod"). It would write that to the status of the pod, whose change makes it try the pod again at
-// once.
-// A pod for which pods are evicted, and that is sent without its nomination, keeps that in this
-// way.
+// Writes all refusals to FailedAndUnresolvableNodes, since no eviction that kube-scheduler chooses
+// helps: it looks for victims by its own filters, which have passed, finds none, and names the
+// nodes in another order each time (kubernetes pkg/scheduler/framework/preemption, "expected at
+// least one victim pod"). It would write that to the status of the pod, whose change makes it try
+// the pod again at once. FailedNodes has the node that the pod is nominated for. Where the extender
+// evicts pods for it (`is_evicting`) and the pod is sent without its nomination, it has all nodes
+// of `failed`: kube-scheduler would clear the nomination.
 std::string write_filter_reply(const FilterReply& reply, const ExtenderArgs& args,
                                bool is_evicting = false);
 

@@ -1,5 +1,6 @@
 #include "plugin/agent/flags.h"
 
+#include <fmt/format.h>
 #include <unistd.h>
 
 #include <array>

@@ -46,6 +46,7 @@ ProfileControl::ProfileControl(Options options, Dependencies dependencies)
     : options_(std::move(options)),
       dependencies_(std::move(dependencies)),
       isolation_file_(options_.state_folder + "/isolation"),
+      compute_file_(options_.state_folder + "/compute"),
       profiles_(options_.profiles, options_.label, options_.state_folder + "/profile") {}
 
 bool ProfileControl::choose_first() {
@@ -63,7 +64,10 @@ void ProfileControl::apply(std::vector<FoundCard>& cards) {
     dependencies_.on_changed();
   }
   const Profile profile = profiles_.current().value_or(Profile{.name = ""});
-  const MiB of_options = options_.reserve.value_or(default_reserve(wanted_compute()));
+  // Until the last container has ended, what it has is reserved, too.
+  const MiB needed = std::max(default_reserve(dependencies_.isolation.wanted_compute()),
+                              default_reserve(wanted_compute()));
+  const MiB of_options = options_.reserve.value_or(needed);
   apply_profile(profile, profile.reserve.value_or(of_options), cards);
 }
 
@@ -101,14 +105,14 @@ void ProfileControl::set_first_isolation() {
   if (profiles_.none()) {
     std::error_code absent;
     std::filesystem::remove(isolation_file_, absent);
+    std::filesystem::remove(compute_file_, absent);
     return;
   }
   const auto last = read_file(isolation_file_, kCardTextMax, "the isolation of the containers");
   if (last) {
-    const std::size_t end = std::min(last->find(' '), last->size());
-    const std::string compute = last->substr(std::min(end + 1, last->size()));
-    dependencies_.isolation.set_modes(isolation_mode(last->substr(0, end)),
-                                      compute.empty() ? options_.compute : compute_mode(compute));
+    const auto compute = read_file(compute_file_, kCardTextMax, "the compute of the containers");
+    dependencies_.isolation.set_modes(isolation_mode(*last),
+                                      compute ? compute_mode(*compute) : options_.compute);
   } else if (dependencies_.records.bound().empty()) {
     dependencies_.isolation.set_modes(wanted_isolation(), options_.compute);
   }
@@ -117,9 +121,10 @@ void ProfileControl::set_first_isolation() {
 
 void ProfileControl::keep_isolation() const {
   const Isolation& isolation = dependencies_.isolation;
-  const std::string text =
-      fmt::format("{} {}", label(isolation.mode()), label(isolation.wanted_compute()));
-  const auto kept = write_file(isolation_file_, text, Durability::kMachine);
+  // Two files: earlier versions read the first one as a whole.
+  auto kept = write_file(isolation_file_, label(isolation.mode()), Durability::kMachine);
+  if (kept)
+    kept = write_file(compute_file_, label(isolation.wanted_compute()), Durability::kMachine);
   if (!kept) log_warn("the isolation was not saved", {{"problem", kept.error().message}});
 }
 

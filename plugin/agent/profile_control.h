@@ -74,6 +74,7 @@ class ProfileControl {
   const Options options_;
   const Dependencies dependencies_;
   const std::string isolation_file_;
+  const std::string compute_file_;
   NodeProfiles profiles_;
 };
 

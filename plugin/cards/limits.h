@@ -6,6 +6,8 @@
 #include <cstddef>
 #include <cstdint>
 
+#include "common/base/units.h"
+
 namespace mgpu::plugin {
 
 // Enough for 64 cards with some hundred processes each.

@@ -17,6 +17,7 @@ or it shows nothing, and no more with it. An everyday use must see the same as w
 The last line is "N passed, N failed, N skipped"."""
 
 import argparse
+import contextlib
 import json
 import os
 import pathlib
@@ -66,7 +67,7 @@ def last_line(process):
 def run_case(options, name, library, card_mib):
     """What the case says last, and the MiB in use then."""
     folder = options.folder
-    with tempfile.TemporaryDirectory(dir="/dev/shm") as scratch:
+    with tempfile.TemporaryDirectory(dir="/dev/shm") as scratch, contextlib.ExitStack() as at_end:
         scratch = pathlib.Path(scratch)
         os.chmod(scratch, 0o777)
         cards = ", ".join(f"{{uuid: {card}, memoryMiB: {card_mib}, reservedMiB: 0, idleMiB: 0}}" for card in CARDS)
@@ -81,7 +82,10 @@ def run_case(options, name, library, card_mib):
         environment = dict(os.environ, MGPU_FAKE_GPU=str(scratch / "machine"), LD_LIBRARY_PATH=str(libraries),
                            MGPU_KIT_LIBCUDA=str(libraries / "libcuda.so.1"), MGPU_KIT_DRIVER=str(driver),
                            MGPU_KIT_LIMIT_MIB=str(LIMIT_MIB), MGPU_KIT_CARDS=" ".join(CARDS))
-        daemon = start_mps(options.mps, scratch / "mps", environment) if options.mps else None
+        if options.mps:
+            daemon = start_mps(options.mps, scratch / "mps", environment)
+            at_end.callback(daemon.wait)
+            at_end.callback(daemon.kill)
         if library is not None:
             environment.update(one.split("=", 1) for one in options.env)
             if options.prepare:
@@ -93,9 +97,6 @@ def run_case(options, name, library, card_mib):
         said = last_line(process)
         used = on_cards(folder, scratch / "machine")
         end_all(process, environment["MGPU_FAKE_GPU"])
-        if daemon is not None:
-            daemon.kill()
-            daemon.wait()
         return said, max(used)
 
 
@@ -109,6 +110,7 @@ def start_mps(control, folder, environment):
             if client.connect_ex(str(folder / "control")) == 0:
                 return daemon
         time.sleep(0.001)
+    sys.exit(f"kit.py: {control} has ended with {daemon.returncode}")
     sys.exit(f"kit.py: --mps: {control} ended with status {daemon.returncode}")
 
 

@@ -84,6 +84,11 @@ class LibraryAgentTest : public AgentTest {
     const auto daemon = plugin::known_mps_daemon(plugin::mps_folders(path("/run"), kCard));
     if (daemon) plugin::kill_mps_daemon(*daemon);
   }
+  void set_profile() {
+    settings_.profiles = {{.name = "all", .node_selector = {{"pool", "a"}}}};
+    api_.call(kube::Method::kPatch, "/api/v1/nodes/n1",
+              Json{{"metadata", {{"labels", {{"pool", "a"}}}}}}.dump());
+  }
   void start_with(ComputeMode compute) {
     end();
     settings_.isolation.compute = compute;
@@ -205,9 +210,7 @@ TEST_F(LibraryAgentTest, AnotherComputeIsForContainersThatStartLater) {
 
 // With profiles, the containers of a card are limited in one way.
 TEST_F(LibraryAgentTest, AnotherComputeBeginsWithProfilesWhenNoContainerHoldsACard) {
-  settings_.profiles = {{.name = "all", .node_selector = {{"pool", "a"}}}};
-  api_.call(kube::Method::kPatch, "/api/v1/nodes/n1",
-            Json{{"metadata", {{"labels", {{"pool", "a"}}}}}}.dump());
+  set_profile();
   settings_.isolation.compute = ComputeMode::kBurst;
   pass();
   start_ready(settings_);
@@ -221,10 +224,30 @@ TEST_F(LibraryAgentTest, AnotherComputeBeginsWithProfilesWhenNoContainerHoldsACa
            "with fixed";
   }));
   EXPECT_EQ(published().profile.compute, "fixed");
+  EXPECT_EQ(*read_file(path("/state/isolation"), 100, "it"), "intercept")
+      << "earlier versions read it";
+  EXPECT_EQ(*read_file(path("/state/compute"), 100, "it"), "fixed");
   EXPECT_EQ(pre_start(device_ids(30)), "started");
   EXPECT_EQ(injected(id, "MGPU_ENFORCED"), "memory,compute");
   end();
   unmount(id);
+}
+
+// The servers of MPS go on until then.
+TEST_F(LibraryAgentTest, WhatMpsNeedsIsReservedUntilTheLastContainerHasEnded) {
+  set_profile();
+  settings_.isolation.compute = ComputeMode::kMps;
+  settings_.isolation.mps.control = beside_the_test("fake_mps_control");
+  const std::string id = run_part();
+  const MiB left = announced()[0].memory;
+  EXPECT_LT(left, MiB(kCardMemory));
+  start_with(ComputeMode::kNone);
+  EXPECT_TRUE(
+      eventually([this] { return contains("until then it is", published().profile.problem); }));
+  EXPECT_EQ(announced()[0].memory, left);
+  end();
+  unmount(id);
+  kill_daemon();
 }
 
 }  // namespace
