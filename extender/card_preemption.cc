@@ -316,9 +316,10 @@ void CardPreemption::fail(const Evicting& eviction, const kube::ApiError& proble
   const bool free = eviction->chosen.pods.size() == 1 || !has_changed(problem);
   for (std::size_t i = 0; i < eviction->chosen.pods.size(); ++i) {
     const ChosenVictims::Preemptor& chosen = eviction->chosen.pods[i];
-    if (free)
+    if (free) {
       context_.ledger.offer_nomination({chosen.pod.uid(), chosen.pod.priority}, {}, NodeName(),
                                        executor_.now());
+    }
     if (i < nominated) take_back(chosen);
   }
 }
@@ -326,10 +327,11 @@ void CardPreemption::fail(const Evicting& eviction, const kube::ApiError& proble
 // kube-scheduler may have nominated the pod for another node since then, or bound it.
 void CardPreemption::take_back(const ChosenVictims::Preemptor& nominated) {
   const auto on_pod = [this, nominated](const kube::ApiResult<kube::Pod>& pod) {
-    if (pod && pod->uid() == nominated.pod.uid() && pod->node_name.empty() &&
-        pod->nominated_node == nominated.node.str())
-      client_.write(in_time(kube::nominate(*pod, NodeName())),
-                    "take back the nomination of pod " + to_string(pod->ref()), [](const auto&) {});
+    const bool stays = pod && pod->uid() == nominated.pod.uid() && pod->node_name.empty() &&
+                       pod->nominated_node == nominated.node.str();
+    if (!stays) return;
+    client_.write(in_time(kube::nominate(*pod, NodeName())),
+                  "take back the nomination of pod " + to_string(pod->ref()), [](const auto&) {});
   };
   client_.get_pod(nominated.pod.ref(), kPreemptTimeout, callbacks_.wrap(on_pod));
 }
