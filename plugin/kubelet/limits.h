@@ -34,6 +34,9 @@ inline constexpr std::chrono::milliseconds kPluginPoll{250};
 // end of the stream and the next registration fails permanently. 50 checks a second took 0.5 % of a
 // core.
 inline constexpr std::chrono::milliseconds kListStreamPoll{100};
+// The stream of a server that stops ends so long after the last Allocate, whose answer gRPC sends
+// meanwhile.
+inline constexpr std::chrono::milliseconds kAllocateAnswered{50};
 // Calls in progress have this time when the server stops. After that gRPC cancels them.
 inline constexpr std::chrono::milliseconds kPluginShutdownTimeout{500};
 // Length to which a message of another program is truncated.

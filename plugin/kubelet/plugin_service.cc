@@ -57,6 +57,19 @@ void write(const AllocateResponse& allocated, v1beta1::ContainerAllocateResponse
   }
 }
 
+Status allocate_all(const DevicePluginHandlers& handlers, const v1beta1::AllocateRequest& request,
+                    v1beta1::AllocateResponse& response) {
+  if (request.container_requests().empty()) {
+    return {StatusCode::INVALID_ARGUMENT, "container_requests is empty"};
+  }
+  for (const auto& container : request.container_requests()) {
+    const auto allocated = handlers.allocate(texts(container.devices_ids()));
+    if (!allocated) return status_of(allocated.error());
+    write(*allocated, *response.add_container_responses());
+  }
+  return Status::OK;
+}
+
 // Returns whether the stream is still open.
 bool send_list(const std::vector<std::string>& ids,
                grpc::ServerWriter<v1beta1::ListAndWatchResponse>& writer) {
@@ -115,21 +128,34 @@ Status PluginService::ListAndWatch(grpc::ServerContext* context, const v1beta1::
     // A list of 1-MiB devices needs tens of megabytes while it is sent.
     if (version->ids->size() > kDevicesPerRequestMax) ::malloc_trim(0);
   }
+  if (stopping_) wait_for_allocate();
   set_stream(Stream::kEnded);
   return Status::OK;
 }
 
+// When a stream ends, kubelet closes the connection (devicemanager/plugin/v1beta1/handler.go), and
+// an Allocate in progress fails its pod permanently.
+void PluginService::wait_for_allocate() {
+  MutexLock lock(mutex_);
+  const auto runs = [this]() MGPU_REQUIRES(mutex_) { return allocating_ > 0; };
+  const auto ended = [this]() MGPU_REQUIRES(mutex_) { return allocating_ == 0; };
+  do {
+    allocated_.wait(lock, ended);
+  } while (allocated_.wait_for(lock, kAllocateAnswered, runs));
+}
+
+void PluginService::count_allocate(int change) {
+  const MutexLock lock(mutex_);
+  allocating_ += change;
+  allocated_.notify_all();
+}
+
 Status PluginService::Allocate(grpc::ServerContext*, const v1beta1::AllocateRequest* request,
                                v1beta1::AllocateResponse* response) {
-  if (request->container_requests().empty()) {
-    return {StatusCode::INVALID_ARGUMENT, "container_requests is empty"};
-  }
-  for (const auto& container : request->container_requests()) {
-    const auto allocated = handlers_.allocate(texts(container.devices_ids()));
-    if (!allocated) return status_of(allocated.error());
-    write(*allocated, *response->add_container_responses());
-  }
-  return Status::OK;
+  count_allocate(1);
+  Status status = allocate_all(handlers_, *request, *response);
+  count_allocate(-1);
+  return status;
 }
 
 Status PluginService::PreStartContainer(grpc::ServerContext* context,

@@ -7,6 +7,7 @@
 #include <atomic>
 #include <functional>
 
+#include "common/base/mutex.h"
 #include "plugin/kubelet/device_feed.h"
 #include "plugin/kubelet/device_plugin.h"
 
@@ -21,7 +22,7 @@ class PluginService final : public v1beta1::DevicePlugin::Service {
   PluginService(const DevicePluginHandlers& handlers, DeviceFeed& feed,
                 std::function<void()> changed);
 
-  // Ends the streams and cancels PreStartContainer calls.
+  // Cancels PreStartContainer calls, and ends the streams after the Allocate calls in progress.
   void stop();
   Stream stream() const { return stream_; }
   // From now on GetDevicePluginOptions fails, so that kubelet does not register this server again.
@@ -39,6 +40,8 @@ class PluginService final : public v1beta1::DevicePlugin::Service {
 
  private:
   void set_stream(Stream stream);
+  void count_allocate(int change);
+  void wait_for_allocate();
 
   const DevicePluginHandlers& handlers_;
   DeviceFeed& feed_;
@@ -48,6 +51,9 @@ class PluginService final : public v1beta1::DevicePlugin::Service {
   std::atomic<int> streams_ = 0;
   std::atomic<int> pre_starts_ = 0;
   std::atomic<Stream> stream_ = Stream::kNone;
+  Mutex mutex_;
+  ConditionVariable allocated_;
+  int allocating_ MGPU_GUARDED_BY(mutex_) = 0;
 };
 
 }  // namespace mgpu::plugin

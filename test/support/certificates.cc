@@ -76,12 +76,14 @@ std::string Certificates::encrypted_key(const CertificateFiles& files) const {
 }
 
 std::string Certificates::file(const std::string& name, const std::string& text) const {
-  std::ofstream(path(name)) << text;
+  std::ofstream(path(name + ".new")) << text;
+  std::filesystem::rename(path(name + ".new"), path(name));
   return path(name);
 }
 
 void Certificates::copy(const std::string& from, const std::string& to) {
-  std::filesystem::copy_file(from, to, std::filesystem::copy_options::overwrite_existing);
+  std::filesystem::copy_file(from, to + ".new");
+  std::filesystem::rename(to + ".new", to);
 }
 
 }  // namespace mgpu::test

@@ -420,6 +420,31 @@ TEST_F(DevicePluginTest, AnswersAllContainerRequestsOrNone) {
               HasSubstr("container_requests is empty"));
 }
 
+// Kubelet closes the connection when the stream ends, which fails the pod permanently.
+TEST_F(DevicePluginTest, EndsTheStreamAfterAnAllocateInProgress) {
+  start_kubelet();
+  std::atomic<bool> begun = false;
+  std::promise<void> held;
+  DevicePluginHandlers handlers;
+  handlers.allocate = [&](const Ids&) {
+    begun = true;
+    held.get_future().wait();
+    return AllocateResponse{};
+  };
+  auto plugin = this->plugin(std::move(handlers));
+  ASSERT_TRUE(kubelet_has(kTwo));
+  auto call = std::async(std::launch::async, [&] { return kubelet_->allocate(kCore, {{"c0"}}); });
+  ASSERT_TRUE(eventually([&] { return begun.load(); }));
+  auto end = std::async(std::launch::async, [&] { plugin.reset(); });
+  ASSERT_TRUE(eventually([&] { return sockets().empty(); }));
+  std::this_thread::sleep_for(std::chrono::milliseconds(100));
+  EXPECT_EQ(kubelet_->devices(kCore), kTwo);
+  held.set_value();
+  end.wait();
+  EXPECT_TRUE(call.get());
+  EXPECT_TRUE(eventually([&] { return !kubelet_->devices(kCore); }));
+}
+
 TEST_F(DevicePluginTest, TruncatesALongError) {
   start_kubelet();
   DevicePluginHandlers handlers;
