@@ -40,7 +40,7 @@ void DevicePlugin::run() {
     notified_ = false;
   }
   if (leaves_ && accepted_) unregister_quietly();
-  server_.reset();
+  end_servers();
 }
 
 void DevicePlugin::notify() {
@@ -152,10 +152,17 @@ std::optional<Result<void>> DevicePlugin::register_with_kubelet() {
 void DevicePlugin::stop_server() {
   registered_ = false;
   accepted_.reset();
-  server_.reset();
-  first_server_.reset();
+  end_servers();
   next_attempt_ = Clock::now() + retry_delay_;
   retry_delay_ = std::min(2 * retry_delay_, kRegisterRetryMax);
+}
+
+void DevicePlugin::end_servers() {
+  for (const auto* server : {&server_, &first_server_}) {
+    if (*server) (*server)->stop();
+  }
+  server_.reset();
+  first_server_.reset();
 }
 
 void DevicePlugin::report(const Result<void>& outcome) {

@@ -82,6 +82,7 @@ class DevicePlugin {
   void unregister_quietly();
   std::optional<Result<void>> register_with_kubelet();
   void stop_server();
+  void end_servers();
   void report(const Result<void>& outcome);
   void notify();
   bool stopping();

@@ -35,9 +35,10 @@ inline constexpr std::chrono::milliseconds kPluginPoll{250};
 // core.
 inline constexpr std::chrono::milliseconds kListStreamPoll{100};
 // The stream of a server that stops ends so long after the last Allocate, whose answer gRPC sends
-// meanwhile.
-inline constexpr std::chrono::milliseconds kAllocateAnswered{50};
-// Calls in progress have this time when the server stops. After that gRPC cancels them.
+// meanwhile, and the server so long after the stream, whose end kubelet sees meanwhile.
+inline constexpr std::chrono::milliseconds kAllocateQuiet{50};
+// Calls in progress have this time when the server stops, before its stream ends, after that, and
+// until gRPC cancels them.
 inline constexpr std::chrono::milliseconds kPluginShutdownTimeout{500};
 // Length to which a message of another program is truncated.
 inline constexpr std::size_t kGrpcMessageShown = 1'024;

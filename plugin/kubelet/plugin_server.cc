@@ -90,11 +90,16 @@ std::string PluginServer::refusing_endpoint() {
   return endpoint_ + kRefusing;
 }
 
-PluginServer::~PluginServer() {
+void PluginServer::stop() {
   // First, so that kubelet does not connect to a server that ends.
   ::unlink(path_.c_str());
   ::unlink(refusing_path_.c_str());
   service_.stop();
+}
+
+PluginServer::~PluginServer() {
+  stop();
+  service_.wait_for_end();
   if (server_) server_->Shutdown(std::chrono::system_clock::now() + kPluginShutdownTimeout);
 }
 

@@ -32,8 +32,13 @@ class PluginServer {
                                                      const DevicePluginHandlers& handlers,
                                                      DeviceFeed& feed,
                                                      std::function<void()> changed);
-  // Removes the socket, cancels calls in progress and waits for them.
+  // Cancels calls in progress and waits for them, after stop().
   ~PluginServer();
+  // Removes the socket and ends the stream. Where kubelet has two servers of this process, both
+  // streams end before a server does: from 1.37 on, kubelet goes on with any of the other servers
+  // when the stream of one ends (devicemanager/manager.go, PluginDisconnected), and a pod whose
+  // Allocate meets a server without a socket fails permanently.
+  void stop();
 
   Stream stream() const { return service_.stream(); }
   // The name of the socket in its folder.

@@ -4,6 +4,7 @@
 #include <fmt/ranges.h>
 #include <malloc.h>
 
+#include <chrono>
 #include <utility>
 
 #include "common/base/log.h"
@@ -101,7 +102,11 @@ void PluginService::stop() {
 }
 
 void PluginService::set_stream(Stream stream) {
-  stream_ = stream;
+  {
+    const MutexLock lock(mutex_);
+    stream_ = stream;
+    calls_changed_.notify_all();
+  }
   changed_();
 }
 
@@ -128,26 +133,37 @@ Status PluginService::ListAndWatch(grpc::ServerContext* context, const v1beta1::
     // A list of 1-MiB devices needs tens of megabytes while it is sent.
     if (version->ids->size() > kDevicesPerRequestMax) ::malloc_trim(0);
   }
-  if (stopping_) wait_for_allocate();
+  if (stopping_) wait_for_quiet();
   set_stream(Stream::kEnded);
   return Status::OK;
 }
 
 // When a stream ends, kubelet closes the connection (devicemanager/plugin/v1beta1/handler.go), and
 // an Allocate in progress fails its pod permanently.
-void PluginService::wait_for_allocate() {
+void PluginService::wait_for_quiet() {
   MutexLock lock(mutex_);
   const auto runs = [this]() MGPU_REQUIRES(mutex_) { return allocating_ > 0; };
   const auto ended = [this]() MGPU_REQUIRES(mutex_) { return allocating_ == 0; };
-  do {
-    allocated_.wait(lock, ended);
-  } while (allocated_.wait_for(lock, kAllocateAnswered, runs));
+  using Clock = std::chrono::steady_clock;
+  const auto deadline = Clock::now() + kPluginShutdownTimeout;
+  while (Clock::now() < deadline && calls_changed_.wait_until(lock, deadline, ended) &&
+         calls_changed_.wait_for(lock, kAllocateQuiet, runs)) {
+  }
+}
+
+void PluginService::wait_for_end() {
+  {
+    MutexLock lock(mutex_);
+    calls_changed_.wait_for(lock, kPluginShutdownTimeout,
+                            [this] { return stream_ != Stream::kOpen; });
+  }
+  wait_for_quiet();
 }
 
 void PluginService::count_allocate(int change) {
   const MutexLock lock(mutex_);
   allocating_ += change;
-  allocated_.notify_all();
+  calls_changed_.notify_all();
 }
 
 Status PluginService::Allocate(grpc::ServerContext*, const v1beta1::AllocateRequest* request,

@@ -24,6 +24,8 @@ class PluginService final : public v1beta1::DevicePlugin::Service {
 
   // Cancels PreStartContainer calls, and ends the streams after the Allocate calls in progress.
   void stop();
+  // After stop(): waits until the stream has ended, and kubelet calls Allocate no more.
+  void wait_for_end();
   Stream stream() const { return stream_; }
   // From now on GetDevicePluginOptions fails, so that kubelet does not register this server again.
   void refuse_registration() { refuses_registration_ = true; }
@@ -41,7 +43,7 @@ class PluginService final : public v1beta1::DevicePlugin::Service {
  private:
   void set_stream(Stream stream);
   void count_allocate(int change);
-  void wait_for_allocate();
+  void wait_for_quiet();
 
   const DevicePluginHandlers& handlers_;
   DeviceFeed& feed_;
@@ -52,7 +54,7 @@ class PluginService final : public v1beta1::DevicePlugin::Service {
   std::atomic<int> pre_starts_ = 0;
   std::atomic<Stream> stream_ = Stream::kNone;
   Mutex mutex_;
-  ConditionVariable allocated_;
+  ConditionVariable calls_changed_;
   int allocating_ MGPU_GUARDED_BY(mutex_) = 0;
 };
 
