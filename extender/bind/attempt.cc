@@ -70,13 +70,26 @@ BindAttempt::BindAttempt(BinderContext& context, BindingArgs args, Instant deadl
 
 void BindAttempt::start() {
   MGPU_CHECK(step_ == Step::kQueued && !answered_, "an attempt starts once");
-  step_ = Step::kReading;
-  if (!awaits_nomination()) return take_copy();
-  context_.client.executor().after(kNominationShownAfter,
-                                   context_.callbacks.wrap([self = shared_from_this()] {
-                                     if (self->answered_) return self->end({});
-                                     self->take_copy();
-                                   }));
+  const bool first = !context_.awaiting_nomination.contains(args_.uid);
+  if (!awaits_nomination() || !first) return take_copy();
+  step_ = Step::kAwaiting;
+  context_.awaiting_nomination.emplace(args_.uid, this);
+  await_timer_ = context_.client.executor().after(
+      kNominationShownMax,
+      context_.callbacks.wrap([self = shared_from_this()] { self->stop_awaiting(); }));
+}
+
+void BindAttempt::on_nomination_shown() {
+  if (awaits_nomination()) return;
+  const auto self = shared_from_this();
+  context_.client.executor().cancel(await_timer_);
+  stop_awaiting();
+}
+
+void BindAttempt::stop_awaiting() {
+  context_.awaiting_nomination.erase(args_.uid);
+  if (answered_) return end({});
+  take_copy();
 }
 
 bool BindAttempt::awaits_nomination() const {
@@ -87,6 +100,7 @@ bool BindAttempt::awaits_nomination() const {
 // A nomination changes the resourceVersion, and a binding that is refused for that costs more than
 // a read.
 void BindAttempt::take_copy() {
+  step_ = Step::kReading;
   const bool current = !awaits_nomination();
   auto kept = context_.pods.take(args_.uid);
   if (kept && current && kept->ref == args_.pod) return assume(*std::move(kept));

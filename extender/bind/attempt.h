@@ -7,6 +7,7 @@
 #include <memory>
 #include <optional>
 #include <string>
+#include <unordered_map>
 
 #include "common/base/callback_guard.h"
 #include "common/kube/client.h"
@@ -54,6 +55,8 @@ struct BindGuards {
   PreconditionCheck& preconditions;
 };
 
+class BindAttempt;
+
 // What all attempts share. On the client's executor, except for the two thread-safe members.
 struct BinderContext {
   kube::Client& client;
@@ -65,6 +68,7 @@ struct BinderContext {
   PodCache pods{
       {.pods = kCachedPodsMax, .bytes = kCachedPodsBytesMax, .pod_bytes = kCachedPodBytesMax}};
   PostedBindings posted{};
+  std::unordered_map<PodUid, BindAttempt*> awaiting_nomination{};
   CallbackGuard callbacks{};  // the cache and this are thread-safe
 
   void problem(const std::string& sentence) const {
@@ -86,13 +90,24 @@ class BindAttempt : public std::enable_shared_from_this<BindAttempt> {
   void start_timer();
   // Takes the first step.
   void start();
+  // The copy of the pod is newer than before.
+  void on_nomination_shown();
   bool answered() const { return answered_; }
 
  private:
-  enum class Step : std::uint8_t { kQueued, kReading, kConfirming, kPosting, kSettling, kEnded };
+  enum class Step : std::uint8_t {
+    kQueued,
+    kAwaiting,
+    kReading,
+    kConfirming,
+    kPosting,
+    kSettling,
+    kEnded
+  };
 
   // Whether the pod is bound with others, and filter's copy of it is from before its nomination.
   bool awaits_nomination() const;
+  void stop_awaiting();
   void take_copy();
   void check(const kube::Pod& pod);
   void assume(BindablePod pod);
@@ -125,6 +140,7 @@ class BindAttempt : public std::enable_shared_from_this<BindAttempt> {
   const Instant deadline_;
   const Handlers handlers_;
   Executor::TimerId timer_ = 0;
+  Executor::TimerId await_timer_ = 0;
   Step step_ = Step::kQueued;
   bool answered_ = false;
   std::optional<BindablePod> pod_;  // the copy that was decided on

@@ -30,7 +30,7 @@
 //
 // The request names the pod only. Its spec is read from the API server, unless filter has left the
 // pod in the cache (remember()). A pod that is bound with others first waits for
-// kNominationShownAfter, in which the watch mostly shows its nomination. At most `binds_in_flight`
+// up to kNominationShownMax until the watch has shown its nomination. At most `binds_in_flight`
 // attempts run at the same time, and kBindsQueuedMax wait. Filter waits while there are many binds
 // (binds_in_flight.h).
 #pragma once

@@ -33,9 +33,10 @@ inline constexpr std::chrono::milliseconds kFilterDelayMax{1'000};
 // A kube-scheduler calls filter for one pod at a time.
 inline constexpr std::size_t kDelayedFiltersMax = 64;
 // kube-scheduler nominates most members of a group for their nodes, and binds them right after
-// that, perhaps before the watch shows it. To wait so long for it costs less than a read of the
-// pod.
-inline constexpr std::chrono::milliseconds kNominationShownAfter{20};
+// that, perhaps before the watch shows it. A bind waits at most so long for it, which costs less
+// than a read of the pod. kube-scheduler nominates 64 members one after the other before it binds
+// them all at once.
+inline constexpr std::chrono::milliseconds kNominationShownMax{100};
 // While binds overlap, the Lease is read this often, and a bind waits half as long for the next
 // read in the mean. kube-scheduler does not wait meanwhile: it schedules the next pods. A read for
 // each bind costs a tenth to a sixth of the pods per second, and half of this interval some 3 %,

@@ -117,7 +117,14 @@ void Nominations::count_on(Offers::iterator at, const NodeName& node) {
   const auto& offered = at->second.placements;
   if (std::ranges::find(offered, node, &NominatedPlacement::node) == offered.end()) return;
   at->second.counted_on = node.str();
-  counted_.emplace(node.str(), at->first);
+  counted_[node.str()].push_back(at->first);
+  ++counted_pods_;
+}
+
+const std::vector<PodUid>& Nominations::pods_counted_on(std::string_view node) const {
+  static const std::vector<PodUid> none;
+  const auto at = counted_.find(node);
+  return at == counted_.end() ? none : at->second;
 }
 
 const NominatedPlacement* Nominations::counted(const PodUid& uid) const {
@@ -323,11 +330,11 @@ Nominations::Offers::iterator Nominations::erase(Offers::iterator at) {
 
 void Nominations::stop_counting(Offers::iterator at) {
   if (at->second.counted_on.empty()) return;
-  const auto [begin, end] = counted_.equal_range(at->second.counted_on);
-  const auto counted =
-      std::find_if(begin, end, [&](const auto& entry) { return entry.second == at->first; });
-  MGPU_CHECK(counted != end, "a counted nomination is found by its node");
-  counted_.erase(counted);
+  const auto counted = counted_.find(at->second.counted_on);
+  MGPU_CHECK(counted != counted_.end() && std::erase(counted->second, at->first) == 1,
+             "a counted nomination is found by its node");
+  if (counted->second.empty()) counted_.erase(counted);
+  --counted_pods_;
   at->second.counted_on.clear();
   at->second.counted_until = Instant::max();
   if (std::exchange(at->second.awaited, false)) ++releases_;
@@ -335,9 +342,8 @@ void Nominations::stop_counting(Offers::iterator at) {
 
 void Nominations::waits_for(const DecidedPod& pod, std::string_view node) {
   bool any = !(everywhere_sum_ + begun_groups_sum_).zero();  // whose end is a release in any case
-  const auto [begin, end] = counted_.equal_range(node);
-  for (auto at = begin; at != end; ++at) {
-    Offer& offer = offers_.at(at->second);
+  for (const PodUid& uid : pods_counted_on(node)) {
+    Offer& offer = offers_.at(uid);
     any = true;
     if (pod.group.empty() || offer.group != pod.group) offer.awaited = true;
     const bool has_turn = pod.group.empty() && !offer.group.empty();
@@ -349,11 +355,10 @@ void Nominations::waits_for(const DecidedPod& pod, std::string_view node) {
 void Nominations::each_kept(const DecidedPod& pod, std::string_view node,
                             const std::function<void(const NominatedPlacement&)>& visit) const {
   if (counted_.empty() || pod.uid.empty()) return;
-  const auto [begin, end] = counted_.equal_range(node);
-  for (auto at = begin; at != end; ++at) {
-    const Offer& offer = offers_.at(at->second);
+  for (const PodUid& uid : pods_counted_on(node)) {
+    const Offer& offer = offers_.at(uid);
     const bool of_group = !pod.group.empty() && offer.group == pod.group;
-    if (at->second == pod.uid || (of_group && pod.for_group)) continue;
+    if (uid == pod.uid || (of_group && pod.for_group)) continue;
     const bool goes_first = offer.is_turn && !pod.group.empty() && !pod.for_group;
     if (offer.priority < pod.priority && !of_group && !goes_first) continue;
     if (offer.is_turn && pod.binds) continue;

@@ -49,6 +49,7 @@
 
 #include "common/base/executor.h"
 #include "common/base/ids.h"
+#include "extender/ledger/text_hash.h"
 #include "extender/placement/cluster.h"
 #include "extender/placement/holds.h"
 #include "extender/placement/node_resources.h"
@@ -131,7 +132,7 @@ class Nominations {
   std::vector<NodeName> nodes_of(const std::string& group) const;
 
   // How many pods have reserved cards.
-  std::size_t size() const { return counted_.size(); }
+  std::size_t size() const { return counted_pods_; }
   // filter has refused the pod on the node, where it would fit if nothing were counted.
   void waits_for(const DecidedPod& pod, std::string_view node);
   // How often something has ceased to be counted for which a pod waits. The others of a group that
@@ -169,6 +170,7 @@ class Nominations {
   // By other pods than this one.
   Share kept_everywhere(const DecidedPod& pod) const;
   bool finds_reservations(const DecidedPod& pod, std::string_view node) const;
+  const std::vector<PodUid>& pods_counted_on(std::string_view node) const;
   // Null if nothing is counted for the pod.
   const NominatedPlacement* counted(const PodUid& uid) const;
   void count_on(Offers::iterator at, const NodeName& node);
@@ -187,8 +189,10 @@ class Nominations {
                  const std::function<void(const NominatedPlacement&)>& visit) const;
 
   Offers offers_;
-  std::map<std::string, std::size_t> of_namespace_;          // how many offers
-  std::multimap<std::string, PodUid, std::less<>> counted_;  // by node
+  std::map<std::string, std::size_t> of_namespace_;  // how many offers
+  // By node. filter searches for each node that it is asked about.
+  std::unordered_map<std::string, std::vector<PodUid>, TextHash, TextEqual> counted_;
+  std::size_t counted_pods_ = 0;
   std::unordered_map<PodUid, KeptEverywhere> everywhere_;
   std::map<std::string, KeptForGroup> kept_for_groups_;
   Share everywhere_sum_;  // without groups

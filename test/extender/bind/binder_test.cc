@@ -388,7 +388,9 @@ TEST_F(BinderTest, APodOfAGroupWaitsUntilItsNominationIsShown) {
   executor.run_ready();
   EXPECT_THAT(sent, IsEmpty());
   binder->remember_nominated(test::pod_at(server, "p"));
-  executor.advance(kNominationShownAfter);
+  executor.run_ready();
+  EXPECT_THAT(sent, ElementsAre("lease", "bind"));
+  executor.advance(kNominationShownMax);
   EXPECT_THAT(sent, ElementsAre("lease", "bind"));
   EXPECT_EQ(answers, std::vector<std::string>{""});
   EXPECT_EQ(conflicts, 0);
@@ -402,10 +404,38 @@ TEST_F(BinderTest, APodOfAGroupWhoseNominationIsNotShownIsReadAgain) {
   nominate("p", "n1");
   record();
   begin(args);
-  executor.advance(kNominationShownAfter);
+  executor.advance(kNominationShownMax);
   EXPECT_THAT(sent, ElementsAre("pod", "lease", "bind"));
   EXPECT_EQ(answers, std::vector<std::string>{""});
   EXPECT_EQ(conflicts, 0);
+}
+
+TEST_F(BinderTest, APodOfAGroupWaitsForTheNominationForItsNode) {
+  const BindingArgs args = create(server, kMember, "n1");
+  binder->remember(test::pod_at(server, "p"));
+  record();
+  begin(args);
+  nominate("p", "n2");
+  binder->remember_nominated(test::pod_at(server, "p"));
+  executor.run_ready();
+  EXPECT_THAT(sent, IsEmpty());
+  nominate("p", "n1");
+  binder->remember_nominated(test::pod_at(server, "p"));
+  executor.run_ready();
+  EXPECT_THAT(sent, ElementsAre("lease", "bind"));
+  EXPECT_EQ(answers, std::vector<std::string>{""});
+}
+
+// kube-scheduler repeats a bind that it does not wait for any more.
+TEST_F(BinderTest, ASecondBindOfAPodThatAwaitsItsNominationReadsIt) {
+  const BindingArgs args = create(server, kMember, "n1");
+  binder->remember(test::pod_at(server, "p"));
+  begin(args);
+  begin(args);
+  executor.run_ready();
+  executor.advance(kNominationShownMax);
+  EXPECT_THAT(answers, ElementsAre("", ""));
+  EXPECT_EQ(used_text(ledger, "n1"), "0=30/1024 1=0/0");
 }
 
 TEST_F(BinderTest, APodOfAGroupThatWasNominatedBeforeFilterIsBoundAtOnce) {
