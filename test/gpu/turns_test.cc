@@ -201,7 +201,7 @@ TEST_F(Turns, AreThoseOfAContainerAndNotOfAProcess) {
   const std::string first = add_container("a", 50);
   const std::string second = add_container("b", 50);
   keep_turns(TurnRule::kBurst);
-  Program other(first, kBusy);
+  Program other(first, {"200", "0", "1", "30000"});  // longer than the others need to start
   other.begin();
   EXPECT_THAT(part_of_first(kBusy, kBusy, first, second), Lt(0.4));
 }

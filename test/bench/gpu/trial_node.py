@@ -75,9 +75,9 @@ class Node:
 
     def set_nvml(self, card="", more=""):
         """Sets what NVML has otherwise; test/gpu/nvml/nvml.cc has the grammar."""
-        (self.path / "scenario").write_text(
-            f"card {CARD} action=0 {card}\nopens {self.root}/dev/nvidiactl\n{more}\n"
-        )
+        new = self.path / "scenario.new"  # NVML reads it at each call
+        new.write_text(f"card {CARD} action=0 {card}\nopens {self.root}/dev/nvidiactl\n{more}\n")
+        new.replace(self.path / "scenario")
 
     def unload_uvm(self):
         (self.root / "dev/nvidia-uvm").unlink()

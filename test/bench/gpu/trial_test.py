@@ -8,6 +8,7 @@ test/bench/gpu, test/gpu and test/plugin/cards. Most tests need root, like the t
 output is "N passed, N failed, N skipped".
 """
 
+import contextlib
 import json
 import os
 import pathlib
@@ -245,10 +246,10 @@ class FaultTest(TrialTest):
     def test_the_card_stays_initialized_between_checks(self):
         process = self.node.start("--only", "mps-shares-alone")
         self.wait_for_a_program(process)
-        opened = [
-            os.readlink(link)
-            for link in pathlib.Path(f"/proc/{self.trial_of(process)}/fd").iterdir()
-        ]
+        opened = []
+        for link in pathlib.Path(f"/proc/{self.trial_of(process)}/fd").iterdir():
+            with contextlib.suppress(FileNotFoundError):  # it has been closed meanwhile
+                opened.append(os.readlink(link))
         self.assertIn(f"{self.node.root}/dev/nvidia0", opened)
         process.communicate(timeout=TIMEOUT_S)
 

@@ -69,9 +69,9 @@ TEST(AsioExecutor, RunsTimersInTheOrderOfTheirTimes) {
   std::vector<int> order;
   std::promise<void> done;
   executor.post([&] {  // all are added before one can run
-    executor.after(milliseconds(30), [&] { done.set_value(); });
-    executor.after(milliseconds(20), [&] { order.push_back(2); });
-    executor.after(milliseconds(10), [&] { order.push_back(1); });
+    executor.after(milliseconds(300), [&] { done.set_value(); });
+    executor.after(milliseconds(200), [&] { order.push_back(2); });
+    executor.after(milliseconds(100), [&] { order.push_back(1); });
     executor.after(milliseconds(-5), [&] { order.push_back(0); });
   });
   done.get_future().wait();

@@ -56,6 +56,13 @@ ServerOptions short_timeouts() {
   return options;
 }
 
+// A busy machine may take long between a client's connection and its first byte.
+ServerOptions short_transfers() {
+  ServerOptions options = short_timeouts();
+  options.idle_timeout = 1h;
+  return options;
+}
+
 TEST(ServerLimits, ABodyOfTheLimitIsTaken) {
   Served served(echo, small());
   const std::string body(1000, 'x');
@@ -260,6 +267,13 @@ TEST(ServerLimits, AnIdleConnectionIsClosedWithoutAResponse) {
   Served served(echo, short_timeouts());
   auto client = served.connect();
   EXPECT_TRUE(client.ends());
+  EXPECT_THAT(served.refused.all(), IsEmpty());
+}
+
+TEST(ServerLimits, AConnectionThatBecomesIdleIsClosedWithoutAResponse) {
+  auto options = short_timeouts();
+  options.idle_timeout = 2s;
+  Served served(echo, options);
   auto used = served.connect();
   used.send(post_text("/", "x"));
   EXPECT_EQ(used.read_response().status, 200);
@@ -268,9 +282,7 @@ TEST(ServerLimits, AnIdleConnectionIsClosedWithoutAResponse) {
 }
 
 TEST(ServerLimits, ASlowHeaderIsCutOff) {
-  auto options = short_timeouts();
-  options.idle_timeout = 1h;
-  Served served(echo, options);
+  Served served(echo, short_transfers());
   auto client = served.connect();
   for (const char c :
        std::string("GET / HTTP/1.1\r\nHost: localhost\r\nX-Slow: ") + std::string(5000, 'x')) {
@@ -282,7 +294,7 @@ TEST(ServerLimits, ASlowHeaderIsCutOff) {
 }
 
 TEST(ServerLimits, AMissingBodyIsCutOff) {
-  Served served(echo, short_timeouts());
+  Served served(echo, short_transfers());
   auto client = served.connect();
   client.send("POST / HTTP/1.1\r\nHost: localhost\r\nContent-Length: 10\r\n\r\nabc");
   EXPECT_EQ(client.read_to_end(), "");
@@ -292,7 +304,7 @@ TEST(ServerLimits, AMissingBodyIsCutOff) {
 TEST(ServerLimits, AClientThatDoesNotReadIsCutOff) {
   Served served(
       [](Request, Respond respond) { respond({.body = std::string(std::size_t{64} << 20, 'x')}); },
-      short_timeouts());
+      short_transfers());
   auto client = served.connect();
   client.send(get_text("/"));
   EXPECT_TRUE(served.refused.wait_for("slow_client"));
@@ -307,7 +319,7 @@ TEST(ServerLimits, AHandlerMayTakeLongerThanATransfer) {
           respond({.body = "late"});
         }));
       },
-      short_timeouts());
+      short_transfers());
   EXPECT_EQ(served.ask(get_text("/")).body, "late");
   started.get_future().get().join();
 }

@@ -151,7 +151,7 @@ TEST(Parts, EndAtADrain) {
 
 TEST(Parts, EndAtTheAgeOfTheConnection) {
   Open open;
-  Served served(open.handler(), {.connection_age_max = 300ms});
+  Served served(open.handler(), {.connection_age_max = 2s});
   auto client = served.connect();
   client.send(get_text("/"));
   const GivePart give = open.next();

@@ -186,7 +186,7 @@ TEST_F(ServerTls, ATrustedClientIsNotClosedForOthers) {
 
 TEST_F(ServerTls, AConnectionEndsWhenItsCertificateHasExpired) {
   const CertificateFiles files = certificates.issue("kube-scheduler", ca);
-  certificates.expire_after(4s, files, ca);
+  certificates.expire_after(10s, files, ca);
   Served served(describe, with_client_ca());
   auto client = served.connect(showing(files));
   client.send(get_text("/"));

@@ -102,6 +102,7 @@ TEST_F(DevicePluginTest, RegistersItsSocketAndSendsItsDevices) {
   ASSERT_THAT(sockets(), SizeIs(1));
   EXPECT_THAT(sockets()[0], MatchesRegex("core-[0-9a-f]{8}.sock"));
   EXPECT_THAT(kubelet_->registrations(), ElementsAre(kCore + " " + sockets()[0] + " v1beta1"));
+  ASSERT_TRUE(eventually([&] { return !reports_.all().empty(); }));
   EXPECT_THAT(reports_.all(), ElementsAre(""));
 }
 
@@ -112,7 +113,7 @@ TEST_F(DevicePluginTest, WaitsForKubeletAndReportsItOnce) {
   EXPECT_THAT(sockets(), IsEmpty());
   start_kubelet();
   ASSERT_TRUE(becomes_registered(*plugin));
-  ASSERT_TRUE(reports(""));
+  ASSERT_TRUE(eventually([&] { return reports_.all().size() >= 2; }));
   EXPECT_THAT(reports_.all(), SizeIs(2));
 }
 
@@ -515,7 +516,7 @@ TEST_F(DevicePluginTest, CancelsAPreStartThatKubeletNoLongerWaitsFor) {
   Waiting waiting;
   const auto plugin = this->plugin(waiting.handlers());
   ASSERT_TRUE(kubelet_has(kTwo));
-  EXPECT_FALSE(kubelet_->pre_start(kCore, {"c0"}, std::chrono::milliseconds(100)));
+  EXPECT_FALSE(kubelet_->pre_start(kCore, {"c0"}, std::chrono::seconds(2)));
   EXPECT_TRUE(eventually([&] { return waiting.cancelled == 1; }));
 }
 

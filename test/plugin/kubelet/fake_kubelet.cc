@@ -124,7 +124,7 @@ grpc::Status FakeKubelet::State::connect(const std::string& resource, const std:
   clients[resource] = made;
   lock.unlock();
   grpc::ClientContext context;
-  context.set_deadline(Clock::now() + std::chrono::seconds(2));
+  context.set_deadline(Clock::now() + std::chrono::seconds(10));
   context.set_wait_for_ready(true);
   v1beta1::DevicePluginOptions options;
   const auto status = made->stub->GetDevicePluginOptions(&context, {}, &options);

@@ -281,7 +281,7 @@ TEST(CurlTransport, ReportsSentWhereTheAnswerIsTooLate) {
   });
   CurlWorld world(config_for(server.port()));
   Request request = get_of("/");
-  request.timeout = milliseconds(100);
+  request.timeout = milliseconds(1'000);
   const Response response = call_and_wait(world.transport(), request);
   ASSERT_TRUE(response.failure);
   EXPECT_TRUE(response.failure->sent);

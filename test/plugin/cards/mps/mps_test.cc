@@ -485,8 +485,9 @@ TEST_F(MpsTest, NamesTheProcessWhoseConnectionBlocksTheDaemon) {
     (folders().client + "/control").copy(control.sun_path, sizeof control.sun_path - 1);
     ASSERT_EQ(::connect(idle.number(), reinterpret_cast<const sockaddr*>(&control), sizeof control),
               0);
-    until([&] { return mps.states().at(0).blocked_by != 0; });
-    EXPECT_EQ(mps.states().at(0).blocked_by, ::getpid());
+    std::int64_t by = 0;
+    until([&] { return (by = mps.states().at(0).blocked_by) != 0; });
+    EXPECT_EQ(by, ::getpid());
   }
   until_ready(mps);
   EXPECT_EQ(mps.states().at(0).blocked_by, 0);

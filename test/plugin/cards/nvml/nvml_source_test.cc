@@ -593,8 +593,9 @@ TEST_F(NvmlSource, MarksACardThatHangsUntilItResponds) {
   while (read() != "GPU-a GPU-b") continue;
   set_scenario("hang nvmlDeviceGetName GPU-b\n");
   // On a busy machine the other card may take too long before.
-  while (read() != "GPU-a GPU-b(the driver does not respond)") continue;
-  EXPECT_EQ(read(), "GPU-a GPU-b(the driver does not respond)");
+  for (int twice = 0; twice < 2; ++twice) {
+    while (read() != "GPU-a GPU-b(the driver does not respond)") continue;
+  }
   EXPECT_THAT(source_->use(), IsEmpty());
   source_->wait_for_change(milliseconds(1));
   source_->interrupt();
