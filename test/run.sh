@@ -240,7 +240,7 @@ prepare_images() {
   go=$(bash deploy/install.sh go) && packages=$(bash deploy/install.sh spdx) || { failed=$((failed + 1)) && return 1; }
   export GOTOOLCHAIN=auto PYTHONPATH=$packages
   build release "${programs[@]}" || return 1
-  build_once runtime "containerd and network plugins" test/cluster/runtime/{go.mod,go.sum} || return 1
+  build_once runtime "containerd, runc and network plugins" test/cluster/{runtime,runc}/{go.mod,go.sum} || return 1
   export MGPU_RUNTIME_FOLDER=$built
   build_once "helm-$helm_version" "helm" test/cluster/helm/{go.mod,go.sum} || return 1
   export MGPU_HELM_BINARY=$built/helm
@@ -406,9 +406,11 @@ build_components() { # folder
   (cd test/cluster/components && go_build "${modules[@]}" -ldflags "-s -w ${values[*]}" -o "$1/" .)
 }
 
-# Builds containerd, its shim, ctr and the network plugins.
+# Builds containerd, its shim, ctr and the network plugins, and a runc with user namespaces, which that of Debian 12
+# has not. It needs C and libseccomp.
 build_runtime() { # folder
-  (cd test/cluster/runtime && go_build -ldflags "-s -w" -o "$1/" tool)
+  (cd test/cluster/runtime && go_build -ldflags "-s -w" -o "$1/" tool) &&
+    (cd test/cluster/runc && with_cgo=1 go_build -tags seccomp -ldflags "-s -w" -o "$1/" tool)
 }
 
 # helm is a module of its own, because it needs other versions of modules than Kubernetes.
@@ -468,7 +470,7 @@ build_previous() { # folder
 
 # Prints the number of compiled packages from time to time.
 go_build() {
-  CGO_ENABLED=0 nice "$go" build -v -p "$jobs" "${go_flags[@]}" "$@" 2>&1 |
+  CGO_ENABLED=${with_cgo:-0} nice "$go" build -v -p "$jobs" "${go_flags[@]}" "$@" 2>&1 |
     awk '{n++} n % 100 == 0 {print "  " n " packages"; fflush()} /:[0-9]+:|^go: / {print}'
 }
 
@@ -693,7 +695,7 @@ stage_bench() {
 prepare_runtime() {
   local built
   prepare_components || return 1
-  build_once runtime "containerd and network plugins" test/cluster/runtime/{go.mod,go.sum} || return 1
+  build_once runtime "containerd, runc and network plugins" test/cluster/{runtime,runc}/{go.mod,go.sum} || return 1
   export MGPU_RUNTIME_FOLDER=$built
 }
 
@@ -744,7 +746,7 @@ download_go_modules() {
   local go folder
   go=$(bash deploy/install.sh go) || return 0
   export GOTOOLCHAIN=auto
-  for folder in test/cluster/components test/cluster test/cluster/runtime test/cluster/helm test/cluster/etcd; do
+  for folder in test/cluster/components test/cluster test/cluster/{runtime,runc,helm,etcd}; do
     (cd "$folder" && "$go" mod download) || true
   done
 }

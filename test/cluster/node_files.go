@@ -19,6 +19,9 @@ const nodeImage = "mgpu.test/busybox:1"
 
 const podRange = "10.213.0.0/20"
 
+// usersRuntime is the name of a runtime whose runc has user namespaces.
+const usersRuntime = "user-namespaces"
+
 const overlayMagic = 0x794c7630 // overlayfs cannot be mounted on overlayfs
 
 const containerdConfig = `version = 3
@@ -43,6 +46,12 @@ conf_dir = "{folder}/cni"
 runtime_type = "io.containerd.runc.v2"
 runtime_path = "{runtime}/containerd-shim-runc-v2"
 [plugins.'io.containerd.cri.v1.runtime'.containerd.runtimes.runc.options]
+SystemdCgroup = false
+[plugins.'io.containerd.cri.v1.runtime'.containerd.runtimes.{users}]
+runtime_type = "io.containerd.runc.v2"
+runtime_path = "{runtime}/containerd-shim-runc-v2"
+[plugins.'io.containerd.cri.v1.runtime'.containerd.runtimes.{users}.options]
+BinaryName = "{runtime}/runc"
 SystemdCgroup = false
 [plugins.'io.containerd.nri.v1.nri']
 disable = true
@@ -102,7 +111,7 @@ func (n *Node) prepare() error {
 	if err != nil {
 		return err
 	}
-	fill := strings.NewReplacer("{folder}", n.folder, "{runtime}", n.runtime, "{image}", nodeImage,
+	fill := strings.NewReplacer("{folder}", n.folder, "{runtime}", n.runtime, "{image}", nodeImage, "{users}", usersRuntime,
 		"{snapshotter}", snapshotterFor(n.folder), "{network}", nodeNetwork, "{bridge}", nodeBridge,
 		"{cgroup}", n.cgroup, "{addresses}", n.addresses, "{port}", fmt.Sprint(port), "{address}", n.plane.full.nodeAddress(),
 		"{gateway}", fmt.Sprint(n.plane.full != nil))

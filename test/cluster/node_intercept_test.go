@@ -106,10 +106,24 @@ func TestNodeLibraryLimitsTheMemoryOfContainers(t *testing.T) {
 	pod.pod.Spec.Containers[1].SecurityContext = &corev1.SecurityContext{RunAsUser: &one, ReadOnlyRootFilesystem: &nobody}
 	world.createBound(t, pod, "0", "0")
 	running := world.waitRunning(t, "shares")
+	world.node.checkTwoClients(t, running)
+	world.waitMetric(t, 2048<<20, "mgpu_container_memory_limit_bytes", `container="c0"`)
+	// The driver of this node, a file, reports no use. What the first program holds is reserved.
+	world.waitMetric(t, 0, "mgpu_container_memory_uncounted_bytes", `container="c0"`)
+	waitFor(t, sampledLimit, "what the container has reserved", func() (bool, string) {
+		reserved := world.plugin.metrics(t).with("mgpu_container_memory_reserved_bytes", `container="c0"`)
+		return reserved >= (firstTakes+fakeContext)<<20 && reserved <= 2048<<20, fmt.Sprint(reserved)
+	})
+	world.node.checkPages(t, running, "c0")
+}
+
+// checkTwoClients compares what twoClients have seen with the limits of the containers.
+func (n *Node) checkTwoClients(t *testing.T, running *corev1.Pod) {
+	t.Helper()
 	for container, limit := range map[string]int{"c0": 2048, "c1": 4096} {
-		views := world.node.cudaViews(t, running, container)
+		views := n.cudaViews(t, running, container)
 		if len(views) != 2 {
-			t.Fatalf("%s: %d programs saw the card, want 2:\n%s", container, len(views), world.node.logOf(running, container))
+			t.Fatalf("%s: %d programs saw the card, want 2:\n%s", container, len(views), n.logOf(running, container))
 		}
 		first, second := views[0], views[1]
 		if first.total != limit || second.total != limit {
@@ -127,14 +141,6 @@ func TestNodeLibraryLimitsTheMemoryOfContainers(t *testing.T) {
 			t.Errorf("%s: its programs have %d MiB of %d, NVML says %d", container, sum, limit, second.nvmlUsed)
 		}
 	}
-	world.waitMetric(t, 2048<<20, "mgpu_container_memory_limit_bytes", `container="c0"`)
-	// The driver of this node, a file, reports no use. What the first program holds is reserved.
-	world.waitMetric(t, 0, "mgpu_container_memory_uncounted_bytes", `container="c0"`)
-	waitFor(t, sampledLimit, "what the container has reserved", func() (bool, string) {
-		reserved := world.plugin.metrics(t).with("mgpu_container_memory_reserved_bytes", `container="c0"`)
-		return reserved >= (firstTakes+fakeContext)<<20 && reserved <= 2048<<20, fmt.Sprint(reserved)
-	})
-	world.node.checkPages(t, running, "c0")
 }
 
 // checkPages tries what a tenant could do with the files of its share.
