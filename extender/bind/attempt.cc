@@ -70,10 +70,10 @@ BindAttempt::BindAttempt(BinderContext& context, BindingArgs args, Instant deadl
 
 void BindAttempt::start() {
   MGPU_CHECK(step_ == Step::kQueued && !answered_, "an attempt starts once");
-  const bool first = !context_.awaiting_nomination.contains(args_.uid);
-  if (!awaits_nomination() || !first) return take_copy();
+  const bool awaits =
+      awaits_nomination() && context_.awaiting_nomination.emplace(args_.uid, this).second;
+  if (!awaits) return take_copy();
   step_ = Step::kAwaiting;
-  context_.awaiting_nomination.emplace(args_.uid, this);
   await_timer_ = context_.client.executor().after(
       kNominationShownMax,
       context_.callbacks.wrap([self = shared_from_this()] { self->stop_awaiting(); }));

@@ -68,7 +68,7 @@ struct BinderContext {
   PodCache pods{
       {.pods = kCachedPodsMax, .bytes = kCachedPodsBytesMax, .pod_bytes = kCachedPodBytesMax}};
   PostedBindings posted{};
-  std::unordered_map<PodUid, BindAttempt*> awaiting_nomination{};
+  std::unordered_map<PodUid, BindAttempt*> awaiting_nomination{};  // each ends its own entry
   CallbackGuard callbacks{};  // the cache and this are thread-safe
 
   void problem(const std::string& sentence) const {

@@ -29,9 +29,9 @@
 // bind whose answer it did not receive. A pod that names no resource of the contract is refused.
 //
 // The request names the pod only. Its spec is read from the API server, unless filter has left the
-// pod in the cache (remember()). A pod that is bound with others first waits for
-// up to kNominationShownMax until the watch has shown its nomination. At most `binds_in_flight`
-// attempts run at the same time, and kBindsQueuedMax wait. Filter waits while there are many binds
+// pod in the cache (remember()). A pod that is bound with others first waits until the watch has
+// shown its nomination, for kNominationShownMax at most. At most `binds_in_flight` attempts run at
+// the same time, and kBindsQueuedMax wait. Filter waits while there are many binds
 // (binds_in_flight.h).
 #pragma once
 

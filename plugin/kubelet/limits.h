@@ -34,11 +34,11 @@ inline constexpr std::chrono::milliseconds kPluginPoll{250};
 // end of the stream and the next registration fails permanently. 50 checks a second took 0.5 % of a
 // core.
 inline constexpr std::chrono::milliseconds kListStreamPoll{100};
-// The stream of a server that stops ends so long after the last Allocate, whose answer gRPC sends
-// meanwhile, and the server so long after the stream, whose end kubelet sees meanwhile.
+// A server that stops ends its stream so long after the last Allocate, whose answer gRPC sends
+// meanwhile. It serves for as long after that, until kubelet has seen the end of the stream.
 inline constexpr std::chrono::milliseconds kAllocateQuiet{50};
-// Calls in progress have this time when the server stops, before its stream ends, after that, and
-// until gRPC cancels them.
+// Limit of each of the three steps of a server that stops: the Allocate calls before the end of its
+// stream, those after it, and the other calls, which gRPC cancels then.
 inline constexpr std::chrono::milliseconds kPluginShutdownTimeout{500};
 // Length to which a message of another program is truncated.
 inline constexpr std::size_t kGrpcMessageShown = 1'024;

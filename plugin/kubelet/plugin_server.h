@@ -32,7 +32,7 @@ class PluginServer {
                                                      const DevicePluginHandlers& handlers,
                                                      DeviceFeed& feed,
                                                      std::function<void()> changed);
-  // Cancels calls in progress and waits for them, after stop().
+  // Calls stop(), waits until kubelet has seen the end of the stream, and cancels the other calls.
   ~PluginServer();
   // Removes the socket and ends the stream. Where kubelet has two servers of this process, both
   // streams end before a server does: from 1.37 on, kubelet goes on with any of the other servers

@@ -133,7 +133,8 @@ Status PluginService::ListAndWatch(grpc::ServerContext* context, const v1beta1::
     // A list of 1-MiB devices needs tens of megabytes while it is sent.
     if (version->ids->size() > kDevicesPerRequestMax) ::malloc_trim(0);
   }
-  if (stopping_) wait_for_quiet();
+  ended_stream_ = stopping_ && !context->IsCancelled();
+  if (ended_stream_) wait_for_quiet();
   set_stream(Stream::kEnded);
   return Status::OK;
 }
@@ -157,7 +158,7 @@ void PluginService::wait_for_end() {
     calls_changed_.wait_for(lock, kPluginShutdownTimeout,
                             [this] { return stream_ != Stream::kOpen; });
   }
-  wait_for_quiet();
+  if (ended_stream_) wait_for_quiet();
 }
 
 void PluginService::count_allocate(int change) {

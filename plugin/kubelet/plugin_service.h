@@ -24,7 +24,8 @@ class PluginService final : public v1beta1::DevicePlugin::Service {
 
   // Cancels PreStartContainer calls, and ends the streams after the Allocate calls in progress.
   void stop();
-  // After stop(): waits until the stream has ended, and kubelet calls Allocate no more.
+  // After stop(): waits until the stream has ended and kubelet calls Allocate no more. Does not
+  // wait if kubelet has ended the stream itself: pods fail until the next registration.
   void wait_for_end();
   Stream stream() const { return stream_; }
   // From now on GetDevicePluginOptions fails, so that kubelet does not register this server again.
@@ -49,6 +50,7 @@ class PluginService final : public v1beta1::DevicePlugin::Service {
   DeviceFeed& feed_;
   const std::function<void()> changed_;
   std::atomic<bool> stopping_ = false;
+  std::atomic<bool> ended_stream_ = false;
   std::atomic<bool> refuses_registration_ = false;
   std::atomic<int> streams_ = 0;
   std::atomic<int> pre_starts_ = 0;

@@ -18,12 +18,7 @@ func (w *NodeWorld) inUserNamespace(t *testing.T, builder *PodBuilder) *PodBuild
 	if snapshotterFor(w.node.folder) == "native" {
 		t.Skip("the images of this node cannot be mounted for other users")
 	}
-	// As /run/containerd is on nodes: other users can get to the root of their container.
-	for folder := w.node.folder; len(folder) > len("/tmp"); folder = filepath.Dir(folder) {
-		if err := os.Chmod(folder, 0o711); err != nil {
-			t.Fatal(err)
-		}
-	}
+	w.node.letOthersPass(t)
 	w.plugin.makeNodesOfTheHost(t)
 	name, no := w.namespace+"-"+usersRuntime, false
 	classes := plane.admin.NodeV1().RuntimeClasses()
@@ -34,6 +29,24 @@ func (w *NodeWorld) inUserNamespace(t *testing.T, builder *PodBuilder) *PodBuild
 	t.Cleanup(func() { classes.Delete(w.ctx, name, metav1.DeleteOptions{}) })
 	builder.pod.Spec.RuntimeClassName, builder.pod.Spec.HostUsers = &name, &no
 	return builder
+}
+
+// letOthersPass lets all users get to the roots of their containers, as /run/containerd does. It changes the temporary
+// folders of the tests only.
+func (n *Node) letOthersPass(t *testing.T) {
+	t.Helper()
+	for folder := n.folder; strings.HasPrefix(folder, os.TempDir()); folder = filepath.Dir(folder) {
+		info, err := os.Stat(folder)
+		if err != nil {
+			t.Fatal(err)
+		}
+		if info.Mode()&os.ModeSticky != 0 { // of all programs
+			return
+		}
+		if err := os.Chmod(folder, info.Mode().Perm()|0o011); err != nil {
+			t.Fatal(err)
+		}
+	}
 }
 
 // makeNodesOfTheHost makes the cards' device nodes where containers have them: in a user namespace nobody can make device

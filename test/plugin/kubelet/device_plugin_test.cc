@@ -438,7 +438,7 @@ TEST_F(DevicePluginTest, EndsTheStreamAfterAnAllocateInProgress) {
   ASSERT_TRUE(eventually([&] { return begun.load(); }));
   auto end = std::async(std::launch::async, [&] { plugin.reset(); });
   ASSERT_TRUE(eventually([&] { return sockets().empty(); }));
-  std::this_thread::sleep_for(std::chrono::milliseconds(100));
+  std::this_thread::sleep_for(std::chrono::milliseconds(50));
   EXPECT_EQ(kubelet_->devices(kCore), kTwo);
   held.set_value();
   end.wait();
