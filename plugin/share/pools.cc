@@ -183,8 +183,11 @@ Result capture(Card& card, Address* address, std::size_t bytes, Handle pool, Han
   const Result result = real.allocate(address, bytes, pool, stream);
   if (result != kSuccess) return result;
   const Lock lock(mutex);
-  known(pool, card);
+  const Pool* const before = known(pool, card);
+  const std::uint64_t counted = before != nullptr ? before->counted : 0;
   follow(key_of(pool));
+  const Pool* const after = pools.find(key_of(pool));
+  if (after != nullptr && after->counted <= counted) return kSuccess;
   if (card.account.total_bytes() <= card.account.limit_bytes()) return kSuccess;
   real.free(*address, stream);
   return kOutOfMemory;

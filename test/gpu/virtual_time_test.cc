@@ -333,6 +333,44 @@ TEST_F(VirtualTime, SynchronousCopiesAndGraphsAndQueriesTakeIt) {
   });
 }
 
+// CUDA_KERNEL_NODE_PARAMS
+struct KernelNode {
+  Handle function;
+  unsigned grid[3] = {1, 1, 1};
+  unsigned block[3] = {1, 1, 1};
+  unsigned shared_bytes = 0;
+  void** arguments = nullptr;
+  void** extra = nullptr;
+  Handle kernel = nullptr;
+  Handle context = nullptr;
+};
+
+TEST_F(VirtualTime, KernelsOfAGraphTakeIt) {
+  alone([](const TimedProgram& program) {
+    Handle graph = nullptr;
+    Handle launched = nullptr;
+    Handle node = nullptr;
+    const auto add = [&](Handle function, unsigned blocks = 1) {
+      KernelNode parameters{.function = function, .grid = {blocks, 1, 1}};
+      return program.driver.call("cuGraphAddKernelNode_v2", &node, graph, Handle{}, std::size_t{0},
+                                 static_cast<void*>(&parameters));
+    };
+    EXPECT_EQ(program.driver.call("cuGraphCreate", &graph, 0U), kSuccess);
+    EXPECT_EQ(add(program.kernel("spin_1000us")), kSuccess);
+    EXPECT_EQ(add(program.kernel("spin_2000us")), kSuccess);
+    EXPECT_EQ(add(program.kernel("spin_2000us"), 0), kInvalidValue);
+    EXPECT_EQ(add(graph), kInvalidHandle);
+    EXPECT_EQ(
+        program.driver.call("cuGraphInstantiateWithFlags", &launched, graph, std::uint64_t{0}),
+        kSuccess);
+    for (const std::int64_t end : {3 * kMs, 6 * kMs}) {
+      EXPECT_EQ(program.driver.call("cuGraphLaunch", launched, Handle{}), kSuccess);
+      program.driver.synchronize();
+      EXPECT_EQ(program.now(), end);
+    }
+  });
+}
+
 TEST_F(VirtualTime, TheDriverTakesSoManyLaunches) {
   alone([](const TimedProgram& program) {
     const Handle kernel = program.kernel("spin_1000us");

@@ -4,6 +4,7 @@
 #include <cstring>
 
 #include "test/gpu/driver/faults.h"
+#include "test/gpu/driver/kernels.h"
 #include "test/gpu/driver/process.h"
 
 using namespace mgpu::fake_gpu;
@@ -154,13 +155,6 @@ int add_node(Node** result, Graph* graph, Add add) {
   });
 }
 
-int add_empty_node(Node** result, Graph* graph, NodeKind kind) {
-  return add_node(result, graph, [&](Graph& to) {
-    add_work(to, kind, nullptr);
-    return kSuccess;
-  });
-}
-
 // CUDA_MEM_ALLOC_NODE_PARAMS
 struct TakeParameters {
   int allocation_type;
@@ -270,12 +264,20 @@ FAKE_CUDA int cuGraphAddMemFreeNode(Node** node, Graph* graph, Node* const*, std
 }
 
 FAKE_CUDA int cuGraphAddEmptyNode(Node** node, Graph* graph, Node* const*, std::size_t) {
-  return add_empty_node(node, graph, NodeKind::empty);
+  return add_node(node, graph, [&](Graph& to) {
+    add_work(to, NodeKind::empty, nullptr);
+    return kSuccess;
+  });
 }
 
 FAKE_CUDA int cuGraphAddKernelNode_v2(Node** node, Graph* graph, Node* const*, std::size_t,
-                                      const void*) {
-  return add_empty_node(node, graph, NodeKind::kernel);
+                                      const KernelNode* kernel) {
+  return add_node(node, graph, [&](Graph& to) {
+    Work work;
+    const int code = kernel != nullptr ? make_work(*kernel, work) : kInvalidValue;
+    if (code == kSuccess) add_work(to, NodeKind::kernel, std::move(work));
+    return code;
+  });
 }
 FAKE_CUDA_ALIAS(cuGraphAddKernelNode, cuGraphAddKernelNode_v2);
 

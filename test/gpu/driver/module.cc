@@ -1,6 +1,5 @@
 // Modules with their globals, functions, and launches, which compute nothing.
 #include <algorithm>
-#include <array>
 #include <fstream>
 #include <iterator>
 
@@ -52,29 +51,33 @@ bool is_function(const Function* wanted) {
   return false;
 }
 
-using Dimensions = std::array<unsigned, 3>;
-
-int launch(Stream* stream, const Function* function, Dimensions grid, Dimensions block,
-           void** arguments, const char* caller = __builtin_FUNCTION()) {
+int check_launch(const Function* function, Dimensions grid, Dimensions block, void** arguments,
+                 Launch& launched) {
   const auto count = [](const Dimensions& d) { return std::uint64_t{d[0]} * d[1] * d[2]; };
-  Launch launched;
-  const int code = in_context(
-      [&](Context&) {
-        if (!is_function(function)) return kInvalidHandle;
-        if (count(grid) == 0 || count(block) == 0) return kInvalidValue;
-        launched = launch_of(*function, count(grid), count(block), arguments);
-        return kSuccess;
-      },
-      caller);
-  if (code != kSuccess) return code;
-  if (launched.time.nanoseconds > 0) wait_for_place(stream);
-  return queue(stream, NodeKind::kernel, [launched, local_bytes = function->local_bytes] {
+  if (!is_function(function)) return kInvalidHandle;
+  if (count(grid) == 0 || count(block) == 0) return kInvalidValue;
+  launched = launch_of(*function, count(grid), count(block), arguments);
+  return kSuccess;
+}
+
+Work work_of(const Launch& launched, std::uint64_t local_bytes) {
+  return [launched, local_bytes] {
     return in_context([&](Context& context) {
       occupy(context, launched.time);
       if (launched.compute) launched.compute();
       return grow_stack(context, local_bytes);
     });
-  });
+  };
+}
+
+int launch(Stream* stream, const Function* function, Dimensions grid, Dimensions block,
+           void** arguments, const char* caller = __builtin_FUNCTION()) {
+  Launch launched;
+  const int code = in_context(
+      [&](Context&) { return check_launch(function, grid, block, arguments, launched); }, caller);
+  if (code != kSuccess) return code;
+  if (launched.time.nanoseconds > 0) wait_for_place(stream);
+  return queue(stream, NodeKind::kernel, work_of(launched, function->local_bytes));
 }
 
 // CUlaunchConfig
@@ -86,6 +89,14 @@ struct LaunchConfig {
 };
 
 }  // namespace
+
+int make_work(const KernelNode& node, Work& work) {
+  Launch launched;
+  const int code = check_launch(node.function, node.grid, node.block, node.arguments, launched);
+  if (code == kSuccess) work = work_of(launched, node.function->local_bytes);
+  return code;
+}
+
 }  // namespace mgpu::fake_gpu
 
 FAKE_CUDA int cuModuleLoadData(Module** module, const void* image) {

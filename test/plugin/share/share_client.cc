@@ -446,6 +446,10 @@ void capture_that_ends() {
   EXPECT(free_now() == kRoom - 320 * kMiB);
   EXTRA(fake_capture, void (*)(bool, bool))(true, true);
   EXPECT(CU(cuMemAllocAsync)(&address, 2 * kLimit, nullptr) == kOutOfMemory);
+  // The account is over the limit now, and one that goes on takes nothing.
+  EXTRA(fake_capture, void (*)(bool, bool))(true, false);
+  EXPECT(CU(cuMemAllocAsync)(&address, 320 * kMiB, nullptr) == kSuccess);
+  EXTRA(fake_capture, void (*)(bool, bool))(false, false);
   EXPECT(CU(cuStreamSynchronize)(nullptr) == kSuccess);
   EXPECT(used(0) == 420 * kMiB && free_now() == kLimit - used(0));
 }
