@@ -98,6 +98,36 @@ std::uint64_t share_card(CardState& card, std::uint64_t clock, std::size_t now,
   return change;
 }
 
+// Counts the time until `next`, in which the card or process had kernels all of the time or never.
+void count_busy(BusyState (&busy)[2], bool is_busy, const MachineState& state, std::uint64_t next) {
+  const BusyState& now = busy[state.step % 2];
+  BusyState& then = busy[1 - state.step % 2];
+  const std::uint64_t clock = state.clock[state.step % 2];
+  const auto until = [&](std::uint64_t time) { return now.all + (is_busy ? time - clock : 0); };
+  then.all = until(next);
+  then.before = now.before.load();
+  then.percent = now.percent.load();
+  const std::uint64_t end = next / kSampleNanoseconds * kSampleNanoseconds;
+  if (end <= clock) return;
+  const std::uint64_t begin = end - kSampleNanoseconds;
+  const std::uint64_t before = begin > clock ? until(begin) : now.before.load();
+  then.before = until(end);
+  then.percent = (then.before - before) * 100 / kSampleNanoseconds;
+}
+
+void count_busy(MachineState& state, std::size_t card, const std::vector<Running>& running,
+                const Processes& processes, std::uint64_t next) {
+  const auto runs_for = [&](const ProcessState* process) {
+    return std::ranges::any_of(running, [&](const Running& one) {
+      return one.part > 0 && (process == nullptr || one.process == process);
+    });
+  };
+  count_busy(state.cards[card].busy, runs_for(nullptr), state, next);
+  for (ProcessState* const process : processes) {
+    count_busy(process->busy[card], runs_for(process), state, next);
+  }
+}
+
 // Moves the clock to the next moment at which something changes; false if nothing ever does.
 bool pass(MachineState& state, const Processes& processes) {
   const std::size_t now = state.step % 2;
@@ -111,8 +141,9 @@ bool pass(MachineState& state, const Processes& processes) {
     next = std::min(next, share_card(state.cards[i], clock, now, cards[i]));
   }
   if (next == kNever) return false;
-  for (const auto& card : cards) {
-    for (const Running& one : card) {
+  for (std::size_t i = 0; i < cards.size(); ++i) {
+    count_busy(state, i, cards[i], processes, next);
+    for (const Running& one : cards[i]) {
       const std::uint64_t left = one.kernel->left[now];
       const std::uint64_t done = (next - clock) * one.part / one.kernel->width;
       one.kernel->left[then] = left - std::min(left, done);

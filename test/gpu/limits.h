@@ -19,6 +19,8 @@ inline constexpr int kXidsMax = 16;
 inline constexpr int kRunningMax = 64;
 // How long one process has a card in virtual time while others want it; not measured.
 inline constexpr std::uint64_t kSliceNanoseconds = 2'000'000;
+// For how long NVML counts the time with kernels, in virtual time (nvmlUtilization_t: up to 1 s).
+inline constexpr std::uint64_t kSampleNanoseconds = 1'000'000'000;
 // Of a card in virtual time.
 inline constexpr int kWholeWidth = 1'000;
 // What a card or an allocation may have, so that no sum of them overflows.

@@ -7,6 +7,7 @@
 
 #include <algorithm>
 #include <cerrno>
+#include <chrono>
 #include <cstdlib>
 #include <cstring>
 
@@ -169,7 +170,10 @@ bool Machine::join() {
   for (int i = 0; i < kProcessesMax && slot_ < 0; ++i) {
     ProcessState& process = state_->processes[i];
     if (process.used != 0) continue;
-    for (int card = 0; card < kDevicesMax; ++card) process.charged[card] = process.hidden[card] = 0;
+    for (int card = 0; card < kDevicesMax; ++card) {
+      process.charged[card] = process.hidden[card] = 0;
+      for (BusyState& busy : process.busy[card]) busy.all = busy.before = busy.percent = 0;
+    }
     process.pid = pid_on_node(path_);
     process.is_mps_client = process.has_work = 0;
     process.uses_time = process.waiting = process.running = 0;
@@ -231,6 +235,14 @@ std::int64_t Machine::occupy(int card, std::int64_t from, std::int64_t duration)
   return static_cast<std::int64_t>(end);
 }
 
+unsigned Machine::utilization(int card) const {
+  const CardState& its = state_->cards[order_[card]];
+  if (is_virtual()) return static_cast<unsigned>(its.busy[state_->step % 2].percent);
+  const auto now = std::chrono::steady_clock::now().time_since_epoch();
+  const auto nanoseconds = std::chrono::duration_cast<std::chrono::nanoseconds>(now).count();
+  return its.busy_until > static_cast<std::uint64_t>(nanoseconds) ? 100 : 0;
+}
+
 bool Machine::take(int card, std::uint64_t bytes, Account account) {
   const Lock lock(*this);
   if (slot_ < 0 || bytes > free_locked(card)) return false;
@@ -259,8 +271,9 @@ std::vector<ProcessUse> Machine::processes(int index) {
   for (int i = 0; i < kProcessesMax; ++i) {
     const ProcessState& process = state_->processes[i];
     if (process.used != 0)
-      uses.at(static_cast<std::size_t>(i)) = {process.pid, process.charged[card],
-                                              process.is_mps_client != 0};
+      uses.at(static_cast<std::size_t>(i)) = {
+          process.pid, process.charged[card], process.is_mps_client != 0,
+          static_cast<unsigned>(process.busy[card][state_->step % 2].percent)};
   }
   for (const SharedState& shared : state_->shared) {
     if (shared.used == 0 || shared.card != static_cast<std::uint64_t>(card)) continue;

@@ -24,6 +24,7 @@ struct ProcessUse {
   std::uint64_t pid = 0;
   std::uint64_t bytes = 0;  // as NVML shows it
   bool is_mps_client = false;
+  unsigned percent = 0;  // of the last sample, in which its kernels ran, in virtual time
 };
 
 // What a process calls a share of memory, also to others.
@@ -99,6 +100,8 @@ class Machine {
   // A kernel begins on the card that takes so long with this width. All kernels of this process
   // together have at most the width `limit`. Returns its number, or -1 if too many run.
   int begin_kernel(int card, std::int64_t duration, int width, int limit);
+  // Percent of the last second in which the card had kernels; in real time, 100 while it has some.
+  unsigned utilization(int card) const;
   // The numbers of those that have ended, which is now.
   std::vector<int> take_ended();
   // Returns when one has ended, or it is that late, or after some milliseconds of real time.

@@ -28,6 +28,13 @@ struct LinkText {
   char text[8];
 };
 
+// Virtual time in which a card, or a process on it, had kernels that ran.
+struct BusyState {
+  Word all;      // nanoseconds
+  Word before;   // of these, before the sample that is taken now
+  Word percent;  // of the last whole sample
+};
+
 // A card, or a MIG device of one.
 struct CardState {
   char uuid[64];
@@ -56,6 +63,7 @@ struct CardState {
   // when that ends if others have kernels.
   Word turn;
   Word turn_ends;
+  BusyState busy[2];  // MachineState::step says which one counts
 };
 
 // A kernel that has begun in virtual time.
@@ -84,6 +92,7 @@ struct ProcessState {
   KernelState kernels[kRunningMax];
   Word charged[kDevicesMax];  // what NVML's process list shows
   Word hidden[kDevicesMax];   // what it does not show
+  BusyState busy[kDevicesMax][2];
 };
 
 // Memory that several processes may hold. It is freed with its last holder.
@@ -96,7 +105,7 @@ struct SharedState {
   Word holders[kProcessesMax / 64];
 };
 
-inline constexpr char kMagic[16] = "mgpu machine 05";
+inline constexpr char kMagic[16] = "mgpu machine 06";
 
 struct MachineState {
   char magic[16];

@@ -3,18 +3,21 @@
 #include <gtest/gtest.h>
 
 #include <chrono>
+#include <filesystem>
 #include <fstream>
 #include <memory>
 #include <string>
 #include <thread>
 #include <vector>
 
+#include "plugin/cards/nvml/nvml_library.h"
 #include "test/gpu/driver_under_test.h"
 #include "test/gpu/machine.h"
 
 namespace mgpu::fake_gpu {
 namespace {
 
+using testing::ElementsAre;
 using testing::SizeIs;
 
 constexpr std::int64_t kMs = 1'000'000;
@@ -369,6 +372,66 @@ TEST_F(VirtualTime, KernelsOfAGraphTakeIt) {
       EXPECT_EQ(program.now(), end);
     }
   });
+}
+
+// What NVML says: the utilization of the card, and then that of each process that had some.
+Results utilization(std::uint64_t since_us) {
+  namespace nvml = plugin::nvml;
+  const auto folder = std::filesystem::read_symlink("/proc/self/exe").parent_path();
+  const auto library = nvml::Library::open({folder / "fake-gpu/libnvidia-ml.so.1"});
+  EXPECT_TRUE(library) << library.error().message;
+  const nvml::Functions& f = (*library)->functions();
+  nvml::Device device = nullptr;
+  nvml::Utilization rates{};
+  nvml::UtilizationSample samples[4] = {};
+  unsigned count = 4;
+  EXPECT_EQ(f.init(), nvml::kOk);
+  EXPECT_EQ(f.device_by_index(0, &device), nvml::kOk);
+  EXPECT_EQ(f.utilization(device, &rates), nvml::kOk);
+  const int code = f.process_utilization(device, samples, &count, since_us);
+  EXPECT_EQ(code, count > 0 ? nvml::kOk : nvml::kNotFound);
+  Results found{rates.gpu};
+  for (unsigned i = 0; i < count; ++i) found.push_back(samples[i].sm);
+  EXPECT_EQ(f.shutdown(), nvml::kOk);
+  return found;
+}
+
+TEST_F(VirtualTime, NvmlSaysInHowMuchOfTheLastSecondKernelsRan) {
+  alone([](const TimedProgram& program) {
+    const auto run = [&](const char* kernel) {
+      program.launch(program.kernel(kernel));
+      program.driver.synchronize();
+    };
+    EXPECT_THAT(utilization(0), ElementsAre(0));
+    run("spin_250000us");
+    EXPECT_THAT(utilization(0), ElementsAre(0)) << "the second is not over";
+    program.sleep(750 * kMs);
+    EXPECT_THAT(utilization(0), ElementsAre(25, 25));
+    EXPECT_THAT(utilization(1'000'000), ElementsAre(25)) << "there is no newer sample";
+    run("spin_2500000us");
+    EXPECT_THAT(utilization(0), ElementsAre(100, 100));
+    program.sleep(500 * kMs);
+    EXPECT_THAT(utilization(0), ElementsAre(50, 50));
+    program.sleep(7'300 * kMs);
+    EXPECT_THAT(utilization(0), ElementsAre(0));
+  });
+}
+
+TEST_F(VirtualTime, NvmlSaysWhatEachProcessHasOfACard) {
+  make(2);
+  const auto run = [](const TimedProgram& program, std::int64_t seconds) {
+    return program.run_until(seconds * 1'000 * kMs, program.kernel("spin_10000us"));
+  };
+  add([run](const TimedProgram& program) {
+    run(program, 10);
+    return utilization(0);
+  });
+  add([run](const TimedProgram& program) { return Results{run(program, 12)}; });
+  const Results found = this->run().at(0);
+  ASSERT_THAT(found, SizeIs(3));
+  EXPECT_EQ(found[0], 100);
+  EXPECT_NEAR(static_cast<double>(found[1]), 50, 1);
+  EXPECT_NEAR(static_cast<double>(found[2]), 50, 1);
 }
 
 TEST_F(VirtualTime, TheDriverTakesSoManyLaunches) {

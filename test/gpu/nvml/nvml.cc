@@ -683,7 +683,9 @@ FAKE_NVML int nvmlDeviceGetNvLinkRemoteDeviceType(Device device, unsigned link, 
 }
 
 FAKE_NVML int nvmlDeviceGetUtilizationRates(Device device, Utilization* rates) {
-  rates->gpu = static_cast<std::uint32_t>(number(device, "gpu"));
+  const MachineCard card = machine_card(device);
+  rates->gpu = card ? card.machine->utilization(card.index)
+                    : static_cast<std::uint32_t>(number(device, "gpu"));
   return failure_of("nvmlDeviceGetUtilizationRates", device);
 }
 
@@ -737,6 +739,20 @@ FAKE_NVML int nvmlDeviceGetProcessUtilization(Device device, UtilizationSample* 
     sample.time_us = std::stoull(line.at(3));
     sample.sm = static_cast<std::uint32_t>(std::stoul(line.at(4)));
     if (sample.time_us > since) samples.push_back(sample);
+  }
+  if (const MachineCard card = machine_card(device); card && card.machine->is_virtual()) {
+    const auto clock = static_cast<std::uint64_t>(card.machine->clock());
+    const std::uint64_t time_us =
+        clock / mgpu::fake_gpu::kSampleNanoseconds * mgpu::fake_gpu::kSampleNanoseconds / 1'000;
+    for (const auto& process : card.machine->processes(card.index)) {
+      if (time_us <= since || process.percent == 0) continue;
+      samples.push_back({.pid = static_cast<std::uint32_t>(process.pid),
+                         .time_us = time_us,
+                         .sm = process.percent,
+                         .memory = 0,
+                         .encoder = 0,
+                         .decoder = 0});
+    }
   }
   const bool fits = samples.size() <= *count;
   for (std::size_t i = 0; fits && i < samples.size(); ++i) out[i] = samples[i];
