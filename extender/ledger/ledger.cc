@@ -117,6 +117,7 @@ void Ledger::apply(NodeFacts facts) {
   }
   expected_.end_on(record);  // They were decided with other cards.
   ++releases_;
+  ++card_changes_;
   set_facts(record, std::move(facts));
   nominations_.end_on(record.node.name, &record.node);
 }

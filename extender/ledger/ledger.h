@@ -328,6 +328,8 @@ class Ledger {
   // before `now`.
   std::uint64_t releases() const;
   std::uint64_t releases(Instant now);
+  // Increases whenever the cards of a node are new or changed.
+  std::uint64_t card_changes() const;
 
  private:
   friend class View;
@@ -385,6 +387,7 @@ class Ledger {
   ExpectedPlacements expected_ MGPU_GUARDED_BY(mutex_);
   Nominations nominations_ MGPU_GUARDED_BY(mutex_);
   std::uint64_t releases_ MGPU_GUARDED_BY(mutex_) = 0;
+  std::uint64_t card_changes_ MGPU_GUARDED_BY(mutex_) = 0;
   DecisionCache<Cells<std::optional<Reason>>> fits_ MGPU_GUARDED_BY(mutex_);
   DecisionCache<ScoreCache> scores_ MGPU_GUARDED_BY(mutex_);
   SearchAllowances allowances_ MGPU_GUARDED_BY(mutex_);

@@ -194,6 +194,11 @@ std::uint64_t Ledger::releases(Instant now) {
   return releases_ + nominations_.releases();
 }
 
+std::uint64_t Ledger::card_changes() const {
+  const MutexLock lock(mutex_);
+  return card_changes_;
+}
+
 Counts Ledger::counts() const {
   MutexLock lock(mutex_);
   Counts counts;

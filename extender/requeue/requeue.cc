@@ -43,6 +43,7 @@ Next Requeue::decide(Call& call) {
   const std::uint64_t releases = ledger_.releases(now);
   if (call.releases == releases) return Next::kWait;
   call.releases = releases;
+  call.card_changes = ledger_.card_changes();
   call.reply = call.decide(now);
   if (call.reply.outcome == FilterOutcome::kFits) {
     const MutexLock lock(mutex_);
@@ -73,11 +74,15 @@ bool Requeue::requeue_at_once(const Call& call) {
 void Requeue::answer(const Call& call) {
   const Instant now = client_.executor().now();
   rejected_.on_filter(call.uid, call.reply.rejection, now);
-  const bool may_change = call.reply.outcome == FilterOutcome::kMayChange ||
-                          call.reply.outcome == FilterOutcome::kMayChangeLater;
+  const FilterOutcome outcome = call.reply.outcome;
+  const bool may_change = outcome != FilterOutcome::kFits && outcome != FilterOutcome::kRejected;
   if (may_change && !call.is_requeued && !name_space_.empty() && !call.uid.empty()) {
     const MutexLock lock(mutex_);
-    tracker_.on_rejected(call.uid, *call.releases, now);
+    if (outcome == FilterOutcome::kNeedsOtherCards) {
+      tracker_.on_cards_missing(call.uid, call.card_changes, now);
+    } else {
+      tracker_.on_rejected(call.uid, *call.releases, now);
+    }
     if (!timer_runs_) start_timer();
   }
   call.answer(call.reply);
@@ -104,7 +109,7 @@ void Requeue::poll() {
   const std::uint64_t releases = ledger_.releases(now);
   {
     const MutexLock lock(mutex_);
-    tracker_.observe(releases, now);
+    tracker_.observe(releases, ledger_.card_changes(), now);
     timer_runs_ = false;
     if (!tracker_.empty()) start_timer();
   }

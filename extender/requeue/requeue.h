@@ -4,7 +4,7 @@
 //   filter ---> fits -------------------------------------------------> answer
 //      |------> fits on nodes that were not sent (asked_nodes.h) -----> requeue, answer
 //      |------> may change ---no release makes it fit for a moment----> remember, answer
-//      |------> may change later -------------------------------------> remember, answer
+//      |------> may change later, or needs other cards ---------------> remember, answer
 //      +------> rejected ---------------------------------------------> answer
 //
 // requeue_tracker.h has the pods that are remembered, and decides when there is a requeue.
@@ -89,6 +89,7 @@ class Requeue {
     std::function<FilterReply(Instant now)> decide;
     std::function<void(const FilterReply& reply)> answer;
     std::optional<std::uint64_t> releases{};  // of the ledger, when `reply` was decided
+    std::uint64_t card_changes = 0;           // the same
     FilterReply reply{};
     bool is_requeued = false;  // at once
   };

@@ -13,6 +13,11 @@ void RequeueTracker::on_rejected(const PodUid& uid, std::uint64_t releases, Inst
   add({uid, releases, now, stranded ? std::optional(now) : std::nullopt});
 }
 
+void RequeueTracker::on_cards_missing(const PodUid& uid, std::uint64_t card_changes, Instant now) {
+  const bool stranded = card_changes < card_changes_;
+  add({uid, card_changes, now, stranded ? std::optional(now) : std::nullopt, false, true});
+}
+
 bool RequeueTracker::on_rejected_in_part(const PodUid& uid, std::uint64_t releases, Instant now) {
   if (!paid_) {
     const Instant until = std::max(hurried_until_, now) + kHurriedRequeueEvery;
@@ -39,14 +44,15 @@ void RequeueTracker::on_settled(const PodUid& uid) {
   erase(found->second->stranded_since ? stranded_ : waiting_, found->second);
 }
 
-void RequeueTracker::observe(std::uint64_t releases, Instant now) {
+void RequeueTracker::observe(std::uint64_t releases, std::uint64_t card_changes, Instant now) {
   drop_old(waiting_, now);
   drop_old(stranded_, now);
-  if (releases == releases_) return;
+  if (releases == releases_ && card_changes == card_changes_) return;
   releases_ = releases;
+  card_changes_ = card_changes;
   for (auto at = waiting_.begin(); at != waiting_.end();) {
     const auto entry = at++;
-    if (entry->releases == releases) continue;
+    if (entry->count == (entry->needs_cards ? card_changes : releases)) continue;
     entry->stranded_since = now;
     stranded_.splice(stranded_.end(), waiting_, entry);
   }

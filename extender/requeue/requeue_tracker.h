@@ -2,6 +2,7 @@
 //
 // A pod that was rejected before a release, and not filtered again after it, may be stranded:
 // kube-scheduler saw the release first, filtered the pod at once, and no further event follows.
+// The same holds for a pod that fits no cards, even empty ones, and a node whose cards change.
 //
 // A pod for which kube-scheduler has not examined all nodes (asked_nodes.h) is stranded at once,
 // and a requeue is due at once. There are at most kHurriedRequeuesMax of these at a time, and one
@@ -32,6 +33,9 @@ class RequeueTracker {
   // Filter rejected the pod when the ledger had counted `releases`. With more than kRequeuePodsMax
   // pods the one that waits longest is dropped.
   void on_rejected(const PodUid& uid, std::uint64_t releases, Instant now);
+  // The same for a pod that only other cards help, of which the ledger had counted this many
+  // changes.
+  void on_cards_missing(const PodUid& uid, std::uint64_t card_changes, Instant now);
   // The same for a pod that fits on a node that kube-scheduler did not examine. Returns false, and
   // does nothing, where there have been too many requeues for such pods.
   bool on_rejected_in_part(const PodUid& uid, std::uint64_t releases, Instant now);
@@ -41,8 +45,8 @@ class RequeueTracker {
   void on_filter(const PodUid& uid, Instant now);
   // The pod is bound, finished or deleted.
   void on_settled(const PodUid& uid);
-  // `releases` is the ledger's count at `now`.
-  void observe(std::uint64_t releases, Instant now);
+  // What the ledger has counted at `now`.
+  void observe(std::uint64_t releases, std::uint64_t card_changes, Instant now);
 
   // When to requeue; none while no pod is stranded or a requeue is in progress.
   std::optional<Instant> due() const;
@@ -57,10 +61,11 @@ class RequeueTracker {
  private:
   struct Entry {
     PodUid uid;
-    std::uint64_t releases;
+    std::uint64_t count;  // of releases, or of changes of cards
     Instant rejected_at;
     std::optional<Instant> stranded_since;
     bool urgent = false;
+    bool needs_cards = false;
   };
   using Entries = std::list<Entry>;
 
@@ -76,6 +81,7 @@ class RequeueTracker {
   bool paid_ = false;        // the next requeue counts as one for urgent pods
   Instant hurried_until_{};  // kHurriedRequeueEvery for each such requeue, from its time on
   std::uint64_t releases_ = 0;
+  std::uint64_t card_changes_ = 0;
   std::optional<Instant> last_filter_;
   std::optional<Instant> sent_;
   std::optional<Instant> not_before_;

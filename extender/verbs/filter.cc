@@ -115,7 +115,7 @@ FilterReply every_node(Ledger& ledger, const ExtenderArgs& args, const PodReques
     reply.rejection.reset();
     return reply;
   }
-  reply.outcome = !change_can_help ? FilterOutcome::kRejected
+  reply.outcome = !change_can_help ? FilterOutcome::kNeedsOtherCards
                   : search_ended   ? FilterOutcome::kMayChangeLater
                                    : FilterOutcome::kMayChange;
   name_models(reply, ledger, pod.request);

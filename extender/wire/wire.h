@@ -56,8 +56,9 @@ struct Refusal {
 // What filter has found about a pod.
 enum class FilterOutcome : std::uint8_t {
   kFits,
-  kMayChange,       // it fits on no node, and a change that the ledger sees any moment may help
-  kMayChangeLater,  // the same, but a search ended at its bound of steps, and would do so again
+  kMayChange,        // it fits on no node, and a change that the ledger sees any moment may help
+  kMayChangeLater,   // the same, but a search ended at its bound of steps, and would do so again
+  kNeedsOtherCards,  // no pod that ends makes it fit, but other cards of a node may
   kRejected,
 };
 

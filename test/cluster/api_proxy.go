@@ -18,17 +18,17 @@ import (
 	clientcmdapi "k8s.io/client-go/tools/clientcmd/api"
 )
 
-// LatePods is a proxy of the API server that delays watch events of pods. It forwards everything else
+// LateWatches is a proxy of the API server that delays watch events of pods and nodes. It forwards everything else
 // without a delay.
-type LatePods struct {
+type LateWatches struct {
 	url   string
 	delay atomic.Int64 // time.Duration
 }
 
-// startLatePods starts a proxy that runs until the end of the test.
-func (c *ControlPlane) startLatePods(t testing.TB, delay time.Duration) *LatePods {
+// startLateWatches starts a proxy that runs until the end of the test.
+func (c *ControlPlane) startLateWatches(t testing.TB, delay time.Duration) *LateWatches {
 	t.Helper()
-	late := &LatePods{}
+	late := &LateWatches{}
 	late.delay.Store(int64(delay))
 	proxy := c.reverseProxy(t)
 	proxy.ModifyResponse = late.slow
@@ -65,16 +65,17 @@ func serveProxy(t testing.TB, proxy http.Handler) string {
 	return front.URL
 }
 
-func (l *LatePods) slow(response *http.Response) error {
+func (l *LateWatches) slow(response *http.Response) error {
 	url := response.Request.URL
-	if strings.HasSuffix(url.Path, "/pods") && url.Query().Get("watch") != "" {
+	late := strings.HasSuffix(url.Path, "/pods") || strings.HasSuffix(url.Path, "/nodes")
+	if late && url.Query().Get("watch") != "" {
 		response.Body = newLateBody(response.Request.Context(), response.Body, &l.delay)
 	}
 	return nil
 }
 
 // kubeconfig writes a kubeconfig whose server is the proxy.
-func (l *LatePods) kubeconfig(t testing.TB, token string) string {
+func (l *LateWatches) kubeconfig(t testing.TB, token string) string {
 	t.Helper()
 	return proxyKubeconfig(t, l.url, token)
 }

@@ -12,7 +12,7 @@ import (
 	corev1 "k8s.io/api/core/v1"
 )
 
-// NVIDIA's MPS control program is a stand-in (test/plugin/cards/fake_mps_control.cc).
+// NVIDIA's MPS control program is a stand-in (test/gpu/mps_control.cc).
 
 // installedWithMPS returns a release whose MPS daemons run in pods.
 func installedWithMPS(t testing.TB) *Release {

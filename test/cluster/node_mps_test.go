@@ -15,7 +15,7 @@ import (
 )
 
 // newMPSWorld returns a world with one card, whose shares MPS limits, and the folder of the card's daemon.
-// NVIDIA's MPS control program is a stand-in (test/plugin/cards/fake_mps_control.cc).
+// NVIDIA's MPS control program is a stand-in (test/gpu/mps_control.cc).
 func newMPSWorld(t testing.TB, flags ...string) (*NodeWorld, string) {
 	t.Helper()
 	realNode(t) // skips the test where no node can run

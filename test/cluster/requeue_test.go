@@ -2,6 +2,7 @@ package cluster
 
 import (
 	"context"
+	"encoding/json"
 	"fmt"
 	"net/http"
 	"strings"
@@ -15,13 +16,13 @@ import (
 
 // This delay is longer than any delay of a rejection, so that kube-scheduler tries a pod before the
 // extender receives the deletion.
-const podsLateBy = time.Second
+const lateBy = time.Second
 
-// newLateWorld returns a world with one node. Its extender receives changes of pods later than
-// kube-scheduler does.
+// newLateWorld returns a world with one node. Its extender receives changes of pods and nodes later
+// than kube-scheduler does.
 func newLateWorld(t *testing.T, by time.Duration, flags ...string) *World {
 	t.Helper()
-	late := plane.startLatePods(t, by)
+	late := plane.startLateWatches(t, by)
 	world := &World{ctx: context.Background(), extender: plane.extenderOn(t, "http", http.DefaultClient, flags...)}
 	world.extender.follow(late.kubeconfig(t, extenderToken))
 	world.extender.start(t)
@@ -43,7 +44,7 @@ func (w *World) strand(t *testing.T, full, waiting string) {
 }
 
 func TestAPendingPodIsRequeuedAfterALateDeletion(t *testing.T) {
-	for _, by := range []time.Duration{podsLateBy, 7 * podsLateBy} {
+	for _, by := range []time.Duration{lateBy, 7 * lateBy} {
 		t.Run(by.String(), func(t *testing.T) {
 			world := newLateWorld(t, by)
 			full := world.fillEachCard(t, 60)
@@ -60,8 +61,31 @@ func TestAPendingPodIsRequeuedAfterALateDeletion(t *testing.T) {
 	}
 }
 
+// kube-scheduler tries a pod that no card would fit when it sees other cards, which the extender does not know yet.
+func TestAPendingPodIsRequeuedAfterLateCards(t *testing.T) {
+	world := newLateWorld(t, 7*lateBy)
+	create(world.ctx, t, world.pod("waiting").share(60, 8000).annotation(domain+"/gpu-model", "H200"))
+	waitPending(world.ctx, t, world.namespace, "waiting", "the cards are V100")
+	shape := v100Node(cardsOfEachNode)
+	shape.model = "H200"
+	annotation, err := json.Marshal(map[string]any{"metadata": map[string]any{
+		"annotations": map[string]string{cardsKey: shape.cardsAnnotation(world.nodes[0])}}})
+	if err != nil {
+		t.Fatal(err)
+	}
+	_, err = plane.admin.CoreV1().Nodes().Patch(world.ctx, world.nodes[0], types.MergePatchType, annotation, metav1.PatchOptions{})
+	if err != nil {
+		t.Fatal(err)
+	}
+	waitBound(world.ctx, t, world.namespace, "waiting")
+	if world.extender.metrics(t).with("mgpu_extender_requeues_total", `result="requeued"`) == 0 {
+		t.Error("the pod was bound without a requeue, so the cards were not late")
+	}
+	world.history.check(world.ctx, t)
+}
+
 func TestRequeueWithoutTheRightIsLoggedAndCounted(t *testing.T) {
-	world := newLateWorld(t, podsLateBy, "--requeue-namespace", "default")
+	world := newLateWorld(t, lateBy, "--requeue-namespace", "default")
 	full := world.fillEachCard(t, 60)
 	world.strand(t, full[0], "waiting")
 	waitFor(t, time.Minute, "a requeue to be refused", func() (bool, string) {

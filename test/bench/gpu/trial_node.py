@@ -112,7 +112,7 @@ class Node:
         self.fault = fault
 
     def daemon_behaves(self, lines):
-        """Sets the behaviour of MPS daemons; fake_mps_control.cc has the grammar."""
+        """Sets the behaviour of MPS daemons; test/gpu/mps_control.cc has the grammar."""
         (self.path / "mps").write_text(lines + "\n")
 
     def log(self):

@@ -14,6 +14,7 @@
 
 #include "bench/apiserver/api_server.h"
 #include "extender/requeue/limits.h"
+#include "test/support/ledger_text.h"
 #include "test/support/manual_executor.h"
 
 namespace mgpu::extender {
@@ -128,16 +129,28 @@ TEST_F(RequeueTest, WritesNothingWithoutAReleaseOrWhenThePodIsFilteredAgain) {
 }
 
 TEST_F(RequeueTest, OnlyARejectionThatMayChangeAtOnceWaits) {
-  for (const auto outcome :
-       {FilterOutcome::kFits, FilterOutcome::kRejected, FilterOutcome::kMayChangeLater}) {
+  for (const auto outcome : {FilterOutcome::kFits, FilterOutcome::kRejected,
+                             FilterOutcome::kMayChangeLater, FilterOutcome::kNeedsOtherCards}) {
     filter("a", {.outcome = outcome});
   }
-  EXPECT_EQ(answers_, 3);
-  filter("a", {.outcome = FilterOutcome::kMayChange});
-  EXPECT_EQ(answers_, 3);
-  executor_.advance(kRejectionDelay);
   EXPECT_EQ(answers_, 4);
-  EXPECT_EQ(decisions_, 4) << "nothing became free";
+  filter("a", {.outcome = FilterOutcome::kMayChange});
+  EXPECT_EQ(answers_, 4);
+  executor_.advance(kRejectionDelay);
+  EXPECT_EQ(answers_, 5);
+  EXPECT_EQ(decisions_, 5) << "nothing became free";
+}
+
+// kube-scheduler may have seen the cards of the node first.
+TEST_F(RequeueTest, APodThatNeedsOtherCardsIsTriedAgainWhenCardsChange) {
+  ledger_.apply_pod(test::bound_claim("b", "n", "10/1024", "0"));
+  filter("a", {.outcome = FilterOutcome::kNeedsOtherCards});
+  ledger_.remove_pod(PodUid("b"));
+  pass();
+  EXPECT_TRUE(api_.methods.empty()) << "a pod that ends does not help";
+  release();
+  pass();
+  EXPECT_THAT(api_.methods, ElementsAre("PATCH"));
 }
 
 TEST_F(RequeueTest, ARejectionThatWaitedIsRememberedOnceItIsAnswered) {

@@ -21,10 +21,23 @@ Instant at(Duration since_start) {
 }
 const Instant kStart = at(Duration(0));
 
+TEST(RequeueTracker, APodThatNeedsOtherCardsIsStrandedByThemOnly) {
+  RequeueTracker tracker;
+  tracker.on_cards_missing(kA, 0, kStart);
+  tracker.observe(1, 0, kStart + kTick);
+  EXPECT_FALSE(tracker.due());
+  tracker.observe(1, 1, kStart + kTick);
+  EXPECT_TRUE(tracker.due());
+  tracker.on_cards_missing(kA, 1, kStart + kTick);
+  EXPECT_FALSE(tracker.due());
+  tracker.on_cards_missing(kB, 0, kStart + kTick);
+  EXPECT_TRUE(tracker.due()) << "it was decided before they changed";
+}
+
 TEST(RequeueTracker, ARejectionAloneStrandsNoPod) {
   RequeueTracker tracker;
   tracker.on_rejected(kA, 0, kStart);
-  tracker.observe(0, kStart + kTick);
+  tracker.observe(0, 0, kStart + kTick);
   EXPECT_FALSE(tracker.due());
   EXPECT_EQ(tracker.size(), 1U);
 }
@@ -32,7 +45,7 @@ TEST(RequeueTracker, ARejectionAloneStrandsNoPod) {
 TEST(RequeueTracker, ARequeueIsDueSomeTimeAfterTheRelease) {
   RequeueTracker tracker;
   tracker.on_rejected(kA, 0, kStart);
-  tracker.observe(1, at(Duration(70)));
+  tracker.observe(1, 0, at(Duration(70)));
   EXPECT_EQ(tracker.due(), at(Duration(70)) + kRequeueDelay);
 }
 
@@ -74,13 +87,13 @@ TEST(RequeueTracker, FewRequeuesAreHurriedUnlessTheyFindNodes) {
 TEST(RequeueTracker, ARejectionAfterTheReleaseStrandsNoPod) {
   RequeueTracker tracker;
   tracker.on_rejected(kA, 1, kStart);
-  tracker.observe(1, kStart + kTick);
+  tracker.observe(1, 0, kStart + kTick);
   EXPECT_FALSE(tracker.due());
 }
 
 TEST(RequeueTracker, ARejectionDecidedBeforeAReleaseAndAnsweredAfterItStrandsThePod) {
   RequeueTracker tracker;
-  tracker.observe(1, kStart);
+  tracker.observe(1, 0, kStart);
   tracker.on_rejected(kA, 0, kStart + kTick);
   EXPECT_EQ(tracker.due(), kStart + kTick + kRequeueDelay);
 }
@@ -89,7 +102,7 @@ TEST(RequeueTracker, APodThatWaitsForLongIsRequeuedToo) {
   RequeueTracker tracker;
   tracker.on_rejected(kA, 0, kStart);
   const Instant late = kStart + kRequeueRememberedFor - kTick;
-  tracker.observe(1, late);
+  tracker.observe(1, 0, late);
   EXPECT_EQ(tracker.due(), late + kRequeueDelay);
 }
 
@@ -97,7 +110,7 @@ TEST(RequeueTracker, APodThatIsFilteredAgainOrSettledIsNotRequeued) {
   for (const bool filtered : {true, false}) {
     RequeueTracker tracker;
     tracker.on_rejected(kA, 0, kStart);
-    tracker.observe(1, kStart);
+    tracker.observe(1, 0, kStart);
     filtered ? tracker.on_filter(kA, kStart) : tracker.on_settled(kA);
     EXPECT_FALSE(tracker.due());
     EXPECT_TRUE(tracker.empty());
@@ -107,15 +120,15 @@ TEST(RequeueTracker, APodThatIsFilteredAgainOrSettledIsNotRequeued) {
 TEST(RequeueTracker, TheDelayStartsAtTheFirstRelease) {
   RequeueTracker tracker;
   tracker.on_rejected(kA, 0, kStart);
-  tracker.observe(1, kStart);
-  tracker.observe(2, at(Duration(900)));
+  tracker.observe(1, 0, kStart);
+  tracker.observe(2, 0, at(Duration(900)));
   EXPECT_EQ(tracker.due(), kStart + kRequeueDelay);
 }
 
 TEST(RequeueTracker, WaitsWhileKubeSchedulerCallsFilterButNotForever) {
   RequeueTracker tracker;
   tracker.on_rejected(kA, 0, kStart);
-  tracker.observe(1, kStart);
+  tracker.observe(1, 0, kStart);
   const Instant filter = kStart + kRequeueDelay;
   tracker.on_filter(kB, filter);
   EXPECT_EQ(tracker.due(), filter + kRequeueQuiet);
@@ -127,7 +140,7 @@ TEST(RequeueTracker, OneRequeueServesAllStrandedPods) {
   RequeueTracker tracker;
   tracker.on_rejected(kA, 0, kStart);
   tracker.on_rejected(kB, 0, kStart);
-  tracker.observe(1, kStart);
+  tracker.observe(1, 0, kStart);
   tracker.sent(*tracker.due());
   EXPECT_FALSE(tracker.due()) << "one at a time";
   tracker.succeeded();
@@ -139,10 +152,10 @@ TEST(RequeueTracker, AReleaseDuringARequeueNeedsAnotherRequeue) {
   RequeueTracker tracker;
   tracker.on_rejected(kA, 0, kStart);
   tracker.on_rejected(kB, 1, kStart);
-  tracker.observe(1, kStart);
+  tracker.observe(1, 0, kStart);
   const Instant sent = *tracker.due();
   tracker.sent(sent);
-  tracker.observe(2, sent);
+  tracker.observe(2, 0, sent);
   tracker.succeeded();
   EXPECT_EQ(tracker.size(), 1U);
   EXPECT_EQ(tracker.due(), sent + std::max(kRequeueDelay, kRequeueInterval));
@@ -151,10 +164,10 @@ TEST(RequeueTracker, AReleaseDuringARequeueNeedsAnotherRequeue) {
 TEST(RequeueTracker, RequeuesKeepTheirInterval) {
   RequeueTracker tracker;
   tracker.on_rejected(kA, 0, kStart);
-  tracker.observe(1, kStart);
+  tracker.observe(1, 0, kStart);
   tracker.on_rejected(kB, 1, kStart);
   const Instant sent = kStart + kRequeueDelay;
-  tracker.observe(2, sent - kTick);
+  tracker.observe(2, 0, sent - kTick);
   tracker.sent(sent);
   tracker.succeeded();
   tracker.on_rejected(kB, 1, sent);
@@ -164,7 +177,7 @@ TEST(RequeueTracker, RequeuesKeepTheirInterval) {
 TEST(RequeueTracker, AFailedRequeueIsRetried) {
   RequeueTracker tracker;
   tracker.on_rejected(kA, 0, kStart);
-  tracker.observe(1, kStart);
+  tracker.observe(1, 0, kStart);
   tracker.sent(*tracker.due());
   const Instant retry = kStart + std::chrono::minutes(1);
   tracker.failed(retry);
@@ -176,9 +189,9 @@ TEST(RequeueTracker, AFailedRequeueIsRetried) {
 TEST(RequeueTracker, APodThatIsNotFilteredForLongIsDropped) {
   RequeueTracker tracker;
   tracker.on_rejected(kA, 0, kStart);
-  tracker.observe(1, kStart);
+  tracker.observe(1, 0, kStart);
   tracker.on_rejected(kB, 1, kStart + kTick);
-  tracker.observe(1, kStart + kRequeueRememberedFor);
+  tracker.observe(1, 0, kStart + kRequeueRememberedFor);
   EXPECT_EQ(tracker.size(), 1U);
   EXPECT_FALSE(tracker.due());
 }
@@ -196,7 +209,7 @@ TEST(RequeueTracker, IsBoundedAndDropsThePodThatWaitsLongest) {
 
 TEST(RequeueTracker, IsBoundedWhereAllPodsAreStranded) {
   RequeueTracker tracker;
-  tracker.observe(1, kStart);
+  tracker.observe(1, 0, kStart);
   for (std::size_t i = 0; i < kRequeuePodsMax + 5; ++i)
     tracker.on_rejected(PodUid(std::to_string(i)), 0, kStart);
   EXPECT_EQ(tracker.size(), kRequeuePodsMax);
@@ -243,7 +256,7 @@ TEST(RequeueTracker, AgreesWithASimplerModel) {
         ++releases;
         break;
       case 1:
-        tracker.observe(releases, now);
+        tracker.observe(releases, 0, now);
         model.observe(releases);
         break;
       case 2:

@@ -78,7 +78,8 @@ TEST_F(FilterTest, SaysThatASearchEndedAtItsBound) {
   const auto reply = run_filter(pod, {"n"});
   EXPECT_EQ(reply.outcome, FilterOutcome::kMayChangeLater);
   EXPECT_EQ(run_filter({.requests = {"60/1000", "60/200000"}}, {"n"}).outcome,
-            FilterOutcome::kRejected);
+            FilterOutcome::kNeedsOtherCards);
+  EXPECT_EQ(run_filter({.requests = {"101/1024"}}, {"n"}).outcome, FilterOutcome::kRejected);
 }
 
 TEST_F(FilterTest, EveryNodeIsEitherFittingOrRefusedWithItsSentence) {

@@ -2,7 +2,7 @@
 // the driver's limits of cgroups.
 //
 // It is a client if the folder CUDA_MPS_PIPE_DIRECTORY has a socket "control" that accepts
-// connections (test/plugin/cards/fake_mps_control.cc). It sends "client <pid>", reads "ok", "full"
+// connections (test/gpu/mps_control.cc). It sends "client <pid>", reads "ok", "full"
 // or "fault", and keeps the connection open. Without a connection it runs without MPS and its
 // limits, as CUDA does. Of a list, the entry of the card is read.
 //

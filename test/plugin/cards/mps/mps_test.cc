@@ -69,7 +69,7 @@ class MpsTest : public testing::Test {
     return known_mps_daemon(folders(card));
   }
 
-  // Sets the behaviour of the card's daemon, see fake_mps_control.cc.
+  // Sets the behaviour of the card's daemon, see test/gpu/mps_control.cc.
   void behave(const std::string& text, const CardUuid& card = kCard) const {
     ASSERT_TRUE(make_mps_folders(folders(card)));
     const std::string path = run_dir_ + "/mps/" + card.str() + "/behaviour";
