@@ -68,8 +68,8 @@ readonly helm_version=1.36.3
 readonly cache=${XDG_CACHE_HOME:-$HOME/.cache}/mgpu
 # Without the data for debuggers, compiling takes a tenth less.
 readonly go_flags=(-trimpath -gcflags=all=-dwarf=false)
-# A stage takes up to 20 minutes beside others.
-readonly cluster_timeout=30m
+# A stage takes up to 20 minutes beside others, and several times as long on a busy machine.
+readonly cluster_timeout=90m
 readonly background_stages='^(node|install|cluster|web|gpu)$'
 readonly kubelet_stages='^(node|kubelet|install|skew|bench)'
 readonly node_tests='^TestNode'

@@ -185,7 +185,7 @@ func checkReasons(ctx context.Context, t *testing.T, namespace string, pods []co
 	t.Helper()
 	notes := map[string]string{}
 	// kube-scheduler writes events after the conditions, and others of the same pod before.
-	waitFor(t, 30*time.Second, "the events of pending pods", func() (bool, string) {
+	waitFor(t, 2*time.Minute, "the events of pending pods", func() (bool, string) {
 		notes = notesOf(ctx, t, namespace)
 		late := slices.IndexFunc(pods, func(pod corev1.Pod) bool {
 			return pod.Spec.NodeName == "" && strings.HasPrefix(pod.Name, "kind8-") &&

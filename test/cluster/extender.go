@@ -114,7 +114,7 @@ func (e *Extender) end(t testing.TB) {
 	if e.process == nil {
 		return
 	}
-	if code, ended := e.process.Terminate(15 * time.Second); !ended || code != 0 {
+	if code, ended := e.process.Terminate(endsIn); !ended || code != 0 {
 		t.Errorf("mgpu-extender ended with code %d after SIGTERM (in time: %v)", code, ended)
 	}
 	e.process.Kill()
@@ -132,7 +132,7 @@ func (e *Extender) killAndRestart(t testing.TB) {
 
 func (e *Extender) waitReady(t testing.TB) {
 	t.Helper()
-	waitFor(t, 60*time.Second, "mgpu-extender to be ready", func() (bool, string) {
+	waitFor(t, startsIn, "mgpu-extender to be ready", func() (bool, string) {
 		if !e.process.running() {
 			t.Fatalf("mgpu-extender ended:\n%s", e.process.logTail(10))
 		}
@@ -189,7 +189,7 @@ func httpsClient(t testing.TB, authority *Authority, shown *KeyPair) *http.Clien
 // waitNodes waits until the extender has this number of nodes.
 func (e *Extender) waitNodes(t testing.TB, count int) {
 	t.Helper()
-	waitFor(t, 30*time.Second, fmt.Sprintf("mgpu-extender to see %d nodes", count), func() (bool, string) {
+	waitFor(t, 2*time.Minute, fmt.Sprintf("mgpu-extender to see %d nodes", count), func() (bool, string) {
 		status, body, err := e.get("/inspect/cluster")
 		if err != nil || status != http.StatusOK {
 			return false, fmt.Sprint(status, " ", body, " ", err)

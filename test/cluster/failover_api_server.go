@@ -26,6 +26,7 @@ type StoppedServer struct {
 	forward *httputil.ReverseProxy
 	pod     string
 	onStop  func() // called before the server is stopped; may be nil
+	dial    func() (*tls.Conn, error)
 
 	mutex  sync.Mutex
 	direct *tls.Conn // was connected before the server stopped
@@ -54,11 +55,14 @@ func (c *ControlPlane) startStoppedServer(t testing.TB, pod string) *StoppedServ
 		status, body, err := read(client.Do(request))
 		return err == nil && status == http.StatusOK, fmt.Sprint(status, " ", body, " ", err)
 	})
-	server.direct, err = tls.Dial("tcp", address, &tls.Config{RootCAs: c.authority.pool()})
-	if err != nil {
-		t.Fatal(err)
+	server.dial = func() (*tls.Conn, error) {
+		return tls.Dial("tcp", address, &tls.Config{RootCAs: c.authority.pool()})
 	}
-	t.Cleanup(func() { _ = server.direct.Close() })
+	t.Cleanup(func() {
+		if server.direct != nil {
+			_ = server.direct.Close()
+		}
+	})
 	server.url = serveProxy(t, server)
 	return server
 }
@@ -90,6 +94,9 @@ func (s *StoppedServer) stopBefore(request *http.Request) bool {
 	if err := sent.Write(&text); err != nil {
 		return false
 	}
+	if s.direct, err = s.dial(); err != nil || s.getReady() != nil {
+		return false
+	}
 	if s.onStop != nil {
 		s.onStop()
 	}
@@ -100,6 +107,22 @@ func (s *StoppedServer) stopBefore(request *http.Request) bool {
 	_, err = s.direct.Write(s.late)
 	s.held = err == nil
 	return s.held
+}
+
+// getReady sends a first request. A server closes a connection without one after 32 seconds, which may be over when it
+// goes on.
+func (s *StoppedServer) getReady() error {
+	request, err := http.NewRequest(http.MethodGet, "/readyz", nil)
+	if err != nil {
+		return err
+	}
+	request.Host = "localhost"
+	request.Header.Set("Authorization", "Bearer "+adminToken)
+	if err := request.Write(s.direct); err != nil {
+		return err
+	}
+	_, _, err = read(http.ReadResponse(bufio.NewReader(s.direct), nil))
+	return err
 }
 
 // waitStopped waits until the kernel has stopped all threads of the server.

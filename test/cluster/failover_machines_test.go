@@ -68,9 +68,10 @@ func killMachines(t *testing.T) {
 		burst.Wait()
 		world.burst(first+failoverPods/8, first+failoverPods/4)
 		world.waitBound(first + failoverPods/4)
-		if world.activeMachine(machines) == active {
-			t.Error("the extender leads whose kube-scheduler was killed")
-		}
+		// One that was replaced learns it when it renews its Lease.
+		waitFor(t, leaderTakesIn, "another machine to lead than that whose kube-scheduler was killed", func() (bool, string) {
+			return world.activeMachine(machines) != active, "it leads"
+		})
 		active.startScheduler(t)
 	}
 	world.burst(failoverPods/4*3, failoverPods)

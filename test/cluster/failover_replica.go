@@ -170,7 +170,7 @@ func (r *Replica) end() {
 	r.killed = true
 	r.mutex.Unlock()
 	_ = process.command.Process.Signal(syscall.SIGCONT)
-	code, ended := process.Terminate(30 * time.Second)
+	code, ended := process.Terminate(endsIn)
 	if !ended || (code != 0 && !expected && !strings.Contains(process.logTail(20), leaseLost)) {
 		r.t.Errorf("%s ended with code %d after SIGTERM (in time: %v)", r.name, code, ended)
 	}

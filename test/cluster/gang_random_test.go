@@ -20,7 +20,7 @@ const (
 	gangsOfWave    = 10
 	gangWaves      = 3 // without MGPU_GANGS
 	gangMembersMax = 64
-	gangRestLimit  = 2 * time.Minute
+	gangRestLimit  = 5 * time.Minute
 )
 
 // Election settings with which another replica leads a few seconds after a kill.
@@ -167,8 +167,8 @@ func (w *GangWorld) wave(number int) (whole int) {
 			whole++
 		}
 	}
-	removePods(w.namespace)
 	waitFor(w.t, gangRestLimit, "the pods to be gone", func() (bool, string) {
+		removePods(w.namespace)
 		pods, err := list(w.ctx, w.namespace)
 		return err == nil && len(pods) == 0, fmt.Sprint(len(pods), " pods, ", err)
 	})

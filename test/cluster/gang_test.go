@@ -204,9 +204,13 @@ func TestAGroupPreemptsAsAWholeOrNotAtAll(t *testing.T) {
 	victims := world.waitEvicted(t, 2)
 	// They end slowly: no more pods are evicted, and none of lower priority takes their cards.
 	create(world.ctx, t, world.pod("late").priorityClass("low").share(45, 8000))
+	nominated := func(name string) string { return get(world.ctx, t, world.namespace, name).Status.NominatedNodeName }
+	for _, name := range pair {
+		waitFor(t, time.Minute, name+" to be nominated", func() (bool, string) { return nominated(name) == "gpu-00", nominated(name) })
+	}
 	time.Sleep(5 * time.Second)
 	for _, name := range pair {
-		if node := get(world.ctx, t, world.namespace, name).Status.NominatedNodeName; node != "gpu-00" {
+		if node := nominated(name); node != "gpu-00" {
 			t.Errorf("%s is nominated for %q", name, node)
 		}
 	}

@@ -55,7 +55,7 @@ func TestRecordGolden(t *testing.T) {
 
 func waitForRequest(t *testing.T, recorder *Recorder, verb string) {
 	t.Helper()
-	waitFor(t, 30*time.Second, "a request to "+verb, func() (bool, string) {
+	waitFor(t, 2*time.Minute, "a request to "+verb, func() (bool, string) {
 		_, seen := recorder.request(verb)
 		return seen, "none"
 	})

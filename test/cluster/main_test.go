@@ -131,7 +131,7 @@ func deleteNow(ctx context.Context, t testing.TB, namespace string, names ...str
 func waitBound(ctx context.Context, t testing.TB, namespace, name string) *corev1.Pod {
 	t.Helper()
 	var pod *corev1.Pod
-	waitFor(t, 60*time.Second, "pod "+name+" to be bound", func() (bool, string) {
+	waitFor(t, 3*time.Minute, "pod "+name+" to be bound", func() (bool, string) {
 		pod = get(ctx, t, namespace, name)
 		return pod.Spec.NodeName != "", scheduledCondition(pod)
 	})
@@ -153,7 +153,7 @@ func scheduledCondition(pod *corev1.Pod) string {
 // waitPending waits until the condition PodScheduled of the pod contains the sentence.
 func waitPending(ctx context.Context, t testing.TB, namespace, name, sentence string) {
 	t.Helper()
-	waitFor(t, 60*time.Second, "pod "+name+" to be pending with "+sentence, func() (bool, string) {
+	waitFor(t, 3*time.Minute, "pod "+name+" to be pending with "+sentence, func() (bool, string) {
 		pod := get(ctx, t, namespace, name)
 		if pod.Spec.NodeName != "" {
 			t.Fatalf("pod %s was bound to %s with %v", name, pod.Spec.NodeName, pod.Annotations)

@@ -3,6 +3,7 @@ package cluster
 import (
 	"encoding/json"
 	"fmt"
+	"net/http"
 	"slices"
 	"strings"
 	"testing"
@@ -54,6 +55,10 @@ func TestANodeThatIsRegisteredAgainHasNoCardsByItsCapacity(t *testing.T) {
 	if _, err = nodes.UpdateStatus(ctx, made, metav1.UpdateOptions{}); err != nil {
 		t.Fatal(err)
 	}
+	waitFor(t, time.Minute, "the extender to see the new node", func() (bool, string) {
+		status, body, err := world.extender.get("/inspect/node?name=gpu-00")
+		return err == nil && status == http.StatusOK && !strings.Contains(body, "GPU-gpu-00-7"), fmt.Sprint(status, body, err)
+	})
 	for i := range 3 {
 		create(ctx, t, world.pod(fmt.Sprint("p-", i)).share(100, 8000))
 	}

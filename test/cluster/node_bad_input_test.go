@@ -18,7 +18,7 @@ func TestNodeTwoDevicePluginsOnOneNode(t *testing.T) {
 	world.createBound(t, world.pod("with-two").share(30, 1024), "0")
 	world.checkViews(t, "with-two")
 	mustEnd(t, second.process)
-	waitFor(t, 30*time.Second, "the first process to end", func() (bool, string) {
+	waitFor(t, 2*time.Minute, "the first process to end", func() (bool, string) {
 		return !first.process.running(), first.process.logTail(3)
 	})
 	first.startAgain(t)
@@ -32,7 +32,7 @@ func TestNodeKubeletWithoutPodResources(t *testing.T) {
 	world := newNodeWorld(t, v100s(2), "--pod-resources-socket", "/nonexistent/kubelet.sock")
 	world.createBound(t, world.pod("share").share(30, 1024), "1")
 	world.checkViews(t, "share")
-	waitFor(t, 30*time.Second, "the log to name PodResources", func() (bool, string) {
+	waitFor(t, 2*time.Minute, "the log to name PodResources", func() (bool, string) {
 		text := strings.ReplaceAll(world.plugin.logText(), `\`, "")
 		return strings.Contains(text, `PodResources at "/nonexistent/kubelet.sock" did not answer`), text
 	})

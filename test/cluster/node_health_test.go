@@ -15,7 +15,7 @@ func TestNodeUnhealthyCardDoesNotAffectOthers(t *testing.T) {
 	cards[1].Health = "XID 79"
 	world.plugin.writeCards(t, cards)
 	world.plugin.waitOfferedWith(t, 40, 8000)
-	waitFor(t, 30*time.Second, "an event on the pod of the unhealthy card", func() (bool, string) {
+	waitFor(t, 2*time.Minute, "an event on the pod of the unhealthy card", func() (bool, string) {
 		said := pluginEventsOf(world.ctx, pods[1])
 		return strings.Contains(said, "XID 79"), said
 	})
@@ -81,7 +81,7 @@ func TestNodeLostCardKeepsItsIndex(t *testing.T) {
 	other := v100(1)
 	other.UUID = "GPU-other"
 	world.plugin.writeCards(t, []TestCard{v100(0), other})
-	waitFor(t, 30*time.Second, "the card to be lost", func() (bool, string) {
+	waitFor(t, 2*time.Minute, "the card to be lost", func() (bool, string) {
 		one := world.node.object(t)
 		core := one.Status.Allocatable[coreResource]
 		annotation := one.Annotations[cardsKey]

@@ -50,7 +50,7 @@ func TestNodePluginIsNotReadyUntilProblemsAreSolved(t *testing.T) {
 // waitNotReady waits until /readyz, or the log of a program that has ended, contains the sentence.
 func (p *DevicePlugin) waitNotReady(t testing.TB, sentence string) {
 	t.Helper()
-	waitFor(t, 20*time.Second, "mgpu-device-plugin to say "+sentence, func() (bool, string) {
+	waitFor(t, 2*time.Minute, "mgpu-device-plugin to say "+sentence, func() (bool, string) {
 		if !p.process.running() {
 			t.Fatalf("mgpu-device-plugin ended:\n%s", p.process.logTail(10))
 		}

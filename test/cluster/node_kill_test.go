@@ -204,7 +204,7 @@ func TestNodePluginKilledWhileContainersRun(t *testing.T) {
 	world := newNodeWorld(t, v100s(3))
 	pods := world.runningPods(t, "0", "1")
 	world.plugin.kill()
-	waitFor(t, 30*time.Second, "kubelet to notice", func() (bool, string) {
+	waitFor(t, 2*time.Minute, "kubelet to notice", func() (bool, string) {
 		core := world.node.object(t).Status.Allocatable[coreResource]
 		return core.IsZero(), core.String()
 	})

@@ -46,7 +46,7 @@ func TestNodeMemoryModeChangedWhilePodsRun(t *testing.T) {
 
 	pods[0] = world.waitRunning(t, pods[0].Name)
 	world.changeFlags(t)
-	waitFor(t, 30*time.Second, "kubelet to take no pods for now", func() (bool, string) {
+	waitFor(t, 2*time.Minute, "kubelet to take no pods for now", func() (bool, string) {
 		memory := world.node.object(t).Status.Allocatable[memoryResource]
 		return memory.IsZero(), memory.String()
 	})
@@ -65,7 +65,7 @@ func TestNodeMemoryModeChangedWhilePodsRun(t *testing.T) {
 // changeFlags restarts the plugin with other flags.
 func (w *NodeWorld) changeFlags(t testing.TB, flags ...string) {
 	t.Helper()
-	if code, ended := w.plugin.process.Terminate(15 * time.Second); !ended || code != 0 {
+	if code, ended := w.plugin.process.Terminate(endsIn); !ended || code != 0 {
 		t.Errorf("mgpu-device-plugin ended with %d (in time: %v)", code, ended)
 	}
 	w.plugin.flags = flags

@@ -157,7 +157,7 @@ func TestNodeMIGDevicesAreCards(t *testing.T) {
 	if after := get(world.ctx, t, world.namespace, "large"); !sameContainers(large, after) {
 		t.Error("the container on the MIG device that was deleted was stopped")
 	}
-	waitFor(t, 30*time.Second, "an event on the pod of the deleted MIG device", func() (bool, string) {
+	waitFor(t, 2*time.Minute, "an event on the pod of the deleted MIG device", func() (bool, string) {
 		said := pluginEventsOf(world.ctx, large)
 		return strings.Contains(said, mig4g) && strings.Contains(said, "Lost"), said
 	})

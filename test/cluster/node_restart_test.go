@@ -13,14 +13,12 @@ func TestNodeKubeletKilledAndStartedAgain(t *testing.T) {
 	world := newNodeWorld(t, v100s(3))
 	pods := world.runningPods(t, "0", "1")
 	world.node.kubelet.Kill()
+	world.plugin.started = time.Now()
 	if err := world.node.startKubelet(); err != nil {
 		t.Fatal(err)
 	}
-	waitFor(t, 60*time.Second, "the plugin to register again", func() (bool, string) {
-		status, text, err := world.plugin.get("/readyz")
-		core := world.node.object(t).Status.Allocatable[coreResource]
-		return err == nil && status == 200 && core.Value() == 300, text + core.String()
-	})
+	world.plugin.waitReady(t)
+	world.plugin.waitOffered(t)
 	world.checkUnaffected(t, pods, "2")
 }
 
@@ -67,7 +65,7 @@ func TestNodePluginUpgradeTakesOverTheSockets(t *testing.T) {
 	old := world.plugin.process
 	world.plugin.start(t) // while the old process runs, as in a rolling update
 	world.plugin.waitReady(t)
-	if code, ended := old.Terminate(15 * time.Second); !ended || code != 0 {
+	if code, ended := old.Terminate(endsIn); !ended || code != 0 {
 		t.Errorf("the old process ended with %d (in time: %v)", code, ended)
 	}
 	world.plugin.waitReady(t)
@@ -78,7 +76,7 @@ func TestNodePluginUpgradeTakesOverTheSockets(t *testing.T) {
 		t.Errorf("kubelet dropped the new process:\n%s", log)
 	}
 	world.plugin.kill()
-	waitFor(t, 30*time.Second, "kubelet to notice the end of the new process", func() (bool, string) {
+	waitFor(t, 2*time.Minute, "kubelet to notice the end of the new process", func() (bool, string) {
 		core := world.node.object(t).Status.Allocatable[coreResource]
 		return core.IsZero(), core.String()
 	})

@@ -74,7 +74,7 @@ func TestNodeReplacedPluginLeavesTheContainersOfItsSuccessor(t *testing.T) {
 			t.Fatalf("the spec is without the running container of late:\n%s", text)
 		}
 	}
-	if code, ended := old.Terminate(15 * time.Second); !ended || code != 0 {
+	if code, ended := old.Terminate(endsIn); !ended || code != 0 {
 		t.Errorf("the replaced process ended with %d (in time: %v)", code, ended)
 	}
 	world.plugin.waitReady(t)
@@ -93,7 +93,7 @@ func TestNodeUpgradeWithAnOverlapFailsNoPod(t *testing.T) {
 	go func() {
 		defer close(upgraded)
 		for range 2 {
-			world.startSecond(t).Terminate(15 * time.Second)
+			world.startSecond(t).Terminate(endsIn)
 		}
 	}()
 	const atLeast, atMost = 50, 100

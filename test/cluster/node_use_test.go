@@ -5,7 +5,6 @@ import (
 	"math"
 	"os"
 	"testing"
-	"time"
 
 	corev1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
@@ -93,7 +92,7 @@ func (w *NodeWorld) checkCountersAfterTheEnd(t *testing.T) {
 func (w *NodeWorld) checkCountersAfterAnUpgrade(t *testing.T) {
 	t.Helper()
 	before, _ := w.counted(t, w.plugin.metrics(t), "idle")
-	if code, in := w.plugin.process.Terminate(15 * time.Second); !in || code != 0 {
+	if code, in := w.plugin.process.Terminate(endsIn); !in || code != 0 {
 		t.Fatalf("mgpu-device-plugin ended with code %d after SIGTERM (in time: %v)", code, in)
 	}
 	account := w.plugin.path("state", "use.json")

@@ -104,7 +104,7 @@ func (n *Node) logOf(pod *corev1.Pod, container string) string {
 func (n *Node) viewOf(t testing.TB, pod *corev1.Pod, container string) View {
 	t.Helper()
 	var text string
-	waitFor(t, 10*time.Second, container+" of "+pod.Name+" to print its view", func() (bool, string) {
+	waitFor(t, podRunningLimit, container+" of "+pod.Name+" to print its view", func() (bool, string) {
 		text = n.logOf(pod, container)
 		return strings.Contains(text, "DONE"), text
 	})

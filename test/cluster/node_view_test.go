@@ -17,7 +17,7 @@ const policyKey = domain + "/mgpu-policy"
 func TestNodeReportsTheCapacityOfItsCards(t *testing.T) {
 	world := newNodeWorld(t, v100s(4))
 	// kubelet publishes the capacity before the plugin has written that it is registered.
-	waitFor(t, 30*time.Second, "MGPUReady", func() (bool, string) {
+	waitFor(t, 2*time.Minute, "MGPUReady", func() (bool, string) {
 		return conditionOf(world.node.object(t), "MGPUReady")
 	})
 	one := world.node.object(t)
@@ -119,7 +119,7 @@ func TestNodeOffersNoCardWhereTheRuntimeHasNoCDI(t *testing.T) {
 	world.plugin.start(t)
 	const remedy = "has CDI disabled; set enable_cdi = true in its configuration"
 	world.plugin.waitNotReady(t, remedy)
-	waitFor(t, 30*time.Second, "the node to offer only what the container holds", func() (bool, string) {
+	waitFor(t, 2*time.Minute, "the node to offer only what the container holds", func() (bool, string) {
 		one := world.node.object(t)
 		ready, core := wholeCondition(one, "MGPUReady"), one.Status.Allocatable[coreResource]
 		return ready.Status == corev1.ConditionFalse && strings.Contains(ready.Message, remedy) && core.Value() == 30,

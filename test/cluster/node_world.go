@@ -61,7 +61,7 @@ func newScheduledWorld(t testing.TB, cards []TestCard, flags ...string) *NodeWor
 // waitCards waits until the extender has these cards.
 func (e *Extender) waitCards(t testing.TB, cards []TestCard) {
 	t.Helper()
-	waitFor(t, 30*time.Second, "mgpu-extender to see the cards", func() (bool, string) {
+	waitFor(t, 2*time.Minute, "mgpu-extender to see the cards", func() (bool, string) {
 		_, text, err := e.get("/inspect/cluster")
 		seen := slices.IndexFunc(cards, func(card TestCard) bool { return !strings.Contains(text, card.UUID) })
 		return err == nil && seen < 0, text

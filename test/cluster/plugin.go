@@ -113,7 +113,7 @@ func (p *DevicePlugin) end(t testing.TB) {
 		return
 	}
 	running := p.process.running()
-	if code, ended := p.process.Terminate(15 * time.Second); running && (!ended || code != 0) {
+	if code, ended := p.process.Terminate(endsIn); running && (!ended || code != 0) {
 		t.Errorf("mgpu-device-plugin ended with code %d after SIGTERM (in time: %v)", code, ended)
 	}
 	p.process.Kill()
@@ -135,7 +135,7 @@ func (p *DevicePlugin) startAgain(t testing.TB) {
 
 func (p *DevicePlugin) waitReady(t testing.TB) {
 	t.Helper()
-	waitFor(t, 60*time.Second, "mgpu-device-plugin to be ready", func() (bool, string) {
+	waitFor(t, startsIn, "mgpu-device-plugin to be ready", func() (bool, string) {
 		if !p.process.running() {
 			t.Fatalf("mgpu-device-plugin ended:\n%s", p.process.logTail(10))
 		}
@@ -156,7 +156,7 @@ func (p *DevicePlugin) waitOfferedWith(t testing.TB, heldCore, heldMemory int64)
 	t.Helper()
 	core, memory := p.capacity()
 	core, memory = core+heldCore, memory+heldMemory
-	waitFor(t, 30*time.Second, fmt.Sprint("the node to offer ", core, " and ", memory), func() (bool, string) {
+	waitFor(t, 2*time.Minute, fmt.Sprint("the node to offer ", core, " and ", memory), func() (bool, string) {
 		if !p.knownToKubelet() {
 			return false, "kubelet has not read the list of devices"
 		}

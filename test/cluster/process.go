@@ -8,6 +8,7 @@ import (
 	"os/exec"
 	"runtime"
 	"strings"
+	"sync"
 	"syscall"
 	"testing"
 	"time"
@@ -69,6 +70,12 @@ func (p *Process) Kill() {
 	<-p.ended
 }
 
+// startsIn is how long a program may take to be ready. Who waits stops earlier if it ends.
+const startsIn = 5 * time.Minute
+
+// endsIn is how long a program may take to end after SIGTERM. The programs allow themselves 25 s.
+const endsIn = time.Minute
+
 // Terminate sends SIGTERM and reports whether the process ended within the timeout, and how.
 func (p *Process) Terminate(timeout time.Duration) (exitCode int, ended bool) {
 	_ = p.command.Process.Signal(syscall.SIGTERM)
@@ -115,6 +122,8 @@ func (p *Process) endWithTest(t testing.TB) {
 	})
 }
 
+var portsGiven sync.Map
+
 // freePort returns a loopback port that is not in use. It is below the ports of outgoing connections, so
 // that none of them can take the port before the process does.
 func freePort() (int, error) {
@@ -122,6 +131,10 @@ func freePort() (int, error) {
 	var err error
 	for range attempts {
 		port := first + rand.IntN(beyond-first)
+		// The process for which it was returned may not listen yet.
+		if _, given := portsGiven.LoadOrStore(port, true); given {
+			continue
+		}
 		var listener net.Listener
 		if listener, err = net.Listen("tcp", fmt.Sprint("127.0.0.1:", port)); err == nil {
 			return port, listener.Close()

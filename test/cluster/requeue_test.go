@@ -5,6 +5,7 @@ import (
 	"encoding/json"
 	"fmt"
 	"net/http"
+	"slices"
 	"strings"
 	"testing"
 	"time"
@@ -44,7 +45,7 @@ func (w *World) strand(t *testing.T, full, waiting string) {
 }
 
 func TestAPendingPodIsRequeuedAfterALateDeletion(t *testing.T) {
-	for _, by := range []time.Duration{lateBy, 7 * lateBy} {
+	for _, by := range []time.Duration{3 * lateBy, 7 * lateBy} {
 		t.Run(by.String(), func(t *testing.T) {
 			world := newLateWorld(t, by)
 			full := world.fillEachCard(t, 60)
@@ -85,7 +86,7 @@ func TestAPendingPodIsRequeuedAfterLateCards(t *testing.T) {
 }
 
 func TestRequeueWithoutTheRightIsLoggedAndCounted(t *testing.T) {
-	world := newLateWorld(t, lateBy, "--requeue-namespace", "default")
+	world := newLateWorld(t, 7*lateBy, "--requeue-namespace", "default")
 	full := world.fillEachCard(t, 60)
 	world.strand(t, full[0], "waiting")
 	waitFor(t, time.Minute, "a requeue to be refused", func() (bool, string) {
@@ -157,14 +158,15 @@ func TestAClusterWhereNothingHappensIsQuiet(t *testing.T) {
 	const filter, requeued = "mgpu_extender_verb_duration_seconds_count", "mgpu_extender_requeues_total"
 	calls := func() float64 { return world.extender.metrics(t).with(filter, `verb="filter"`) }
 	requeues := func() float64 { return world.extender.metrics(t).with(requeued, `result="requeued"`) }
-	waitFor(t, time.Minute, "each pod to be tried", func() (bool, string) {
+	waitFor(t, 3*time.Minute, "each pod to be tried", func() (bool, string) {
 		return calls() >= pods && requeues() > 0, fmt.Sprint(calls(), " calls, ", requeues(), " requeues")
 	})
-	time.Sleep(45 * time.Second)
-	before := []float64{calls(), requeues()}
-	time.Sleep(30 * time.Second)
-	if after := []float64{calls(), requeues()}; after[0] != before[0] || after[1] != before[1] {
-		t.Errorf("calls of filter and requeues are %v, and were %v half a minute before", after, before)
-	}
+	var before []float64
+	waitFor(t, 4*time.Minute, "half a minute without a call of filter and a requeue", func() (bool, string) {
+		before = []float64{calls(), requeues()}
+		time.Sleep(30 * time.Second)
+		after := []float64{calls(), requeues()}
+		return slices.Equal(before, after), fmt.Sprint(after, ", half a minute before ", before)
+	})
 	t.Logf("%v calls of filter and %v requeues for %d pods", before[0], before[1], pods)
 }

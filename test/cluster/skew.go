@@ -8,7 +8,6 @@ import (
 	"path/filepath"
 	"strings"
 	"testing"
-	"time"
 
 	corev1 "k8s.io/api/core/v1"
 )
@@ -120,7 +119,7 @@ func (w *SkewWorld) replacePlugin(t testing.TB, version Version) {
 
 func mustEnd(t testing.TB, process *Process) {
 	t.Helper()
-	if code, ended := process.Terminate(15 * time.Second); !ended || code != 0 {
+	if code, ended := process.Terminate(endsIn); !ended || code != 0 {
 		t.Fatalf("%s ended with %d (in time: %v):\n%s", process.name, code, ended, process.logTail(10))
 	}
 }

@@ -17,7 +17,7 @@ const (
 	slowBindFailures = slowBindPods / 10
 )
 
-// startSlowBinds starts a proxy of the API server that forwards one binding after the other, and everything else
+// startSlowBinds starts a proxy of the API server that forwards bindings at a limited rate, and everything else
 // without a delay. It returns its URL.
 func (c *ControlPlane) startSlowBinds(t testing.TB) string {
 	t.Helper()
@@ -26,8 +26,8 @@ func (c *ControlPlane) startSlowBinds(t testing.TB) string {
 	return serveProxy(t, http.HandlerFunc(func(response http.ResponseWriter, request *http.Request) {
 		if strings.HasSuffix(request.URL.Path, "/binding") {
 			one.Lock()
-			defer one.Unlock()
 			time.Sleep(slowBindTime)
+			one.Unlock()
 		}
 		forward.ServeHTTP(response, request)
 	}))

@@ -34,7 +34,7 @@ func TestTheExtenderChangesOnlyItsConditionInTheStatusOfAPod(t *testing.T) {
 		t.Fatal(err)
 	}
 	// The API server applies a new policy after a moment.
-	waitFor(t, 30*time.Second, "the policy to be applied", func() (bool, string) {
+	waitFor(t, 2*time.Minute, "the policy to be applied", func() (bool, string) {
 		err := patch(condition("Ready", fmt.Sprint(time.Now().UnixNano())))
 		return err != nil, fmt.Sprint(err)
 	})
