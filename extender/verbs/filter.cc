@@ -138,6 +138,9 @@ FilterReply filter_nodes(const VerbContext& context, const ExtenderArgs& args,
   if (asked < kLeastExaminedNodes || asked >= context.ledger.node_count()) return reply;
   reply.group = group_of(args.pod(), pod);
   if (reply.fitting.empty()) {
+    // Pods may end on nodes that were not asked about.
+    if (reply.outcome == FilterOutcome::kNeedsOtherCards)
+      reply.outcome = FilterOutcome::kMayChangeLater;
     reply.fitting_elsewhere = context.ledger.fitting_nodes(
         pod.request, pod.resources, args.pod().node_rules, kNodesElsewhereMax, now, pod.pod);
   }

@@ -180,11 +180,17 @@ bool reserve_after(Handle stream, Card& card, std::uint64_t bytes, const Functio
 // the call, the pool has grown.
 Result capture(Card& card, Address* address, std::size_t bytes, Handle pool, Handle stream,
                const Functions& real) {
+  // Another thread may count the growth before this one does.
+  std::uint64_t counted = 0;
+  {
+    const Lock lock(mutex);
+    const Pool* const before = pools.find(key_of(pool));
+    if (before != nullptr) counted = before->counted;
+  }
   const Result result = real.allocate(address, bytes, pool, stream);
   if (result != kSuccess) return result;
   const Lock lock(mutex);
-  const Pool* const before = known(pool, card);
-  const std::uint64_t counted = before != nullptr ? before->counted : 0;
+  known(pool, card);
   follow(key_of(pool));
   const Pool* const after = pools.find(key_of(pool));
   if (after != nullptr && after->counted <= counted) return kSuccess;

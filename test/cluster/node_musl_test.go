@@ -25,7 +25,7 @@ int main(void) {
 }
 `
 
-// addMusl gives containers musl, as the only C library that their images have, and a program that is built for it.
+// addMusl gives containers musl and a program that is built for it. What is there for programs with glibc, musl does not find.
 func (p *DevicePlugin) addMusl(t *testing.T) {
 	t.Helper()
 	loader, err := filepath.EvalSymlinks(muslLoader)

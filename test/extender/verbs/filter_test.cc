@@ -436,8 +436,10 @@ struct ManyNodesTest : BestNodeTest {
 
 TEST_F(ManyNodesTest, FindsThatAnotherNodeFits) {
   EXPECT_THAT(run_filter({}, asked).fitting_elsewhere, IsEmpty());
+  EXPECT_EQ(run_filter({}, asked).outcome, FilterOutcome::kNeedsOtherCards);
   add_large_node();
   EXPECT_THAT(run_filter({}, asked).fitting_elsewhere, ElementsAre("large"));
+  EXPECT_EQ(run_filter({}, asked).outcome, FilterOutcome::kMayChangeLater);
   EXPECT_THAT(run_filter({}, asked).failed_and_unresolvable, testing::SizeIs(100));
 }
 
