@@ -328,7 +328,7 @@ class Ledger {
   // before `now`.
   std::uint64_t releases() const;
   std::uint64_t releases(Instant now);
-  // Increases whenever the cards of a node are new or changed.
+  // Increases whenever a node has other cards, or offers pods something else.
   std::uint64_t card_changes() const;
 
  private:

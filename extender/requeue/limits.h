@@ -22,7 +22,7 @@ inline constexpr std::chrono::milliseconds kRequeueQuiet{500};
 // No backoff of kube-scheduler is longer than this (podMaxBackoffSeconds).
 inline constexpr std::chrono::milliseconds kRequeueDelayMax{10'000};
 static_assert(kRequeueDelay < kRequeueDelayMax && kRequeueQuiet < kRequeueDelay);
-// How often the ledger's releases are read while rejected pods wait.
+// How often the ledger's counts are read while rejected pods wait.
 inline constexpr std::chrono::milliseconds kRequeuePoll{500};
 // Each requeue makes kube-scheduler try all unschedulable pods, so there must be few.
 inline constexpr std::chrono::milliseconds kRequeueInterval{1'000};

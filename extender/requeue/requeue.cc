@@ -79,7 +79,7 @@ void Requeue::answer(const Call& call) {
   if (may_change && !call.is_requeued && !name_space_.empty() && !call.uid.empty()) {
     const MutexLock lock(mutex_);
     if (outcome == FilterOutcome::kNeedsOtherCards) {
-      tracker_.on_cards_missing(call.uid, call.card_changes, now);
+      tracker_.on_other_cards_needed(call.uid, call.card_changes, now);
     } else {
       tracker_.on_rejected(call.uid, *call.releases, now);
     }
@@ -107,9 +107,10 @@ void Requeue::start_timer() {
 void Requeue::poll() {
   const Instant now = client_.executor().now();
   const std::uint64_t releases = ledger_.releases(now);
+  const std::uint64_t card_changes = ledger_.card_changes();
   {
     const MutexLock lock(mutex_);
-    tracker_.observe(releases, ledger_.card_changes(), now);
+    tracker_.observe(releases, card_changes, now);
     timer_runs_ = false;
     if (!tracker_.empty()) start_timer();
   }

@@ -9,13 +9,12 @@
 namespace mgpu::extender {
 
 void RequeueTracker::on_rejected(const PodUid& uid, std::uint64_t releases, Instant now) {
-  const bool stranded = releases < releases_;
-  add({uid, releases, now, stranded ? std::optional(now) : std::nullopt});
+  remember({.uid = uid, .count = releases, .rejected_at = now});
 }
 
-void RequeueTracker::on_cards_missing(const PodUid& uid, std::uint64_t card_changes, Instant now) {
-  const bool stranded = card_changes < card_changes_;
-  add({uid, card_changes, now, stranded ? std::optional(now) : std::nullopt, false, true});
+void RequeueTracker::on_other_cards_needed(const PodUid& uid, std::uint64_t card_changes,
+                                           Instant now) {
+  remember({.uid = uid, .count = card_changes, .rejected_at = now, .needs_other_cards = true});
 }
 
 bool RequeueTracker::on_rejected_in_part(const PodUid& uid, std::uint64_t releases, Instant now) {
@@ -25,7 +24,7 @@ bool RequeueTracker::on_rejected_in_part(const PodUid& uid, std::uint64_t releas
     hurried_until_ = until;
     paid_ = true;
   }
-  add({uid, releases, now, now, true});
+  add({.uid = uid, .count = releases, .rejected_at = now, .stranded_since = now, .urgent = true});
   return true;
 }
 
@@ -52,7 +51,7 @@ void RequeueTracker::observe(std::uint64_t releases, std::uint64_t card_changes,
   card_changes_ = card_changes;
   for (auto at = waiting_.begin(); at != waiting_.end();) {
     const auto entry = at++;
-    if (entry->count == (entry->needs_cards ? card_changes : releases)) continue;
+    if (entry->count == counted_for(*entry)) continue;
     entry->stranded_since = now;
     stranded_.splice(stranded_.end(), waiting_, entry);
   }
@@ -86,6 +85,15 @@ void RequeueTracker::failed(Instant retry_at) {
   MGPU_CHECK(sent_ && not_before_, "a requeue that was sent fails");
   not_before_ = std::max(*not_before_, retry_at);
   sent_.reset();
+}
+
+std::uint64_t RequeueTracker::counted_for(const Entry& entry) const {
+  return entry.needs_other_cards ? card_changes_ : releases_;
+}
+
+void RequeueTracker::remember(Entry entry) {
+  if (entry.count < counted_for(entry)) entry.stranded_since = entry.rejected_at;
+  add(std::move(entry));
 }
 
 void RequeueTracker::add(Entry entry) {

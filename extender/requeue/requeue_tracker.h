@@ -35,7 +35,7 @@ class RequeueTracker {
   void on_rejected(const PodUid& uid, std::uint64_t releases, Instant now);
   // The same for a pod that only other cards help, of which the ledger had counted this many
   // changes.
-  void on_cards_missing(const PodUid& uid, std::uint64_t card_changes, Instant now);
+  void on_other_cards_needed(const PodUid& uid, std::uint64_t card_changes, Instant now);
   // The same for a pod that fits on a node that kube-scheduler did not examine. Returns false, and
   // does nothing, where there have been too many requeues for such pods.
   bool on_rejected_in_part(const PodUid& uid, std::uint64_t releases, Instant now);
@@ -63,12 +63,16 @@ class RequeueTracker {
     PodUid uid;
     std::uint64_t count;  // of releases, or of changes of cards
     Instant rejected_at;
-    std::optional<Instant> stranded_since;
+    std::optional<Instant> stranded_since{};
     bool urgent = false;
-    bool needs_cards = false;
+    bool needs_other_cards = false;
   };
   using Entries = std::list<Entry>;
 
+  // What is counted of that for which the pod waits.
+  std::uint64_t counted_for(const Entry& entry) const;
+  // The pod is stranded if that has happened since it was decided.
+  void remember(Entry entry);
   void add(Entry entry);
   void erase(Entries& entries, Entries::iterator entry);
   void drop_front(Entries& entries);

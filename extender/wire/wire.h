@@ -57,7 +57,8 @@ struct Refusal {
 enum class FilterOutcome : std::uint8_t {
   kFits,
   kMayChange,        // it fits on no node, and a change that the ledger sees any moment may help
-  kMayChangeLater,   // the same, but a search ended at its bound of steps, and would do so again
+  kMayChangeLater,   // the same, but a search ended at its bound of steps, and would do so again,
+                     // or the change may come on a node that was not sent
   kNeedsOtherCards,  // no pod that ends makes it fit, but other cards of a node may
   kRejected,
 };

@@ -288,6 +288,8 @@ constexpr int kFreeNode = 11;                  // CU_GRAPH_NODE_TYPE_MEM_FREE
   CALLED(cuStreamGetDevice, (Handle stream, Device * device))                             \
   CALLED(cuStreamIsCapturing, (Handle stream, int* status))                               \
   CALLED(cuStreamIsCapturing_ptsz, (Handle stream, int* status))                          \
+  CALLED(cuStreamGetCaptureInfo, (Handle stream, int* status, std::uint64_t* id))         \
+  CALLED(cuStreamGetCaptureInfo_ptsz, (Handle stream, int* status, std::uint64_t* id))    \
   CALLED(cuMemPoolGetAttribute, (Handle pool, int attribute, void* value))                \
   CALLED(cuGraphGetNodes, (Handle graph, Handle * nodes, std::size_t * count))            \
   CALLED(cuGraphNodeGetType, (Handle node, int* type))                                    \

@@ -160,6 +160,7 @@ struct Functions {
   Result (*allocate)(Address*, std::size_t, Handle pool, Handle stream);
   Result (*free)(Address, Handle stream);
   Result (*is_capturing)(Handle stream, int* status);
+  Result (*capture_info)(Handle stream, int* status, std::uint64_t* id);
   Result (*synchronize)(Handle stream);
 };
 
@@ -176,24 +177,27 @@ bool reserve_after(Handle stream, Card& card, std::uint64_t bytes, const Functio
   return reserve_locked(card, bytes);
 }
 
-// A capture makes a node of a graph, which takes memory when it is launched. If it has ended before
-// the call, the pool has grown.
+// The ID of the stream's capture, which no other capture of the process has; 0 if there is none, or
+// the driver does not say (cuStreamGetCaptureInfo).
+std::uint64_t capture_of(Handle stream, const Functions& real) {
+  constexpr int kActive = 1;
+  int status = 0;
+  std::uint64_t id = 0;
+  const Result result = real.capture_info(stream, &status, &id);
+  return result == kSuccess && status == kActive ? id : 0;
+}
+
+// A capture makes a node of a graph, which takes memory when it is launched. Unless it is the same
+// after the call, the pool may have grown.
 Result capture(Card& card, Address* address, std::size_t bytes, Handle pool, Handle stream,
                const Functions& real) {
-  // Another thread may count the growth before this one does.
-  std::uint64_t counted = 0;
-  {
-    const Lock lock(mutex);
-    const Pool* const before = pools.find(key_of(pool));
-    if (before != nullptr) counted = before->counted;
-  }
+  const std::uint64_t before = capture_of(stream, real);
   const Result result = real.allocate(address, bytes, pool, stream);
   if (result != kSuccess) return result;
+  if (before != 0 && capture_of(stream, real) == before) return kSuccess;
   const Lock lock(mutex);
   known(pool, card);
   follow(key_of(pool));
-  const Pool* const after = pools.find(key_of(pool));
-  if (after != nullptr && after->counted <= counted) return kSuccess;
   if (card.account.total_bytes() <= card.account.limit_bytes()) return kSuccess;
   real.free(*address, stream);
   return kOutOfMemory;
@@ -302,6 +306,7 @@ Functions functions() {
   return {.allocate = REAL(cuMemAllocFromPoolAsync),
           .free = REAL(cuMemFreeAsync),
           .is_capturing = REAL(cuStreamIsCapturing),
+          .capture_info = REAL(cuStreamGetCaptureInfo),
           .synchronize = REAL(cuStreamSynchronize)};
 }
 
@@ -309,6 +314,7 @@ Functions functions_ptsz() {
   return {.allocate = REAL(cuMemAllocFromPoolAsync_ptsz),
           .free = REAL(cuMemFreeAsync_ptsz),
           .is_capturing = REAL(cuStreamIsCapturing_ptsz),
+          .capture_info = REAL(cuStreamGetCaptureInfo_ptsz),
           .synchronize = REAL(cuStreamSynchronize_ptsz)};
 }
 }  // namespace

@@ -15,8 +15,8 @@ import (
 	"k8s.io/apimachinery/pkg/types"
 )
 
-// This delay is longer than any delay of a rejection, so that kube-scheduler tries a pod before the
-// extender receives the deletion.
+// lateBy is longer than any delay of a rejection. Several times as long, kube-scheduler tries a pod before the
+// extender sees what has changed also on a busy machine.
 const lateBy = time.Second
 
 // newLateWorld returns a world with one node. Its extender receives changes of pods and nodes later

@@ -100,7 +100,8 @@ class Machine {
   // A kernel begins on the card that takes so long with this width. All kernels of this process
   // together have at most the width `limit`. Returns its number, or -1 if too many run.
   int begin_kernel(int card, std::int64_t duration, int width, int limit);
-  // Percent of the last second in which the card had kernels; in real time, 100 while it has some.
+  // Percent of the last whole second in which the card had kernels. In real time, 100 while it has
+  // some that are not of clients of MPS.
   unsigned utilization(int card) const;
   // The numbers of those that have ended, which is now.
   std::vector<int> take_ended();

@@ -23,14 +23,14 @@ const Instant kStart = at(Duration(0));
 
 TEST(RequeueTracker, APodThatNeedsOtherCardsIsStrandedByThemOnly) {
   RequeueTracker tracker;
-  tracker.on_cards_missing(kA, 0, kStart);
+  tracker.on_other_cards_needed(kA, 0, kStart);
   tracker.observe(1, 0, kStart + kTick);
   EXPECT_FALSE(tracker.due());
   tracker.observe(1, 1, kStart + kTick);
   EXPECT_TRUE(tracker.due());
-  tracker.on_cards_missing(kA, 1, kStart + kTick);
+  tracker.on_other_cards_needed(kA, 1, kStart + kTick);
   EXPECT_FALSE(tracker.due());
-  tracker.on_cards_missing(kB, 0, kStart + kTick);
+  tracker.on_other_cards_needed(kB, 0, kStart + kTick);
   EXPECT_TRUE(tracker.due()) << "it was decided before they changed";
 }
 

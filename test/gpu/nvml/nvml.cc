@@ -207,6 +207,7 @@ std::string machine_member(Device device, const std::string& name, const std::st
       {"remap_failed", state.health.remap_failed},
       {"fabric", state.health.fabric_state},
       {"fabric_status", state.health.fabric_status},
+      {"gpu", card.machine->utilization(card.index)},
   };
   if (name == "name") return state.model;
   if (name == "of" && state.parent >= 0) return card.machine->card(state.parent).uuid;
@@ -683,9 +684,7 @@ FAKE_NVML int nvmlDeviceGetNvLinkRemoteDeviceType(Device device, unsigned link, 
 }
 
 FAKE_NVML int nvmlDeviceGetUtilizationRates(Device device, Utilization* rates) {
-  const MachineCard card = machine_card(device);
-  rates->gpu = card ? card.machine->utilization(card.index)
-                    : static_cast<std::uint32_t>(number(device, "gpu"));
+  rates->gpu = static_cast<std::uint32_t>(number(device, "gpu"));
   return failure_of("nvmlDeviceGetUtilizationRates", device);
 }
 

@@ -95,6 +95,8 @@ std::uint64_t graph_reserved[2];
 Address next_address = 0x100000000;
 bool lists_others = false;
 bool capturing = false;
+std::uint64_t last_capture = 1;
+bool another_capture = false;
 bool capture_ends = false;  // after the next question
 void (*callback)() = nullptr;
 
@@ -613,7 +615,19 @@ EXPORT Result cuStreamIsCapturing_ptsz(Handle, int* status) {
 }
 EXPORT Result cuStreamIsCapturing(Handle, int* status) {
   *status = capturing ? 1 : 0;
+  return kSuccess;
+}
+// One that ends does so after the answer, and the next answer is about another one.
+EXPORT Result cuStreamGetCaptureInfo(Handle, int* status, std::uint64_t* id) {
+  if (another_capture) ++last_capture;
+  *status = capturing || another_capture ? 1 : 0;
+  *id = last_capture;
+  another_capture = capturing && capture_ends;
   capturing = capturing && !capture_ends;
+  return kSuccess;
+}
+EXPORT Result cuStreamGetCaptureInfo_ptsz(Handle, int* status, std::uint64_t*) {
+  *status = 0;
   return kSuccess;
 }
 EXPORT Result cuEventSynchronize(Handle) {
