@@ -113,14 +113,18 @@ void AgentMetrics::update(const Status& status) {
   for (const auto& [resource, is_registered] : status.registered) {
     registered.metric.push_back(series({{"resource", resource}}, is_registered ? 1 : 0));
   }
-  MetricFamily mps_up{
-      "mgpu_mps_up", "1 while the MPS daemon of the card answers.", MetricType::Gauge, {}};
+  MetricFamily mps_up{"mgpu_mps_up",
+                      "1 while the MPS daemon of the card answers. With protocol 3 containers have "
+                      "namespaces, whose percentage they cannot raise.",
+                      MetricType::Gauge,
+                      {}};
   MetricFamily mps_restarts{"mgpu_mps_restarts_total",
                             "Number of restarts of the MPS daemon of the card.",
                             MetricType::Counter,
                             {}};
   for (const MpsState& one : status.mps) {
-    mps_up.metric.push_back(series({{"uuid", one.uuid.str()}}, one.running ? 1 : 0));
+    mps_up.metric.push_back(
+        series({{"uuid", one.uuid.str()}, {"protocol", one.v3 ? "3" : "2"}}, one.running ? 1 : 0));
     mps_restarts.metric.push_back(
         series({{"uuid", one.uuid.str()}}, static_cast<double>(one.restarts)));
   }

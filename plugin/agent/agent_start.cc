@@ -272,6 +272,7 @@ void Agent::maintain() {
     const auto found_cards = inventory_.state().found.cards;
     isolation_.keep_self_tests(found_cards);
     isolation_.follow_modes(found_cards, publisher_.release_requested());
+    isolation_.keep_shares();
     publish_node();
     watch_containers(monitoring);
     const auto now = std::chrono::steady_clock::now();

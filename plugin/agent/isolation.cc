@@ -459,7 +459,7 @@ Result<void> Isolation::before_start(const Record& record) {
   }
   const Mps* const daemons = mps();
   if (daemons != nullptr && is_part_of_one_card(record)) {
-    if (auto ready = daemons->ready(record.cards.front().uuid); !ready) return ready;
+    if (auto ready = daemons->prepare(record); !ready) return ready;
   }
   if (library() != nullptr && has_share(record)) {
     if (auto ready = pages_.prepare(record, turns().has_value()); !ready) return ready;
@@ -472,6 +472,11 @@ void Isolation::follow_modes(const std::vector<FoundCard>& found, bool released)
     return daemons != nullptr && daemons->ready(card);
   };
   exclusive_.follow({.cards = found, .daemon_responds = daemon_responds, .released = released});
+}
+
+void Isolation::keep_shares() const {
+  const Mps* const daemons = mps();
+  if (daemons != nullptr) daemons->keep_shares([this] { return records_.all(); });
 }
 
 void Isolation::on_removed(const AllocationId& id) {

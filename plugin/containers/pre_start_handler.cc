@@ -195,10 +195,11 @@ Decided<bool> PreStartHandler::inject(const std::vector<Record>& records) {
   bool changed = false;
   const ShareLimits limits = parts_.share_limits ? parts_.share_limits() : ShareLimits();
   for (const Record& record : records) {
-    const auto edits = edits_of(record, parts_.inventory, limits);
-    if (!edits) return not_ready(record, edits.error());
+    // Its edits name what this makes.
     const auto prepared = limits.before_start ? limits.before_start(record) : Result<void>();
     if (!prepared) return not_ready(record, prepared.error());
+    const auto edits = edits_of(record, parts_.inventory, limits);
+    if (!edits) return not_ready(record, edits.error());
     const auto injected = parts_.injector.inject(record.id, *edits);
     if (!injected) return not_ready(record, injected.error());
     changed = changed || *injected;

@@ -40,8 +40,9 @@ using Clock = std::chrono::steady_clock;
 
 // A state has the annotations of the container, for which Kubernetes permits 256 KiB.
 constexpr std::size_t kStateBytesMax = std::size_t{4} << 20;
-// What NVIDIA's daemon sends first; seen with 555.58.02.
-constexpr std::string_view kGreeting = "OUTBHELL";
+// What NVIDIA's daemon sends first is "OUTBHELL", seen with 555.58.02. That of v3 may send another
+// word, so that only its size is expected.
+constexpr std::size_t kGreetingBytes = 8;
 
 // Returns whether the descriptor is ready before the deadline.
 bool wait_for(int descriptor, short event, Clock::time_point deadline) {
@@ -122,10 +123,9 @@ Outcome ask_once(const std::string& path, const LimitRequest& request, Clock::ti
 Outcome greet_once(const std::string& path, Clock::time_point deadline) {
   const int connection = connect_to(path, SOCK_SEQPACKET);
   if (connection < 0) return {"cannot reach its daemon at " + path + ": " + std::strerror(errno)};
-  char greeting[kGreeting.size()];
+  char greeting[kGreetingBytes];
   const bool greeted = wait_for(connection, POLLIN, deadline) &&
-                       ::recv(connection, greeting, sizeof greeting, 0) == std::ssize(greeting) &&
-                       std::string_view(greeting, sizeof greeting) == kGreeting;
+                       ::recv(connection, greeting, sizeof greeting, 0) == std::ssize(greeting);
   ::close(connection);
   if (greeted) return {"", true};
   return {"its daemon at " + path + " does not answer"};

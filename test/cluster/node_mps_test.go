@@ -135,6 +135,72 @@ func TestNodeContainersReachOnlyTheSocketForClientsOfMPS(t *testing.T) {
 	world.checkSame(t, []*corev1.Pod{pod})
 }
 
+// mpsGives returns what a client that connects to the socket in this folder is told.
+func mpsGives(folder string) (string, error) {
+	connection, err := net.Dial("unixpacket", filepath.Join(folder, "control"))
+	if err != nil {
+		return "", err
+	}
+	defer connection.Close()
+	part := make([]byte, 64)
+	if _, err := connection.Read(part); err != nil { // its greeting
+		return "", err
+	}
+	if _, err := connection.Write([]byte("client 4711\n")); err != nil {
+		return "", err
+	}
+	count, err := connection.Read(part)
+	return strings.TrimSpace(string(part[:count])), err
+}
+
+// A daemon of a driver from R615 on has a namespace for each container, with limits that its programs cannot
+// raise. It has them again after its end, and no more once the container has ended.
+func TestNodeContainersOfMPSHaveNamespaces(t *testing.T) {
+	behaviour := filepath.Join(t.TempDir(), "behaviour")
+	if err := os.WriteFile(behaviour, []byte("v3\n"), 0o644); err != nil {
+		t.Fatal(err)
+	}
+	t.Setenv("MGPU_FAKE_MPS", behaviour)
+	world, folder := newMPSWorld(t)
+	world.createBound(t, world.pod("small").share(30, 1024), "0")
+	world.createBound(t, world.pod("large").share(60, 2048), "0")
+	pods := []*corev1.Pod{world.waitRunning(t, "small"), world.waitRunning(t, "large")}
+	inside := func(pod *corev1.Pod) string {
+		return fmt.Sprintf("/proc/%d/root/run/mgpu/mps", world.node.pidOf(t, pod, "c0"))
+	}
+	waitLimits := func() {
+		t.Helper()
+		for i, want := range []string{"ok 30.00 1024", "ok 60.00 2048"} {
+			waitFor(t, sampledLimit, "container "+pods[i].Name+" to have its limits", func() (bool, string) {
+				got, err := mpsGives(inside(pods[i]))
+				return got == want, fmt.Sprintf("%q (%v)", got, err)
+			})
+			entries, err := os.ReadDir(inside(pods[i]))
+			if err != nil || len(entries) != 1 {
+				t.Errorf("the container sees %v (%v), want the socket of its namespace alone", entries, err)
+			}
+		}
+	}
+	waitLimits()
+	killDaemonOf(t, folder)
+	waitLimits()
+	world.checkSame(t, pods)
+	shares := func() int {
+		entries, _ := os.ReadDir(filepath.Join(folder, "shares"))
+		return len(entries)
+	}
+	if got := shares(); got != 2 {
+		t.Errorf("there are %d namespaces, want 2", got)
+	}
+	err := plane.admin.CoreV1().Pods(world.namespace).Delete(world.ctx, "small", metav1.DeleteOptions{})
+	if err != nil {
+		t.Fatal(err)
+	}
+	waitFor(t, sampledLimit, "the namespace of the deleted pod to be removed", func() (bool, string) {
+		return shares() == 1, fmt.Sprintf("%d namespaces", shares())
+	})
+}
+
 // After a restart kubelet starts containers without PreStartContainer until the plugin has registered. Without a
 // daemon CUDA would run outside of MPS, and without limits.
 func TestNodeStartsNoContainerOfMPSWithoutPluginAndDaemon(t *testing.T) {

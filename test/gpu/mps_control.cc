@@ -20,9 +20,13 @@
 //   terminate-all     terminate_client ends all connected clients
 //   no-multiuser      does not know "-multiuser-server". With an unknown argument, the program of
 //                     drivers before R555 ignores "-f" and acts as a client.
+//   v3                is the program of a driver from R615 on: it knows "-p 3" (docs.nvidia.com,
+//                     "MPS v3 Interface"), and its commands are its arguments
+//   no-namespaces     a daemon of v3 makes no namespaces
+//   other-percentage  a namespace has another percentage than it was given
 //
-// Starts, "quit" and "terminate_client" are written to the file "calls" next to it, a line each. A
-// daemon that ends because another one is running writes none.
+// Starts, "quit", "terminate_client" and what changes servers and namespaces is written to the file
+// "calls" next to it, a line each. A daemon that ends because another one is running writes none.
 //
 // The pipe directory has the socket "control" for clients (test/gpu/driver/mps.h) and their
 // questions, "control_privileged" for commands of root, "control_lock", which only one daemon can
@@ -30,6 +34,10 @@
 // "full" or "fault". After "ok" it is connected until one side closes the connection. Each
 // connection is greeted; one that sends nothing blocks the daemon. NVIDIA's program has one more
 // file there, and its server is a separate process, which outlives a daemon that was killed.
+//
+// A daemon of v3 also has a socket for each namespace, by which a client gets its limits: after
+// "ok" follow the percentage and the MiB (0: no limit). As measured by NVIDIA's engineers, the
+// limits of a namespace with clients cannot be set.
 #include <fcntl.h>
 #include <poll.h>
 #include <signal.h>
@@ -40,13 +48,16 @@
 #include <unistd.h>
 
 #include <algorithm>
+#include <cctype>
 #include <cerrno>
 #include <chrono>
 #include <cstdio>
 #include <cstdlib>
 #include <cstring>
+#include <filesystem>
 #include <fstream>
 #include <iostream>
+#include <map>
 #include <set>
 #include <sstream>
 #include <string>
@@ -61,8 +72,16 @@ constexpr std::size_t kHelloBytesMax = 64;
 constexpr std::size_t kPacket = 4096;
 // What NVIDIA's daemon sends first, with its zero.
 constexpr char kGreeting[] = "OUTBHELL";
-constexpr int kListeners = 2;
-constexpr const char* kForRoot[] = {"quit", "set_", "start_server", "terminate_client"};
+constexpr const char* kForRoot[] = {"quit",
+                                    "set_",
+                                    "start_server",
+                                    "terminate_client",
+                                    "--quit",
+                                    "server create",
+                                    "namespace create",
+                                    "namespace set",
+                                    "namespace delete",
+                                    "client terminate"};
 
 std::string variable(const char* name) {
   const char* const value = std::getenv(name);
@@ -134,10 +153,19 @@ int listen_at(const std::string& name, mode_t mode) {
 
 // --- the server ----------------------------------------------------------------------------------
 
+// Of a daemon of v3.
+struct Namespace {
+  int listener = -1;
+  std::string percentage = "100.00";
+  std::string mib = "0";
+};
+
 struct Client {
   int connection = -1;
-  std::string hello;  // received so far
-  std::string pid;    // set after the response "ok"
+  std::string space;   // of a daemon of v3
+  std::string limits;  // its own, "" without a namespace
+  std::string hello;   // received so far
+  std::string pid;     // set after the response "ok"
 };
 
 // The connections of clients.
@@ -160,8 +188,30 @@ class Server {
     return connections;
   }
 
-  void add(int connection) {
-    if (connection >= 0) clients_.push_back({connection, "", ""});
+  void add(int connection, const std::string& space, const std::string& limits) {
+    if (connection >= 0) clients_.push_back({connection, space, limits, "", ""});
+  }
+
+  // "51023,mgpu,0,default,python"
+  std::string csv() const {
+    std::string lines;
+    for (const Client& client : clients_) {
+      if (!client.pid.empty()) lines += client.pid + ",mgpu,0," + client.space + ",program\n";
+    }
+    return lines;
+  }
+
+  bool has_clients(const std::string& space) const {
+    return std::any_of(clients_.begin(), clients_.end(), [&](const Client& client) {
+      return client.space == space && !client.pid.empty();
+    });
+  }
+
+  void drop_all(const std::string& space) {
+    for (const Client& client : clients_) {
+      if (client.space == space) ::close(client.connection);
+    }
+    std::erase_if(clients_, [&](const Client& client) { return client.space == space; });
   }
 
   // Reads from a connection that is readable or closed.
@@ -204,7 +254,7 @@ class Server {
       client.pid = pid;
       had_client_ = true;
     }
-    write_all(client.connection, response + "\n");
+    write_all(client.connection, response + (response == "ok" ? client.limits : "") + "\n");
     return response == "ok";
   }
 
@@ -219,6 +269,8 @@ struct Daemon {
   std::string percentage = "100.0";  // default of clients
   bool server_started = false;
   std::set<std::string> terminated;
+  bool v3 = false;
+  std::map<std::string, Namespace> namespaces{};
 };
 
 std::string client_list(const Daemon& daemon) {
@@ -259,7 +311,93 @@ std::string start_server(Daemon& daemon) {
   return "";
 }
 
+// --- v3 ------------------------------------------------------------------------------------------
+
+// What "--percentage=30" of these words gives for "--percentage="; "" if there is none.
+std::string option(const std::vector<std::string>& words, const std::string& name) {
+  for (const std::string& word : words) {
+    if (word.starts_with(name)) return word.substr(name.size());
+  }
+  return "";
+}
+
+std::string create_server(Daemon& daemon) {
+  if (daemon.server_started) return "!server mgpu exists\n";
+  std::filesystem::create_directories(in_pipe("mgpu"));
+  static_cast<void>(start_server(daemon));
+  return "";
+}
+
+std::string create_namespace(Daemon& daemon, const std::string& name) {
+  if (!daemon.server_started) return "!server mgpu not found\n";
+  if (behaves("no-namespaces")) return "!Failed to create namespace\n";
+  if (daemon.namespaces.contains(name)) return "!namespace " + name + " exists\n";
+  std::filesystem::create_directories(in_pipe("mgpu/" + name));
+  daemon.namespaces[name].listener = listen_at("mgpu/" + name + "/control", 0666);
+  return "";
+}
+
+std::string delete_namespace(Daemon& daemon, const std::string& name, bool force) {
+  const auto found = daemon.namespaces.find(name);
+  if (found == daemon.namespaces.end()) return "!namespace " + name + " not found\n";
+  if (!force && daemon.server.has_clients(name)) return "!namespace has active clients\n";
+  daemon.server.drop_all(name);
+  ::close(found->second.listener);
+  daemon.namespaces.erase(found);
+  std::filesystem::remove_all(in_pipe("mgpu/" + name));
+  return "";
+}
+
+std::string set_namespace(Daemon& daemon, const std::vector<std::string>& words) {
+  const auto found = daemon.namespaces.find(words[2]);
+  if (found == daemon.namespaces.end()) return "!namespace " + words[2] + " not found\n";
+  if (daemon.server.has_clients(words[2])) return "!namespace has active clients\n";
+  const double percentage =
+      std::strtod(option(words, "--active-thread-percentage=").c_str(), nullptr);
+  char text[16];
+  std::snprintf(text, sizeof text, "%.2f", behaves("other-percentage") ? 100.0 : percentage);
+  found->second.percentage = text;
+  found->second.mib = option(words, "--pinned-memory-limit=");
+  found->second.mib.resize(found->second.mib.find_first_not_of("0123456789"));
+  return "";
+}
+
+std::string server_line() {
+  const std::string status = behaves("initializing") ? "Initializing"
+                             : behaves("fault")      ? "Fault"
+                                                     : "Ready";
+  return "mgpu,0,4242," + status + "," + in_pipe("mgpu") + ",GPU-a,-\n";
+}
+
+// A response that begins with "!" is a failure.
+std::string response_to_v3(const std::string& command, Daemon& daemon) {
+  std::istringstream text(command);
+  std::vector<std::string> words;
+  for (std::string word; text >> word;) words.push_back(word);
+  words.resize(std::max<std::size_t>(words.size(), 3));
+  const std::string what = words[0] + " " + words[1];
+  if (behaves("long-response")) return std::string(1 << 20, 'x');
+  if (behaves("invalid-response")) return "what?\n";
+  if (what == "server list") return daemon.server_started ? server_line() : "";
+  if (what == "client list") return daemon.server.csv();
+  if (what == "namespace get") {
+    const auto found = daemon.namespaces.find(words[2]);
+    return found == daemon.namespaces.end() ? "!not found\n" : found->second.percentage + "\n";
+  }
+  note(command);
+  if (what == "server create") return create_server(daemon);
+  if (what == "namespace create") return create_namespace(daemon, words[2]);
+  if (what == "namespace delete")
+    return delete_namespace(daemon, words[2], words.back() == "--force");
+  if (what == "namespace set") return set_namespace(daemon, words);
+  if (what == "client terminate" && !behaves("no-terminate")) daemon.server.terminate(words[2]);
+  return what == "client terminate" ? "" : "!unknown command " + command + "\n";
+}
+
+// --- both ----------------------------------------------------------------------------------------
+
 std::string response_to(const std::string& command, Daemon& daemon) {
+  if (daemon.v3) return response_to_v3(command, daemon);
   const bool has_server = behaviour("clients") != "-" || behaves("fault") ||
                           daemon.server.exists() || daemon.server_started;
   if (behaves("long-response")) return std::string(1 << 20, 'x');
@@ -299,8 +437,9 @@ bool handle_commands(int connection, Daemon& daemon, bool privileged) {
   std::string responses;
   for (std::string command; std::getline(commands, command);) {
     const std::string refused = refusal(command, privileged);
-    if (command == "quit" && refused.empty()) note("quit");
-    if (command == "quit" && refused.empty() && !behaves("no-quit")) return false;
+    const bool quits = (command == "quit" || command == "--quit") && refused.empty();
+    if (quits) note("quit");
+    if (quits && !behaves("no-quit")) return false;
     // The connection stays open without a response.
     if (behaves("no-response")) {
       note("no response to " + command);
@@ -313,33 +452,52 @@ bool handle_commands(int connection, Daemon& daemon, bool privileged) {
   return true;
 }
 
-// Returns whether the daemon goes on.
-bool handle_connection(int connection, Daemon& daemon, bool privileged) {
+// Returns whether the daemon goes on. `space` has its own listener in a daemon of v3.
+bool handle_connection(int connection, Daemon& daemon, bool privileged, const std::string& space) {
   // If this fails, the other side has gone.
   static_cast<void>(::send(connection, kGreeting, sizeof kGreeting, MSG_NOSIGNAL));
-  char first = 0;
-  const bool is_client = ::recv(connection, &first, 1, MSG_PEEK) == 1 && first == 'c';
+  // "client 4711", where "client list" is a command of v3.
+  char start[sizeof "client 4" - 1];
+  const bool is_client = ::recv(connection, start, sizeof start, MSG_PEEK) == std::ssize(start) &&
+                         std::string_view(start, sizeof start).starts_with("client ") &&
+                         std::isdigit(start[sizeof start - 1]) != 0;
   if (!is_client) return handle_commands(connection, daemon, privileged);
-  daemon.server.add(connection);
+  const auto found = daemon.namespaces.find(space);
+  const bool limited = found != daemon.namespaces.end();
+  const Namespace& limits = limited ? found->second : Namespace();
+  daemon.server.add(connection, space, limited ? " " + limits.percentage + " " + limits.mib : "");
   return true;
 }
 
-void run(int control, int privileged) {
+// The listeners, and whose they are: "" is that of the daemon, "!" that for root.
+std::map<int, std::string> listeners_of(const Daemon& daemon, int control, int privileged) {
+  std::map<int, std::string> listeners = {{control, ""}, {privileged, "!"}};
+  for (const auto& [name, space] : daemon.namespaces) listeners.emplace(space.listener, name);
+  return listeners;
+}
+
+void run(int control, int privileged, bool v3) {
   Daemon daemon;
+  daemon.v3 = v3;
   while (true) {
-    std::vector<pollfd> ready = {{control, POLLIN, 0}, {privileged, POLLIN, 0}};
-    for (const int connection : daemon.server.connections()) {
+    const auto listeners = listeners_of(daemon, control, privileged);
+    std::vector<pollfd> ready;
+    for (const int connection : daemon.server.connections())
       ready.push_back({connection, POLLIN, 0});
-    }
+    for (const auto& [listener, whose] : listeners) ready.push_back({listener, POLLIN, 0});
     if (::poll(ready.data(), ready.size(), -1) < 0) continue;
     // Clients are handled before commands, so that no closed connection is listed.
-    for (std::size_t i = kListeners; i < ready.size(); ++i) {
-      if (ready[i].revents != 0) daemon.server.read_from(ready[i].fd);
-    }
-    for (int i = 0; i < kListeners; ++i) {
-      if (ready[i].revents == 0) continue;
-      const int connection = ::accept(ready[i].fd, nullptr, nullptr);
-      if (!handle_connection(connection, daemon, ready[i].fd == privileged)) return;
+    for (const pollfd& one : ready) {
+      if (one.revents == 0) continue;
+      const auto listener = listeners.find(one.fd);
+      if (listener == listeners.end()) {
+        daemon.server.read_from(one.fd);
+        continue;
+      }
+      const int connection = ::accept(one.fd, nullptr, nullptr);
+      const std::string& whose = listener->second;
+      if (!handle_connection(connection, daemon, whose == "!", whose)) return;
+      break;  // it may have changed the listeners
     }
   }
 }
@@ -350,12 +508,12 @@ bool is_only_daemon() {
   return lock < 0 || ::flock(lock, LOCK_EX | LOCK_NB) == 0;
 }
 
-int serve() {
+int serve(bool v3) {
   if (!is_only_daemon()) {
     std::cout << "An instance of this daemon is already running\n";
     return 1;
   }
-  note("start " + variable("CUDA_VISIBLE_DEVICES"));
+  note(v3 ? "start v3" : "start " + variable("CUDA_VISIBLE_DEVICES"));
   if (behaves("crash")) {
     std::cerr << "first line\nno such card\n";
     return 1;
@@ -369,7 +527,7 @@ int serve() {
   const int privileged = listen_at("control_privileged", 0755);
   const int control = listen_at("control", 0666);
   if (privileged < 0 || control < 0) return 2;
-  run(control, privileged);
+  run(control, privileged, v3);
   return 0;
 }
 
@@ -382,7 +540,8 @@ int connect_to(const std::string& name) {
   return -1;
 }
 
-int run_client() {
+// Sends `command`, or what it reads if that is empty.
+int run_client(const std::string& command) {
   int daemon = connect_to("control_privileged");
   if (daemon < 0) daemon = connect_to("control");
   if (daemon < 0) {
@@ -391,9 +550,21 @@ int run_client() {
   }
   char greeting[sizeof kGreeting];
   if (::recv(daemon, greeting, sizeof greeting, 0) != sizeof greeting) return 1;
-  write_all(daemon, read_all(STDIN_FILENO));
+  write_all(daemon, command.empty() ? read_all(STDIN_FILENO) : command);
   ::shutdown(daemon, SHUT_WR);
-  write_all(STDOUT_FILENO, read_all(daemon));
+  const std::string response = read_all(daemon);
+  const bool failed = response.starts_with('!');
+  write_all(STDOUT_FILENO, response.substr(failed ? 1 : 0));
+  return failed ? 1 : 0;
+}
+
+// The program of a driver from R615 on, with "-p 3".
+int run_v3(const std::vector<std::string>& words) {
+  if (words == std::vector<std::string>{"-f", "-m", "-p", "3"}) return serve(true);
+  std::string command;
+  for (std::size_t i = 2; i < words.size(); ++i) command += (command.empty() ? "" : " ") + words[i];
+  if (command != "--help") return run_client(command);
+  std::cout << "Modules: server namespace client device\n";
   return 0;
 }
 
@@ -402,8 +573,10 @@ int run_client() {
 int main(int count, char** arguments) {
   ::alarm(300);  // in case the test is killed
   const std::vector<std::string> words(arguments + 1, arguments + count);
+  const bool v3 = behaves("v3") && std::find(words.begin(), words.end(), "-p") != words.end();
+  if (v3) return run_v3(words);
   const bool unknown = behaves("no-multiuser") &&
                        std::find(words.begin(), words.end(), "-multiuser-server") != words.end();
   const bool daemon = !words.empty() && words.front() == "-f" && !unknown;
-  return daemon ? serve() : run_client();
+  return daemon ? serve(false) : run_client("");
 }

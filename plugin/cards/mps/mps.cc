@@ -15,9 +15,6 @@ namespace {
 using Target = MpsDaemon::Target;
 using std::chrono::steady_clock;
 
-// Where a container finds the socket of its card's daemon.
-constexpr char kPipeInContainer[] = "/run/mgpu/mps";
-
 // Volta (docs.nvidia.com/deploy/mps, "Volta MPS").
 constexpr ComputeCapability kMpsLimitsFrom{7, 0};
 
@@ -78,6 +75,17 @@ Result<void> Mps::ready(const CardUuid& card) const {
   const auto load = ask_mps(options_, mps_folders(options_.run_dir, card));
   if (!load) return not_running(load.error().message);
   return load->active ? Result<void>() : not_running("its server does not run");
+}
+
+Result<void> Mps::prepare(const Record& record) const {
+  if (auto runs = ready(record.cards.front().uuid); !runs) return runs;
+  const MutexLock lock(shares_);
+  return make_mps_share(options_, record);
+}
+
+void Mps::keep_shares(const std::function<std::vector<Record>()>& records) const {
+  const MutexLock lock(shares_);
+  for (const CardUuid& card : running()) keep_mps_shares(options_, card, records);
 }
 
 std::vector<MpsState> Mps::states() const {
@@ -165,22 +173,6 @@ std::set<CardUuid> Mps::running() const {
     if (state.running && !ending_) running.insert(card);
   }
   return running;
-}
-
-Edits mps_edits(const MpsOptions& options, const Record& record) {
-  Edits edits;
-  if (record.cards.size() != 1) return edits;
-  const CardGrant& card = record.cards.front();
-  // Writable, root in a container could replace the socket for the others, or fill `run_dir`.
-  edits.mounts = {{mps_folders(options.run_dir, card.uuid).client, kPipeInContainer, true}};
-  edits.environment = {
-      {"CUDA_MPS_PIPE_DIRECTORY", kPipeInContainer},
-      {"CUDA_MPS_PINNED_DEVICE_MEM_LIMIT", fmt::format("0={}M", card.share.memory.value())}};
-  if (card.share.core < kWholeCard) {
-    edits.environment.emplace("CUDA_MPS_ACTIVE_THREAD_PERCENTAGE",
-                              std::to_string(card.share.core.value()));
-  }
-  return edits;
 }
 
 }  // namespace mgpu::plugin

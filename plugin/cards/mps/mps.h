@@ -1,6 +1,7 @@
 // NVIDIA MPS with one control daemon per card (docs.nvidia.com/deploy/mps), which enforces a
 // container's share of SMs and memory. Each process of a container is limited separately, and a
-// fault of one client ends all clients of that card.
+// fault of one client ends all clients of that card. Drivers have a second protocol from R615 on
+// (mps_v3.h), which is used where NVIDIA's program knows it.
 //
 //   New --responds--> Running --ends--> Waiting --> Starting --responds--> Running
 //    |                  |   ^
@@ -26,6 +27,7 @@
 // daemon that does not respond delays none of other cards.
 #pragma once
 
+#include <functional>
 #include <map>
 #include <optional>
 #include <set>
@@ -39,6 +41,7 @@
 #include "plugin/cards/card_source.h"
 #include "plugin/cards/mps/mps_clients.h"
 #include "plugin/cards/mps/mps_daemon.h"
+#include "plugin/cards/mps/mps_shares.h"
 
 namespace mgpu::plugin {
 
@@ -58,6 +61,11 @@ class Mps {
   Edits edits(const Record& record) const;
   // Probes the daemon of the card. Errors: one sentence why it does not run.
   Result<void> ready(const CardUuid& card) const;
+  // ready(), and makes what the container gets of the daemon (make_mps_share()). REQUIRES: it has a
+  // part of one card, and no program of it runs.
+  Result<void> prepare(const Record& record) const;
+  // keep_mps_shares() of the cards whose daemons run.
+  void keep_shares(const std::function<std::vector<Record>()>& records) const;
   std::vector<MpsState> states() const;
   // Why no pod should be placed on the card: MPS cannot limit its programs, or its daemon has not
   // run for kMpsDownMax. Empty: there is no reason.
@@ -77,6 +85,7 @@ class Mps {
   // Used by its thread alone; none without MpsOptions::terminator.
   std::optional<MpsClients> clients_;
 
+  mutable Mutex shares_;  // is taken before `mutex_`
   mutable Mutex mutex_;
   ConditionVariable changed_;
   std::set<CardUuid> cards_ MGPU_GUARDED_BY(mutex_);
@@ -88,10 +97,5 @@ class Mps {
   std::thread thread_;
   std::thread clients_thread_;
 };
-
-// The edits of a container with one card: the socket of its card's daemon, its percentage
-// (unless it is 100), and its memory as the pinned limit of device 0. Empty for a container with
-// several cards: whole cards need no limit, and a process can use one daemon only.
-Edits mps_edits(const MpsOptions& options, const Record& record);
 
 }  // namespace mgpu::plugin

@@ -11,6 +11,7 @@
 
 #include "common/base/log.h"
 #include "common/base/text.h"
+#include "plugin/cards/mps/mps_v3.h"
 
 namespace mgpu::plugin {
 namespace {
@@ -88,6 +89,9 @@ Result<MpsLoad> ask_mps(const MpsOptions& options, const MpsFolders& folders,
     const auto load = parse_load(*response);
     if (!load) return error("expected a percentage, found " + in_quotes(*response));
     if (again || load->servers.empty() || load->servers == servers) {
+      // Containers get the sockets of namespaces instead.
+      const auto daemon = known_mps_daemon(folders);
+      if (daemon && daemon->v3) return *load;
       const auto linked = link_control(folders);
       return linked ? Result<MpsLoad>(*load) : linked.error();
     }
@@ -100,6 +104,7 @@ MpsDaemon::MpsDaemon(const MpsOptions& options, const CardUuid& card)
       folders_(mps_folders(options.run_dir, card)),
       state_{.uuid = card,
              .running = false,
+             .v3 = false,
              .problem = "MPS is not started yet",
              .restarts = 0,
              .down_since = std::nullopt},
@@ -170,10 +175,12 @@ void MpsDaemon::find(Time now) {
 
 void MpsDaemon::start(Time now) {
   if (options_.watch_only) return find(now);
-  std::vector<std::string> arguments = options_.arguments;
+  const bool v3 = knows_mps_v3({options_.control, folders_, options_.times.command});
+  std::vector<std::string> arguments = v3 ? kMpsV3Arguments : options_.arguments;
   if (single_user_) std::erase(arguments, kMultiUserServer);
-  auto started = start_mps_daemon(options_.control, arguments, folders_, state_.uuid);
+  auto started = start_mps_daemon(options_.control, arguments, v3, folders_, state_.uuid);
   if (!started) return fail(started.error().message, now);
+  log_info("MPS daemon started", {{"card", state_.uuid.str()}, {"protocol", v3 ? "3" : "2"}});
   process_ = *started;
   clients_.clear();
   fault_since_.reset();
@@ -246,6 +253,7 @@ void MpsDaemon::note_load(const MpsLoad& load, Time now, Target target) {
   if (target != Target::kRunning && clients_.empty()) return quit(now);
   if (target == Target::kRunning && !load.active) return start_server(load, now);
   server_asked_.reset();
+  state_.v3 = process_ && process_->v3;
   state_.running = true;
   state_.problem.clear();
   state_.server_problem.clear();

@@ -51,6 +51,7 @@ struct MpsOptions {
 struct MpsState {
   CardUuid uuid;
   bool running = false;
+  bool v3 = false;      // containers have namespaces
   std::string problem;  // one sentence unless it is running
   // Why its server did not start when that was tried last; empty: it did, or was not tried yet.
   std::string server_problem{};

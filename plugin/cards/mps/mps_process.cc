@@ -24,6 +24,7 @@ extern "C" {
 #include "common/base/process.h"
 #include "common/base/text.h"
 #include "plugin/cards/limits.h"
+#include "plugin/cards/mps/mps_v3.h"
 #include "plugin/monitor/limits.h"
 
 namespace mgpu::plugin {
@@ -31,8 +32,6 @@ namespace {
 
 namespace fs = std::filesystem;
 
-// The daemon's own settings are the only ones that count.
-constexpr const char* kCudaVariables = "CUDA_";
 constexpr std::streamoff kLogBytesRead = 4096;
 // A larger argument of a system call is no descriptor.
 constexpr std::uint64_t kDescriptorMax = 1 << 20;
@@ -44,10 +43,6 @@ constexpr int kFieldsBeforeStartTime = 18;
 
 Error failure(const char* what, const std::string& path, int number) {
   return error(fmt::format("{} {}: {}", what, in_quotes(path), std::strerror(number)));
-}
-
-std::vector<std::string> environment(const MpsFolders& folders) {
-  return {"CUDA_MPS_PIPE_DIRECTORY=" + folders.pipe, "CUDA_MPS_LOG_DIRECTORY=" + folders.log};
 }
 
 // The daemon finds the program of its server in PATH only.
@@ -92,9 +87,13 @@ std::optional<std::uint64_t> start_time(pid_t pid) {
 
 }  // namespace
 
+std::vector<std::string> mps_environment(const MpsFolders& folders) {
+  return {"CUDA_MPS_PIPE_DIRECTORY=" + folders.pipe, "CUDA_MPS_LOG_DIRECTORY=" + folders.log};
+}
+
 MpsFolders mps_folders(const std::string& run_dir, const CardUuid& card) {
   const std::string base = run_dir + "/mps/" + card.str();
-  return {base + "/pipe", base + "/client", base + "/log", base + "/daemon"};
+  return {base + "/pipe", base + "/client", base + "/shares", base + "/log", base + "/daemon"};
 }
 
 // Programs of any user can use a folder that is mounted for them, but cannot list the
@@ -117,17 +116,23 @@ Result<void> make_mps_folders(const MpsFolders& folders) {
 }
 
 Result<void> link_control(const MpsFolders& folders) {
-  const std::string socket = folders.pipe + "/control";
-  const std::string link = folders.client + "/control";
+  // An earlier version may have started the daemon, and made no folder.
+  std::error_code unreadable;
+  if (!fs::exists(folders.client, unreadable)) {
+    if (auto made = make_mps_folders(folders); !made) return made;
+  }
+  return link_socket(folders.pipe + "/control", folders.client);
+}
+
+Result<void> link_socket(const std::string& socket, const std::string& folder) {
+  const std::string link = folder + "/control";
   struct stat wanted {};
   struct stat found {};
   if (::stat(socket.c_str(), &wanted) != 0) return failure("cannot find", socket, errno);
   const bool is_linked = ::stat(link.c_str(), &found) == 0 && found.st_dev == wanted.st_dev &&
                          found.st_ino == wanted.st_ino;
   if (is_linked) return {};
-  // An earlier version has started the daemon, and made no folder.
-  if (auto made = make_mps_folders(folders); !made) return made;
-  const std::string fresh = fmt::format("{}.{}", folders.client, ::gettid());
+  const std::string fresh = fmt::format("{}.{}", folder, ::gettid());
   ::unlink(fresh.c_str());
   const bool linked =
       ::link(socket.c_str(), fresh.c_str()) == 0 && ::rename(fresh.c_str(), link.c_str()) == 0;
@@ -135,7 +140,7 @@ Result<void> link_control(const MpsFolders& folders) {
 }
 
 Result<DaemonProcess> start_mps_daemon(const std::string& control,
-                                       const std::vector<std::string>& arguments,
+                                       const std::vector<std::string>& arguments, bool v3,
                                        const MpsFolders& folders, const CardUuid& card) {
   if (auto made = make_mps_folders(folders); !made) return made.error();
   const std::string log = log_file(folders);
@@ -143,20 +148,22 @@ Result<DaemonProcess> start_mps_daemon(const std::string& control,
   const UniqueFd out(::open(log.c_str(), kFlags, 0644));
   if (!out.is_open()) return failure("cannot write", log, errno);
   const UniqueFd in(::open("/dev/null", O_RDONLY | O_CLOEXEC));
-  auto variables = environment(folders);
-  variables.push_back("CUDA_VISIBLE_DEVICES=" + card.str());
+  auto variables = mps_environment(folders);
+  // Its server gets the card by --allowed-devices.
+  if (!v3) variables.push_back("CUDA_VISIBLE_DEVICES=" + card.str());
   variables.push_back(path_with_folder_of(control));
   const auto pid = spawn({.path = control,
                           .arguments = arguments,
                           .variables = variables,
                           .in = in.number(),
                           .out = out.number(),
-                          .removed_prefix = kCudaVariables});
+                          .removed_prefix = kMpsVariables});
   if (!pid) return pid.error();
-  const DaemonProcess daemon{*pid, start_time(*pid).value_or(0)};
-  const auto written =
-      write_file(folders.daemon_file, fmt::format("{} {}\n", daemon.pid, daemon.started),
-                 Durability::kProcess);
+  const DaemonProcess daemon{*pid, start_time(*pid).value_or(0), v3};
+  // Earlier versions read two numbers.
+  const auto written = write_file(
+      folders.daemon_file, fmt::format("{} {}{}\n", daemon.pid, daemon.started, v3 ? " v3" : ""),
+      Durability::kProcess);
   if (written) return daemon;
   kill_mps_daemon(daemon);
   return written.error();
@@ -168,6 +175,8 @@ std::optional<DaemonProcess> known_mps_daemon(const MpsFolders& folders) {
   std::istringstream file(*text);
   DaemonProcess daemon;
   if (!(file >> daemon.pid >> daemon.started) || daemon.pid <= 1) return std::nullopt;
+  std::string protocol;
+  daemon.v3 = file >> protocol && protocol == "v3";
   return is_alive(daemon) ? std::optional(daemon) : std::nullopt;
 }
 
@@ -225,10 +234,12 @@ void trim_log(const MpsFolders& folders) {
 
 Result<std::string> mps_command(const std::string& control, const MpsFolders& folders,
                                 const std::string& command, std::chrono::milliseconds timeout) {
+  const auto daemon = known_mps_daemon(folders);
+  if (daemon && daemon->v3) return mps_v2_response({control, folders, timeout}, command);
   auto response = run_with_input({.path = control,
                                   .arguments = {},
-                                  .variables = environment(folders),
-                                  .removed_prefix = kCudaVariables},
+                                  .variables = mps_environment(folders),
+                                  .removed_prefix = kMpsVariables},
                                  command + "\n", kMpsResponseBytesMax, timeout);
   if (response) return response;
   return error(fmt::format("\"{}\" failed: {}", command.substr(0, command.find('\n')),

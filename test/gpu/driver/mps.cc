@@ -30,6 +30,9 @@ constexpr int kExclusiveProcess = 3;  // nvmlComputeMode_t
 int connection = -1;
 int refusal = kSuccess;
 std::uint64_t broken_before = 0;
+// Of its namespace in a daemon of v3; 0: none.
+double percent_of_namespace = 0;
+std::uint64_t mib_of_namespace = 0;
 
 std::string variable(const char* name) {
   const char* const value = std::getenv(name);
@@ -84,8 +87,7 @@ bool is_exclusive(const Machine& machine, int card) {
 }
 
 // "0=1024M,1=2G" limits card 0 to 1 GiB, with the context.
-std::optional<std::uint64_t> mps_limit(int card) {
-  if (!is_mps_client()) return std::nullopt;
+std::optional<std::uint64_t> asked_limit(int card) {
   const std::string mine = std::to_string(card) + "=";
   std::istringstream entries(variable("CUDA_MPS_PINNED_DEVICE_MEM_LIMIT"));
   for (std::string entry; std::getline(entries, entry, ',');) {
@@ -96,6 +98,14 @@ std::optional<std::uint64_t> mps_limit(int card) {
     if (*unit == 'G') return amount * kMiB * 1024;
   }
   return std::nullopt;
+}
+
+// A program can ask for less than its namespace has.
+std::optional<std::uint64_t> mps_limit(int card) {
+  if (!is_mps_client()) return std::nullopt;
+  const auto asked = asked_limit(card);
+  if (mib_of_namespace == 0) return asked;
+  return std::min(asked.value_or(mib_of_namespace * kMiB), mib_of_namespace * kMiB);
 }
 
 // What the limit of the cgroup of this process leaves for all that it has. NVML writes the limits:
@@ -135,7 +145,8 @@ void join_mps() {
   // If this fails, there is no answer either.
   static_cast<void>(::send(opened, hello.data(), hello.size(), MSG_NOSIGNAL));
   const std::string answer = read_line(opened);
-  if (answer == "ok") {
+  if (answer.starts_with("ok")) {
+    std::istringstream(answer.substr(2)) >> percent_of_namespace >> mib_of_namespace;
     connection = opened;
     process().machine->become_mps_client();
     broken_before = process().machine->broken_clients();
@@ -189,8 +200,9 @@ int refuse_context(int card) {
 
 double percent_of_card() {
   const double asked = std::strtod(variable("CUDA_MPS_ACTIVE_THREAD_PERCENTAGE").c_str(), nullptr);
-  const bool limited = is_mps_client() && asked > 0 && asked < 100 && !has_fault("no-share");
-  return limited ? asked : 100;
+  if (!is_mps_client() || has_fault("no-share")) return 100;
+  const double most = percent_of_namespace > 0 ? percent_of_namespace : 100;
+  return asked > 0 ? std::min(asked, most) : most;
 }
 
 std::optional<std::uint64_t> left_of_limits(int card) {

@@ -2,9 +2,10 @@
 // the driver's limits of cgroups.
 //
 // It is a client if the folder CUDA_MPS_PIPE_DIRECTORY has a socket "control" that accepts
-// connections (test/gpu/mps_control.cc). It sends "client <pid>", reads "ok", "full"
-// or "fault", and keeps the connection open. Without a connection it runs without MPS and its
-// limits, as CUDA does. Of a list, the entry of the card is read.
+// connections (test/gpu/mps_control.cc). It sends "client <pid>", reads "ok", with the limits of
+// its namespace if it has one, "full" or "fault", and keeps the connection open. Without a
+// connection it runs without MPS and its limits, as CUDA does. Of a list, the entry of the card is
+// read.
 //
 // Faults (faults.h):
 //   no-mps              programs run outside of MPS, as if there were no daemon

@@ -19,6 +19,7 @@
 #include "plugin/cards/mps/mps_daemon.h"
 #include "plugin/cards/mps/mps_process.h"
 #include "test/plugin/cards/fake_driver.h"
+#include "test/plugin/cards/mps/mps_fixture.h"
 
 namespace mgpu::plugin {
 namespace {
@@ -36,76 +37,6 @@ using testing::Not;
 using testing::Pair;
 using testing::SizeIs;
 using testing::StartsWith;
-
-const CardUuid kCard("GPU-a");
-const CardUuid kOther("GPU-b");
-
-class MpsTest : public testing::Test {
- protected:
-  MpsTest()
-      : run_dir_("/tmp/mps." + std::to_string(::getpid()) + "." + std::to_string(++folders_made_)) {
-    options_.control = beside_the_test("fake_mps_control");
-    options_.run_dir = run_dir_;
-    options_.times = {.command = seconds(20),
-                      .tick = milliseconds(5),
-                      .probe = milliseconds(10),
-                      .start = seconds(60),
-                      .quit = seconds(20),
-                      .restart_min = milliseconds(1),
-                      .restart_max = milliseconds(20)};
-  }
-  ~MpsTest() override {
-    for (const CardUuid& card : {kCard, kOther}) {
-      if (const auto daemon = daemon_of(card)) kill_mps_daemon(*daemon);
-    }
-    std::filesystem::remove_all(run_dir_);
-  }
-
-  static FoundCard card(const CardUuid& uuid = kCard) {
-    return {.uuid = uuid, .model = "V100", .memory = MiB(32'510)};
-  }
-  MpsFolders folders(const CardUuid& card = kCard) const { return mps_folders(run_dir_, card); }
-  std::optional<DaemonProcess> daemon_of(const CardUuid& card = kCard) const {
-    return known_mps_daemon(folders(card));
-  }
-
-  // Sets the behaviour of the card's daemon, see test/gpu/mps_control.cc.
-  void behave(const std::string& text, const CardUuid& card = kCard) const {
-    ASSERT_TRUE(make_mps_folders(folders(card)));
-    const std::string path = run_dir_ + "/mps/" + card.str() + "/behaviour";
-    std::ofstream(path + ".new") << text << "\n";
-    std::filesystem::rename(path + ".new", path);
-  }
-  // "start GPU-a, quit"
-  std::string calls(const CardUuid& card = kCard) const {
-    std::ifstream file(run_dir_ + "/mps/" + card.str() + "/calls");
-    std::string all;
-    for (std::string line; std::getline(file, line);) all += (all.empty() ? "" : ", ") + line;
-    return all;
-  }
-
-  // Waits without a limit; ctest's timeout ends a test that waits in vain.
-  template <class Condition>
-  static void until(const Condition& condition) {
-    while (!condition()) std::this_thread::sleep_for(milliseconds(2));
-  }
-  static std::string problem_of(const Mps& mps, const CardUuid& card = kCard) {
-    const auto ready = mps.ready(card);
-    return ready ? "none" : ready.error().message;
-  }
-  static void until_ready(const Mps& mps, const CardUuid& card = kCard) {
-    until([&] { return mps.ready(card).has_value(); });
-  }
-  static void until_problem(const Mps& mps, const std::string& problem) {
-    until([&] { return problem_of(mps).find(problem) != std::string::npos; });
-  }
-
-  MpsOptions options_;
-
- private:
-  static inline int folders_made_ = 0;
-  const std::string run_dir_;
-};
 
 TEST_F(MpsTest, StartsOneDaemonForEachCard) {
   Mps mps(options_);
@@ -415,7 +346,7 @@ TEST_F(MpsTest, BelievesADaemonThatKnowsNoStatus) {
 
 // mgpu-mps may be of an earlier version, which starts no server.
 TEST_F(MpsTest, StartsTheServerOfADaemonThatAnotherProcessHasStarted) {
-  ASSERT_TRUE(start_mps_daemon(options_.control, options_.arguments, folders(), kCard));
+  ASSERT_TRUE(start_mps_daemon(options_.control, options_.arguments, false, folders(), kCard));
   options_.watch_only = true;
   Mps watcher(options_);
   watcher.set_cards({kCard});
@@ -464,7 +395,7 @@ TEST_F(MpsTest, FindsTheServerBesideTheControlProgram) {
       << "#!/bin/sh\nprintf '%s' \"$PATH\" >" << folder << "/path.new && mv " << folder
       << "/path.new " << folder << "/path\n";
   std::filesystem::permissions(folder + "/control", std::filesystem::perms::owner_all);
-  ASSERT_TRUE(start_mps_daemon(folder + "/control", {}, folders(), kCard));
+  ASSERT_TRUE(start_mps_daemon(folder + "/control", {}, false, folders(), kCard));
   until([&] { return std::filesystem::exists(folder + "/path"); });
   std::string path;
   std::getline(std::ifstream(folder + "/path"), path);
@@ -498,7 +429,7 @@ TEST_F(MpsTest, NamesTheProcessWhoseConnectionBlocksTheDaemon) {
 // as the second one.
 TEST_F(MpsTest, ReportsWhyASecondDaemonInTheSameFolderEnded) {
   const auto start = [&] {
-    return start_mps_daemon(options_.control, options_.arguments, folders(), kCard);
+    return start_mps_daemon(options_.control, options_.arguments, false, folders(), kCard);
   };
   const auto first = start();
   ASSERT_TRUE(first);
