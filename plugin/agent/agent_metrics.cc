@@ -115,7 +115,7 @@ void AgentMetrics::update(const Status& status) {
   }
   MetricFamily mps_up{"mgpu_mps_up",
                       "1 while the MPS daemon of the card answers. With protocol 3 containers have "
-                      "namespaces, whose percentage they cannot raise.",
+                      "namespaces, whose percentage only root can raise.",
                       MetricType::Gauge,
                       {}};
   MetricFamily mps_restarts{"mgpu_mps_restarts_total",

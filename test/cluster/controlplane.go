@@ -93,7 +93,7 @@ func startControlPlane(components, folder string, full *FullCluster) (*ControlPl
 	if plane.admin, err = kubernetes.NewForConfig(config); err != nil {
 		return plane, err
 	}
-	if err := plane.waitReady(90 * time.Second); err != nil {
+	if err := plane.waitReady(5 * time.Minute); err != nil {
 		return plane, err
 	}
 	if full != nil {
@@ -285,7 +285,7 @@ func (c *ControlPlane) createNamespace(ctx context.Context, name string) error {
 	if err != nil || c.full == nil {
 		return err
 	}
-	return poll(time.Minute, "the service account of namespace "+name, func() (bool, string) {
+	return poll(3*time.Minute, "the service account of namespace "+name, func() (bool, string) {
 		_, err := c.admin.CoreV1().ServiceAccounts(name).Get(ctx, "default", metav1.GetOptions{})
 		return err == nil, fmt.Sprint(err)
 	})

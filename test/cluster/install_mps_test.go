@@ -113,9 +113,9 @@ func TestInstallReleaseOfTheDriverEndsTheDaemonsOfMPS(t *testing.T) {
 		}
 		return running
 	}
-	if found := daemons(); found != 2 {
-		t.Fatalf("%d daemons of MPS run, want 2", found)
-	}
+	waitFor(t, podRunningLimit, "two daemons of MPS", func() (bool, string) {
+		return daemons() == 2, fmt.Sprint(daemons(), " daemons run")
+	})
 	release.runOperations(t, "kubectl label node \"$NODE\" vke.volcengine.com/mgpu-release-driver=true")
 	waitFor(t, podRunningLimit, "the end of the daemons of MPS", func() (bool, string) {
 		return daemons() == 0, fmt.Sprint(daemons(), " daemons run")

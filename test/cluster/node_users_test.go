@@ -5,6 +5,7 @@ import (
 	"os"
 	"path/filepath"
 	"strings"
+	"syscall"
 	"testing"
 
 	corev1 "k8s.io/api/core/v1"
@@ -58,8 +59,11 @@ func (p *DevicePlugin) makeNodesOfTheHost(t *testing.T) {
 		minors[card.containerPath()] = card.Index
 	}
 	for path, minor := range minors {
-		if _, err := os.Lstat(path); err == nil {
-			t.Skip(path + " belongs to a driver")
+		// A run that was killed may have left the same node.
+		if info, err := os.Lstat(path); err == nil {
+			if found, ok := info.Sys().(*syscall.Stat_t); !ok || found.Rdev != uint64(p.major<<8|minor) {
+				t.Skip(path + " belongs to a driver")
+			}
 		}
 		p.makeNode(t, path, minor)
 		t.Cleanup(func() { os.Remove(path) })

@@ -147,7 +147,7 @@ func (c *ControlPlane) renderScheduler(t testing.TB, setup SchedulerSetup) []byt
 	entries, _ := configuration["extenders"].([]any)
 	if setup.ranksNonGPU {
 		entries = append(entries, map[string]any{"prioritizeVerb": "prioritize-non-gpu", "weight": 200,
-			"httpTimeout": "1s", "nodeCacheCapable": true, "ignorable": true})
+			"httpTimeout": "10s", "nodeCacheCapable": true, "ignorable": true})
 		configuration["extenders"] = entries
 	}
 	for _, entry := range entries {

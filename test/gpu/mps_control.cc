@@ -23,6 +23,8 @@
 //   v3                is the program of a driver from R615 on: it knows "-p 3" (docs.nvidia.com,
 //                     "MPS v3 Interface"), and its commands are its arguments
 //   no-namespaces     a daemon of v3 makes no namespaces
+//   server-ends       its server ends, and is not started as long as this line is there
+//   slow-help         "--help" does not end as long as this line is there
 //   other-percentage  a namespace has another percentage than it was given
 //
 // Starts, "quit", "terminate_client" and what changes servers and namespaces is written to the file
@@ -321,13 +323,6 @@ std::string option(const std::vector<std::string>& words, const std::string& nam
   return "";
 }
 
-std::string create_server(Daemon& daemon) {
-  if (daemon.server_started) return "!server mgpu exists\n";
-  std::filesystem::create_directories(in_pipe("mgpu"));
-  static_cast<void>(start_server(daemon));
-  return "";
-}
-
 std::string create_namespace(Daemon& daemon, const std::string& name) {
   if (!daemon.server_started) return "!server mgpu not found\n";
   if (behaves("no-namespaces")) return "!Failed to create namespace\n";
@@ -335,6 +330,24 @@ std::string create_namespace(Daemon& daemon, const std::string& name) {
   std::filesystem::create_directories(in_pipe("mgpu/" + name));
   daemon.namespaces[name].listener = listen_at("mgpu/" + name + "/control", 0666);
   return "";
+}
+
+// The files of its sockets stay.
+void end_server(Daemon& daemon) {
+  for (const auto& [name, space] : daemon.namespaces) {
+    daemon.server.drop_all(name);
+    ::close(space.listener);
+  }
+  daemon.namespaces.clear();
+  daemon.server_started = false;
+}
+
+std::string create_server(Daemon& daemon) {
+  if (behaves("server-ends")) return "";
+  if (daemon.server_started) return "!server mgpu exists\n";
+  std::filesystem::create_directories(in_pipe("mgpu"));
+  static_cast<void>(start_server(daemon));
+  return daemon.server_started ? create_namespace(daemon, "default") : "";
 }
 
 std::string delete_namespace(Daemon& daemon, const std::string& name, bool force) {
@@ -378,8 +391,10 @@ std::string response_to_v3(const std::string& command, Daemon& daemon) {
   const std::string what = words[0] + " " + words[1];
   if (behaves("long-response")) return std::string(1 << 20, 'x');
   if (behaves("invalid-response")) return "what?\n";
+  if (behaves("server-ends") && daemon.server_started) end_server(daemon);
   if (what == "server list") return daemon.server_started ? server_line() : "";
-  if (what == "client list") return daemon.server.csv();
+  if (what == "client list" && !daemon.server_started) return "!server mgpu not found\n";
+  if (what == "client list") return "x\nFAULT,1,2\n" + daemon.server.csv();
   if (what == "namespace get") {
     const auto found = daemon.namespaces.find(words[2]);
     return found == daemon.namespaces.end() ? "!not found\n" : found->second.percentage + "\n";
@@ -564,6 +579,7 @@ int run_v3(const std::vector<std::string>& words) {
   std::string command;
   for (std::size_t i = 2; i < words.size(); ++i) command += (command.empty() ? "" : " ") + words[i];
   if (command != "--help") return run_client(command);
+  while (behaves("slow-help")) std::this_thread::sleep_for(std::chrono::milliseconds(5));
   std::cout << "Modules: server namespace client device\n";
   return 0;
 }

@@ -85,7 +85,8 @@ Result<void> Mps::prepare(const Record& record) const {
 
 void Mps::keep_shares(const std::function<std::vector<Record>()>& records) const {
   const MutexLock lock(shares_);
-  for (const CardUuid& card : running()) keep_mps_shares(options_, card, records);
+  const auto end = steady_clock::now() + options_.times.command;
+  for (const CardUuid& card : running()) keep_mps_shares(options_, card, records, end);
 }
 
 std::vector<MpsState> Mps::states() const {

@@ -45,7 +45,8 @@
 
 namespace mgpu::plugin {
 
-// Any thread. Calls may block for up to kMpsCommandTimeout.
+// Any thread. Calls may block for up to kMpsCommandTimeout, and prepare() also while keep_shares()
+// does.
 class Mps {
  public:
   explicit Mps(MpsOptions options);
@@ -64,7 +65,7 @@ class Mps {
   // ready(), and makes what the container gets of the daemon (make_mps_share()). REQUIRES: it has a
   // part of one card, and no program of it runs.
   Result<void> prepare(const Record& record) const;
-  // keep_mps_shares() of the cards whose daemons run.
+  // keep_mps_shares() of the cards whose daemons run. Blocks for up to twice kMpsCommandTimeout.
   void keep_shares(const std::function<std::vector<Record>()>& records) const;
   std::vector<MpsState> states() const;
   // Why no pod should be placed on the card: MPS cannot limit its programs, or its daemon has not

@@ -6,6 +6,7 @@
 #include <algorithm>
 #include <cerrno>
 #include <charconv>
+#include <filesystem>
 #include <sstream>
 #include <utility>
 
@@ -20,6 +21,9 @@ using std::chrono::milliseconds;
 
 constexpr double kThreadPercentMax = 100;
 constexpr milliseconds kStartTick{50};
+// The longest name of a namespace, and the bytes of a socket's address without its zero.
+constexpr std::size_t kNamespaceMax = 33;
+constexpr std::size_t kSocketPathMax = 107;
 constexpr char kMultiUserServer[] = "-multiuser-server";
 // Printed by NVIDIA's program if there is no daemon.
 constexpr char kNoDaemon[] = "Cannot find MPS control daemon process";
@@ -57,6 +61,16 @@ std::optional<MpsLoad> parse_load(const std::string& response) {
   return load;
 }
 
+// Containers get the sockets of namespaces, but those that a daemon of v2 has served have its
+// folder, and their limits from their environment.
+Result<void> link_earlier_containers(const MpsFolders& folders) {
+  const std::string socket = mps_namespace_socket(folders, "default");
+  std::error_code absent;
+  const bool has_some = std::filesystem::exists(folders.client + "/control", absent);
+  if (!has_some || !std::filesystem::exists(socket, absent)) return {};
+  return link_socket(socket, folders.client);
+}
+
 }  // namespace
 
 std::vector<std::int64_t> parse_pids(const std::string& text) {
@@ -89,10 +103,9 @@ Result<MpsLoad> ask_mps(const MpsOptions& options, const MpsFolders& folders,
     const auto load = parse_load(*response);
     if (!load) return error("expected a percentage, found " + in_quotes(*response));
     if (again || load->servers.empty() || load->servers == servers) {
-      // Containers get the sockets of namespaces instead.
       const auto daemon = known_mps_daemon(folders);
-      if (daemon && daemon->v3) return *load;
-      const auto linked = link_control(folders);
+      const auto linked =
+          daemon && daemon->v3 ? link_earlier_containers(folders) : link_control(folders);
       return linked ? Result<MpsLoad>(*load) : linked.error();
     }
     servers = load->servers;
@@ -175,7 +188,15 @@ void MpsDaemon::find(Time now) {
 
 void MpsDaemon::start(Time now) {
   if (options_.watch_only) return find(now);
-  const bool v3 = knows_mps_v3({options_.control, folders_, options_.times.command});
+  const auto knows_v3 = knows_mps_v3({options_.control, folders_, options_.times.command});
+  if (!knows_v3) return fail(knows_v3.error().message, now);
+  const bool v3 = *knows_v3;
+  if (v3 &&
+      mps_namespace_socket(folders_, std::string(kNamespaceMax, 'x')).size() > kSocketPathMax) {
+    return fail(fmt::format("the MPS pipe directory {} is too long for the sockets of containers",
+                            in_quotes(folders_.pipe)),
+                now);
+  }
   std::vector<std::string> arguments = v3 ? kMpsV3Arguments : options_.arguments;
   if (single_user_) std::erase(arguments, kMultiUserServer);
   auto started = start_mps_daemon(options_.control, arguments, v3, folders_, state_.uuid);
@@ -270,7 +291,9 @@ void MpsDaemon::start_server(const MpsLoad& load, Time now) {
   state_.running = false;
   next_probe_ = now;
   if (!server_asked_) {
-    const auto asked = command("start_server -uid 0");
+    // The process that runs a daemon of v3 starts its server, too.
+    const bool is_others = options_.watch_only && process_ && process_->v3;
+    const auto asked = is_others ? Result<std::string>("") : command("start_server -uid 0");
     if (!asked) return note_failed_probe(asked.error().message, now);
     server_asked_ = now;
     state_.problem = "its server is being started";
@@ -343,6 +366,7 @@ void MpsDaemon::fail(const std::string& problem, Time now) {
               ? options_.times.probe
               : std::clamp(wait_ * 2, options_.times.restart_min, options_.times.restart_max);
   process_.reset();
+  servers_.clear();
   failed_probes_ = 0;
   fault_since_.reset();
   server_asked_.reset();

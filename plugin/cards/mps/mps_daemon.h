@@ -33,7 +33,7 @@ struct MpsTimes {
 
 struct MpsOptions {
   std::string control = "nvidia-cuda-mps-control";  // a path, or a name to be found in $PATH
-  std::string run_dir;  // <run_dir>/mps/<uuid>/{pipe,client,log,daemon} are used
+  std::string run_dir;  // <run_dir>/mps/<uuid>/{pipe,client,shares,log,daemon} are used
   // One server for the programs of all users (Volta and newer, drivers from R555 on). Without it a
   // card serves one user at a time, and programs of others wait. An older driver is started without
   // the option, which is logged.

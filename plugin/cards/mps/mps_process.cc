@@ -124,14 +124,18 @@ Result<void> link_control(const MpsFolders& folders) {
   return link_socket(folders.pipe + "/control", folders.client);
 }
 
-Result<void> link_socket(const std::string& socket, const std::string& folder) {
-  const std::string link = folder + "/control";
+bool is_linked(const std::string& socket, const std::string& folder) {
   struct stat wanted {};
   struct stat found {};
-  if (::stat(socket.c_str(), &wanted) != 0) return failure("cannot find", socket, errno);
-  const bool is_linked = ::stat(link.c_str(), &found) == 0 && found.st_dev == wanted.st_dev &&
-                         found.st_ino == wanted.st_ino;
-  if (is_linked) return {};
+  return ::stat(socket.c_str(), &wanted) == 0 &&
+         ::stat((folder + "/control").c_str(), &found) == 0 && found.st_dev == wanted.st_dev &&
+         found.st_ino == wanted.st_ino;
+}
+
+Result<void> link_socket(const std::string& socket, const std::string& folder) {
+  if (is_linked(socket, folder)) return {};
+  if (::access(socket.c_str(), F_OK) != 0) return failure("cannot find", socket, errno);
+  const std::string link = folder + "/control";
   const std::string fresh = fmt::format("{}.{}", folder, ::gettid());
   ::unlink(fresh.c_str());
   const bool linked =

@@ -48,6 +48,7 @@ struct DaemonProcess {
 Result<void> link_control(const MpsFolders& folders);
 // Makes `folder`/control a hard link of `socket`. Changes nothing if it is one. The folder exists.
 Result<void> link_socket(const std::string& socket, const std::string& folder);
+bool is_linked(const std::string& socket, const std::string& folder);
 
 // Starts the daemon in a session of its own, so that it outlives this process, and writes its
 // daemon file. `v3`: what its arguments make it. Errors: the program does not exist, or the

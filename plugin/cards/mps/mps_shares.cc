@@ -4,6 +4,7 @@
 #include <sys/stat.h>
 
 #include <algorithm>
+#include <chrono>
 #include <filesystem>
 #include <set>
 #include <string>
@@ -18,11 +19,10 @@ namespace mgpu::plugin {
 namespace {
 
 namespace fs = std::filesystem;
+using std::chrono::steady_clock;
 
 // Where a container finds the socket of its card's daemon.
 constexpr char kPipeInContainer[] = "/run/mgpu/mps";
-// The bytes of the address of a socket, with its zero.
-constexpr std::size_t kSocketPathMax = 108;
 
 // "7d2b0f1c9e3a4455-k2bq7zfa" is "7d2b0f1c9e3a4455_k2bq7zfa": a name has no hyphen.
 std::string namespace_of(const AllocationId& id) {
@@ -59,23 +59,22 @@ Result<void> make_share_folder(const std::string& shares, const std::string& fol
 Result<void> make_share(const MpsOptions& options, const MpsFolders& folders,
                         const Record& record) {
   const std::string name = namespace_of(record.id);
-  const std::string socket = mps_namespace_socket(folders, name);
-  if (socket.size() >= kSocketPathMax) {
-    return error(fmt::format("the MPS socket {} must have at most {} bytes", in_quotes(socket),
-                             kSocketPathMax - 1));
-  }
   const std::string folder = folders.shares + "/" + name;
   if (auto made = make_share_folder(folders.shares, folder); !made) return made;
   const MpsV3 daemon{options.control, folders, options.times.command};
   const Share& share = record.cards.front().share;
-  if (auto made = make_mps_namespace(daemon, name, share); !made) return made;
-  return link_socket(socket, folder);
+  auto made = make_mps_namespace(daemon, name, share);
+  if (made) made = link_socket(mps_namespace_socket(folders, name), folder);
+  // Its socket would be taken for that of a whole one.
+  if (!made) remove_mps_namespace(daemon, name);
+  return made;
 }
 
-// A namespace that its daemon does not have any more has no socket.
+// A namespace that its daemon does not have any more has no socket, and another one that is made
+// again.
 void make_again(const MpsOptions& options, const MpsFolders& folders, const Record& record) {
-  struct stat socket {};
-  if (::stat(mps_namespace_socket(folders, namespace_of(record.id)).c_str(), &socket) == 0) return;
+  const std::string name = namespace_of(record.id);
+  if (is_linked(mps_namespace_socket(folders, name), folders.shares + "/" + name)) return;
   const auto made = make_share(options, folders, record);
   if (made) {
     log_info("the MPS namespace of a container was made again",
@@ -93,8 +92,11 @@ Edits mps_edits(const MpsOptions& options, const Record& record) {
   if (record.cards.size() != 1) return edits;
   const CardGrant& card = record.cards.front();
   const MpsFolders folders = mps_folders(options.run_dir, card.uuid);
-  const std::string folder =
-      runs_v3(folders) ? folders.shares + "/" + namespace_of(record.id) : folders.client;
+  const std::string share = folders.shares + "/" + namespace_of(record.id);
+  std::error_code absent;
+  // While its daemon does not run, a container that has a share keeps it.
+  const bool has_share = runs_v3(folders) || fs::exists(share, absent);
+  const std::string folder = has_share ? share : folders.client;
   // Writable, root in a container could replace the socket for the others, or fill `run_dir`.
   edits.mounts = {{folder, kPipeInContainer, true}};
   edits.environment = {
@@ -117,7 +119,8 @@ Result<void> make_mps_share(const MpsOptions& options, const Record& record) {
 }
 
 void keep_mps_shares(const MpsOptions& options, const CardUuid& card,
-                     const std::function<std::vector<Record>()>& records) {
+                     const std::function<std::vector<Record>()>& records,
+                     steady_clock::time_point end) {
   const MpsFolders folders = mps_folders(options.run_dir, card);
   std::set<std::string> made = names_in(folders.shares);
   if (made.empty()) return;
@@ -125,11 +128,13 @@ void keep_mps_shares(const MpsOptions& options, const CardUuid& card,
   for (const Record& record : records()) {
     const bool is_here = is_part_of_one_card(record) && record.cards.front().uuid == card &&
                          made.erase(namespace_of(record.id)) != 0;
-    if (is_here && v3) make_again(options, folders, record);
+    if (is_here && v3 && steady_clock::now() < end) make_again(options, folders, record);
   }
   for (const std::string& name : made) {
+    if (steady_clock::now() >= end) return;
     if (v3) remove_mps_namespace({options.control, folders, options.times.command}, name);
     std::error_code failed;
+    if (v3 && fs::exists(mps_namespace_socket(folders, name), failed)) continue;
     fs::remove_all(folders.shares + "/" + name, failed);
   }
 }

@@ -6,6 +6,7 @@
 // Any thread, but one call of make_mps_share() or keep_mps_shares() at a time.
 #pragma once
 
+#include <chrono>
 #include <functional>
 #include <vector>
 
@@ -28,8 +29,10 @@ Result<void> make_mps_share(const MpsOptions& options, const Record& record);
 
 // Makes the namespaces of containers that run again where the daemon of their card, or its server,
 // was started again, and removes those of containers without a record. `records` is called after
-// the folders were listed, so that a share that is made meanwhile stays.
+// the folders were listed, so that a share that is made meanwhile stays. Begins nothing after
+// `end`, and leaves the rest to the next call.
 void keep_mps_shares(const MpsOptions& options, const CardUuid& card,
-                     const std::function<std::vector<Record>()>& records);
+                     const std::function<std::vector<Record>()>& records,
+                     std::chrono::steady_clock::time_point end);
 
 }  // namespace mgpu::plugin

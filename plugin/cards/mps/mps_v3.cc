@@ -1,8 +1,10 @@
 #include "plugin/cards/mps/mps_v3.h"
 
+#include <fcntl.h>
 #include <fmt/format.h>
 
 #include <algorithm>
+#include <atomic>
 #include <cctype>
 #include <charconv>
 #include <filesystem>
@@ -10,6 +12,7 @@
 #include <sstream>
 #include <utility>
 
+#include "common/base/files.h"
 #include "common/base/process.h"
 #include "common/base/text.h"
 #include "plugin/cards/limits.h"
@@ -97,9 +100,14 @@ Result<std::string> server_column(const V3Commands& commands, std::size_t column
 }
 
 Result<std::string> client_pids(const V3Commands& commands) {
+  const auto running = server_column(commands, kServerPid);
+  if (!running || running->empty()) return running;
   const auto clients = commands.run({"client", "list", kOfServer, kCsv});
   if (!clients) return clients.error();
-  return column_of(*clients, kClientPid, [](const std::vector<std::string>&) { return true; });
+  // A program chooses its name, which may have ends of lines.
+  return column_of(*clients, kClientPid, [](const std::vector<std::string>& columns) {
+    return columns[kClientPid].find_first_not_of("0123456789") == std::string::npos;
+  });
 }
 
 // As with v2, it changes nothing if there is one. What an ended one has left of its sockets
@@ -137,10 +145,18 @@ Result<std::string> answer(const MpsV3& daemon, const V3Commands& commands,
 
 }  // namespace
 
-bool knows_mps_v3(const MpsV3& daemon) {
-  // A program that does not know an argument acts as a client, and finds no daemon.
-  const auto help = V3Commands(daemon).run({"--help"});
-  return help && help->find("namespace") != std::string::npos;
+Result<bool> knows_mps_v3(const MpsV3& daemon) {
+  static const std::atomic<bool> kNotCancelled = false;
+  const UniqueFd in(::open("/dev/null", O_RDONLY | O_CLOEXEC));
+  // A program that does not know an argument says so, or acts as a client and finds no daemon.
+  const auto help = run_for_output({.path = daemon.control,
+                                    .arguments = {"-p", "3", "--help"},
+                                    .variables = mps_environment(daemon.folders),
+                                    .in = in.number(),
+                                    .removed_prefix = kMpsVariables},
+                                   kMpsResponseBytesMax, daemon.timeout, kNotCancelled);
+  if (!help) return help.error();
+  return help->out.find("namespace") != std::string::npos;
 }
 
 Result<std::string> mps_v2_response(const MpsV3& daemon, const std::string& text) {

@@ -30,8 +30,8 @@ struct MpsV3 {
   std::chrono::milliseconds timeout;
 };
 
-// Whether NVIDIA's program knows v3. Blocks for up to `timeout`.
-bool knows_mps_v3(const MpsV3& daemon);
+// Whether NVIDIA's program knows v3. Errors: it cannot be started, or does not end in time.
+Result<bool> knows_mps_v3(const MpsV3& daemon);
 
 // Returns what a daemon of v2 responds to `commands`, a line each, from what the daemon of v3 says
 // of its server. Errors: no response, or a command that v2 or the rest of mgpu does not have.
@@ -43,7 +43,7 @@ Result<std::string> mps_v2_response(const MpsV3& daemon, const std::string& comm
 Result<void> make_mps_namespace(const MpsV3& daemon, const std::string& name, const Share& share);
 // Ends its clients, too. An error is not reported: it may not exist.
 void remove_mps_namespace(const MpsV3& daemon, const std::string& name);
-// The socket of a namespace.
+// The socket of a namespace. Each server has one without limits, "default".
 std::string mps_namespace_socket(const MpsFolders& folders, const std::string& name);
 
 }  // namespace mgpu::plugin

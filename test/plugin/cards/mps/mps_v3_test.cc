@@ -151,6 +151,69 @@ TEST_F(MpsV3Test, MakesNamespacesAgainAfterItsDaemonWasStartedAgain) {
   mps.stop();
 }
 
+// The daemon goes on, and what the server leaves of its sockets is not taken for namespaces.
+TEST_F(MpsV3Test, MakesNamespacesAgainAfterItsServerWasStartedAgain) {
+  Mps mps(options_);
+  mps.set_cards({kCard});
+  until_ready(mps);
+  ASSERT_TRUE(mps.prepare(record()));
+  behave("v3\nserver-ends");
+  until_problem(mps, "its server ended at its start");
+  behave("v3");
+  until_ready(mps);
+  mps.keep_shares([] { return std::vector{record()}; });
+  UniqueFd connection;
+  EXPECT_EQ(join(folder(), connection), "ok 30.00 1024");
+  mps.stop();
+}
+
+TEST_F(MpsV3Test, TriesAgainToMakeANamespaceAgain) {
+  Mps mps(options_);
+  mps.set_cards({kCard});
+  until_ready(mps);
+  ASSERT_TRUE(mps.prepare(record()));
+  kill_mps_daemon(*daemon_of());
+  until([&] { return mps.states().at(0).restarts == 1; });
+  until_ready(mps);
+  const auto records = [] { return std::vector{record()}; };
+  behave("v3\nother-percentage");
+  mps.keep_shares(records);
+  UniqueFd connection;
+  EXPECT_EQ(join(folder(), connection), "Connection refused");
+  EXPECT_FALSE(std::filesystem::exists(socket_of_namespace()));
+  behave("v3");
+  mps.keep_shares(records);
+  EXPECT_EQ(join(folder(), connection), "ok 30.00 1024");
+  mps.stop();
+}
+
+// They have mounted the folder of a daemon of v2, and are limited by their environment.
+TEST_F(MpsV3Test, ServesContainersThatADaemonOfV2HasServed) {
+  behave("");
+  Mps mps(options_);
+  mps.set_cards({kCard});
+  until_ready(mps);
+  UniqueFd connection;
+  ASSERT_EQ(join(folders().client, connection), "ok");
+  behave("v3");
+  kill_mps_daemon(*daemon_of());
+  until([&] { return mps.states().at(0).restarts == 1; });
+  until_ready(mps);
+  EXPECT_EQ(join(folders().client, connection), "ok 100.00 0");
+  mps.stop();
+}
+
+// That of v2 would give containers limits that they can raise.
+TEST_F(MpsV3Test, StartsNoDaemonBeforeItsProtocolIsKnown) {
+  options_.times.command = std::chrono::milliseconds(50);
+  behave("v3\nslow-help");
+  Mps mps(options_);
+  mps.set_cards({kCard});
+  until_problem(mps, "does not end in time");
+  EXPECT_EQ(calls(), "");
+  mps.stop();
+}
+
 TEST_F(MpsV3Test, RemovesNamespacesWithoutAContainer) {
   Mps mps(options_);
   mps.set_cards({kCard});
@@ -163,9 +226,11 @@ TEST_F(MpsV3Test, RemovesNamespacesWithoutAContainer) {
   EXPECT_FALSE(std::filesystem::exists(folder()));
   EXPECT_FALSE(std::filesystem::exists(socket_of_namespace()));
   EXPECT_TRUE(std::filesystem::exists(folder("bbbb") + "/control"));
-  // A container that starts after the folders were listed has its record before.
-  ASSERT_TRUE(mps.prepare(record()));
-  mps.keep_shares([&] { return std::vector{record(), record("bbbb")}; });
+  // A share that was made after the folders were listed stays, also where the records are older.
+  mps.keep_shares([&] {
+    EXPECT_TRUE(make_mps_share(options_, record()));
+    return std::vector{record("bbbb")};
+  });
   EXPECT_TRUE(std::filesystem::exists(folder() + "/control"));
   mps.stop();
 }
@@ -257,17 +322,13 @@ TEST_F(MpsV3Test, GivesContainersOfAnOlderProgramTheSocketOfTheDaemon) {
 }
 
 // That of the daemon itself is short enough.
-TEST_F(MpsV3Test, RefusesAPathTooLongForTheSocketOfANamespace) {
+TEST_F(MpsV3Test, StartsNoDaemonWhosePathIsTooLongForTheSocketsOfContainers) {
   options_.run_dir += "/" + std::string(60 - options_.run_dir.size(), 'x');
-  const MpsFolders longer = mps_folders(options_.run_dir, kCard);
-  ASSERT_TRUE(make_mps_folders(longer));
+  ASSERT_TRUE(make_mps_folders(mps_folders(options_.run_dir, kCard)));
   std::ofstream(options_.run_dir + "/mps/GPU-a/behaviour") << "v3\n";
   Mps mps(options_);
   mps.set_cards({kCard});
-  until_ready(mps);
-  const auto refused = mps.prepare(record(std::string(16, 'a')));
-  ASSERT_FALSE(refused);
-  EXPECT_THAT(refused.error().message, EndsWith("must have at most 107 bytes"));
+  until_problem(mps, "is too long for the sockets of containers");
   mps.stop();
 }
 
