@@ -30,6 +30,9 @@ std::string_view cut_text(std::string_view text, std::size_t bytes);
 // is not becomes U+FFFD.
 std::string json_escaped(std::string_view text);
 
+// `text` without the blanks and ends of lines at both ends.
+std::string_view trimmed(std::string_view text);
+
 // Removes the first line from `text`, and returns it without its end.
 std::string_view take_line(std::string_view& text);
 

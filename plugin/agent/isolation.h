@@ -143,8 +143,8 @@ class Isolation {
   // Corrects the compute modes of cards, again and again. `found`: as last read. Blocks while the
   // driver does. One thread.
   void follow_modes(const std::vector<FoundCard>& found, bool released);
-  // Makes what containers that run have of MPS again where that was lost, and removes what is left
-  // of others. Blocks while a daemon does not respond. Any thread.
+  // Restores the MPS namespaces of running containers that a daemon has lost, and removes those of
+  // containers that have ended. Blocks while a daemon does not respond. Any thread.
   void keep_shares() const;
   // Empty unless cards are to be exclusive. `found`: as last read. Any thread.
   std::map<CardUuid, bool> exclusive_cards(const std::vector<FoundCard>& found) const {

@@ -20,22 +20,15 @@ constexpr const char* kToolkitFiles[] = {
     "/usr/local/nvidia/toolkit/.config/nvidia-container-runtime/config.toml",
 };
 
-std::string_view without_spaces(std::string_view text) {
-  constexpr std::string_view kSpaces = " \t\r";
-  const auto begin = text.find_first_not_of(kSpaces);
-  if (begin == text.npos) return {};
-  return text.substr(begin, text.find_last_not_of(kSpaces) - begin + 1);
-}
-
 std::string_view key_of(std::string_view text) {
-  const std::string_view key = without_spaces(text);
+  const std::string_view key = trimmed(text);
   const bool quoted =
       key.size() >= 2 && key.front() == key.back() && (key.front() == '"' || key.front() == '\'');
   return quoted ? key.substr(1, key.size() - 2) : key;
 }
 
 Result<bool> boolean_of(std::string_view key, std::string_view text) {
-  const std::string_view value = without_spaces(text.substr(0, text.find('#')));
+  const std::string_view value = trimmed(text.substr(0, text.find('#')));
   if (value == "true") return true;
   if (value == "false") return false;
   return error(fmt::format("{} must be true or false", key));
@@ -44,7 +37,7 @@ Result<bool> boolean_of(std::string_view key, std::string_view text) {
 // What follows a value of several lines could be taken for settings.
 bool has_several_lines(std::string_view value) {
   const auto has = [&](std::string_view text) { return value.find(text) != value.npos; };
-  const bool array = without_spaces(value).starts_with('[');
+  const bool array = trimmed(value).starts_with('[');
   return has("\"\"\"") || has("'''") || (array && !has("]"));
 }
 
@@ -67,7 +60,7 @@ Result<void> read_setting(std::string_view line, ToolkitSettings& settings) {
 Result<ToolkitSettings> parse_toolkit_config(std::string_view text) {
   ToolkitSettings settings;
   for (int number = 1; !text.empty(); ++number) {
-    const std::string_view line = without_spaces(take_line(text));
+    const std::string_view line = trimmed(take_line(text));
     if (line.starts_with('[')) break;  // from here on, keys are those of tables
     if (line.empty() || line.starts_with('#')) continue;
     const auto read = read_setting(line, settings);

@@ -10,16 +10,6 @@
 #include "common/kube/limits.h"
 
 namespace mgpu::kube {
-namespace {
-
-std::string trimmed(const std::string& text) {
-  constexpr std::string_view kBlank = " \t\r\n";
-  const std::size_t begin = text.find_first_not_of(kBlank);
-  if (begin == std::string::npos) return {};
-  return text.substr(begin, text.find_last_not_of(kBlank) + 1 - begin);
-}
-
-}  // namespace
 
 bool is_bearer_token(const std::string& text) {
   return std::ranges::all_of(text, [](char c) { return c > 0x20 && c < 0x7f; });
@@ -53,7 +43,7 @@ Result<void> TokenSource::read(Instant now) {
   read_at_ = now;
   const auto text = read_file(file_, kCredentialFileBytesMax);
   if (!text) return error("token: " + text.error().message);
-  std::string token = trimmed(*text);
+  std::string token(trimmed(*text));
   if (token.empty() || !is_bearer_token(token)) {
     return error(fmt::format("token file {} must hold one line of printable ASCII, and does not",
                              in_quotes(file_)));

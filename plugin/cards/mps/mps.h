@@ -57,13 +57,13 @@ class Mps {
   // of other cards are drained: they quit once they have no clients.
   void set_cards(const std::vector<CardUuid>& cards);
   // The edits that enforce a part of one card (mps_edits()). Empty for 100 % of a card, which no
-  // other container uses, and for several cards, because a process can use one daemon only. They do
-  // not depend on whether the daemon runs: a container may start only if it does, see ready().
+  // other container uses, and for several cards, because a process can use one daemon only. After
+  // prepare() they name what it has made.
   Edits edits(const Record& record) const;
   // Probes the daemon of the card. Errors: one sentence why it does not run.
   Result<void> ready(const CardUuid& card) const;
-  // ready(), and makes what the container gets of the daemon (make_mps_share()). REQUIRES: it has a
-  // part of one card, and no program of it runs.
+  // Probes the daemon, and makes the namespace of the container (make_mps_share()). REQUIRES: the
+  // container has a part of one card, and no program of it runs. Errors: it must not start.
   Result<void> prepare(const Record& record) const;
   // keep_mps_shares() of the cards whose daemons run. Blocks for up to twice kMpsCommandTimeout.
   void keep_shares(const std::function<std::vector<Record>()>& records) const;

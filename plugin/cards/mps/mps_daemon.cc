@@ -61,8 +61,8 @@ std::optional<MpsLoad> parse_load(const std::string& response) {
   return load;
 }
 
-// Containers get the sockets of namespaces, but those that a daemon of v2 has served have its
-// folder, and their limits from their environment.
+// Containers that started under a daemon of v2 have mounted its folder, and have their limits in
+// their environment. In it they get the socket of the namespace without limits.
 Result<void> link_earlier_containers(const MpsFolders& folders) {
   const std::string socket = mps_namespace_socket(folders, "default");
   std::error_code absent;
@@ -291,7 +291,7 @@ void MpsDaemon::start_server(const MpsLoad& load, Time now) {
   state_.running = false;
   next_probe_ = now;
   if (!server_asked_) {
-    // The process that runs a daemon of v3 starts its server, too.
+    // A process that runs a daemon of v3 starts its server.
     const bool is_others = options_.watch_only && process_ && process_->v3;
     const auto asked = is_others ? Result<std::string>("") : command("start_server -uid 0");
     if (!asked) return note_failed_probe(asked.error().message, now);

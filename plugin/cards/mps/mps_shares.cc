@@ -65,13 +65,12 @@ Result<void> make_share(const MpsOptions& options, const MpsFolders& folders,
   const Share& share = record.cards.front().share;
   auto made = make_mps_namespace(daemon, name, share);
   if (made) made = link_socket(mps_namespace_socket(folders, name), folder);
-  // Its socket would be taken for that of a whole one.
+  // It may be without its limits.
   if (!made) remove_mps_namespace(daemon, name);
   return made;
 }
 
-// A namespace that its daemon does not have any more has no socket, and another one that is made
-// again.
+// The socket of a container is that of its namespace, unless the daemon has lost the namespace.
 void make_again(const MpsOptions& options, const MpsFolders& folders, const Record& record) {
   const std::string name = namespace_of(record.id);
   if (is_linked(mps_namespace_socket(folders, name), folders.shares + "/" + name)) return;
@@ -81,7 +80,7 @@ void make_again(const MpsOptions& options, const MpsFolders& folders, const Reco
              {{"allocation", record.id.str()}, {"card", record.cards.front().uuid.str()}});
     return;
   }
-  log_warn("a container has no MPS namespace, and its programs cannot start",
+  log_warn("a container has lost its MPS namespace, and its new programs run without MPS",
            {{"allocation", record.id.str()}, {"problem", made.error().message}});
 }
 

@@ -5,7 +5,6 @@
 
 #include <algorithm>
 #include <atomic>
-#include <cctype>
 #include <charconv>
 #include <filesystem>
 #include <functional>
@@ -27,7 +26,6 @@ using Words = std::vector<std::string>;
 
 constexpr char kServer[] = "mgpu";
 constexpr char kOfServer[] = "--server=mgpu";
-constexpr char kBlanks[] = " \t\r\n";
 constexpr char kCsv[] = "--format=csv,noheader";
 // Columns of "server list" and "client list".
 constexpr std::size_t kServerPid = 2;
@@ -59,17 +57,11 @@ class V3Commands {
   const steady_clock::time_point deadline_;
 };
 
-std::string trimmed(const std::string& text) {
-  const std::size_t first = text.find_first_not_of(kBlanks);
-  if (first == text.npos) return "";
-  return text.substr(first, text.find_last_not_of(kBlanks) + 1 - first);
-}
-
 // The columns of a line without blanks around them.
 std::vector<std::string> columns_of(const std::string& line) {
   std::vector<std::string> columns;
   std::istringstream text(line);
-  for (std::string column; std::getline(text, column, ',');) columns.push_back(trimmed(column));
+  for (std::string column; std::getline(text, column, ',');) columns.emplace_back(trimmed(column));
   return columns;
 }
 
@@ -87,9 +79,9 @@ std::string column_of(const std::string& csv, std::size_t column,
 
 // The documents name the status "Ready" only.
 std::string v2_status(const std::string& status) {
-  std::string upper = status;
-  std::ranges::transform(upper, upper.begin(), [](unsigned char c) { return std::toupper(c); });
-  return upper == "READY\n" ? "ACTIVE\n" : upper;
+  const std::string lower = lower_case(trimmed(status));
+  if (lower == "ready") return "ACTIVE\n";
+  return lower.find("fault") != lower.npos ? "FAULT\n" : status;
 }
 
 Result<std::string> server_column(const V3Commands& commands, std::size_t column) {
@@ -129,7 +121,7 @@ Result<std::string> answer(const MpsV3& daemon, const V3Commands& commands,
   std::string first;
   std::string second;
   words >> command >> first >> second;
-  // A daemon of v3 has no default for its programs, and namespaces have one of 100.
+  // It tells a daemon from other programs. That of v3 has no such default.
   if (command == "get_default_active_thread_percentage") return std::string("100.0\n");
   if (command == "get_server_list") return server_column(commands, kServerPid);
   if (command == "get_client_list") return client_pids(commands);
@@ -156,7 +148,7 @@ Result<bool> knows_mps_v3(const MpsV3& daemon) {
                                     .removed_prefix = kMpsVariables},
                                    kMpsResponseBytesMax, daemon.timeout, kNotCancelled);
   if (!help) return help.error();
-  return help->out.find("namespace") != std::string::npos;
+  return (help->out + help->err).find("namespace") != std::string::npos;
 }
 
 Result<std::string> mps_v2_response(const MpsV3& daemon, const std::string& text) {
@@ -185,7 +177,7 @@ Result<void> make_mps_namespace(const MpsV3& daemon, const std::string& name, co
   }
   const auto set = commands.run({"namespace", "get", name, kServer, "active-thread-percentage"});
   if (!set) return set.error();
-  const std::string text = trimmed(*set);
+  const std::string text(trimmed(*set));
   double read = 0;
   std::from_chars(text.data(), text.data() + text.size(), read);
   if (read == static_cast<double>(share.core.value())) return {};

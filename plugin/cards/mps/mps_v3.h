@@ -34,7 +34,7 @@ struct MpsV3 {
 Result<bool> knows_mps_v3(const MpsV3& daemon);
 
 // Returns what a daemon of v2 responds to `commands`, a line each, from what the daemon of v3 says
-// of its server. Errors: no response, or a command that v2 or the rest of mgpu does not have.
+// of its server. Errors: no response, or a command of v2 that mgpu does not use.
 Result<std::string> mps_v2_response(const MpsV3& daemon, const std::string& commands);
 
 // Makes a namespace with the limits of a share, in the place of an earlier one of its name, and

@@ -68,6 +68,13 @@ TEST(TakeLine, RemovesOneLineWithItsEnd) {
   EXPECT_EQ(take_line(text), "");
 }
 
+TEST(Trimmed, HasNoBlanksAndEndsOfLinesAtItsEnds) {
+  EXPECT_EQ(trimmed(" a b\t\r\n"), "a b");
+  EXPECT_EQ(trimmed("a"), "a");
+  EXPECT_EQ(trimmed(" \n"), "");
+  EXPECT_EQ(trimmed(""), "");
+}
+
 TEST(CutText, KeepsWhatFits) {
   EXPECT_EQ(cut_text("", 0), "");
   EXPECT_EQ(cut_text("abc", 3), "abc");

@@ -20,12 +20,11 @@
 namespace mgpu::plugin {
 namespace {
 
+using testing::AllOf;
 using testing::Contains;
 using testing::ElementsAre;
 using testing::EndsWith;
 using testing::HasSubstr;
-using testing::IsEmpty;
-using testing::Not;
 using testing::Pair;
 using testing::StartsWith;
 
