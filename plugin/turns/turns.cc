@@ -13,6 +13,17 @@ double count(Nanoseconds time) {
   return static_cast<double>(time.count());
 }
 
+// Falls at once and rises in steps: to lend the card for too short a time costs more than to keep
+// it.
+void learn_gap(Nanoseconds& gap, Nanoseconds seen) {
+  seen = std::min(seen, Nanoseconds(milliseconds(100)));
+  gap = gap == Nanoseconds{} || seen < gap ? seen : (gap + seen) / 2;
+}
+
+void learn_drain(Nanoseconds& drain, Nanoseconds seen) {
+  drain = drain == Nanoseconds{} ? seen : (3 * drain + seen) / 4;
+}
+
 }  // namespace
 
 void CardTurns::add(Id id, double share) {
@@ -25,11 +36,35 @@ void CardTurns::remove(Id id) {
   if (holder_ == id) held_ = false;
 }
 
+void CardTurns::hear(Nanoseconds now, const std::map<Id, CardActivity>& activity) {
+  for (auto& [id, container] : containers_) {
+    const bool worked = container.now.works;
+    const bool idle = !worked && !container.now.waits;
+    const auto said = activity.find(id);
+    container.now = said != activity.end() ? said->second : CardActivity{};
+    container.now.worked = container.now.worked || worked;
+    container.worked_all = worked || container.now.works;
+    // The time from the grant to the first work is no gap, nor the time before all work.
+    const bool begins = held_ && id == holder_ && container.worked == granted_;
+    const bool goes_on = idle && (container.now.worked || container.now.waits);
+    if (goes_on && !begins && container.worked != Nanoseconds{}) {
+      learn_gap(container.gap, now - container.worked);
+    }
+  }
+}
+
 // Since the last look.
 bool CardTurns::had_card(Id id, const Container& container) const {
   const bool holds = held_ && id == holder_;
-  const bool lingers = holds && last_ - container.worked < settings_.linger;
+  const bool lingers = holds && last_ - container.worked < patience_;
   return container.now.worked || lingers || (holds && container.now.waits);
+}
+
+// Takes the change of turns off what the holder has used.
+double CardTurns::charged(double used) {
+  const double free = std::min(used / 10, free_);
+  free_ -= free;
+  return used - free;
 }
 
 // Charges the time since the last look to the holder if it had work on the card, and to others that
@@ -49,6 +84,7 @@ void CardTurns::account(Nanoseconds now) {
     if (!container.worked_all && !container.now.waits) {
       used = std::min(used, count(settings_.linger));
     }
+    if (holds) used = charged(used);
     container.virtual_time += used / container.share;
     const double most =
         container.share * count(container.now.waits ? settings_.saved_waiting : settings_.saved);
@@ -90,17 +126,34 @@ const std::pair<const CardTurns::Id, CardTurns::Container>* CardTurns::next_wait
   return best;
 }
 
+// How long the holder may do nothing while `other` waits.
+Nanoseconds CardTurns::patience(const Container& holder, const Container& other) const {
+  if (holder.now.waits) return settings_.wake;
+  const Nanoseconds gap = holder.gap;
+  const Nanoseconds usual = gap > 2 * settings_.linger ? Nanoseconds{} : settings_.linger;
+  const Nanoseconds whole = gap * 3 / 2;
+  const bool behind = holder.virtual_time < other.virtual_time;
+  if (!behind || whole > settings_.keep || 4 * gap > other.drain) return usual;
+  return std::max(usual, whole);
+}
+
+// How long a turn lasts until it is told to end: what is queued then takes its time.
+Nanoseconds CardTurns::quantum_of(const Container& holder) const {
+  return std::max(settings_.quantum - holder.drain, settings_.short_quantum);
+}
+
 void CardTurns::consider_revoking(Nanoseconds now, const std::pair<const Id, Container>* waiter) {
   const Container& holder = containers_.at(holder_);
   const bool poor = settings_.rule == TurnRule::kFixed && holder.saved <= 0;
   bool idle = false;
   bool had_turn = false;
+  patience_ = settings_.linger;
   if (waiter != nullptr) {
     const Container& other = waiter->second;
-    idle = !holder.now.works &&
-           now - holder.worked >= (holder.now.waits ? settings_.wake : settings_.linger);
+    patience_ = patience(holder, other);
+    idle = !holder.now.works && now - holder.worked >= patience_;
     had_turn = other.virtual_time < holder.virtual_time &&
-               now - granted_ >= (other.fresh ? settings_.short_quantum : settings_.quantum);
+               now - granted_ >= (other.fresh ? settings_.short_quantum : quantum_of(holder));
   }
   if (!poor && !idle && !had_turn) return;
   revoked_ = true;
@@ -108,7 +161,20 @@ void CardTurns::consider_revoking(Nanoseconds now, const std::pair<const Id, Con
   revoked_at_ = now;
 }
 
+// Where the holder has finished, or does not within a long time.
+void CardTurns::end_turn(Nanoseconds now) {
+  Container& holder = containers_.at(holder_);
+  // What was seen before it was told says nothing.
+  if (now <= revoked_at_) return;
+  if (holder.now.works && now - revoked_at_ < settings_.drain) return;
+  if (!went_idle_) learn_drain(holder.drain, now - revoked_at_);
+  holder.fresh = went_idle_;
+  held_ = false;
+}
+
 void CardTurns::grant(Nanoseconds now, Id id) {
+  if (holder_ != id) free_ = count(settings_.change);
+  patience_ = settings_.linger;
   held_ = true;
   revoked_ = false;
   holder_ = id;
@@ -117,13 +183,7 @@ void CardTurns::grant(Nanoseconds now, Id id) {
 }
 
 CardTurns::Look CardTurns::look(Nanoseconds now, const std::map<Id, CardActivity>& activity) {
-  for (auto& [id, container] : containers_) {
-    const auto said = activity.find(id);
-    const bool worked = container.now.works;
-    container.now = said != activity.end() ? said->second : CardActivity{};
-    container.now.worked = container.now.worked || worked;
-    container.worked_all = worked || container.now.works;
-  }
+  hear(now, activity);
   account(now);
   for (auto& [id, container] : containers_) {
     if (container.now.worked) container.worked = now;
@@ -131,14 +191,7 @@ CardTurns::Look CardTurns::look(Nanoseconds now, const std::map<Id, CardActivity
   limit_virtual_time();
   const auto* waiter = next_waiter();
   if (held_ && !revoked_) consider_revoking(now, waiter);
-  if (held_ && revoked_) {
-    Container& holder = containers_.at(holder_);
-    // What was seen before it was told says nothing.
-    const bool seen = now > revoked_at_;
-    const bool ends = seen && (!holder.now.works || now - revoked_at_ >= settings_.drain);
-    if (ends) holder.fresh = went_idle_;
-    if (ends) held_ = false;
-  }
+  if (held_ && revoked_) end_turn(now);
   if (!held_) {
     waiter = next_waiter();
     if (waiter != nullptr) grant(now, waiter->first);

@@ -8,7 +8,8 @@
 // Virtual time is what a container has had, divided by its share: whoever has the least is next,
 // and what it could not use while others ran is not lost for it. Revoked is who had a quantum while
 // another one waits with less virtual time, who has had no work for a moment while another one
-// waits, and, with fixed shares, who has used up its budget.
+// waits, and, with fixed shares, who has used up its budget. How long the moment is depends on what
+// was seen of both: how long the holder usually does nothing, and how long the card would be away.
 #pragma once
 
 #include <chrono>
@@ -34,18 +35,26 @@ enum class Turn {
 
 struct TurnSettings {
   TurnRule rule = TurnRule::kBurst;
-  Nanoseconds quantum = std::chrono::milliseconds(9);
+  // A whole turn, with the time that the holder usually takes to finish.
+  Nanoseconds quantum = std::chrono::milliseconds(10);
   // The quantum of a container while one waits that comes from being idle.
   Nanoseconds short_quantum = std::chrono::microseconds(1500);
-  // Gaps between two pieces of work up to this length are nobody else's.
+  // Gaps between two pieces of work up to this length are nobody else's. Who has longer ones only
+  // loses the card as soon as it has no work.
   Nanoseconds linger = std::chrono::microseconds(200);
+  // A container with less virtual time than the one that waits also keeps the card in its longer
+  // gaps, for at most this time, if the other one takes four times as long to give it back.
+  Nanoseconds keep = std::chrono::milliseconds(10);
+  // What the card loses when the turn changes, most of it in the driver's switch. It is charged to
+  // nobody, up to a tenth of what was used in the turn.
+  Nanoseconds change = std::chrono::microseconds(200);
   // How long a container that waited may take to begin, when it has got its turn.
   Nanoseconds wake = std::chrono::milliseconds(2);
   // How long what was queued may take when the turn ends. The driver then mixes the work of two
   // containers until it is done.
   Nanoseconds drain = std::chrono::milliseconds(500);
   // How far behind the others a container comes back that was idle.
-  Nanoseconds credit = std::chrono::milliseconds(100);
+  Nanoseconds credit = std::chrono::milliseconds(50);
   // What a container can owe the others because its work did not end.
   Nanoseconds debt = std::chrono::seconds(1);
   // With fixed shares: at most this much time is saved up, times the share, and how much there must
@@ -93,14 +102,21 @@ class CardTurns {
     bool active = false;      // at the last look
     bool fresh = true;        // was idle before it waited
     Nanoseconds worked{};     // when it was last seen with work
+    Nanoseconds gap{};        // between two pieces of work, of late; 0: there was none
+    Nanoseconds drain{};      // from the end of a turn to the end of its work, of late
   };
 
+  void hear(Nanoseconds now, const std::map<Id, CardActivity>& activity);
   bool had_card(Id id, const Container& container) const;
+  double charged(double used);
   void account(Nanoseconds now);
   void limit_virtual_time();
   bool may_begin(const Container& container) const;
   const std::pair<const Id, Container>* next_waiter() const;
+  Nanoseconds quantum_of(const Container& holder) const;
+  Nanoseconds patience(const Container& holder, const Container& other) const;
   void consider_revoking(Nanoseconds now, const std::pair<const Id, Container>* waiter);
+  void end_turn(Nanoseconds now);
   void grant(Nanoseconds now, Id id);
   Turn turn_of(Nanoseconds now, Id id) const;
   Nanoseconds until_next() const;
@@ -114,6 +130,8 @@ class CardTurns {
   Id holder_ = 0;
   bool revoked_ = false;
   bool went_idle_ = false;  // why it was revoked
+  Nanoseconds patience_{};  // with the holder, as of the last look
+  double free_ = 0;         // what is left of the change of turns
   Nanoseconds granted_{};
   Nanoseconds revoked_at_{};
 };

@@ -109,7 +109,7 @@ void Card::advance(std::size_t who) {
         .width = kernel.width,
         .ready = 0,
         .mark = 0});
-  gate_->launched(who, step.stream);
+  gate_->launched(who, step.stream, kernel);
   at(now_ + kLaunchCost, [this, who] { advance(who); });
 }
 

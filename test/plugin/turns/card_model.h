@@ -40,7 +40,8 @@ class Random {
 
 struct Kernel {
   Time duration;
-  double width = 1;  // of the card
+  double width = 1;   // of the card
+  double blocks = 0;  // of its grid
 };
 
 enum class Kind {
@@ -79,7 +80,7 @@ class Gate {
   virtual void begin(Card&) {}
   // False: the program stops until Card::wake().
   virtual bool may_launch(std::size_t, int /*stream*/) { return true; }
-  virtual void launched(std::size_t, int /*stream*/) {}
+  virtual void launched(std::size_t, int /*stream*/, const Kernel&) {}
   virtual void waits(std::size_t) {}       // the program waits for all its work
   virtual void has_waited(std::size_t) {}  // which is done
   virtual void reached(std::size_t, int /*stream*/, std::uint64_t /*mark*/) {}

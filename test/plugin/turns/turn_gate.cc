@@ -59,7 +59,7 @@ bool TurnGate::may_launch(std::size_t who, int /*stream*/) {
   return false;
 }
 
-void TurnGate::launched(std::size_t who, int stream) {
+void TurnGate::launched(std::size_t who, int stream, const Kernel& /*kernel*/) {
   Container& container = containers_[who];
   const auto of = static_cast<std::size_t>(stream);
   if (container.launched[of] == container.marked[of]) {

@@ -20,7 +20,7 @@ class TurnGate : public Gate {
 
   void begin(Card& card) override;
   bool may_launch(std::size_t who, int stream) override;
-  void launched(std::size_t who, int stream) override;
+  void launched(std::size_t who, int stream, const Kernel& kernel) override;
   void waits(std::size_t who) override;
   void has_waited(std::size_t who) override;
   void reached(std::size_t who, int stream, std::uint64_t mark) override;

@@ -97,6 +97,125 @@ TEST(CardTurns, LendTheCardOfWhoDoesNothing) {
   EXPECT_EQ(card.first(), Turn::kRun);
 }
 
+// The first one has the card, has gaps of `gap` between two pieces of work, and has less virtual
+// time than the second one, which waits for it and takes `drain` to give it back.
+class Gaps : public Card {
+ public:
+  explicit Gaps(Nanoseconds gap, Nanoseconds drain = milliseconds(40))
+      : Card(TurnRule::kBurst, 0.9, 0.1) {
+    look({}, kNothing, kWaits);
+    look(milliseconds(60), kWaits, kWorks);
+    look(drain - milliseconds(1), kWaits, kWorks);
+    look(milliseconds(1), kWaits, kNothing);
+    for (int i = 0; i < 3; ++i) {
+      look(milliseconds(1), kWorks, kNothing);
+      look(microseconds(100), kNothing, kNothing);
+      look(gap - microseconds(100), kWorks, kNothing);
+    }
+    look(microseconds(100), kWorks, kWaits);
+  }
+};
+
+TEST(CardTurns, KeepTheCardInAGapWhereItWouldBeAwayForLonger) {
+  Gaps card(milliseconds(3));
+  card.look(microseconds(100), kNothing, kWaits);
+  card.look(milliseconds(4), kNothing, kWaits);
+  EXPECT_EQ(card.first(), Turn::kRun) << "the second one would keep it for 40 ms";
+  card.look(milliseconds(1), kNothing, kWaits);
+  EXPECT_EQ(card.first(), Turn::kWait) << "it has not come back";
+  card.look(microseconds(100), kNothing, kWaits);
+  EXPECT_EQ(card.second(), Turn::kRun);
+}
+
+TEST(CardTurns, KeepTheCardInNoGapThatIsLong) {
+  Gaps card(milliseconds(7));
+  card.look(microseconds(100), kNothing, kWaits);
+  EXPECT_EQ(card.first(), Turn::kWait);
+  Gaps other(milliseconds(3), milliseconds(11));
+  other.look(microseconds(100), kNothing, kWaits);
+  EXPECT_EQ(other.first(), Turn::kWait) << "it would be away for 11 ms only";
+}
+
+TEST(CardTurns, KeepTheCardForNobodyWhoHadMoreThanTheOther) {
+  Gaps card(milliseconds(3));
+  for (int i = 0; i < 30; ++i) card.look(milliseconds(100), kWorks, kNothing);
+  card.look(microseconds(100), kWorks, kWaits);
+  card.look(microseconds(100), kNothing, kWaits);
+  ASSERT_EQ(card.second(), Turn::kRun);
+  card.look(microseconds(500), kNothing, kWorks);
+  card.look(microseconds(500), kWaits, kNothing);
+  card.look(microseconds(100), kWaits, kNothing);
+  ASSERT_EQ(card.first(), Turn::kRun);
+  card.look(microseconds(100), kWorks, kNothing);
+  card.look(microseconds(100), kNothing, kWaits);
+  EXPECT_EQ(card.first(), Turn::kWait);
+}
+
+TEST(CardTurns, LendTheCardAtOnceWhereGapsAreLong) {
+  Gaps card(milliseconds(20));
+  card.look(microseconds(100), kNothing, kWaits);
+  EXPECT_EQ(card.first(), Turn::kWait) << "it will not be back soon";
+  card.look(microseconds(50), kNothing, kWaits);
+  EXPECT_EQ(card.second(), Turn::kRun);
+}
+
+TEST(CardTurns, LingerAgainAfterAShortGap) {
+  Gaps card(milliseconds(20));
+  card.look(microseconds(100), kWorks, kNothing);
+  card.look(microseconds(100), kNothing, kNothing);
+  card.look(microseconds(50), kWorks, kNothing);
+  card.look(microseconds(50), kWorks, kWaits);
+  card.look(microseconds(100), kNothing, kWaits);
+  EXPECT_EQ(card.first(), Turn::kRun) << "it may be back at once";
+}
+
+TEST(CardTurns, TakeTheTimeToBeginForNoGap) {
+  Gaps card(milliseconds(20));
+  card.look(microseconds(100), kNothing, kWaits);
+  card.look(microseconds(50), kNothing, kWaits);
+  card.look(milliseconds(20), kWaits, kWorks);
+  card.look(microseconds(100), kWaits, kNothing);
+  ASSERT_EQ(card.first(), Turn::kRun);
+  card.look(microseconds(100), kNothing, kNothing);
+  card.look(microseconds(100), kWorks, kNothing);
+  card.look(microseconds(100), kNothing, kWaits);
+  EXPECT_EQ(card.first(), Turn::kWait) << "its gaps are still long";
+}
+
+TEST(CardTurns, EndEarlierWhereWhatIsQueuedTakesLonger) {
+  for (const int drain : {0, 4}) {
+    Card card(TurnRule::kBurst, 0.5, 0.5);
+    card.look({}, kWaits, kNothing);
+    card.look(milliseconds(1), kWorks, kWaits);
+    card.look(milliseconds(20), kBoth, kWaits);
+    card.look(milliseconds(drain), kBoth, kWaits);
+    card.look(microseconds(1), kWaits, kWaits);
+    card.look(milliseconds(30), kWaits, kBoth);
+    card.look(microseconds(1), kWaits, kWaits);
+    ASSERT_EQ(card.first(), Turn::kRun);
+    card.look(milliseconds(7), kBoth, kWaits);
+    EXPECT_EQ(card.first(), drain == 0 ? Turn::kRun : Turn::kWait);
+  }
+}
+
+// How long a container with this fixed share has its first turn.
+Nanoseconds first_turn(double share) {
+  Card card(TurnRule::kFixed, share, 1 - share);
+  card.look({}, kWaits, kNothing);
+  Nanoseconds turn{};
+  for (; card.first() == Turn::kRun; turn += microseconds(1)) {
+    card.look(microseconds(1), kBoth, kNothing);
+  }
+  return turn;
+}
+
+TEST(CardTurns, ChargeNobodyForTheChange) {
+  // It begins with 5 ms, and gets a tenth of the time.
+  EXPECT_NEAR(static_cast<double>(first_turn(0.1).count()), 5.2e6 / 0.9, 1e4);
+  // A tenth of what it uses is all that is free.
+  EXPECT_NEAR(static_cast<double>(first_turn(0.01).count()), 0.5e6 / 0.89, 1e4);
+}
+
 // Two containers that always have work; returns what the first one had of the time.
 double part_of_first(Card& card, Nanoseconds time) {
   Nanoseconds had{};
