@@ -55,9 +55,10 @@ std::uint64_t pid_on_node(const std::string& machine) {
 
 }  // namespace
 
-Machine::Lock::Lock(Machine& machine) : machine_(machine), guard_(machine.mutex_) {
+Machine::Lock::Lock(Machine& machine, bool removes_ended)
+    : machine_(machine), guard_(machine.mutex_) {
   lock_byte(machine_.file_, F_WRLCK, kMachineByte);
-  machine_.remove_ended();
+  if (removes_ended) machine_.remove_ended();
 }
 
 Machine::Lock::~Lock() {
@@ -151,14 +152,14 @@ bool Machine::has_holder(const SharedState& shared) const {
 }
 
 void Machine::remove_ended() {
-  for (int i = 0; i < kProcessesMax; ++i) {
+  for (int i = 0; i < state_->processes_end; ++i) {
     ProcessState& process = state_->processes[i];
     if (process.used == 0 || i == slot_ || is_held(kFirstProcessByte + i)) continue;
-    for (SharedState& shared : state_->shared) clear_bit(shared.holders, i);
+    for (SharedState& shared : shared_in_use()) clear_bit(shared.holders, i);
     if (process.has_work != 0) ++state_->broken_clients;
     process.used = 0;
   }
-  for (int i = 0; i < kSharedMax; ++i) {
+  for (int i = 0; i < state_->shared_end; ++i) {
     SharedState& shared = state_->shared[i];
     if (shared.used == 0 || has_holder(shared) || is_held(kFirstSharedByte + i)) continue;
     shared.used = 0;
@@ -178,6 +179,7 @@ bool Machine::join() {
     process.is_mps_client = process.has_work = 0;
     process.uses_time = process.waiting = process.running = 0;
     lock_byte(file_, F_WRLCK, kFirstProcessByte + i);
+    state_->processes_end = std::max(state_->processes_end.load(), i + 1);
     process.used = 1;
     slot_ = i;
   }
@@ -211,17 +213,19 @@ std::uint64_t Machine::total(int index) const {
 std::uint64_t Machine::free_locked(int index) const {
   const int card = order_[index];
   std::uint64_t used = state_->cards[card].idle;
-  for (const ProcessState& process : state_->processes) {
+  for (int i = 0; i < state_->processes_end; ++i) {
+    const ProcessState& process = state_->processes[i];
     if (process.used != 0) used += process.charged[card] + process.hidden[card];
   }
-  for (const SharedState& shared : state_->shared) {
+  for (const SharedState& shared : shared_in_use()) {
     if (shared.used != 0 && shared.card == static_cast<std::uint64_t>(card)) used += shared.bytes;
   }
   return total(index) - std::min(used, total(index));
 }
 
-std::uint64_t Machine::free(int card) {
-  const Lock lock(*this);
+std::uint64_t Machine::free(int card, std::uint64_t enough) {
+  const Lock lock(*this, false);
+  if (free_locked(card) < enough) remove_ended();
   return free_locked(card);
 }
 
@@ -244,7 +248,8 @@ unsigned Machine::utilization(int card) const {
 }
 
 bool Machine::take(int card, std::uint64_t bytes, Account account) {
-  const Lock lock(*this);
+  const Lock lock(*this, false);
+  if (bytes > free_locked(card)) remove_ended();
   if (slot_ < 0 || bytes > free_locked(card)) return false;
   ProcessState& mine = state_->processes[slot_];
   (account == Account::charged ? mine.charged : mine.hidden)[order_[card]] += bytes;
@@ -252,7 +257,7 @@ bool Machine::take(int card, std::uint64_t bytes, Account account) {
 }
 
 void Machine::give_back(int card, std::uint64_t bytes, Account account) {
-  const Lock lock(*this);
+  const Lock lock(*this, false);
   if (slot_ < 0) return;
   ProcessState& mine = state_->processes[slot_];
   (account == Account::charged ? mine.charged : mine.hidden)[order_[card]] -= bytes;
@@ -268,14 +273,14 @@ std::vector<ProcessUse> Machine::processes(int index) {
   const Lock lock(*this);
   const int card = order_[index];
   std::vector<ProcessUse> uses(kProcessesMax);
-  for (int i = 0; i < kProcessesMax; ++i) {
+  for (int i = 0; i < state_->processes_end; ++i) {
     const ProcessState& process = state_->processes[i];
     if (process.used != 0)
       uses.at(static_cast<std::size_t>(i)) = {
           process.pid, process.charged[card], process.is_mps_client != 0,
           static_cast<unsigned>(process.busy[card][state_->step % 2].percent)};
   }
-  for (const SharedState& shared : state_->shared) {
+  for (const SharedState& shared : shared_in_use()) {
     if (shared.used == 0 || shared.card != static_cast<std::uint64_t>(card)) continue;
     int holder = static_cast<int>(shared.owner.load());
     for (int i = 0; i < kProcessesMax && !has_bit(shared.holders, holder); ++i) holder = i;
@@ -299,6 +304,7 @@ SharedMemory Machine::share(int card, std::uint64_t bytes) {
     shared.owner = static_cast<std::uint64_t>(slot_);
     for (Word& word : shared.holders) word = 0;
     set_bit(shared.holders, slot_);
+    state_->shared_end = std::max(state_->shared_end.load(), i + 1);
     shared.used = 1;
     state_->processes[slot_].charged[order_[card]] -= bytes;
     return {i, shared.id};

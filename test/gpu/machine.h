@@ -12,6 +12,7 @@
 #include <cstdint>
 #include <memory>
 #include <mutex>
+#include <span>
 #include <string>
 #include <utility>
 #include <vector>
@@ -62,7 +63,8 @@ class Machine {
   void send_xid(int card, std::uint32_t xid);
   // What programs see as the total.
   std::uint64_t total(int card) const;
-  std::uint64_t free(int card);
+  // What ended processes had may still count as used if `enough` is free even so.
+  std::uint64_t free(int card, std::uint64_t enough = ~std::uint64_t{0});
   std::vector<ProcessUse> processes(int card);
 
   // Registers this process. Without it nothing can be taken. Returns false if there are already
@@ -127,10 +129,11 @@ class Machine {
   std::mutex& mutex() { return mutex_; }
 
  private:
-  // The lock of the machine, for one change. At its beginning nothing of ended processes is left.
+  // The lock of the machine, for one change. At its beginning nothing of ended processes is left,
+  // unless whoever takes it does not need that.
   class Lock {
    public:
-    explicit Lock(Machine& machine);
+    explicit Lock(Machine& machine, bool removes_ended = true);
     ~Lock();
     Lock(const Lock&) = delete;
     Lock& operator=(const Lock&) = delete;
@@ -148,6 +151,9 @@ class Machine {
   void let_time_pass();
   bool is_held(int byte) const;
   bool has_holder(const SharedState& shared) const;
+  std::span<SharedState> shared_in_use() const {
+    return {state_->shared, static_cast<std::size_t>(state_->shared_end)};
+  }
   SharedState* find(const SharedMemory& shared);
 
   const std::string path_;

@@ -105,7 +105,7 @@ struct SharedState {
   Word holders[kProcessesMax / 64];
 };
 
-inline constexpr char kMagic[16] = "mgpu machine 06";
+inline constexpr char kMagic[16] = "mgpu machine 07";
 
 struct MachineState {
   char magic[16];
@@ -121,6 +121,9 @@ struct MachineState {
   Word clock[2];  // nanoseconds
   Word last_order;
   Word last_id;
+  // One more than the last one that was ever used.
+  std::atomic<int> processes_end;
+  std::atomic<int> shared_end;
   Word broken_clients;           // clients of MPS that have ended with work
   CardState cards[kDevicesMax];  // before MIG devices
   ProcessState processes[kProcessesMax];

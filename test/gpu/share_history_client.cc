@@ -206,7 +206,8 @@ bool run_history(Machine& machine, std::uint64_t limit, std::uint64_t seed, long
   for (long i = 0; i < steps; ++i) {
     const Step& one = choose();
     one.run();
-    const std::uint64_t used = machine.total(0) - machine.free(0);
+    const std::uint64_t total = machine.total(0);
+    const std::uint64_t used = total - machine.free(0, total - limit);
     if (used <= limit) continue;
     std::printf("seed %llu, step %ld: after %s the card shows %.2f MiB of %.2f\n",
                 static_cast<unsigned long long>(seed), i, one.name,

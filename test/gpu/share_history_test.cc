@@ -24,6 +24,8 @@ namespace {
 constexpr char kUuid[] = "GPU-6d677075-0000-4000-8000-000000000001";
 constexpr char kSteps[] = "50";
 constexpr std::uint64_t kHistories = 20;  // of all programs, without the variable
+constexpr std::uint64_t kOfRound = 1'000;
+constexpr std::uint64_t kEndless = 1'000'000;
 constexpr unsigned kFewPrograms = 8;
 constexpr unsigned kManyPrograms = 64;
 
@@ -78,31 +80,51 @@ class ShareHistory : public testing::Test {
     ::_exit(3);
   }
 
+  // Returns 1 if it did not end before; that it has no memory is no fault.
+  std::uint64_t kill_when_finished(pid_t child, std::uint64_t until) const {
+    int status = 0;
+    while (::waitpid(child, &status, WNOHANG) == 0) {
+      if (finished() >= until) {
+        ::kill(child, SIGKILL);
+        ::waitpid(child, &status, 0);
+        break;
+      }
+      ::usleep(1'000);
+    }
+    EXPECT_TRUE(status == 0 || status == SIGKILL) << status;
+    return status == SIGKILL ? 1 : 0;
+  }
+
   // Not on a disk, where locks of mappings may not be kept.
   std::string folder_ = "/dev/shm/mgpu-history-XXXXXX";
 };
 
-// MGPU_TEST_HISTORIES is the number of histories. Every second program is killed.
+// MGPU_TEST_HISTORIES is the number of histories, which are others each time. In a round every
+// second program is killed, each when all of them have finished some more histories.
 TEST_F(ShareHistory, ProgramsNeverHaveMoreThanTheirLimit) {
   const char* const asked = std::getenv("MGPU_TEST_HISTORIES");
   const std::uint64_t wanted = asked != nullptr ? std::strtoull(asked, nullptr, 10) : kHistories;
-  const std::uint64_t of_program = std::clamp<std::uint64_t>(wanted / 1'000, 2, 1'000);
-  std::mt19937_64 random(3);
+  std::mt19937_64 random(asked != nullptr ? std::random_device{}() : 3);
+  std::uint64_t seed = random();
   std::uint64_t killed = 0;
-  for (std::uint64_t seed = 0; finished() < wanted && !HasFailure();) {
+  while (finished() < wanted && !HasFailure()) {
     const auto programs = 1 + random() % (asked != nullptr ? kManyPrograms : kFewPrograms);
-    std::vector<pid_t> children;
-    for (; children.size() < programs; seed += of_program) {
-      children.push_back(start(seed, of_program));
+    const std::uint64_t of_program = std::min(wanted, kOfRound) / programs + 1;
+    std::vector<pid_t> endless;
+    std::vector<pid_t> ending;
+    for (std::uint64_t i = 0; i < programs; ++i, seed += kEndless) {
+      const bool ends = i % 2 != 0;
+      (ends ? ending : endless).push_back(start(seed, ends ? of_program : kEndless));
     }
-    for (std::size_t i = 0; i < children.size(); ++i) {
-      const bool is_killed = i % 2 == 0;
-      if (is_killed) ::usleep(static_cast<unsigned>(random() % 100'000));
-      if (is_killed) ::kill(children[i], SIGKILL);
+    std::uint64_t until = finished();
+    for (const pid_t child : endless) {
+      until += random() % (2 * of_program);
+      killed += kill_when_finished(child, until);
+    }
+    for (const pid_t child : ending) {
       int status = 0;
-      ::waitpid(children[i], &status, 0);
-      EXPECT_TRUE(status == 0 || (is_killed && WIFSIGNALED(status))) << status;
-      if (WIFSIGNALED(status)) ++killed;
+      ::waitpid(child, &status, 0);
+      EXPECT_EQ(status, 0);
     }
     expect_nothing_used();
   }

@@ -20,16 +20,20 @@ constexpr std::uint64_t kSmallUnit = 512;
 
 Addresses::Addresses(std::uint64_t bytes, bool for_host) : bytes_(round_up(bytes, kPage)) {
   if (bytes > kMemoryMax) return;
-  const int protection = for_host ? PROT_READ | PROT_WRITE : PROT_NONE;
-  void* const all = ::mmap(nullptr, bytes_ + kPage, protection,
-                           MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE, -1, 0);
-  if (all == MAP_FAILED) return;
-  const auto first = reinterpret_cast<Pointer>(all);
+  const auto map = [&](std::uint64_t size) {
+    void* const all = ::mmap(nullptr, size, for_host ? PROT_READ | PROT_WRITE : PROT_NONE,
+                             MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE, -1, 0);
+    return all != MAP_FAILED ? reinterpret_cast<Pointer>(all) : 0;
+  };
+  begin_ = map(bytes_);
+  if (begin_ % kPage == 0) return;  // Linux 6.7 and newer align it
+  ::munmap(reinterpret_cast<void*>(begin_), bytes_);
+  const Pointer first = map(bytes_ + kPage);
   begin_ = round_up(first, kPage);
   // What is beside the aligned part.
-  if (begin_ > first) ::munmap(all, begin_ - first);
+  if (begin_ > first) ::munmap(reinterpret_cast<void*>(first), begin_ - first);
   const std::uint64_t after = first + kPage - begin_;
-  if (after > 0) ::munmap(reinterpret_cast<void*>(begin_ + bytes_), after);
+  if (first != 0 && after > 0) ::munmap(reinterpret_cast<void*>(begin_ + bytes_), after);
 }
 
 Addresses::~Addresses() {

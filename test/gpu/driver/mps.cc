@@ -111,7 +111,9 @@ std::optional<std::uint64_t> mps_limit(int card) {
 // What the limit of the cgroup of this process leaves for all that it has. NVML writes the limits:
 // "<uuid> <cgroup> <soft> <hard>", of which the last one counts. cgroup.procs has the pids.
 std::optional<std::uint64_t> cgroup_limit(Machine& machine, int card) {
-  std::ifstream limits(machine.settings_file("limits"));
+  const std::string file = machine.settings_file("limits");
+  if (::access(file.c_str(), F_OK) != 0) return std::nullopt;  // much faster than to open nothing
+  std::ifstream limits(file);
   std::map<std::string, std::uint64_t> hard_of;
   std::string uuid;
   std::string cgroup;

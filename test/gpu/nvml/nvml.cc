@@ -90,11 +90,15 @@ std::string machine_name() {
   return started_with[0] != 0 ? started_with : name != nullptr ? name : "";
 }
 
-std::unique_ptr<fake_gpu::Machine> machine() {
+// One that this thread has open is not opened again, which takes most of the time of a call.
+std::shared_ptr<fake_gpu::Machine> machine() {
+  thread_local std::weak_ptr<fake_gpu::Machine> last;
+  if (auto open = last.lock()) return open;
   std::string why;
   if (machine_name().empty()) return nullptr;
-  auto opened = fake_gpu::Machine::open(machine_name(), why);
+  std::shared_ptr opened = fake_gpu::Machine::open(machine_name(), why);
   if (opened == nullptr) std::cerr << "fake libnvidia-ml.so.1: MGPU_FAKE_GPU: " << why << "\n";
+  last = opened;
   return opened;
 }
 
@@ -122,6 +126,7 @@ void log(const std::string& text) {
 // The lines that begin with `kind`, and with `uuid` if that is not empty.
 std::vector<Words> lines(const std::string& kind, const std::string& uuid = "") {
   std::vector<Words> found;
+  if (std::getenv("MGPU_FAKE_NVML") == nullptr) return found;
   for (const Words& line : lines_of(file_name())) {
     if (line[0] == kind && (uuid.empty() || line.at(1) == uuid)) found.push_back(line);
   }
@@ -136,7 +141,7 @@ bool hangs(const std::string& function, const std::string& uuid) {
 }
 
 struct MachineCard {
-  std::unique_ptr<fake_gpu::Machine> machine;
+  std::shared_ptr<fake_gpu::Machine> machine;
   int index = -1;
   explicit operator bool() const { return index >= 0; }
   const fake_gpu::CardState& state() const { return machine->card(index); }
@@ -347,6 +352,7 @@ int give_processes(const std::string& function, const std::string& list, Device 
 // The lists "_v3".
 int give_newest(const std::string& function, const std::string& list, Device device,
                 unsigned* count, void* out) {
+  const MachineCard card = machine_card(device);  // keeps the machine open for all that follows
   const Release of = release();
   const bool is_long = of.major == 535 && of.minor >= 43 && of.minor <= 86;
   return (is_long ? give_processes<LongProcessInfo>
