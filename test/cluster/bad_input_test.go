@@ -96,7 +96,7 @@ func TestAReplicaNamesTheLeaseThatSomebodyElseHolds(t *testing.T) {
 	ctx := context.Background()
 	namespace := newNamespace(ctx, t)
 	leases := plane.admin.CoordinationV1().Leases(namespace)
-	holder, seconds, now := "somebody-else", int32(60), metav1.NowMicro()
+	holder, seconds, now := "somebody-else", int32(3600), metav1.NowMicro()
 	lease := &coordinationv1.Lease{ObjectMeta: metav1.ObjectMeta{Name: "mgpu-extender"},
 		Spec: coordinationv1.LeaseSpec{HolderIdentity: &holder, LeaseDurationSeconds: &seconds, RenewTime: &now}}
 	if _, err := leases.Create(ctx, lease, metav1.CreateOptions{}); err != nil {

@@ -189,12 +189,12 @@ func TestAPendingPodThatCannotBeChangedDoesNotPreventAStart(t *testing.T) {
 		}
 	}
 	extender := plane.startExtender(t)
-	metrics := extender.metrics(t)
-	full := metrics.with("mgpu_extender_pod_touches_total", `result="full"`)
-	unbound := metrics.with("mgpu_extender_pod_touches_total", `result="unbound"`)
-	if full < 1 || unbound < float64(len(largePods)) {
-		t.Errorf("%v pods had no room, and %v were changed", full, unbound)
-	}
+	waitFor(t, time.Minute, "the pods to be changed, but the full one", func() (bool, string) {
+		metrics := extender.metrics(t)
+		full := metrics.with("mgpu_extender_pod_touches_total", `result="full"`)
+		unbound := metrics.with("mgpu_extender_pod_touches_total", `result="unbound"`)
+		return full >= 1 && unbound >= float64(len(largePods)), fmt.Sprint(full, " and ", unbound)
+	})
 	deleteLargePod(ctx, t, namespace, "full")
 	for name := range largePods {
 		deleteLargePod(ctx, t, namespace, name)

@@ -16,7 +16,7 @@ func TestNodeWithACorruptCheckpoint(t *testing.T) {
 	world := newNodeWorld(t, v100s(2), "--pod-resources-socket", proxy.socket)
 	// The checkpoint is overwritten while the plugin waits for PodResources.
 	corrupt := func(builder *PodBuilder, cards ...string) {
-		proxy.delay.Store(int64(2 * time.Second))
+		release := proxy.hold()
 		pod := world.createBound(t, builder, cards...)
 		waitFor(t, podRunningLimit, "kubelet's checkpoint of "+pod.Name, func() (bool, string) {
 			text, err := os.ReadFile(world.node.checkpoint())
@@ -25,7 +25,7 @@ func TestNodeWithACorruptCheckpoint(t *testing.T) {
 		if err := os.WriteFile(world.node.checkpoint(), []byte(`{"Data": [[[`), 0o600); err != nil {
 			t.Fatal(err)
 		}
-		proxy.delay.Store(0)
+		release()
 	}
 	corrupt(world.pod("app").share(30, 4000), "0")
 	world.checkViews(t, "app")

@@ -102,7 +102,7 @@ func isBound(record string) bool {
 
 // The plugin is killed at several points while a pod starts.
 func TestNodePluginKilledWhileAPodStarts(t *testing.T) {
-	world := newNodeWorld(t, v100s(4), "--settle-ms", "1500")
+	world := newNodeWorld(t, v100s(4), "--settle-ms", "4000")
 	plugin := world.plugin
 	killed := map[string]string{
 		"between-allocate-and-prestart": "0", "before-the-spec": "1", "before-the-record": "2", "before-the-answer": "3"}

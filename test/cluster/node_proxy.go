@@ -17,11 +17,12 @@ import (
 	"google.golang.org/grpc/status"
 )
 
-// ResourcesProxy is a proxy of kubelet's PodResources API. It delays calls, or rejects them like kubelet
-// at its rate limit.
+// ResourcesProxy is a proxy of kubelet's PodResources API. It delays or holds calls, or rejects them like
+// kubelet at its rate limit.
 type ResourcesProxy struct {
 	socket    string
-	delay     atomic.Int64 // time.Duration
+	delay     atomic.Int64                  // time.Duration
+	held      atomic.Pointer[chan struct{}] // until it is closed
 	exhausted atomic.Bool
 	refused   atomic.Int64
 	kubelet   *grpc.ClientConn
@@ -107,7 +108,23 @@ func (p *ResourcesProxy) pass(_ any, stream grpc.ServerStream) error {
 	return stream.SendMsg(&answer)
 }
 
+// hold holds all calls until release is called.
+func (p *ResourcesProxy) hold() (release func()) {
+	held := make(chan struct{})
+	p.held.Store(&held)
+	return func() {
+		p.held.Store(nil)
+		close(held)
+	}
+}
+
 func (p *ResourcesProxy) wait(ctx context.Context) error {
+	if held := p.held.Load(); held != nil {
+		select {
+		case <-*held:
+		case <-ctx.Done():
+		}
+	}
 	select {
 	case <-time.After(time.Duration(p.delay.Load())):
 		return nil
