@@ -273,6 +273,28 @@ void trim_unused_pools(Card& card) {
   trim_all(card);
 }
 
+namespace {
+// Reserves what a launch takes beyond what graphs have reserved already, which a trim lessens.
+bool reserve_missing(unsigned card, std::uint64_t need, std::uint64_t all, std::uint64_t* most) {
+  follow_graphs(card);  // the driver itself may have taken some back
+  const std::uint64_t counted = graphs[card].counted;
+  const std::uint64_t missing = all > counted ? all - counted : 0;
+  *most = rounded_up(missing < need ? missing : need);
+  if (*most == 0 || card_at(card).account.reserve(*most)) return true;
+  *most = 0;
+  return false;
+}
+
+bool reserve_for_launch(unsigned card, std::uint64_t need, std::uint64_t all, std::uint64_t* most) {
+  if (reserve_missing(card, need, all, most)) return true;
+  if (need > card_at(card).account.limit_bytes()) return false;
+  follow_all(card_at(card));
+  if (reserve_missing(card, need, all, most)) return true;
+  trim_all(card_at(card));
+  return reserve_missing(card, need, all, most);
+}
+}  // namespace
+
 Result launch_with(const GraphNeed& need, const GraphNeed& all, Result (*launch)(Handle, Handle),
                    Handle exec, Handle stream) {
   std::uint64_t most[kCardsMax] = {};
@@ -282,12 +304,7 @@ Result launch_with(const GraphNeed& need, const GraphNeed& all, Result (*launch)
     used = true;
     for (unsigned i = 0; i < card_count() && fits; ++i) {
       if (need.bytes[i] == 0) continue;
-      follow_graphs(i);  // the driver itself may have taken some back
-      const std::uint64_t counted = graphs[i].counted;
-      const std::uint64_t missing = all.bytes[i] > counted ? all.bytes[i] - counted : 0;
-      most[i] = rounded_up(missing < need.bytes[i] ? missing : need.bytes[i]);
-      fits = most[i] == 0 || reserve_locked(card_at(i), most[i]);
-      if (!fits) most[i] = 0;
+      fits = reserve_for_launch(i, need.bytes[i], all.bytes[i], &most[i]);
       begin(graphs[i], most[i]);
     }
   }

@@ -393,6 +393,18 @@ void destroyed_graph() {
   fill();
 }
 
+// What a graph has left is trimmed to make room for one that would have used it.
+void graph_after_a_destroyed_one() {
+  start();
+  Pointer at = 0;
+  Handle const first = captured(limit / 4, true);
+  NEED(call("cuGraphLaunch", first, Handle{}) == kSuccess);
+  NEED(call("cuGraphExecDestroy", first) == kSuccess);
+  NEED(create(&at, limit / 4 + limit / 16) == kSuccess);
+  Handle const second = captured(limit / 2, true);
+  said += "error " + std::to_string(call("cuGraphLaunch", second, Handle{})) + "; ";
+}
+
 // --- what no call names --------------------------------------------------------------------------
 
 void contexts() {
@@ -994,6 +1006,8 @@ const Case kAttacks[] = {
     {"graph_ptsz", "cuGraphLaunch_ptsz", graph_ptsz},
     {"uploaded_graph", "cuGraphUpload", uploaded_graph},
     {"destroyed_graph", "memory of a graph that is destroyed, and other memory", destroyed_graph},
+    {"graph_after_a_destroyed_one", "a graph for which the memory of a destroyed one is trimmed",
+     graph_after_a_destroyed_one},
     {"contexts", "many contexts", contexts},
     {"destroyed_context", "memory that outlives its context", destroyed_context},
     {"streams", "many streams", streams},
