@@ -48,7 +48,7 @@ void CardTurns::hear(Nanoseconds now, const std::map<Id, CardActivity>& activity
     const bool begins = held_ && id == holder_ && container.worked == granted_;
     const bool goes_on = idle && (container.now.worked || container.now.waits);
     if (goes_on && !begins && container.worked != Nanoseconds{}) {
-      learn_gap(container.gap, now - container.worked);
+      learn_gap(container.usual_gap, now - container.worked);
     }
   }
 }
@@ -61,9 +61,9 @@ bool CardTurns::had_card(Id id, const Container& container) const {
 }
 
 // Takes the change of turns off what the holder has used.
-double CardTurns::charged(double used) {
-  const double free = std::min(used / 10, free_);
-  free_ -= free;
+double CardTurns::without_change(double used) {
+  const double free = std::min(used / 10, change_left_);
+  change_left_ -= free;
   return used - free;
 }
 
@@ -84,7 +84,7 @@ void CardTurns::account(Nanoseconds now) {
     if (!container.worked_all && !container.now.waits) {
       used = std::min(used, count(settings_.linger));
     }
-    if (holds) used = charged(used);
+    if (holds) used = without_change(used);
     container.virtual_time += used / container.share;
     const double most =
         container.share * count(container.now.waits ? settings_.saved_waiting : settings_.saved);
@@ -129,17 +129,19 @@ const std::pair<const CardTurns::Id, CardTurns::Container>* CardTurns::next_wait
 // How long the holder may do nothing while `other` waits.
 Nanoseconds CardTurns::patience(const Container& holder, const Container& other) const {
   if (holder.now.waits) return settings_.wake;
-  const Nanoseconds gap = holder.gap;
+  if (holder.worked == granted_) return settings_.linger;  // it is about to begin
+  const Nanoseconds gap = holder.usual_gap;
   const Nanoseconds usual = gap > 2 * settings_.linger ? Nanoseconds{} : settings_.linger;
   const Nanoseconds whole = gap * 3 / 2;
   const bool behind = holder.virtual_time < other.virtual_time;
-  if (!behind || whole > settings_.keep || 4 * gap > other.drain) return usual;
+  const Nanoseconds most = std::max(settings_.keep, other.usual_drain / 4);
+  if (!behind || whole > most || 4 * gap > other.usual_drain) return usual;
   return std::max(usual, whole);
 }
 
 // How long a turn lasts until it is told to end: what is queued then takes its time.
 Nanoseconds CardTurns::quantum_of(const Container& holder) const {
-  return std::max(settings_.quantum - holder.drain, settings_.short_quantum);
+  return std::max(settings_.quantum - holder.usual_drain, settings_.short_quantum);
 }
 
 void CardTurns::consider_revoking(Nanoseconds now, const std::pair<const Id, Container>* waiter) {
@@ -167,13 +169,16 @@ void CardTurns::end_turn(Nanoseconds now) {
   // What was seen before it was told says nothing.
   if (now <= revoked_at_) return;
   if (holder.now.works && now - revoked_at_ < settings_.drain) return;
-  if (!went_idle_) learn_drain(holder.drain, now - revoked_at_);
+  // One that went idle may have gone on.
+  if (!went_idle_ || holder.worked > revoked_at_) {
+    learn_drain(holder.usual_drain, std::min(now - revoked_at_, settings_.drain));
+  }
   holder.fresh = went_idle_;
   held_ = false;
 }
 
 void CardTurns::grant(Nanoseconds now, Id id) {
-  if (holder_ != id) free_ = count(settings_.change);
+  if (holder_ != id) change_left_ = count(settings_.change);
   patience_ = settings_.linger;
   held_ = true;
   revoked_ = false;

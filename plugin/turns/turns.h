@@ -15,6 +15,7 @@
 #include <chrono>
 #include <cstddef>
 #include <map>
+#include <optional>
 #include <utility>
 
 namespace mgpu::plugin {
@@ -39,14 +40,16 @@ struct TurnSettings {
   Nanoseconds quantum = std::chrono::milliseconds(10);
   // The quantum of a container while one waits that comes from being idle.
   Nanoseconds short_quantum = std::chrono::microseconds(1500);
-  // Gaps between two pieces of work up to this length are nobody else's. Who has longer ones only
-  // loses the card as soon as it has no work.
+  // Gaps between two pieces of work up to this length are nobody else's. Who has only gaps of twice
+  // this length loses the card as soon as it has no work.
   Nanoseconds linger = std::chrono::microseconds(200);
-  // A container with less virtual time than the one that waits also keeps the card in its longer
-  // gaps, for at most this time, if the other one takes four times as long to give it back.
+  // A container with less virtual time than the one that waits also keeps the card in longer gaps,
+  // for half as long again as they usually last, if the other one usually takes four times as long
+  // as they do to give it back. It does not where that is over this time, or over a quarter of what
+  // the other one takes.
   Nanoseconds keep = std::chrono::milliseconds(10);
-  // What the card loses when the turn changes, most of it in the driver's switch. It is charged to
-  // nobody, up to a tenth of what was used in the turn.
+  // What the card loses of a turn that begins after another container's, most of it in the driver's
+  // switch. It is charged to nobody, up to a tenth of what was used in the turn.
   Nanoseconds change = std::chrono::microseconds(200);
   // How long a container that waited may take to begin, when it has got its turn.
   Nanoseconds wake = std::chrono::milliseconds(2);
@@ -64,8 +67,8 @@ struct TurnSettings {
   Nanoseconds begin = std::chrono::milliseconds(1);
 };
 
-// What the processes of a container say at a look. They may lie: what they say is limited by what
-// they held.
+// What the processes of a container say at a look. They may lie: while others want the card, what
+// they say is limited by what they held.
 struct CardActivity {
   bool worked = false;  // had work on the card at some time since the last look
   bool works = false;   // has work on the card now
@@ -98,17 +101,17 @@ class CardTurns {
     double virtual_time;
     double saved;  // of fixed shares; below 0 is what it owes
     CardActivity now{};
-    bool worked_all = false;  // and not only at times since the last look
-    bool active = false;      // at the last look
-    bool fresh = true;        // was idle before it waited
-    Nanoseconds worked{};     // when it was last seen with work
-    Nanoseconds gap{};        // between two pieces of work, of late; 0: there was none
-    Nanoseconds drain{};      // from the end of a turn to the end of its work, of late
+    bool worked_all = false;    // and not only at times since the last look
+    bool active = false;        // at the last look
+    bool fresh = true;          // was idle before it waited
+    Nanoseconds worked{};       // when it was last seen with work
+    Nanoseconds usual_gap{};    // between two pieces of work; 0: there was none
+    Nanoseconds usual_drain{};  // from the end of a turn to the end of its work
   };
 
   void hear(Nanoseconds now, const std::map<Id, CardActivity>& activity);
   bool had_card(Id id, const Container& container) const;
-  double charged(double used);
+  double without_change(double used);
   void account(Nanoseconds now);
   void limit_virtual_time();
   bool may_begin(const Container& container) const;
@@ -129,9 +132,10 @@ class CardTurns {
   bool held_ = false;       // `holder_` has the card
   Id holder_ = 0;
   bool revoked_ = false;
-  bool went_idle_ = false;  // why it was revoked
-  Nanoseconds patience_{};  // with the holder, as of the last look
-  double free_ = 0;         // what is left of the change of turns
+  bool went_idle_ = false;      // why it was revoked
+  Nanoseconds patience_{};      // with the holder, as of the last look
+  std::optional<Id> worker_{};  // who had work on the card last, as its holder
+  double change_left_ = 0;      // of TurnSettings::change, in nanoseconds
   Nanoseconds granted_{};
   Nanoseconds revoked_at_{};
 };

@@ -179,7 +179,7 @@ void print_quantiles(const char* what, const std::string& name, const std::vecto
 }
 
 Seen run_mixes(const Mode& mode) {
-  constexpr std::uint64_t kUsual = 2;
+  constexpr std::uint64_t kUsual = 4;  // the last one has a loop with long gaps
   const std::uint64_t count = wanted_mixes() > 0 ? wanted_mixes() : kUsual;
   std::vector<Mix> mixes;
   for (std::uint64_t seed = 1; seed <= count; ++seed) mixes.push_back(run_mix(seed, mode));
@@ -218,6 +218,21 @@ TEST(TurnsModel, TheDriverAloneKeepsNoShares) {
   EXPECT_GT(mean(run_mixes(kNone).errors), 8);
 }
 
+// A loop beside kernels that are much longer than its gaps.
+TEST(TurnsModel, ALoopIsNotStarvedByLongKernels) {
+  Card card(1, gate_of(kBurst, {0.9, 0.1}));
+  card.add({.name = "loop",
+            .kind = Kind::kLoop,
+            .kernels = {{.duration = kMillisecond}},
+            .burst = 10,
+            .gap = 10 * kMillisecond},
+           1);
+  card.add({.name = "long kernels", .kernels = {{.duration = 400 * kMillisecond}}, .wait_every = 1},
+           2);
+  card.run(10 * kSecond);
+  EXPECT_GT(static_cast<double>(card.busy(0)) / (10 * kSecond), 0.35);
+}
+
 // --- programs that begin and end -----------------------------------------------------------------
 
 // One with 70 % ends, and begins again later, beside one with 30 % that goes on.
@@ -252,17 +267,20 @@ class TwoPrograms {
     };
     return static_cast<double>(at(to) - at(from)) / static_cast<double>(to - from);
   }
-  // From when on both are within five points in all windows of 200 ms.
+  // From when on both are within five points in 99 of 100 windows of 200 ms.
   std::optional<Time> settled_after() const {
     constexpr Time kWindow = 200 * kMillisecond;
-    std::optional<Time> since;
+    std::vector<bool> all;
     for (Time time = kBegins; time + kWindow <= kOver; time += kStep) {
       const bool within = std::abs(part(0, time, time + kWindow) - 0.7) <= 0.05 &&
                           std::abs(part(1, time, time + kWindow) - 0.3) <= 0.05;
-      if (!within) since.reset();
-      if (within && !since) since = time - kBegins;
+      all.push_back(within);
     }
-    return since;
+    for (auto at = all.begin(); at != all.end(); ++at) {
+      if (std::count(at, all.end(), false) * 100 > all.end() - at) continue;
+      return (at - all.begin()) * kStep;
+    }
+    return std::nullopt;
   }
   // How long it takes until the other one has the card.
   std::optional<Time> lent_after() const {
