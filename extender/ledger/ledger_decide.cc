@@ -11,7 +11,10 @@
 #include "extender/ledger/ledger.h"
 #include "extender/ledger/limits.h"
 #include "extender/ledger/stepped_decisions.h"
+#include "extender/placement/holds.h"
 #include "extender/placement/limits.h"
+#include "extender/placement/place.h"
+#include "extender/placement/policy.h"
 #include "extender/placement/preemption/preemption.h"
 
 namespace mgpu::extender {
@@ -25,6 +28,14 @@ bool may_keep(const GpuRequest& request, const SearchBudget& budget) {
 // A request of several containers may need a search. Its cost is not known before.
 std::uint64_t steps_to_find(const Node& node, const GpuRequest& request) {
   return request.containers.size() > 1 ? kPlacementStepsMax : linear_steps(node, request);
+}
+
+// What the pod would hold of the cards of the node; nothing where the budget does not suffice.
+std::vector<CardHold> holds_on(const Node& node, const GpuRequest& request, SearchBudget& budget) {
+  static const Policy& policy = *find_policy("binpack")->card;
+  const auto placed = place(node, request, policy, budget);
+  const auto* found = std::get_if<Placed>(&placed);
+  return found == nullptr ? std::vector<CardHold>() : holds(node, request, found->placement);
 }
 
 bool names_cards(const GpuRequest& request) {
@@ -89,6 +100,7 @@ std::vector<std::optional<Reason>> Ledger::why_not(std::span<const std::string_v
   using Decision = std::optional<Reason>;
   const RequestKey key = RequestKey::of(request);
   SearchBudget budget{kFilterStepsMax};
+  std::vector<NominatedPlacement> waits;
   const Decider<Decision> decider{
       .absent = Reason::kNodeUnknown,
       .steps = [&](const Node& node) { return steps_to_find(node, request); },
@@ -98,17 +110,20 @@ std::vector<std::optional<Reason>> Ledger::why_not(std::span<const std::string_v
           },
       .decide_with_reservations =
           [&](const Node& node, const Node& available) {
-            return extender::why_not(node, available, request, unless_ended(budget, request));
+            auto reason =
+                extender::why_not(node, available, request, unless_ended(budget, request));
+            if (reason == Reason::kNominated)
+              waits.push_back({node.name, holds_on(node, request, budget), {}});
+            return reason;
           },
       .keep = [&] { return may_keep(request, budget); },
       .by_shape = !names_cards(request)};
   auto reasons = decide_in_steps<Decision>(
       {nodes, pod, decider}, now, [&]() MGPU_REQUIRES(mutex_) { return &fits_.of(key); }, request,
       pod, budget);
-  if (std::ranges::find(reasons, Reason::kNominated) == reasons.end()) return reasons;
+  if (waits.empty()) return reasons;
   const MutexLock lock(mutex_);
-  for (std::size_t i = 0; i < nodes.size(); ++i)
-    if (reasons[i] == Reason::kNominated) nominations_.waits_for(pod, nodes[i]);
+  for (const NominatedPlacement& cards : waits) nominations_.waits_for(pod, cards);
   return reasons;
 }
 

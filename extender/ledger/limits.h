@@ -38,8 +38,8 @@ inline constexpr std::chrono::milliseconds kGroupReservationLife{30'000};
 // a reason that may pass, or after a start while a part of its group is bound: after a restart of
 // the API server, kube-scheduler may try no pod for half a minute.
 inline constexpr std::chrono::milliseconds kGroupRetryLife{60'000};
-// How long a pod that waited for the cards of a group comes first once the group keeps them no
-// longer: kube-scheduler tries it again after a requeue and at most 10 seconds of back-off.
+// How long a pod that waited for the cards of groups comes first once they keep them no longer:
+// kube-scheduler tries it again after a requeue and at most 10 seconds of back-off.
 inline constexpr std::chrono::milliseconds kTurnLife{15'000};
 // kube-scheduler proposes at least 100 nodes where there are so many, and at most a tenth of all.
 inline constexpr std::size_t kNominatedNodesMax = 128;

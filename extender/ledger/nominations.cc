@@ -24,10 +24,11 @@ void Nominations::put(const DecidedPod& pod, std::vector<NominatedPlacement> pla
   const std::uint64_t releases = releases_;
   std::optional<NominatedPlacement> before;
   bool awaited = false;
-  DecidedPod next;
+  std::optional<Turn> next;
   if (const auto earlier = offers_.find(pod.uid); earlier != offers_.end()) {
     awaited = earlier->second.awaited;
     next = earlier->second.next;
+    set_next(earlier->second, {});
     if (!counted_until && earlier->second.is_turn && !earlier->second.counted_on.empty())
       counted_until = earlier->second.counted_until;
   }
@@ -41,7 +42,7 @@ void Nominations::put(const DecidedPod& pod, std::vector<NominatedPlacement> pla
   const auto earlier = offers_.find(pod.uid);
   if (earlier != offers_.end()) erase(earlier);
   end_kept_for_group(pod.uid);
-  if (placements.empty()) return;
+  if (placements.empty()) return begin_turn_later(std::move(next));
   if (placements.size() > kNominatedNodesMax) placements.resize(kNominatedNodesMax);
   make_room(pod.name_space);
   ++of_namespace_[pod.name_space];
@@ -60,11 +61,11 @@ void Nominations::put(const DecidedPod& pod, std::vector<NominatedPlacement> pla
   count_on(at, on);
   if (counted_until) count_until(at, *counted_until);
   const NominatedPlacement* now = counted(pod.uid);
-  if (!before || now == nullptr || *before != *now) return;
+  if (!before || now == nullptr || *before != *now) return begin_turn_later(std::move(next));
   // The same cards are kept as before: nothing was released for which other pods are tried again.
   releases_ = releases;
   at->second.awaited |= awaited;
-  set_next(at->second, next);
+  set_next(at->second, std::move(next));
 }
 
 void Nominations::make_room(const std::string& name_space) {
@@ -134,6 +135,11 @@ const NominatedPlacement* Nominations::counted(const PodUid& uid) const {
                              &NominatedPlacement::node);
 }
 
+bool Nominations::is_counted_on(const PodUid& uid, std::string_view node) const {
+  const auto at = offers_.find(uid);
+  return at != offers_.end() && at->second.counted_on == node;
+}
+
 std::vector<NodeName> Nominations::nodes_of(const std::string& group) const {
   std::vector<NodeName> nodes;
   for (const auto& [uid, offer] : offers_) {
@@ -158,20 +164,30 @@ void Nominations::replace(const std::vector<Nominated>& nominated) {
 
 void Nominations::end(const PodUid& uid) {
   const auto at = offers_.find(uid);
-  if (at != offers_.end()) erase(at);
+  if (at != offers_.end()) {
+    set_next(at->second, {});
+    erase(at);
+  }
   end_waiting(uid);
 }
 
 void Nominations::end_waiting(const PodUid& uid) {
+  std::erase_if(turns_, [&](const Turn& turn) { return turn.pod.uid == uid; });
   if (waiting_ == 0) return;
   for (auto& [other, offer] : offers_)
-    if (offer.next.uid == uid) set_next(offer, {});
+    if (offer.next && offer.next->pod.uid == uid) set_next(offer, {});
 }
 
-void Nominations::set_next(Offer& offer, const DecidedPod& pod) {
-  if (!offer.next.uid.empty()) --waiting_;
-  if (!pod.uid.empty()) ++waiting_;
-  offer.next = pod;
+void Nominations::set_next(Offer& offer, std::optional<Turn> next) {
+  if (offer.next) --waiting_;
+  if (next) ++waiting_;
+  offer.next = std::move(next);
+}
+
+void Nominations::begin_turn_later(std::optional<Turn> turn) {
+  if (!turn) return;
+  turns_.push_back(*std::move(turn));
+  first_end_ = Instant::min();
 }
 
 bool Nominations::answered_since(const PodUid& uid, std::uint64_t answers) const {
@@ -256,13 +272,10 @@ void Nominations::expire(Instant now) {
     }
   }
   for (const PodUid& uid : ended) end_everywhere(uid);
-  std::vector<std::pair<DecidedPod, NominatedPlacement>> turns;
   for (auto at = offers_.begin(); at != offers_.end();) {
-    if (at->second.counted_until <= now) {
-      if (!at->second.next.uid.empty()) turns.emplace_back(at->second.next, *counted(at->first));
-      set_next(at->second, {});
-      stop_counting(at);
-    }
+    if (at->second.counted_until <= now && goes_on(at))
+      at->second.until = at->second.counted_until = now + kTurnLife;
+    if (at->second.counted_until <= now) stop_counting(at);
     if (at->second.until <= now) {
       at = erase(at);
       continue;
@@ -270,21 +283,32 @@ void Nominations::expire(Instant now) {
     first_end_ = std::min({first_end_, at->second.until, at->second.counted_until});
     ++at;
   }
-  for (const auto& [pod, cards] : turns) give_turn(pod, cards, now + kTurnLife);
+  for (const Turn& turn : std::exchange(turns_, {})) give_turn(turn, now + kTurnLife);
 }
 
-// The pod may need the cards of several members, also of other groups, on one node.
-void Nominations::give_turn(const DecidedPod& pod, const NominatedPlacement& cards, Instant until) {
-  const auto own = offers_.find(pod.uid);
-  if (own == offers_.end() || own->second.counted_on.empty()) {
-    put(pod, {cards}, {}, until, until);
-    offers_.at(pod.uid).is_turn = true;
-  } else if (own->second.is_turn && own->second.counted_on == cards.node.str()) {
-    NominatedPlacement& kept = own->second.placements.front();
-    kept.holds.insert(kept.holds.end(), cards.holds.begin(), cards.holds.end());
-    kept.resources += cards.resources;
-    own->second.until = own->second.counted_until = until;
+void Nominations::give_turn(const Turn& turn, Instant until) {
+  const PodUid& uid = turn.pod.uid;
+  const std::string& node = turn.cards.node.str();
+  const auto own = offers_.find(uid);
+  const bool has_cards = own != offers_.end() && !own->second.counted_on.empty();
+  if (has_cards && !(own->second.is_turn && own->second.counted_on == node)) return;
+  for (const PodUid& other : pods_counted_on(node)) {
+    Offer& offer = offers_.at(other);
+    if (!offer.is_turn || other == uid) continue;
+    if (!offer.next) set_next(offer, turn);
+    return;
   }
+  put(turn.pod, {turn.cards}, {}, until, until);
+  offers_.at(uid).is_turn = true;
+}
+
+// Whether the pod that has the turn waits for another one on the node.
+bool Nominations::goes_on(Offers::const_iterator turn) const {
+  return turn->second.is_turn &&
+         std::ranges::any_of(pods_counted_on(turn->second.counted_on), [&](const PodUid& uid) {
+           const auto& next = offers_.at(uid).next;
+           return next && next->pod.uid == turn->first;
+         });
 }
 
 void Nominations::end_on(const NodeName& node, const Node* now) {
@@ -322,7 +346,6 @@ void Nominations::count(const DecidedPod& pod, Node& node) const {
 
 Nominations::Offers::iterator Nominations::erase(Offers::iterator at) {
   stop_counting(at);
-  set_next(at->second, {});
   const auto of_namespace = of_namespace_.find(at->second.name_space);
   if (--of_namespace->second == 0) of_namespace_.erase(of_namespace);
   return offers_.erase(at);
@@ -337,17 +360,21 @@ void Nominations::stop_counting(Offers::iterator at) {
   --counted_pods_;
   at->second.counted_on.clear();
   at->second.counted_until = Instant::max();
+  begin_turn_later(at->second.next);
+  set_next(at->second, {});
   if (std::exchange(at->second.awaited, false)) ++releases_;
 }
 
-void Nominations::waits_for(const DecidedPod& pod, std::string_view node) {
+void Nominations::waits_for(const DecidedPod& pod, const NominatedPlacement& cards) {
   bool any = !(everywhere_sum_ + begun_groups_sum_).zero();  // whose end is a release in any case
-  for (const PodUid& uid : pods_counted_on(node)) {
+  for (const PodUid& uid : pods_counted_on(cards.node.str())) {
+    if (uid == pod.uid) continue;
     Offer& offer = offers_.at(uid);
     any = true;
     if (pod.group.empty() || offer.group != pod.group) offer.awaited = true;
-    const bool has_turn = pod.group.empty() && !offer.group.empty();
-    if (has_turn && offer.next.uid.empty()) set_next(offer, pod);
+    const bool has_turn = pod.group.empty() && (!offer.group.empty() || offer.is_turn);
+    const bool is_next = !offer.next || offer.next->pod.uid == pod.uid;
+    if (has_turn && is_next) set_next(offer, Turn{pod, cards});
   }
   if (!any) ++releases_;  // It has ended meanwhile.
 }
@@ -361,7 +388,7 @@ void Nominations::each_kept(const DecidedPod& pod, std::string_view node,
     if (uid == pod.uid || (of_group && pod.for_group)) continue;
     const bool goes_first = offer.is_turn && !pod.group.empty() && !pod.for_group;
     if (offer.priority < pod.priority && !of_group && !goes_first) continue;
-    if (offer.is_turn && pod.binds) continue;
+    if (offer.is_turn && (pod.binds || is_counted_on(pod.uid, node))) continue;
     const auto placement = std::ranges::find_if(
         offer.placements, [&](const NominatedPlacement& one) { return one.node.str() == node; });
     visit(*placement);

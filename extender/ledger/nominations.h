@@ -25,9 +25,14 @@
 //
 // kube-scheduler tries a group that does not fit again for ever, and a pod that was rejected
 // because of it may be tried again shortly after the group each time. So where the cards of a
-// member are kept no longer and it was not bound, the first such pod has its turn: for kTurnLife
-// they are kept for it, also from groups of higher priority. A bind does not respect that, since
-// filter may have answered its pod before.
+// member are kept no longer and it was not bound, the first such pod has its turn: what it needs on
+// the node is kept for it, also from groups of higher priority. Other groups might leave it too
+// little of what the member had. A turn does not count for a pod that has cards on the node itself,
+// nor for a bind, since filter has answered those pods before.
+//
+// A turn lasts for kTurnLife after the last end of cards for which its pod waits on the node, since
+// groups may keep them one after another. It ends when filter answers the pod. A node has one turn
+// at a time, as two pods may need the same cards; the first one that was refused then is next.
 //
 // What a late binding of an unsettled pod may take (bind/start_sequence.h) is kept in the same way,
 // but for pods of every priority, and on each card of each node, since its node is not known. So is
@@ -133,13 +138,17 @@ class Nominations {
 
   // How many pods have reserved cards.
   std::size_t size() const { return counted_pods_; }
-  // filter has refused the pod on the node, where it would fit if nothing were counted.
-  void waits_for(const DecidedPod& pod, std::string_view node);
+  // filter has refused the pod on a node, where it would get `cards` if nothing were counted.
+  void waits_for(const DecidedPod& pod, const NominatedPlacement& cards);
   // How often something has ceased to be counted for which a pod waits. The others of a group that
   // never fits are asked about again without that.
   std::uint64_t releases() const { return releases_; }
 
  private:
+  struct Turn {
+    DecidedPod pod;
+    NominatedPlacement cards;
+  };
   struct Offer {
     std::int32_t priority = 0;
     std::string name_space;
@@ -150,7 +159,7 @@ class Nominations {
     std::string counted_on;                  // a node of `placements`, or empty
     Instant counted_until = Instant::max();  // unless the watch shows the nomination before
     bool awaited = false;                    // a pod of no or another group waits for its end
-    DecidedPod next{};                       // of these, the one that has its turn afterwards
+    std::optional<Turn> next{};              // of these, the one that has its turn afterwards
     bool is_turn = false;
     std::uint64_t answer = 0;  // its number
   };
@@ -173,16 +182,20 @@ class Nominations {
   const std::vector<PodUid>& pods_counted_on(std::string_view node) const;
   // Null if nothing is counted for the pod.
   const NominatedPlacement* counted(const PodUid& uid) const;
+  bool is_counted_on(const PodUid& uid, std::string_view node) const;
   void count_on(Offers::iterator at, const NodeName& node);
   // offer() for a pod that may go on waiting for other cards.
   void put(const DecidedPod& pod, std::vector<NominatedPlacement> placements,
            const NodeName& nominated, Instant until, std::optional<Instant> counted_until);
   // The pod has no turn.
   void end_waiting(const PodUid& uid);
-  void set_next(Offer& offer, const DecidedPod& pod);
+  void set_next(Offer& offer, std::optional<Turn> next);
+  // What the pod waited for is counted no longer.
+  void begin_turn_later(std::optional<Turn> turn);
   Offers::iterator erase(Offers::iterator at);
   void make_room(const std::string& name_space);
-  void give_turn(const DecidedPod& pod, const NominatedPlacement& cards, Instant until);
+  void give_turn(const Turn& turn, Instant until);
+  bool goes_on(Offers::const_iterator turn) const;
   void count_until(Offers::iterator at, Instant until);
   void stop_counting(Offers::iterator at);
   void each_kept(const DecidedPod& pod, std::string_view node,
@@ -201,6 +214,7 @@ class Nominations {
   std::uint64_t releases_ = 0;
   std::uint64_t answers_ = 0;
   std::size_t waiting_ = 0;  // offers with a pod that has its turn afterwards
+  std::vector<Turn> turns_;  // that are about to begin
 };
 
 }  // namespace mgpu::extender

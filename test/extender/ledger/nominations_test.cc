@@ -26,6 +26,7 @@ using test::unplaced_claim;
 
 constexpr int kLife = 1'000;
 constexpr int kPriority = 5;
+constexpr int kTurn = static_cast<int>(kTurnLife.count());
 
 struct NominationTest : testing::Test {
   NominationTest() {
@@ -423,10 +424,11 @@ struct GroupTest : NominationTest {
                    {NodeName(node), {{CardIndex(0), share_of("100/1000")}}, {}}, NodeName(),
                    at_ms(1'000'000), at_ms(now + 1'000));
   }
-  std::string fit_member(const char* node, int priority, int now, const std::string& group) {
+  std::string fit_member(const char* node, int priority, int now, const std::string& group,
+                         const char* containers = "30/300") {
     const std::vector<std::string_view> nodes{node};
     const auto reason = ledger
-                            .why_not(nodes, request_of("30/300"), at_ms(now),
+                            .why_not(nodes, request_of(containers), at_ms(now),
                                      {PodUid("member"), priority, "team", group})
                             .front();
     return reason ? std::string(sentence(*reason)) : "fits";
@@ -536,17 +538,17 @@ TEST_F(GroupTest, AGroupThatDoesNotFitWakesOnlyPodsThatWaitForItsCards) {
 // kube-scheduler tries such a group again as often as the pod, and always before it.
 TEST_F(GroupTest, APodThatWaitedForAGroupComesFirstWhereTheGroupWasNotBound) {
   answer("a", "n1", 0);
-  EXPECT_EQ(fit("n1", kPriority - 1, "small", 500), kept);
+  EXPECT_EQ(fit("n1", kPriority - 1, "large", 500, "80/800"), kept);
   EXPECT_EQ(fit("n1", kPriority - 1, "later", 600), kept);
   EXPECT_EQ(fit("n1", kPriority - 1, "later", 1'100), kept) << "the first one has its turn";
   EXPECT_EQ(fit_member("n1", kPriority, 1'200, "team/g"), kept);
   EXPECT_EQ(fit_member("n1", kPriority, 1'200, "team/other"), kept);
   EXPECT_EQ(fit("n1", kPriority, "important", 1'200), "fits") << "its priority is higher";
-  EXPECT_EQ(fit("n1", kPriority - 1, "small", 10'500), "fits");
-  ledger.reserve({PodUid("small"), kPriority - 1, "team"}, whole_card("n1"), NodeName(),
+  EXPECT_EQ(fit("n1", kPriority - 1, "large", 10'500, "80/800"), "fits");
+  ledger.reserve({PodUid("large"), kPriority - 1, "team"}, whole_card("n1"), NodeName(),
                  at_ms(600'000), {});
   EXPECT_EQ(fit("n1", kPriority - 1, "later", 10'500), kept) << "it is about to be bound";
-  EXPECT_NE(assume_text(ledger, "small", "n1", "30/300"), kept);
+  EXPECT_NE(assume_text(ledger, "large", "n1", "30/300"), kept);
   EXPECT_EQ(fit("n1", kPriority - 1, "later", 10'500), "fits");
 }
 
@@ -616,17 +618,17 @@ TEST_F(GroupTest, APodThatWasAnsweredAnotherNodeMeanwhileHasNoTurn) {
 }
 
 TEST_F(GroupTest, APodWithAnOldAnswerHasItsTurn) {
-  ledger.reserve({PodUid("small"), kPriority, "team"}, whole_card("n2"), NodeName(), at_ms(600'000),
+  ledger.reserve({PodUid("large"), kPriority, "team"}, whole_card("n2"), NodeName(), at_ms(600'000),
                  {});
   answer("a", "n1", 0);
-  EXPECT_EQ(fit("n1", kPriority, "small", 500), kept);
+  EXPECT_EQ(fit("n1", kPriority, "large", 500, "80/800"), kept);
   EXPECT_EQ(fit_member("n1", kPriority, 1'200, "team/g"), kept);
-  EXPECT_EQ(fit("n1", kPriority, "small", 1'200), "fits");
+  EXPECT_EQ(fit("n1", kPriority, "large", 1'200, "80/800"), "fits");
 }
 
 TEST_F(GroupTest, ThatEndsWhereThePodDoesNotComeAndDelaysNoBind) {
   answer("a", "n1", 0);
-  EXPECT_EQ(fit("n1", kPriority, "small", 500), kept);
+  EXPECT_EQ(fit("n1", kPriority, "large", 500, "80/800"), kept);
   Claim a = unplaced_claim("a", "n1", "30/300");
   a.group = "team/g";
   EXPECT_EQ(fit_member("n1", kPriority, 1'200, "team/g"), kept);
@@ -634,7 +636,7 @@ TEST_F(GroupTest, ThatEndsWhereThePodDoesNotComeAndDelaysNoBind) {
   ASSERT_TRUE(std::holds_alternative<Assumed>(assumed)) << "filter has answered it before";
   ledger.forget(std::get<Assumed>(assumed).id);
   const std::uint64_t before = ledger.releases(at_ms(1'200));
-  const int end = 1'000 + static_cast<int>(kTurnLife.count());
+  const int end = 1'000 + kTurn;
   EXPECT_EQ(fit("n1", kPriority, "other", end - 1), kept);
   EXPECT_EQ(fit("n1", kPriority, "other", end + 300), "fits");
   EXPECT_GT(ledger.releases(at_ms(end + 300)), before) << "other pods wait for its end";
@@ -652,18 +654,88 @@ TEST_F(GroupTest, ThePodHasAllCardsOfTheNodeForWhichItWaited) {
   EXPECT_EQ(fit("n3", kPriority, "large", 1'200, "whole whole"), "fits");
 }
 
-TEST_F(GroupTest, ItKeepsWhatItHasUntilItHasAll) {
+TEST_F(GroupTest, ItKeepsAllThatItNeeds) {
   ledger.apply_node(facts_of("n3: 0[100/1000] 1[100/1000]"));
   answer("a", "n3", 0);
   EXPECT_EQ(fit("n3", kPriority, "large", 500, "whole whole"), kept);
-  EXPECT_EQ(fit("n3", kPriority, "other", 1'200), "fits") << "on card 1";
+  EXPECT_EQ(fit("n3", kPriority, "other", 900), "fits") << "on card 1";
+  EXPECT_EQ(fit("n3", kPriority, "other", 1'200), kept);
+  EXPECT_EQ(fit("n3", kPriority, "large", 1'200, "whole whole"), "fits");
+}
+
+// Otherwise its group may be bound in part.
+TEST_F(GroupTest, ATurnDelaysNoMemberThatHasCardsOnTheNode) {
+  ledger.apply_node(facts_of("n3: 0[100/1000] 1[100/1000]"));
+  ledger.reserve({PodUid("a"), kPriority, "team", "team/other"},
+                 {NodeName("n3"), {{CardIndex(1), share_of("100/1000")}}, {}}, NodeName(),
+                 at_ms(1'000'000), at_ms(1'000));
+  answer("member", "n3", 0);
+  ledger.keep_group("team/g", at_ms(500));
+  EXPECT_EQ(fit("n3", kPriority, "large", 500, "whole whole"), kept);
+  EXPECT_EQ(fit_member("n3", kPriority, 1'200, "team/g", "whole"), "fits");
+  EXPECT_EQ(fit_member("n3", kPriority, 61'000, "team/g", "whole"), kept) << "it has none";
+}
+
+// Others may take smaller shares of the same cards than the group had.
+TEST_F(GroupTest, ATurnKeepsWhatThePodNeedsAndNoMore) {
+  answer("a", "n1", 0);
+  EXPECT_EQ(fit("n1", kPriority, "large", 500, "80/800"), kept);
+  EXPECT_EQ(fit_member("n1", kPriority, 1'200, "team/other"), kept) << "it needs 30 %";
+  EXPECT_EQ(fit_member("n1", kPriority, 1'200, "team/other", "20/200"), "fits");
+  EXPECT_EQ(fit("n1", kPriority, "large", 1'200, "80/800"), "fits");
+}
+
+TEST_F(GroupTest, ATurnKeepsItWhereTheGroupHadLess) {
+  ledger.reserve({PodUid("a"), kPriority, "team", "team/g"},
+                 {NodeName("n1"), {{CardIndex(0), share_of("30/300")}}, {}}, NodeName(),
+                 at_ms(1'000'000), at_ms(1'000));
+  EXPECT_EQ(fit("n1", kPriority, "large", 500, "80/800"), kept);
+  EXPECT_EQ(fit_member("n1", kPriority, 1'200, "team/other"), kept);
+  EXPECT_EQ(fit("n1", kPriority, "large", 1'200, "80/800"), "fits");
+}
+
+// As a pod in Permit is when another one of its group does not fit.
+TEST_F(GroupTest, APodHasItsTurnWhereTheMemberIsNominatedNoMore) {
+  answer("a", "n1", 0);
+  ledger.nominate(PodUid("a"), NodeName("n1"));
+  EXPECT_EQ(fit("n1", kPriority, "small", 5'000), kept);
+  ledger.nominate(PodUid("a"), NodeName());
+  EXPECT_EQ(fit_member("n1", kPriority, 10'000, "team/other", "whole"), kept);
+  EXPECT_EQ(fit("n1", kPriority, "small", 10'000), "fits");
+}
+
+TEST_F(GroupTest, APodHasItsTurnWhereTheMemberIsAnsweredOtherCards) {
+  answer("a", "n1", 0);
+  EXPECT_EQ(fit("n1", kPriority, "small", 500), kept);
+  answer("a", "n2", 600);
+  EXPECT_EQ(fit_member("n1", kPriority, 700, "team/other", "whole"), kept);
+}
+
+// A group that waits in Permit keeps its cards for longer than a turn.
+TEST_F(GroupTest, ATurnLastsAsLongAsItsPodWaitsForAnotherGroupOnTheNode) {
+  ledger.apply_node(facts_of("n3: 0[100/1000] 1[100/1000]"));
+  answer("a", "n3", 0);
   ledger.reserve({PodUid("b"), kPriority, "team", "team/other"},
                  {NodeName("n3"), {{CardIndex(1), share_of("100/1000")}}, {}}, NodeName(),
-                 at_ms(1'000'000), at_ms(10'900));
-  EXPECT_EQ(fit("n3", kPriority, "large", 10'500, "whole whole"), kept);
-  ledger.releases(at_ms(11'000));
-  EXPECT_EQ(fit("n3", kPriority, "other", 20'900), kept);
-  EXPECT_EQ(fit("n3", kPriority, "large", 20'900, "whole whole"), "fits");
+                 at_ms(1'000'000), at_ms(50'000));
+  EXPECT_EQ(fit("n3", kPriority, "large", 500, "whole whole"), kept);
+  for (int now = 10'000; now < 50'000; now += 10'000)
+    EXPECT_EQ(fit_member("n3", kPriority, now, "team/g"), kept) << now;
+  EXPECT_EQ(fit("n3", kPriority, "large", 60'000, "whole whole"), "fits");
+  EXPECT_EQ(fit_member("n3", kPriority, 50'000 + 2 * kTurn, "team/g"), "fits");
+}
+
+// Otherwise both would keep cards from each other.
+TEST_F(GroupTest, ANodeHasOneTurnAtATime) {
+  ledger.apply_node(facts_of("n3: 0[100/1000] 1[100/1000]"));
+  answer("a", "n3", 0);
+  EXPECT_EQ(fit("n3", kPriority, "first", 500, "whole whole"), kept);
+  EXPECT_EQ(fit("n3", kPriority, "second", 1'200, "whole whole"), kept);
+  EXPECT_EQ(fit("n3", kPriority, "third", 1'300, "whole whole"), kept);
+  const int end = 1'200 + kTurn;
+  EXPECT_EQ(fit("n3", kPriority, "first", end, "whole whole"), kept) << "it did not come";
+  EXPECT_EQ(fit_member("n3", kPriority, end, "team/g"), kept);
+  EXPECT_EQ(fit("n3", kPriority, "second", end, "whole whole"), "fits");
 }
 
 TEST_F(GroupTest, NoGroupKeepsThemLongerThanTheBound) {
