@@ -30,7 +30,7 @@ std::uint64_t steps_to_find(const Node& node, const GpuRequest& request) {
   return request.containers.size() > 1 ? kPlacementStepsMax : linear_steps(node, request);
 }
 
-// What the pod would hold of the cards of the node; nothing where the budget does not suffice.
+// What the pod would hold of the cards of the node; nothing if the budget does not suffice.
 std::vector<CardHold> holds_on(const Node& node, const GpuRequest& request, SearchBudget& budget) {
   static const Policy& policy = *find_policy("binpack")->card;
   const auto placed = place(node, request, policy, budget);
