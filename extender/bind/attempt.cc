@@ -275,11 +275,11 @@ void BindAttempt::conclude(const BindAnswer& refusal, const kube::Pod& pod) {
 }
 
 void BindAttempt::try_again(const BindAnswer& refusal, const kube::Pod& pod) {
-  if (const auto late = too_late()) return end_not_bound(posts_ > 0 ? refusal : *late);
-  if (posts_ >= kBindPostsMax) return end_not_bound(refusal);
+  if (const auto late = too_late()) return end_unbound(posts_ > 0 ? refusal : *late);
+  if (posts_ >= kBindPostsMax) return end_unbound(refusal);
   // It has grown, and perhaps could not be touched: the next attempt touches it first.
   const bool untouched = posts_ > 0 && !touched_ && pod.json_bytes >= kTouchedFirstBytes;
-  if (untouched) return end_not_bound(refusal);
+  if (untouched) return end_unbound(refusal);
   auto bindable = read_bindable_pod(pod, context_.settings);
   if (!bindable) return end_not_bound({BindOutcome::kBadRequest, bindable.error().message});
   if (same_request(*pod_, *bindable)) {
@@ -304,6 +304,11 @@ void BindAttempt::end_bound() {
     if (context_.events.on_bound) context_.events.on_bound(*pod_);
   }
   end({});
+}
+
+void BindAttempt::end_unbound(const BindAnswer& answer) {
+  if (claim_) context_.ledger.forget_for_now(*claim_, context_.client.executor().now());
+  end_not_bound(answer);
 }
 
 void BindAttempt::end_not_bound(BindAnswer answer) {

@@ -124,6 +124,8 @@ class BindAttempt : public std::enable_shared_from_this<BindAttempt> {
   // The API server does not have the binding, and no POST of this attempt can succeed any more: the
   // claim is forgotten.
   void end_not_bound(BindAnswer answer);
+  // The same, and the pod has been read, unbound: kube-scheduler tries it again.
+  void end_unbound(const BindAnswer& answer);
   // The API server may have the binding: the claim stays until AssumedPodReconciler has settled it.
   void end_unknown(const std::string& error);
   void end(const BindAnswer& answer);

@@ -283,7 +283,7 @@ TEST_F(BinderTest, AConflictOverAnUnboundPodIsTriedAgainAFewTimes) {
 // Others of the group may be bound already. kube-scheduler tries this one again.
 TEST_F(BinderTest, TheCardsOfAMemberOfAGroupAreKeptAfterABindThatMayBeRepeated) {
   const BindingArgs args = create(server, kMember, "n1");
-  for (const auto& [status, kept] : {std::pair(429, 1U), std::pair(403, 0U)}) {
+  for (const auto& [status, kept] : {std::pair(429, 1U), std::pair(409, 1U), std::pair(403, 0U)}) {
     fail(is_bind, {.kind = Fault::Kind::kAnswer, .status = status});
     EXPECT_NE(bind(args), "") << status;
     EXPECT_EQ(ledger.counts().assumed, 0U) << status;
