@@ -151,6 +151,12 @@ void ExtenderProcess::on_listed() {
 
 // --- what happens to the process -----------------------------------------------------------------
 
+bool ExtenderProcess::watches_are_late() const {
+  Readiness readiness;
+  watches_.report(readiness);
+  return readiness.failing || link_.watches_lag();
+}
+
 void ExtenderProcess::stop(Stop stop, Duration time) {
   stopped_until_ = std::max(stopped_until_, world_.now() + time);
   if (stop == Stop::kHung) return link_.executor().freeze(time);

@@ -65,6 +65,8 @@ class ExtenderProcess {
   bool follows() const { return election_ && start_sequence_.taking() && watches_.listed(); }
   // It has taken the Lease, and believes that it holds it.
   bool leads() const { return has_led_ && !lease_.lost(); }
+  // It does not know what has happened to pods lately.
+  bool watches_are_late() const;
   // Its connection to the API server, but not the one that renews the Lease.
   Link& link() { return link_; }
   const extender::Ledger& ledger() const { return ledger_; }

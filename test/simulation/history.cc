@@ -190,12 +190,16 @@ class World {
           extenders_.call(verb, std::move(body), done);
         },
         Scheduler::Reports{
+            .binds = [this](const PodUid& uid,
+                            const std::string& node) { invariants_.note_binding(uid, node); },
             .bound = [this](const PodUid& uid,
                             const std::string& node) { invariants_.report_bound(uid, node); },
             .answered =
                 [this](const PodUid& uid, const std::string& verb, int status,
                        const std::string& body, int process) {
-                  invariants_.report_answer(uid, {verb, status, body, process});
+                  const ExtenderProcess* leader = extenders_.find(Extenders::Which::kLeader);
+                  const bool late = leader != nullptr && leader->watches_are_late();
+                  invariants_.report_answer(uid, {verb, status, body, process, late});
                 }},
         setting_.preempts_by_card);
   }

@@ -150,7 +150,16 @@ void Invariants::note_taken(const kube::Pod& pod) {
   }
 }
 
+// Its cards are taken before the API server shows it bound.
+void Invariants::note_binding(const PodUid& uid, const std::string& node) {
+  for (auto& [member, promise] : promised_) {
+    const std::int32_t priority = groups_.at(group_of_.at(member)).priority;
+    promise.taken |= promise.node == node && priorities_.at(uid) > priority;
+  }
+}
+
 void Invariants::report_answer(const PodUid& uid, const ExtenderAnswer& answer) {
+  for (auto& [member, promise] : promised_) promise.unseen |= answer.watches_are_late;
   for (auto& [name, group] : groups_)
     group.lost |= group.process != 0 && group.process != answer.process;
   const auto reply = Json::parse(answer.body, nullptr, false);
@@ -163,7 +172,10 @@ void Invariants::report_answer(const PodUid& uid, const ExtenderAnswer& answer) 
   if (group.process != 0) group.lost |= answer.status != 200;
   const Json nodes = reply.is_object() ? reply.value("NodeNames", Json()) : Json();
   if (answer.verb == "filter" && nodes.is_array() && !nodes.empty()) {
-    promised_[uid] = {nodes.front().get<std::string>(), executor_.now(), answer.process};
+    promised_[uid] = {.node = nodes.front().get<std::string>(),
+                      .since = executor_.now(),
+                      .process = answer.process,
+                      .unseen = answer.watches_are_late};
     if (group.process == 0) group.filtered_by = answer.process;
   }
   if (answer.verb == "bind") note_bind_answer(uid, group, answer);
@@ -178,8 +190,8 @@ void Invariants::note_bind_answer(const PodUid& uid, GroupState& group,
   }
   const auto promised = promised_.find(uid);
   if (promised == promised_.end()) return;
-  const auto& [node, since, process, shown, taken] = promised->second;
-  if (group.by_label) group.lost |= !shown && executor_.now() - since > kPromise;
+  const auto& [node, since, process, shown, taken, unseen] = promised->second;
+  if (group.by_label) group.lost |= (!shown || unseen) && executor_.now() - since > kPromise;
   group.lost |= process != answer.process || taken || is_excused(node) ||
                 executor_.now() < scheduler_stops_until_ ||
                 answer.body.find(kKept) != std::string::npos;

@@ -33,6 +33,8 @@ class Invariants {
                        const std::vector<CardIndex>& cards);
   // kube-scheduler gets the response that the pod is bound to the node.
   void report_bound(const PodUid& uid, const std::string& node);
+  // kube-scheduler begins to bind the pod to the node.
+  void note_binding(const PodUid& uid, const std::string& node);
   // When the pod was bound.
   std::optional<Instant> bound_at(const PodUid& uid) const;
   // All containers of the pod on this node have ended.
@@ -42,7 +44,8 @@ class Invariants {
     std::string verb;
     int status = 0;  // 0: no answer in time
     std::string body;
-    int process = 0;  // that has answered
+    int process = 0;                // that has answered
+    bool watches_are_late = false;  // of the leader
   };
   // kube-scheduler gets an answer about the pod.
   void report_answer(const PodUid& uid, const ExtenderAnswer& answer);
@@ -64,7 +67,9 @@ class Invariants {
   // - one of those that were bound was deleted or has ended before the others were bound;
   // - a call about one of its pods was lost once the first one was to be bound: kube-scheduler got
   //   no answer to it, or another process of the extender leads, or kube-scheduler was killed or
-  //   did not run, or could not nominate a pod that waited in Permit;
+  //   did not run, or could not nominate a pod that waited in Permit, or the leader did not learn
+  //   of that in time, as its watch had failed or was late: the API server may not answer it for
+  //   half a minute, and cards are not kept so long for a pod that perhaps waits no more;
   // - cards of the node of one of its pods had changed lately when its bind was answered;
   // - a pod of higher priority was bound to, or got cards kept on, the node of one of its pods.
   void check_groups();
@@ -153,8 +158,9 @@ class Invariants {
     std::string node;
     Instant since{};
     int process = 0;
-    bool shown = false;  // the pod is nominated for the node
-    bool taken = false;  // a pod of higher priority was bound to the node
+    bool shown = false;   // the pod is nominated for the node
+    bool taken = false;   // a pod of higher priority was, or is being, bound to the node
+    bool unseen = false;  // the watches of the leader have been late since then
   };
   std::map<PodUid, Promise> promised_;
   // The nodes on which filter has refused a pod, and why.

@@ -72,6 +72,7 @@ class Link final : public kube::Transport {
   void break_watches();
   // For `time`, lines of watches arrive as much later.
   void lag_watches(Duration time);
+  bool watches_lag() const { return *lag_ > Duration(0); }
   // For `time`, nothing that is sent reaches the server: it is lost, or it waits in an API server
   // that is stopped, and is served afterwards. Its sender gets no answer before that.
   enum class Cut : std::uint8_t { kLost, kServedAfterwards };

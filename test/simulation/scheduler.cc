@@ -332,6 +332,7 @@ void Scheduler::bind(const PodUid& uid, const std::string& node) {
                      {"PodNamespace", pod.pod.metadata.name_space},
                      {"PodUID", uid.str()},
                      {"Node", node}};
+  reports_.binds(uid, node);
   call("bind", uid, body.dump(), kBindTimeout,
        [this, uid, node](int status, const std::string& answer) {
          const Json reply = status == 200 ? read(answer) : Json();

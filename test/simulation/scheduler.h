@@ -41,6 +41,8 @@ class Scheduler {
       std::function<void(const std::string& verb, std::string body, AnswerOf done)>;
 
   struct Reports {
+    // The extender is called to bind the pod.
+    std::function<void(const PodUid& uid, const std::string& node)> binds;
     // The extender has answered that the pod is bound.
     std::function<void(const PodUid& uid, const std::string& node)> bound;
     // The extender has answered a verb about the pod, or not in time: status 0.
