@@ -195,17 +195,17 @@ TEST_F(StartSequenceTest, ABindingOfAnEarlierProcessIsRefusedWheneverItArrives) 
 }
 
 TEST_F(StartSequenceTest, EachStepIsTriedAgainUntilItSucceeds) {
-  struct Case {
+  struct Step {
     bool (*which)(const kube::Request&);
     const char* waiting_for;
   };
-  const Case cases[] = {
+  const Step steps[] = {
       {is_list_of_nodes, "check of preconditions"},  {is_list_of_pods, "check of preconditions"},
       {is_lease, "lease kube-system/mgpu-extender"}, {is_list, "pending pods"},
       {is_of_a_pod, "pending pods: 0 of 1 touched"},
   };
   create(server, {}, "n1");
-  for (const Case& c : cases) {
+  for (const Step& c : steps) {
     done = 0;
     fail(c.which, {.kind = Fault::Kind::kAnswer, .status = 403});
     start();
