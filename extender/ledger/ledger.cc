@@ -175,7 +175,7 @@ void Ledger::release_all(const PodUid& uid) {
 
 Entry& Ledger::confirm(Claim claim) {
   expected_.end(claim.uid);
-  nominations_.end(claim.uid);
+  nominations_.end_with_cards(claim.uid);
   nominations_.end_everywhere(claim.uid);
   remove_non_gpu(claim.uid);
   const std::vector<Entry*> known = claims_.of(claim.uid);

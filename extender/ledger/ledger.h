@@ -357,6 +357,11 @@ class Ledger {
                                         const GpuRequest& request, const DecidedPod& pod,
                                         SearchBudget& budget);
 
+  // The pod was refused on the node because of what is kept for others. It has its turn there
+  // unless the budget, which is 0 for a pod that fits elsewhere, is too small.
+  void wait_for_turn(std::string_view node, const GpuRequest& request, const DecidedPod& pod,
+                     SearchBudget& budget);
+
   // Each of these leaves totals and indices consistent.
   NodeRecord* find(std::string_view node) const MGPU_REQUIRES(mutex_);
   // Null if the API server has no such node, though pods may be on it.

@@ -100,7 +100,6 @@ std::vector<std::optional<Reason>> Ledger::why_not(std::span<const std::string_v
   using Decision = std::optional<Reason>;
   const RequestKey key = RequestKey::of(request);
   SearchBudget budget{kFilterStepsMax};
-  std::vector<NominatedPlacement> waits;
   const Decider<Decision> decider{
       .absent = Reason::kNodeUnknown,
       .steps = [&](const Node& node) { return steps_to_find(node, request); },
@@ -110,21 +109,36 @@ std::vector<std::optional<Reason>> Ledger::why_not(std::span<const std::string_v
           },
       .decide_with_reservations =
           [&](const Node& node, const Node& available) {
-            auto reason =
-                extender::why_not(node, available, request, unless_ended(budget, request));
-            if (reason == Reason::kNominated)
-              waits.push_back({node.name, holds_on(node, request, budget), {}});
-            return reason;
+            return extender::why_not(node, available, request, unless_ended(budget, request));
           },
       .keep = [&] { return may_keep(request, budget); },
       .by_shape = !names_cards(request)};
   auto reasons = decide_in_steps<Decision>(
       {nodes, pod, decider}, now, [&]() MGPU_REQUIRES(mutex_) { return &fits_.of(key); }, request,
       pod, budget);
-  if (waits.empty()) return reasons;
-  const MutexLock lock(mutex_);
-  for (const NominatedPlacement& cards : waits) nominations_.waits_for(pod, cards);
+  const bool fits = std::ranges::any_of(reasons, [](const auto& reason) { return !reason; });
+  SearchBudget turn_budget{fits ? 0 : kPlacementStepsMax};
+  for (std::size_t i = 0; i < nodes.size(); ++i)
+    if (reasons[i] == Reason::kNominated) wait_for_turn(nodes[i], request, pod, turn_budget);
   return reasons;
+}
+
+void Ledger::wait_for_turn(std::string_view node, const GpuRequest& request, const DecidedPod& pod,
+                           SearchBudget& budget) {
+  NominatedPlacement cards{NodeName(std::string(node)), {}, {}};
+  if (budget.steps > 0 && pod.group.empty()) {
+    Node copy;
+    {
+      const MutexLock lock(mutex_);
+      const NodeRecord* record = find_present(node);
+      if (record == nullptr) return;
+      copy = record->node;
+      nominations_.count_for_turn(pod, copy);
+    }
+    cards.holds = holds_on(copy, request, budget);
+  }
+  const MutexLock lock(mutex_);
+  nominations_.waits_for(pod, cards);
 }
 
 std::vector<std::string> Ledger::fitting_nodes(const GpuRequest& request,
@@ -137,11 +151,13 @@ std::vector<std::string> Ledger::fitting_nodes(const GpuRequest& request,
         if (has_resources_for(node, resources)) names.push_back(node.name.str());
       },
       [] { return true; });
+  // The pod waits for no cards of nodes that it may not use.
+  std::erase_if(names, [&](const std::string& name) { return gate_of(name, rules).has_value(); });
   const std::vector<std::string_view> views(names.begin(), names.end());
   const auto reasons = why_not(views, request, now, pod);
   std::vector<std::string> fitting;
   for (std::size_t i = 0; i < names.size() && fitting.size() < most; ++i)
-    if (!reasons[i] && !gate_of(names[i], rules)) fitting.push_back(std::move(names[i]));
+    if (!reasons[i]) fitting.push_back(std::move(names[i]));
   return fitting;
 }
 

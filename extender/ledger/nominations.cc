@@ -61,7 +61,9 @@ void Nominations::put(const DecidedPod& pod, std::vector<NominatedPlacement> pla
   count_on(at, on);
   if (counted_until) count_until(at, *counted_until);
   const NominatedPlacement* now = counted(pod.uid);
-  if (!before || now == nullptr || *before != *now) return begin_turn_later(std::move(next));
+  const bool same =
+      before && now != nullptr && before->node == now->node && before->holds == now->holds;
+  if (!same) return begin_turn_later(std::move(next));
   // The same cards are kept as before: nothing was released for which other pods are tried again.
   releases_ = releases;
   at->second.awaited |= awaited;
@@ -164,11 +166,14 @@ void Nominations::replace(const std::vector<Nominated>& nominated) {
 
 void Nominations::end(const PodUid& uid) {
   const auto at = offers_.find(uid);
-  if (at != offers_.end()) {
-    set_next(at->second, {});
-    erase(at);
-  }
+  if (at != offers_.end()) erase(at);
   end_waiting(uid);
+}
+
+void Nominations::end_with_cards(const PodUid& uid) {
+  const auto at = offers_.find(uid);
+  if (at != offers_.end()) set_next(at->second, {});
+  end(uid);
 }
 
 void Nominations::end_waiting(const PodUid& uid) {
@@ -200,7 +205,7 @@ void Nominations::end_assumed(const PodUid& uid, const NodeName& node,
   const NominatedPlacement* kept = counted(uid);
   const bool same = kept != nullptr && kept->node == node && kept->holds == holds;
   const std::uint64_t releases = releases_;
-  end(uid);
+  end_with_cards(uid);
   if (same) releases_ = releases;
 }
 
@@ -328,14 +333,23 @@ void Nominations::end_on(const NodeName& node, const Node* now) {
 
 bool Nominations::finds_reservations(const DecidedPod& pod, std::string_view node) const {
   bool any = false;
-  each_kept(pod, node, [&any](const NominatedPlacement&) { any = true; });
+  each_kept(pod, node, [&any](const Offer&, const NominatedPlacement&) { any = true; });
   return any;
 }
 
 void Nominations::count(const DecidedPod& pod, Node& node) const {
+  count(pod, node, false);
+}
+
+void Nominations::count_for_turn(const DecidedPod& pod, Node& node) const {
+  count(pod, node, true);
+}
+
+void Nominations::count(const DecidedPod& pod, Node& node, bool for_turn) const {
   const Share everywhere = kept_everywhere(pod);
   for (Card& card : node.cards) card.used += at_most_of(card, everywhere);
-  each_kept(pod, node.name.str(), [&node](const NominatedPlacement& kept) {
+  each_kept(pod, node.name.str(), [&](const Offer& offer, const NominatedPlacement& kept) {
+    if (for_turn && (offer.is_turn || !offer.group.empty())) return;
     for (const CardHold& hold : kept.holds) {
       if (Card* card = node.find(hold.card)) card->used += hold.share;
     }
@@ -372,15 +386,17 @@ void Nominations::waits_for(const DecidedPod& pod, const NominatedPlacement& car
     Offer& offer = offers_.at(uid);
     any = true;
     if (pod.group.empty() || offer.group != pod.group) offer.awaited = true;
-    const bool has_turn = pod.group.empty() && (!offer.group.empty() || offer.is_turn);
+    const bool has_turn =
+        pod.group.empty() && !cards.holds.empty() && (!offer.group.empty() || offer.is_turn);
     const bool is_next = !offer.next || offer.next->pod.uid == pod.uid;
     if (has_turn && is_next) set_next(offer, Turn{pod, cards});
   }
   if (!any) ++releases_;  // It has ended meanwhile.
 }
 
-void Nominations::each_kept(const DecidedPod& pod, std::string_view node,
-                            const std::function<void(const NominatedPlacement&)>& visit) const {
+void Nominations::each_kept(
+    const DecidedPod& pod, std::string_view node,
+    const std::function<void(const Offer&, const NominatedPlacement&)>& visit) const {
   if (counted_.empty() || pod.uid.empty()) return;
   for (const PodUid& uid : pods_counted_on(node)) {
     const Offer& offer = offers_.at(uid);
@@ -391,7 +407,7 @@ void Nominations::each_kept(const DecidedPod& pod, std::string_view node,
     if (offer.is_turn && (pod.binds || is_counted_on(pod.uid, node))) continue;
     const auto placement = std::ranges::find_if(
         offer.placements, [&](const NominatedPlacement& one) { return one.node.str() == node; });
-    visit(*placement);
+    visit(offer, *placement);
   }
 }
 

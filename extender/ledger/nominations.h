@@ -100,8 +100,10 @@ class Nominations {
   void nominate(const PodUid& uid, const NodeName& node);
   // These pods are nominated, and no others.
   void replace(const std::vector<Nominated>& nominated);
-  // The pod is bound, finished or deleted, and has no turn.
+  // The pod is finished or deleted, and has no turn.
   void end(const PodUid& uid);
+  // The pod has cards on a node: nobody has its turn because those kept for it are not any more.
+  void end_with_cards(const PodUid& uid);
   // How often preempt or filter answered, and whether they have answered the pod since then.
   std::uint64_t answers() const { return answers_; }
   bool answered_since(const PodUid& uid, std::uint64_t answers) const;
@@ -132,13 +134,17 @@ class Nominations {
   }
   // Adds that to what is used of a copy of the node.
   void count(const DecidedPod& pod, Node& node) const;
+  // The same without what is kept for pods of groups and for turns: the rest is used in a turn,
+  // too.
+  void count_for_turn(const DecidedPod& pod, Node& node) const;
 
   // The nodes that the pods of a group were answered; some may be named twice.
   std::vector<NodeName> nodes_of(const std::string& group) const;
 
   // How many pods have reserved cards.
   std::size_t size() const { return counted_pods_; }
-  // filter has refused the pod on a node, where it would get `cards` if nothing were counted.
+  // filter has refused the pod on a node, where it is to get `cards` in its turn. Without any it
+  // waits and has no turn.
   void waits_for(const DecidedPod& pod, const NominatedPlacement& cards);
   // How often something has ceased to be counted for which a pod waits. The others of a group that
   // never fits are asked about again without that.
@@ -199,7 +205,8 @@ class Nominations {
   void count_until(Offers::iterator at, Instant until);
   void stop_counting(Offers::iterator at);
   void each_kept(const DecidedPod& pod, std::string_view node,
-                 const std::function<void(const NominatedPlacement&)>& visit) const;
+                 const std::function<void(const Offer&, const NominatedPlacement&)>& visit) const;
+  void count(const DecidedPod& pod, Node& node, bool for_turn) const;
 
   Offers offers_;
   std::map<std::string, std::size_t> of_namespace_;  // how many offers

@@ -676,6 +676,29 @@ TEST_F(GroupTest, ATurnDelaysNoMemberThatHasCardsOnTheNode) {
   EXPECT_EQ(fit_member("n3", kPriority, 61'000, "team/g", "whole"), kept) << "it has none";
 }
 
+// It would not fit in a turn that kept cards which they have.
+TEST_F(GroupTest, ATurnLeavesPodsOfNoGroupTheirCards) {
+  ledger.apply_node(facts_of("n3: 0[100/1000] 1[100/1000]"));
+  ledger.reserve({PodUid("p"), kPriority, "team"},
+                 {NodeName("n3"), {{CardIndex(0), share_of("100/1000")}}, {}}, NodeName(),
+                 at_ms(1'000'000), at_ms(1'000'000));
+  ledger.reserve({PodUid("a"), kPriority, "team", "team/g"},
+                 {NodeName("n3"), {{CardIndex(1), share_of("100/1000")}}, {}}, NodeName(),
+                 at_ms(1'000'000), at_ms(1'000));
+  EXPECT_EQ(fit("n3", kPriority, "large", 500, "whole"), kept);
+  EXPECT_EQ(fit_member("n3", kPriority, 1'200, "team/other", "whole"), kept);
+  EXPECT_EQ(fit("n3", kPriority, "large", 1'200, "whole"), "fits");
+}
+
+// Otherwise a tenant ends all turns by making its pods again.
+TEST_F(GroupTest, APodHasItsTurnWhereTheMemberIsDeleted) {
+  answer("a", "n1", 0);
+  EXPECT_EQ(fit("n1", kPriority, "small", 500), kept);
+  ledger.end_nomination(PodUid("a"));
+  EXPECT_EQ(fit_member("n1", kPriority, 600, "team/other", "whole"), kept);
+  EXPECT_EQ(fit("n1", kPriority, "small", 600), "fits");
+}
+
 // Others may take smaller shares of the same cards than the group had.
 TEST_F(GroupTest, ATurnKeepsWhatThePodNeedsAndNoMore) {
   answer("a", "n1", 0);
