@@ -39,6 +39,7 @@ constexpr Duration kRefusedStart{120'000};
 constexpr Duration kSettledAfter{60'000};
 // The Node object, by kubelet.
 constexpr Duration kNodeCreatedAgain{2'000};
+constexpr Duration kStartedAfter{3'000};
 
 struct Amounts {
   int core;
@@ -597,7 +598,21 @@ class World {
 
   // --- after quiet -------------------------------------------------------------------------------
 
+  // Pending groups are tried again meanwhile. Waits for one that is just bound or started.
+  void wait_for_late_group() {
+    constexpr int kTries = 5;
+    const auto is_started = [](const auto& node) { return node->not_started().empty(); };
+    for (int i = 0; i < kTries; ++i) {
+      const bool decides = extenders_.find(Extenders::Which::kLeader) != nullptr;
+      if (!decides || invariants_.violation()) return;
+      const bool assumed = extender().ledger().counts().assumed > 0;
+      if (!assumed && std::ranges::all_of(nodes_, is_started)) return;
+      advance_to(executor_.now() + kStartedAfter);
+    }
+  }
+
   void check_quiet() {
+    wait_for_late_group();
     if (auto problem = extenders_.problem_after_quiet()) {
       return invariants_.violate(*std::move(problem));
     }
