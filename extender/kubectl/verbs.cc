@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <map>
+#include <set>
 #include <string>
 #include <string_view>
 
@@ -108,16 +109,23 @@ bool is_flag(std::string_view word) {
   return word.starts_with('-');
 }
 
-// Whether the next word is not the flag's value.
-bool is_whole(std::string_view flag) {
-  constexpr std::string_view kWithoutValue[] = {"-A", "--all-namespaces", "-w", "--watch",
-                                                "--no-headers"};
-  return flag.find('=') != flag.npos ||
-         std::ranges::find(kWithoutValue, flag) != std::end(kWithoutValue);
+// Returns the flags of all commands that have no value, as they are written.
+std::set<std::string, std::less<>> flags_without_value(const Options& options) {
+  std::set<std::string, std::less<>> flags;
+  for (const Verb& verb : all_verbs()) {
+    for (const FlagName& flag : options.flags_of(verb.name))
+      if (!flag.takes_value) flags.insert({flag.name, flag.short_name});
+  }
+  return flags;
 }
 
 // The words of the line with the command before its flags, as kubectl allows "-n research pods".
-std::vector<const char*> with_command(int argc, const char* const* argv) {
+std::vector<const char*> with_command(int argc, const char* const* argv, const Options& options) {
+  const auto without_value = flags_without_value(options);
+  // Whether the next word is not the flag's value.
+  const auto is_whole = [&](std::string_view flag) {
+    return flag.find('=') != flag.npos || without_value.contains(flag);
+  };
   std::vector<const char*> words(argv, argv + argc);
   const std::string_view first = argc > 1 ? argv[1] : "";
   if (first == "-h" || first == "--help" || first == "--version") return words;
@@ -169,7 +177,7 @@ int run_kubectl_mgpu(int argc, const char* const* argv, Console& console) {
     console.print(completions(options, {argv + 2, argv + argc}, read_names));
     return kFine;
   }
-  const auto words = with_command(argc, argv);
+  const auto words = with_command(argc, argv, options);
   const ParsedOptions parsed = options.parse(static_cast<int>(words.size()), words.data());
   if (parsed.exit_code == 0) {
     console.print(parsed.print);
