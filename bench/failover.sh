@@ -17,4 +17,4 @@ runs=5 kube_proxy=''
 read_flags '
   runs ^[1-9][0-9]{0,2}$ a number from 1 to 999
   kube-proxy -' "$@"
-MGPU_FAILOVER_RUNS=$runs MGPU_FAILOVER_KUBE_PROXY=$kube_proxy exec bash test/run.sh failover
+MGPU_FAILOVER_RUNS=$runs exec bash test/run.sh "failover${kube_proxy:+-service}"

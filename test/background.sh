@@ -1,5 +1,5 @@
 # Stages that run in the background, while others compile and compute. run.sh reads this file; it has `say`, `end_child`,
-# `keep_result`, the folder `scratch` and the counts `passed`, `failed` and `times`.
+# `run_tests`, `keep_result`, the folder `scratch` and the counts `passed`, `failed` and `times`.
 #
 # A stage writes its counts as its last act, and one that has written none has failed. The shell's `wait` cannot say
 # which: it forgets how a process ended when another child gets the same process ID, as happens in a run that starts more
@@ -8,7 +8,7 @@
 
 background=()  # process IDs
 
-# Starts a stage after its prepare_STAGE.
+# Starts a stage that is prepared.
 begin_in_background() { # stage
   # It may be read before the process has begun.
   : >"$scratch/$1.output"
@@ -22,7 +22,7 @@ in_background() { # stage
   background=() times=
   passed=0
   failed=0
-  run_timed "$1" "stage_$1"
+  run_timed "$1" run_tests "$1"
   printf '%s %s%s\n' "$passed" "$failed" "$times" >"$scratch/$1.result.new"
   mv "$scratch/$1.result.new" "$scratch/$1.result"
 }
@@ -47,8 +47,8 @@ end_in_background() { # stage, process ID, inputs
   [[ $its_failed -ne 0 ]] || keep_result "stage/$1" "$3" "$its_passed"
 }
 
-run_timed() { # name, function
+run_timed() { # name, command
   local begun=$SECONDS
-  "$2" || true
+  "${@:2}" || true
   times+=" $1 $((SECONDS - begun))"
 }

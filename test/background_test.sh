@@ -15,6 +15,7 @@ keep_result() { kept+="$1 $2 $3;"; }
 
 source test/background.sh
 
+run_tests() { "stage_$1"; }
 stage_good() {
   echo "output of good"
   passed=$((passed + 3))

@@ -25,6 +25,20 @@ class Counts(unittest.TestCase):
         self.assertEqual(results.counts("5 passed, 2 failed\n", False), (5, 2))
         self.assertEqual(results.counts("mgpu-extender 0.1.0\n", True), (1, 0))
 
+    def test_of_go(self):
+        output = "=== RUN   TestA\n--- PASS: TestA (1.0s)\n--- SKIP: TestB (0s)\n--- FAIL: TestC (0.1s)\nFAIL\n"
+        self.assertEqual(results.counts(output, False), (1, 1))
+        self.assertEqual(results.counts("--- SKIP: TestB (0s)\nPASS\n", True), (0, 0))
+
+
+class FailuresOfGo(unittest.TestCase):
+    def test_names_what_each_failed_test_has_written_first(self):
+        output = ("=== RUN   TestA\n    a.go:1: text of A\n--- PASS: TestA (1.0s)\n=== RUN   TestB\n=== RUN   TestB/one\n"
+                  "    b.go:2: text of one\n=== CONT  TestB\n    b.go:3: text of B\n"
+                  "--- FAIL: TestB (0.1s)\n    --- FAIL: TestB/one (0.1s)\nFAIL\n")
+        self.assertEqual(results.failures_of_go(output), ["failed: TestB", "    b.go:3: text of B", "failed: TestB/one",
+                                                          "    b.go:2: text of one"])
+
 
 if __name__ == "__main__":
     unittest.main(argv=["results_test.py", "-q"])

@@ -460,10 +460,7 @@ const conformanceSkippedMax = 2
 
 // Runs the conformance tests of the in-memory API server with the real one.
 func TestConformanceOfTheRealAPIServer(t *testing.T) {
-	binary := os.Getenv("MGPU_CONFORMANCE_BINARY")
-	if binary == "" {
-		t.Fatal("MGPU_CONFORMANCE_BINARY is not set; test/run.sh cluster sets it")
-	}
+	binary := built(t, "test/kube_conformance_test")
 	ctx, cancel := context.WithTimeout(context.Background(), 5*time.Minute)
 	defer cancel()
 	command := exec.CommandContext(ctx, binary, "--gtest_brief=1", "--gtest_filter=*/real")

@@ -59,11 +59,7 @@ func (r *DoctorReport) expect(t *testing.T, check, status, message string) *Doct
 // runDoctor runs kubectl-mgpu doctor with the credentials of a token, and with the kubectl of these tests.
 func runDoctor(t *testing.T, token string, flags ...string) *DoctorReport {
 	t.Helper()
-	binary := os.Getenv("MGPU_KUBECTL_MGPU_BINARY")
-	if binary == "" {
-		t.Fatal("MGPU_KUBECTL_MGPU_BINARY is not set; test/run.sh cluster sets it")
-	}
-	command := exec.Command(binary, append([]string{"doctor", "--output", "json",
+	command := exec.Command(kubectlMgpuBinary(t), append([]string{"doctor", "--output", "json",
 		"--kubeconfig", plane.kubeconfig(token)}, flags...)...)
 	command.Env = append(os.Environ(), "PATH="+plane.binaries+":/usr/bin:/bin")
 	var output, problems bytes.Buffer

@@ -6,7 +6,6 @@ import (
 	"fmt"
 	"io"
 	"net/http"
-	"os"
 	"path/filepath"
 	"slices"
 	"testing"
@@ -89,15 +88,6 @@ func (c *ControlPlane) extenderWithCertificates(t *testing.T) (*Extender, Schedu
 // follow sets another kubeconfig. It must be called before start.
 func (e *Extender) follow(kubeconfig string) {
 	e.arguments[slices.Index(e.arguments, "--kubeconfig")+1] = kubeconfig
-}
-
-func extenderBinary(t testing.TB) string {
-	t.Helper()
-	binary := os.Getenv("MGPU_EXTENDER_BINARY")
-	if binary == "" {
-		t.Fatal("MGPU_EXTENDER_BINARY is not set; test/run.sh cluster sets it")
-	}
-	return binary
 }
 
 func (e *Extender) start(t testing.TB) {

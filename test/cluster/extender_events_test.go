@@ -31,8 +31,8 @@ func newEventsWorld(t *testing.T) *EventsWorld {
 	world := &EventsWorld{ctx: ctx, namespace: newNamespace(ctx, t), node: "events-" + fmt.Sprint(time.Now().UnixNano())}
 	plane.createNode(ctx, t, world.node, 2)
 	start := func() *Extender {
-		extender := plane.extenderOn(t, "http", http.DefaultClient, "--leader-elect", "--lease-duration-seconds", "6",
-			"--lease-renew-deadline-seconds", "4", "--lease-retry-seconds", "1")
+		extender := plane.extenderOn(t, "http", http.DefaultClient, "--leader-elect", "--lease-duration-seconds", "30",
+			"--lease-renew-deadline-seconds", "20", "--lease-retry-seconds", "1")
 		extender.start(t)
 		extender.waitReady(t)
 		return extender

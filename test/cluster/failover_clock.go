@@ -8,8 +8,8 @@ import (
 	"time"
 )
 
-// MovedClock moves the wall clock of one process, and no other clock. The library MGPU_MOVED_CLOCK_LIBRARY
-// (test/clock/moved_clock.cc) reads the difference from a file at each call.
+// MovedClock moves the wall clock of one process, and no other clock. The library of test/clock/moved_clock.cc
+// reads the difference from a file at each call.
 type MovedClock struct {
 	t       testing.TB
 	library string
@@ -18,7 +18,7 @@ type MovedClock struct {
 
 func newMovedClock(t testing.TB) *MovedClock {
 	t.Helper()
-	clock := &MovedClock{t: t, library: os.Getenv("MGPU_MOVED_CLOCK_LIBRARY"), path: filepath.Join(t.TempDir(), "clock")}
+	clock := &MovedClock{t: t, library: built(t, "test/clock/libmgpu_moved_clock.so"), path: filepath.Join(t.TempDir(), "clock")}
 	clock.move(0)
 	return clock
 }
@@ -38,8 +38,5 @@ func (m *MovedClock) move(difference time.Duration) {
 
 // command returns the command line that runs a program with this clock.
 func (m *MovedClock) command(program string, arguments []string) (string, []string) {
-	if m.library == "" {
-		return program, arguments
-	}
 	return "env", append([]string{"LD_PRELOAD=" + m.library, "MGPU_MOVED_CLOCK_FILE=" + m.path, program}, arguments...)
 }

@@ -52,7 +52,7 @@ func stopWork(replica *Replica, process *Process) (int, error) {
 		if _, err := syscall.Wait4(thread, nil, syscall.WALL, nil); err != nil {
 			return 0, err
 		}
-		for end := time.Now().Add(4 * time.Second); time.Now().Before(end); time.Sleep(100 * time.Millisecond) {
+		for end := time.Now().Add(10 * time.Second); time.Now().Before(end); time.Sleep(100 * time.Millisecond) {
 			if status, _, err := replica.probe("/livez"); err == nil && status == http.StatusInternalServerError {
 				return thread, nil
 			}

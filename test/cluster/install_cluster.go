@@ -44,7 +44,7 @@ type FullCluster struct {
 
 // fullCluster returns a full cluster for the stage install, and nil for the others.
 func fullCluster() (*FullCluster, error) {
-	if os.Getenv("MGPU_HELM_BINARY") == "" {
+	if os.Getenv("MGPU_FULL_CLUSTER") == "" {
 		return nil, nil
 	}
 	address, err := machineAddress()

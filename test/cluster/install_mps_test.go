@@ -28,9 +28,9 @@ func installedWithMPS(t testing.TB) *Release {
 // useMPS sets the values for MPS.
 func (r *Release) useMPS(t testing.TB) {
 	t.Helper()
-	control, err := os.ReadFile(os.Getenv("MGPU_MPS_CONTROL_BINARY"))
+	control, err := os.ReadFile(mpsControlBinary(t))
 	if err != nil {
-		t.Fatal("MGPU_MPS_CONTROL_BINARY: ", err)
+		t.Fatal(err)
 	}
 	path := r.plugin.path("nvidia-cuda-mps-control")
 	if err := os.WriteFile(path, control, 0o755); err != nil {

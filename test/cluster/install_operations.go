@@ -80,7 +80,7 @@ func (r *Release) tools(t testing.TB) string {
 	}
 	etcd := os.Getenv("MGPU_ETCD_TOOLS_FOLDER")
 	for name, path := range map[string]string{"kubectl": filepath.Join(plane.binaries, "kubectl"),
-		"helm": os.Getenv("MGPU_HELM_BINARY"), "kubectl-mgpu": os.Getenv("MGPU_KUBECTL_MGPU_BINARY"),
+		"helm": os.Getenv("MGPU_HELM_BINARY"), "kubectl-mgpu": kubectlMgpuBinary(t),
 		"etcdctl": filepath.Join(etcd, "etcdctl"), "etcdutl": filepath.Join(etcd, "etcdutl")} {
 		if err := os.Symlink(path, filepath.Join(folder, name)); err != nil && !os.IsExist(err) {
 			t.Fatal(err)

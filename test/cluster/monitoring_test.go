@@ -87,10 +87,7 @@ func refuseAnotherHost(t *testing.T, port int) {
 
 func (w *MonitoredWorld) startPluginWithShare(t *testing.T) {
 	t.Helper()
-	control := os.Getenv("MGPU_MPS_CONTROL_BINARY")
-	if control == "" {
-		t.Skip("MGPU_MPS_CONTROL_BINARY is not set; test/run.sh cluster sets it")
-	}
+	control := mpsControlBinary(t)
 	// The path of a socket has at most 107 bytes.
 	run, err := os.MkdirTemp("", "mps")
 	if err != nil {

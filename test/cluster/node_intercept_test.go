@@ -28,10 +28,7 @@ const (
 // useFakeGPU gives the node one card of test/gpu, which containers see as a driver.
 func (p *DevicePlugin) useFakeGPU(t testing.TB) {
 	t.Helper()
-	programs := os.Getenv("MGPU_FAKE_GPU_FOLDER")
-	if programs == "" {
-		t.Skip("MGPU_FAKE_GPU_FOLDER is not set; test/run.sh node sets it")
-	}
+	programs := built(t, "test/fake-gpu")
 	machine, scenario := p.path("machine"), p.path("scenario.yaml")
 	if err := os.WriteFile(scenario, []byte("cards:\n  - uuid: "+sharedCard+"\n"), 0o644); err != nil {
 		t.Fatal(err)

@@ -53,10 +53,7 @@ type migWorld struct {
 
 func newMIGWorld(t *testing.T) *migWorld {
 	t.Helper()
-	library := os.Getenv("MGPU_FAKE_NVML_LIBRARY")
-	if library == "" {
-		t.Skip("MGPU_FAKE_NVML_LIBRARY is not set; test/run.sh node sets it")
-	}
+	library := built(t, "test/fake_nvml.so")
 	extender := plane.startExtender(t)
 	plane.startScheduler(t, SchedulerSetup{configuration: "kube-scheduler.yaml", extenderURL: extender.url()})
 	world := nodeWorldOn(t, nil)

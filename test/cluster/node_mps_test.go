@@ -19,10 +19,7 @@ import (
 func newMPSWorld(t testing.TB, flags ...string) (*NodeWorld, string) {
 	t.Helper()
 	realNode(t) // skips the test where no node can run
-	control := os.Getenv("MGPU_MPS_CONTROL_BINARY")
-	if control == "" {
-		t.Skip("MGPU_MPS_CONTROL_BINARY is not set; test/run.sh sets it")
-	}
+	control := mpsControlBinary(t)
 	// The path of a socket has at most 107 bytes.
 	run, err := os.MkdirTemp("/run", "mgpu-test")
 	if err != nil {

@@ -20,7 +20,7 @@ type DevicePlugin struct {
 	major  int    // major number of the cards' device nodes
 	port   int
 	flags  []string // in addition to those of every test
-	binary string   // empty: that of MGPU_DEVICE_PLUGIN_BINARY
+	binary string   // empty: that of this version
 	cards  []TestCard
 	mounts []TestMount // of every container with cards
 	// variables of every container with cards
@@ -44,15 +44,6 @@ func devicePluginOn(t testing.TB, node *Node, cards []TestCard, flags ...string)
 	plugin.writeCards(t, cards)
 	t.Cleanup(func() { plugin.end(t) })
 	return plugin
-}
-
-func pluginBinary(t testing.TB) string {
-	t.Helper()
-	binary := os.Getenv("MGPU_DEVICE_PLUGIN_BINARY")
-	if binary == "" {
-		t.Skip("MGPU_DEVICE_PLUGIN_BINARY is not set; test/run.sh cluster sets it")
-	}
-	return binary
 }
 
 func (p *DevicePlugin) path(elements ...string) string {

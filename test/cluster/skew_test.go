@@ -91,10 +91,7 @@ func TestSkewContainersWithDeviceNodesKeepTheirCards(t *testing.T) {
 // as long as programs use them.
 func TestSkewDaemonsOfMPSAreOfThePreviousVersion(t *testing.T) {
 	previous, this := previousVersion(t), thisVersion(t)
-	control := os.Getenv("MGPU_MPS_CONTROL_BINARY")
-	if control == "" {
-		t.Skip("MGPU_MPS_CONTROL_BINARY is not set; test/run.sh skew sets it")
-	}
+	control := mpsControlBinary(t)
 	// The path of a socket has at most 107 bytes.
 	run, err := os.MkdirTemp("/run", "mgpu-test")
 	if err != nil {

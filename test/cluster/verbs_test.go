@@ -44,11 +44,7 @@ type ShownPod struct {
 // exit code.
 func kubectlMgpu(t *testing.T, token string, words ...string) (string, string, int) {
 	t.Helper()
-	binary := os.Getenv("MGPU_KUBECTL_MGPU_BINARY")
-	if binary == "" {
-		t.Fatal("MGPU_KUBECTL_MGPU_BINARY is not set; test/run.sh cluster sets it")
-	}
-	command := exec.Command(binary, append(words, "--kubeconfig", plane.kubeconfig(token))...)
+	command := exec.Command(kubectlMgpuBinary(t), append(words, "--kubeconfig", plane.kubeconfig(token))...)
 	command.Env = append(os.Environ(), "PATH="+plane.binaries+":/usr/bin:/bin")
 	var output, problems bytes.Buffer
 	command.Stdout, command.Stderr = &output, &problems
@@ -134,7 +130,7 @@ func TestKubectlMgpuCompletesNames(t *testing.T) {
 	create(world.ctx, t, plain)
 	complete := func(token string, words ...string) string {
 		words = append([]string{"__complete", words[0], "--kubeconfig", plane.kubeconfig(token)}, words[1:]...)
-		output, err := exec.Command(os.Getenv("MGPU_KUBECTL_MGPU_BINARY"), words...).CombinedOutput()
+		output, err := exec.Command(kubectlMgpuBinary(t), words...).CombinedOutput()
 		if err != nil {
 			t.Fatalf("%v: %v: %s", words, err, output)
 		}

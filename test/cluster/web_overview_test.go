@@ -98,7 +98,7 @@ func TestWebShowsWhatNeedsAttention(t *testing.T) {
 	for what, text := range map[string]string{"pending": "1 pod pending", "unhealthy": "1 card unhealthy: XID 79", "cordoned": "1 card cordoned", "free": "22 cards free"} {
 		page.waitText(fmt.Sprintf("[data-what=%s] strong", what), text)
 	}
-	page.waitText("[data-what=unhealthy] small", "gpu-01 card 0 for 4 min")
+	page.waitText("[data-what=unhealthy] small", "gpu-01 card 0 for 4 h")
 	page.waitText("[data-what=cordoned] small", "gpu-02 card 3")
 	page.wait("the good news to go", `!document.querySelector('[data-what=well]')`, `document.getElementById('attention').innerText`)
 	// Each leads to what it is about, with the keyboard.

@@ -264,7 +264,7 @@ func (w *World) breakCard(t testing.TB, name string) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	since := time.Now().Add(-4 * time.Minute).UTC().Format(time.RFC3339)
+	since := time.Now().Add(-4 * time.Hour).UTC().Format(time.RFC3339)
 	for before, after := range map[string]string{`"Healthy"`: `"XID 79"`, `"since":"2026-01-01T00:00:00Z"`: fmt.Sprintf(`"since":%q`, since)} {
 		node.Annotations[cardsKey] = strings.Replace(node.Annotations[cardsKey], before, after, 1)
 	}

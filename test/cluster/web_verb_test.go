@@ -49,7 +49,7 @@ func TestWebVerbServesThePage(t *testing.T) {
 	extender := plane.startExtender(t)
 	runningExtenderPod(ctx, t, "extender-a")
 	folder := fakeKubectl(t, extender.metricsPort)
-	command := exec.Command(os.Getenv("MGPU_KUBECTL_MGPU_BINARY"), "web", "--kubeconfig", plane.kubeconfig(adminToken))
+	command := exec.Command(kubectlMgpuBinary(t), "web", "--kubeconfig", plane.kubeconfig(adminToken))
 	command.Env = append(os.Environ(), "PATH="+folder+":/usr/bin:/bin")
 	command.SysProcAttr = &syscall.SysProcAttr{Pdeathsig: syscall.SIGKILL}
 	output, err := command.StdoutPipe()
@@ -88,7 +88,7 @@ func TestWebVerbServesThePage(t *testing.T) {
 }
 
 func TestWebVerbSaysWhenNoExtenderRuns(t *testing.T) {
-	command := exec.Command(os.Getenv("MGPU_KUBECTL_MGPU_BINARY"), "web", "--kubeconfig", plane.kubeconfig(adminToken))
+	command := exec.Command(kubectlMgpuBinary(t), "web", "--kubeconfig", plane.kubeconfig(adminToken))
 	output, _ := command.CombinedOutput()
 	want := "no pod of mgpu-extender runs in namespace kube-system; kubectl mgpu doctor finds the cause"
 	if !strings.Contains(string(output), want) || command.ProcessState.ExitCode() != 1 {

@@ -47,10 +47,7 @@ const arrivalsMax = 400
 // nodes, so that some pods are rejected.
 func simulate(t *testing.T, policy string) *Workload {
 	t.Helper()
-	binary := os.Getenv("MGPU_SIM_BINARY")
-	if binary == "" {
-		t.Fatal("MGPU_SIM_BINARY is not set; test/run.sh cluster sets it")
-	}
+	binary := built(t, "bench/mgpu-sim")
 	file := filepath.Join(t.TempDir(), "placements.json")
 	arguments := []string{"trace", "--policy", policy, "--seeds", "42", "--memory", "reference",
 		"--arrived-until", "140", "--placements", file}

@@ -24,7 +24,7 @@ std::vector<std::string> names() {
   return all;
 }
 
-// A line of fuzzers.txt, which test/run.sh reads as well.
+// A line of fuzzers.txt, which run.sh reads as well.
 struct Entry {
   std::string name;
   std::size_t input_bytes_max = 0;
