@@ -211,7 +211,8 @@ ctest_with_report() { # test preset, report, tests to leave out
   $no_randomization ctest --preset "$1" -j "$((jobs + 1))" -E "$3" --output-junit "$2" \
     --test-output-size-passed 10000000 --test-output-size-failed 10000000 2>&1 |
     (trap '' TERM && sed -uE -e '/^( *Start |test [0-9]+$|[0-9]+: (Test command|Working Directory|Environment|Test timeout))/d' \
-      -e 's/^[0-9]+: //' -e '/^=== /d')
+      -e '/^(UpdateCTest|Constructing|Done constructing|Updating test list|Added 0 tests|Checking test dependency)/d' \
+      -e 's/^[0-9]+: //' -e '/^(=== |$)/d')
 }
 
 # If a runner failed without a failed test, for example because it was not built, this counts as one
