@@ -57,11 +57,12 @@ inline constexpr int kPreemptTriesMax = 5;
 inline constexpr std::chrono::milliseconds kPreemptRefusedPause{300'000};
 inline constexpr std::size_t kPreemptRefusalsMax = 3;
 inline constexpr std::size_t kPreemptSparedMax = 256;
-// What is read of the groups of victims, and the choices for one preemptor.
+// How long the answer about the group of a victim is used, and of how many groups.
 inline constexpr std::chrono::milliseconds kPreemptGroupLife{300'000};
 inline constexpr std::size_t kPreemptGroupsMax = 256;
 // Groups that are read for one preemptor; the next time, the others are.
 inline constexpr int kPreemptGroupReadsMax = 64;
+// Choices of victims for one preemptor.
 inline constexpr int kPreemptChoicesMax = 8;
 // The pods of a group for which others are evicted. A larger one waits until it fits.
 inline constexpr std::size_t kPreemptMembersMax = 64;

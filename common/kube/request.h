@@ -69,8 +69,8 @@ struct PodCondition {
 // changes the resourceVersion of the pod.
 Request set_pod_condition(const PodRef& pod, const PodCondition& condition);
 
-// PATCH of pods/{name}/status: `nominated_node` of the pod, empty for none. 409 where the pod has
-// another uid, or another resourceVersion than `pod` has, where it has one.
+// Merge PATCH of pods/{name}/status: nominatedNodeName becomes `node`, or is removed if that is
+// empty. 409 if the pod has another uid, or another resourceVersion than `pod`, if that has one.
 Request nominate(const Pod& pod, const NodeName& node);
 // Strategic merge PATCH of pods/{name}/status: the condition DisruptionTarget that kube-scheduler
 // gives a pod that it evicts for another one. `time` is RFC 3339. 422 where the pod has another

@@ -74,8 +74,9 @@ class Binder {
   void start_reconciling() { reconciler_.start(); }
   // Binds that have begun and are not answered.
   std::size_t in_flight() const { return in_flight_.count(); }
-  // Runs `filter`, perhaps later, see binds_in_flight.h. Any thread.
+  // Returns whether when_few_binds() runs a task at once. Any thread.
   bool has_few_binds() const { return in_flight_.few(); }
+  // Runs `filter` now, or later while there are many binds (binds_in_flight.h). Any thread.
   void when_few_binds(Task filter) { in_flight_.when_few(std::move(filter)); }
 
  private:

@@ -21,8 +21,9 @@ struct PodFacts {
   std::optional<Claim> claim;  // where it is bound and requests cards
 };
 
-// Both keep the ledger equal to the API server. `ledger` and `contract` outlive them. After a
-// relist with an object that could not be read, an object that is missing in it is not removed.
+// node_consumer() and pod_consumer() keep the ledger equal to the API server. `ledger` and
+// `contract` outlive them. After a relist with an object that could not be read, an object that is
+// missing in it is not removed.
 
 // `on_problem` is called with one sentence for each node whose cards cannot be read.
 kube::Consumer<NodeFacts> node_consumer(Ledger& ledger, const Contract& contract,

@@ -19,14 +19,15 @@ class DisruptionBudgets {
   // object outlives the consumer.
   kube::Consumer<kube::PodDisruptionBudget> consumer();
 
-  // Whether evicting the pods in this order would violate a budget, each counted after those before
-  // it (kubernetes pkg/scheduler/framework/plugins/defaultpreemption, filterPodsWithPDBViolation).
-  // An empty selector selects every pod, as in the disruption controller for policy/v1. Pods in
-  // status.disruptedPods, whose eviction is in progress, are counted again.
   struct PodLabels {
     const std::string* name_space;
     const kube::StringMap* labels;
   };
+  // Returns for each pod whether evicting the pods in this order would violate a budget, each
+  // counted after those before it (kubernetes pkg/scheduler/framework/plugins/defaultpreemption,
+  // filterPodsWithPDBViolation). An empty selector selects every pod, as in the disruption
+  // controller for policy/v1. Pods in status.disruptedPods, whose eviction is in progress, are
+  // counted again.
   std::vector<bool> violations(const std::vector<PodLabels>& pods) const;
 
  private:

@@ -180,14 +180,14 @@ class Ledger {
   // the pod, and stays assumed until the watch shows the pod. Where the watch has shown it bound
   // before, only the assumed claims are removed.
   void assume_bound(Claim claim, Instant now);
-  // Assumed claims that were assumed, or accepted by the API server, before `before`. Their pods
-  // are to be read from the API server.
   struct AssumedClaim {
     ClaimId id;
     PodRef pod;
     PodUid uid;
     NodeName node;
   };
+  // Returns the claims that were assumed, or accepted by the API server, before `before`. Their
+  // pods are to be read from the API server.
   std::vector<AssumedClaim> assumed_before(Instant before) const;
 
   // --- expected placements -----------------------------------------------------------------------

@@ -32,10 +32,11 @@ bool model_matches(const CardSelector& selector, const Card& card);
 bool uuid_matches(const CardSelector& selector, const Card& card);
 bool matches(const CardSelector& selector, const Card& card);
 
-// The cards that match, those of them that are healthy and not cordoned, and those that are usable
-// now.
+// Returns the cards that match.
 CardSet matching_cards(const Node& node, const CardSelector& selector);
+// Returns those of them that are healthy and not cordoned.
 CardSet offered_cards(const Node& node, const CardSelector& selector);
+// Returns those of these that are usable now.
 CardSet usable_cards(const Node& node, const CardSelector& selector);
 
 // Those of `cards` that have room for `container`.

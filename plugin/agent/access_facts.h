@@ -21,8 +21,8 @@ struct AccessPlace {
 };
 
 // Queries the container runtime and the API server, and reads the settings of NVIDIA's container
-// toolkit. A query takes about `timeout` at most; what got no answer is in `problems`.
-// `stopping` is called before each query. REQUIRES: not on the transport's executor.
+// toolkit. A query takes about `place.timeout` at most; AccessFacts::problems has what got no
+// answer. `stopping` is called before each query. REQUIRES: not on the transport's executor.
 AccessFacts access_facts(const AccessPlace& place, kube::Transport& transport,
                          const std::function<bool()>& stopping);
 

@@ -31,7 +31,7 @@ class Findings {
   // The following are called by one thread.
 
   // Reports a container that exceeds its memory. It is not called again until the container has
-  // stopped to do so.
+  // stopped doing so.
   void report_overuse(const Overuse& overuse);
   // Reports a container that has processes without MPS, in the same way.
   void report_bypass(const ContainerUse& use);

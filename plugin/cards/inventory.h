@@ -72,8 +72,9 @@ class Inventory {
   // Ends the thread. No hook runs after it returns. Idempotent.
   void stop();
   InventoryState state() const;  // any thread
-  // The number of reads so far, and a request for another one. Any thread.
+  // Returns the number of reads so far. Any thread.
   std::uint64_t reads() const;
+  // Requests another read. Any thread.
   void read_soon() { source_->interrupt(); }
   // The device nodes of the card; none if it is not found now. Any thread.
   std::optional<std::vector<DeviceNode>> nodes_of(const CardUuid& card) const;

@@ -1,7 +1,7 @@
 // kubelet_internal_checkpoint (kubernetes pkg/kubelet/cm/devicemanager/checkpoint/checkpoint.go),
 // in kubelet's device-plugin folder: the devices of each container, including init containers, with
 // the UID of its pod and the plugin's response to Allocate. An internal format of kubelet, the same
-// from 1.20 to 1.36:
+// from 1.20 to 1.37:
 //
 //   {"Data": {"PodDeviceEntries": [{"PodUID", "ContainerName", "ResourceName",
 //             "DeviceIDs": {numa: [id*]} | [id*], "AllocResp": base64 ContainerAllocateResponse}],

@@ -38,7 +38,7 @@ struct Drift {
   std::string message{};  // one sentence that says what is wrong and what to do
 };
 
-// A process that holds no share for a reason that is known.
+// The processes of mgpu itself, which use cards and hold no share.
 struct OwnProcesses {
   std::int64_t pid = 0;    // of the plugin
   PodUid pod{};            // of the plugin; empty: it runs in no pod

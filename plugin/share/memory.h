@@ -23,13 +23,14 @@ bool uses_pools();
 void count_unused_pools(Card& card);
 // Lets them give back all that they do not use, and counts it.
 void trim_unused_pools(Card& card);
-// Reserves memory for a launch that may let the pool of graphs of a card grow, launches, and counts
-// what it has really taken. The pool does not grow beyond what all graphs need together.
+// The memory that the allocations of a graph need.
 struct GraphNeed {
   std::uint64_t bytes[kCardsMax];
   unsigned allocations;  // that the graph does not free itself
   bool launched;
 };
+// Reserves memory for a launch that may let the pool of graphs of a card grow, launches, and counts
+// what it has really taken. The pool does not grow beyond what all graphs need together.
 Result launch_with(const GraphNeed& need, const GraphNeed& all, Result (*launch)(Handle, Handle),
                    Handle exec, Handle stream);
 

@@ -23,7 +23,6 @@ Result<Installer> read_installer(std::string_view json);
 Result<DeviceClass> read_device_class(std::string_view json);
 Result<PolicyBinding> read_policy_binding(std::string_view json);
 Result<NodeFacts> read_node_facts(std::string_view json);
-// The node of a ResourceSlice; empty for one that is not about a node.
 Result<GpuPod> read_gpu_pod(std::string_view json);
 // The addresses of the extenders with a bindVerb, in a configuration of kube-scheduler.
 std::vector<std::string> binding_extenders(const std::string& yaml);
