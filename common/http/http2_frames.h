@@ -84,7 +84,7 @@ class Http2Frames {
   void shut_down();
   // True if nothing will be sent or received any more.
   bool is_done() const;
-  // Also if the client has had too many streams reset.
+  // Returns whether shut_down() was called, or the client has had too many streams reset.
   bool is_shutting_down() const { return shutting_down_; }
   bool has_streams() const { return !streams_.empty(); }
   // Bytes of bodies of requests that are being received.

@@ -102,7 +102,7 @@ class Nominations {
   void replace(const std::vector<Nominated>& nominated);
   // The pod is finished or deleted, and has no turn.
   void end(const PodUid& uid);
-  // The pod has cards on a node: nobody has its turn because those kept for it are not any more.
+  // Ends what is kept for the pod, which has cards on a node. No waiting pod gets a turn by it.
   void end_with_cards(const PodUid& uid);
   // How often preempt or filter answered, and whether they have answered the pod since then.
   std::uint64_t answers() const { return answers_; }
@@ -146,8 +146,9 @@ class Nominations {
   // filter has refused the pod on a node, where it is to get `cards` in its turn. Without any it
   // waits and has no turn.
   void waits_for(const DecidedPod& pod, const NominatedPlacement& cards);
-  // How often something has ceased to be counted for which a pod waits. The others of a group that
-  // never fits are asked about again without that.
+  // Returns how often something that a pod waited for is not counted any more. Ends for which only
+  // pods of the same group wait do not count: kube-scheduler asks about these again without a
+  // requeue.
   std::uint64_t releases() const { return releases_; }
 
  private:

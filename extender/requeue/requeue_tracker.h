@@ -71,7 +71,7 @@ class RequeueTracker {
 
   // What is counted of that for which the pod waits.
   std::uint64_t counted_for(const Entry& entry) const;
-  // The pod is stranded if that has happened since it was decided.
+  // Adds the pod; it is stranded if what it waits for has happened since the decision.
   void remember(Entry entry);
   void add(Entry entry);
   void erase(Entries& entries, Entries::iterator entry);

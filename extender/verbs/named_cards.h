@@ -11,8 +11,7 @@
 
 namespace mgpu::extender {
 
-// "Tesla T4, Tesla V100 and 3 more" without its commas, which separate the reasons of nodes in
-// kube-scheduler's messages: "Tesla T4 and Tesla V100 and 3 more". Empty without cards.
+// Returns "Tesla T4, Tesla V100 and 3 more", each model once. Empty if there are no cards.
 // O(cards), in steps.
 std::string models_of(const Ledger& ledger);
 

@@ -56,8 +56,8 @@ class Web {
     std::function<Readiness()> readiness;   // any thread
     std::function<std::int64_t()> unix_ms;
   };
-  // `executor` runs everything, and is that of nothing else that should not wait for it. What is
-  // referred to outlives this; the server of the router ends before it.
+  // Runs everything on `executor`, which nothing else should use that must not wait. All references
+  // outlive this; the server of the router ends before it.
   Web(Sources sources, Executor& executor);
   ~Web();
 

@@ -15,7 +15,8 @@ class Progress {
  public:
   // Returns after `time`, or at once in the end. False: the agent is being destroyed.
   bool wait(std::chrono::milliseconds time);
-  // The same, and at once after wake(), also one before the call that no call has returned for yet.
+  // The same, and returns at once after wake(), even if that came before this call. A wake() ends
+  // one call at most.
   bool wait_for_change(std::chrono::milliseconds time);
   void wake();
 

@@ -247,11 +247,11 @@ Nanoseconds TurnKeeper::look(Card& card, Nanoseconds now) const {
   std::map<CardTurns::Id, CardActivity> activity;
   for (auto& [id, member] : card.members) activity.emplace(id, member->read(now));
   const CardTurns::Look look = card.turns.look(now, activity);
-  // Nobody begins before the others were told to wait.
+  // No container begins before the pages of the others require them to wait.
   for (const bool waits : {true, false}) {
     for (const auto& [id, turn] : look.turns) {
       if ((turn == Turn::kWait) != waits) continue;
-      // Who waits sees that somebody keeps the turns.
+      // A container that waits sees that the plugin is still running.
       card.members.at(id)->set(word_of(turn), activity.at(id).waits);
     }
   }

@@ -49,7 +49,7 @@ void find_in_nvml(unsigned card, const char (&uuid)[41]);
 unsigned cores_of(const Card& card);
 // What counts and is not in NVML's list of processes.
 void add_hidden(unsigned card, std::int64_t bytes);
-// This much is counted and nobody knows when it ends: NVML does, where it is asked.
+// Leaves it to NVML's list, if that is read, when this counted memory ends, since no call shows it.
 void leave_to_nvml(const Card& card, std::uint64_t bytes);
 // Counts it on the current card, if it fits or in any case. False: it does not fit, and is not
 // counted.

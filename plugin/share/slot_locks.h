@@ -7,7 +7,7 @@
 
 namespace mgpu::share {
 
-// Which file a mapping belongs to: a file that somebody has put in its place answers for nobody.
+// The file that a mapping belongs to. A file that has replaced it has no locks of these processes.
 struct FileIdentity {
   std::uint64_t device = 0;
   std::uint64_t inode = 0;

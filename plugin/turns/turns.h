@@ -6,10 +6,11 @@
 //   waits --its virtual time is the least--> runs --revoked--> drains --no work left--> idle
 //
 // Virtual time is what a container has had, divided by its share: whoever has the least is next,
-// and what it could not use while others ran is not lost for it. Revoked is who had a quantum while
-// another one waits with less virtual time, who has had no work for a moment while another one
-// waits, and, with fixed shares, who has used up its budget. How long the moment is depends on what
-// was seen of both: how long the holder usually does nothing, and how long the card would be away.
+// and what it could not use while others ran is not lost for it. A turn is revoked if its container
+// has had a quantum and another one waits with less virtual time, if it has had no work for a
+// moment and another one waits, or, with fixed shares, if it has used up its budget. How long the
+// moment is depends on what was seen of both: how long the holder usually does nothing, and how
+// long the card would be away.
 #pragma once
 
 #include <chrono>
@@ -40,8 +41,8 @@ struct TurnSettings {
   Nanoseconds quantum = std::chrono::milliseconds(10);
   // The quantum of a container while one waits that comes from being idle.
   Nanoseconds short_quantum = std::chrono::microseconds(1500);
-  // Gaps between two pieces of work up to this length are nobody else's. Who has only gaps of twice
-  // this length loses the card as soon as it has no work.
+  // The longest gap between two pieces of work in which the holder keeps the card. A container
+  // whose gaps usually last more than twice as long loses the card as soon as it has no work.
   Nanoseconds linger = std::chrono::microseconds(200);
   // A container with less virtual time than the one that waits also keeps the card in longer gaps,
   // for half as long again as they usually last, if the other one usually takes four times as long
@@ -61,14 +62,14 @@ struct TurnSettings {
   // What a container can owe the others because its work did not end.
   Nanoseconds debt = std::chrono::seconds(1);
   // With fixed shares: at most this much time is saved up, times the share, and how much there must
-  // be to begin. Who waits for the card goes on saving, up to `saved_waiting`.
+  // be to begin. A container that waits for the card saves up to `saved_waiting`.
   Nanoseconds saved = std::chrono::milliseconds(100);
   Nanoseconds saved_waiting = std::chrono::seconds(1);
   Nanoseconds begin = std::chrono::milliseconds(1);
 };
 
-// What the processes of a container say at a look. They may lie: while others want the card, what
-// they say is limited by what they held.
+// What the processes of a container report at a look. The report may be false: while others want
+// the card, it counts at most for the time in which they held it.
 struct CardActivity {
   bool worked = false;  // had work on the card at some time since the last look
   bool works = false;   // has work on the card now

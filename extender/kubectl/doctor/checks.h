@@ -26,7 +26,7 @@ enum class Act {
   // finding.
   kRun,
   kChange,  // a change that the sentence names, and that takes more than a command
-  kLook,    // where the cause is seen, which the doctor does not know
+  kLook,    // the place that shows the cause, which the doctor does not know
 };
 
 struct Remedy {
