@@ -76,7 +76,7 @@ class CardPreemption {
     std::function<void(std::function<void(const kube::ApiResult<void>& held)>)> confirm;
     std::function<void(std::size_t victims)> on_ended;  // so many pods were evicted for one
     std::function<void(const std::string& problem)> on_problem;
-    // The pending pods of a group; none where they are not known, or are more than `most`.
+    // The pending pods of a group; none if they are not known, or are more than `most`.
     std::function<std::vector<PendingPods::Pending>(const std::string& group, std::size_t most)>
         members;
   };

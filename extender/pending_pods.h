@@ -58,8 +58,8 @@ class PendingPods {
   std::vector<Pending> take_due(Instant now);
   // Returns whether an Event is to say `text`. `fits`: the cards that the pod needs are free.
   bool explained(const PodUid& uid, const std::string& text, bool fits, Instant now);
-  // The pods of a group. None where some may not be followed, one has no cards and may fit nowhere,
-  // or there are more than `most`.
+  // The pods of a group. None if some may not be followed, one has no cards and may fit nowhere, or
+  // there are more than `most`.
   std::vector<Pending> of_group(const std::string& group, std::size_t most) const;
   std::size_t size() const { return pods_.size(); }
 

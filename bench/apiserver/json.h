@@ -14,7 +14,7 @@ namespace mgpu::kube {
 
 using Json = nlohmann::json;
 
-// Discarded (nlohmann's is_discarded) where the text is not JSON or is nested deeper than
+// Discarded (nlohmann's is_discarded) if the text is not JSON or is nested deeper than
 // kJsonDepthMax.
 Json read_json(std::string_view text);
 
@@ -29,7 +29,7 @@ std::string text_at(const Json& object, std::string_view path);
 struct Refusal {
   int code = 400;
   std::string reason = {};          // "Conflict"; empty if Kubernetes gives none
-  std::string message = {};         // as in Kubernetes where clients read it
+  std::string message = {};         // as in Kubernetes if clients read it
   std::string name = {};            // details.name
   std::string kind = {};            // details.kind: "pods", "pods/binding"
   std::string continue_token = {};  // metadata.continue of an expired list

@@ -37,7 +37,7 @@ std::optional<Number> read_number(std::string_view text) {
   return number;
 }
 
-// A number in a query; 0 where it is absent.
+// A number in a query; 0 if it is absent.
 template <class Number>
 Number read_parameter(const ApiPath& path, std::string_view name) {
   const std::string_view text = path.parameter(name);

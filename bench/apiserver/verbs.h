@@ -17,7 +17,7 @@ namespace mgpu::kube {
 Response serve(MemoryCluster& cluster, const Request& request);
 
 // The parts of serve(). They throw a Refusal. serve() has checked the path: it has a name and a
-// subresource where the verb needs them.
+// subresource if the verb needs them.
 Response serve_get(MemoryCluster& cluster, const ApiPath& path);
 Response serve_list(MemoryCluster& cluster, const ApiPath& path);
 Response serve_create(MemoryCluster& cluster, const ApiPath& path, const Request& request);
@@ -47,8 +47,8 @@ void check_size(const Json& object);
 ObjectPtr find_object(MemoryCluster& cluster, const ApiPath& path);
 // The body, which must be an object of `kind`.
 Json read_body(std::string_view kind, const Request& request);
-// Throws a 409 where `uid` or `version` is not empty and not that of `object`. `sentence` is a
-// format string for the name of the field, the precondition, and what the object has.
+// Throws a 409 if `uid` or `version` is not empty and not that of `object`. `sentence` is a format
+// string for the name of the field, the precondition, and what the object has.
 inline constexpr std::string_view kPreconditionFailed =
     "Precondition failed: {0} in precondition: {1}, {0} in object meta: {2}";
 void check_preconditions(const ServedKind& kind, const StoredObject& object, std::string_view uid,

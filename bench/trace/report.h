@@ -39,7 +39,7 @@ struct Report {
   };
 
   Heading heading;
-  std::optional<double> load;  // where pods terminate
+  std::optional<double> load;  // the offered load, if pods terminate
   std::vector<Column> columns;
   std::vector<Row> rows;
 };

@@ -66,7 +66,7 @@ class Options {
   // instead: "--plugin-url was removed: <instead>". Neither the help nor completion has it.
   void add_removed(const std::string& name, const std::string& instead);
   // The words on the line that are not flags, from `least` to `most` of them. `name` is "POD", or
-  // "NODE..." where there may be several; it is in the help and in errors.
+  // "NODE..." if there may be several; it is in the help and in errors.
   void add_words(const std::string& name, std::vector<std::string>& target, std::size_t least,
                  std::size_t most);
   // Is called after the flags have been parsed; the program prints the sentence of its error.

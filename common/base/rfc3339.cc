@@ -10,7 +10,7 @@ namespace {
 
 using std::chrono::sys_seconds;
 
-// The digits of `text` from `at` on, as a number; -1 where they are none.
+// The digits of `text` from `at` on, as a number; -1 if they are none.
 int digits_at(std::string_view text, std::size_t at, std::size_t count) {
   const std::string_view part = text.substr(std::min(at, text.size()), count);
   int number = 0;

@@ -94,7 +94,7 @@ constexpr Share max_of(const Share& a, const Share& b) {
   return {a.core < b.core ? b.core : a.core, a.memory < b.memory ? b.memory : a.memory};
 }
 
-// `capacity` minus `used`, and zero in a dimension where more is used.
+// `capacity` minus `used`, and zero in a dimension in which more is used.
 constexpr Share room_in(const Share& capacity, const Share& used) {
   return {capacity.core.minus_saturating(used.core), capacity.memory.minus_saturating(used.memory)};
 }

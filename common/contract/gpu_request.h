@@ -95,7 +95,7 @@ Result<GpuRequest> read_bound_containers(const kube::Pod& pod, const Contract& c
 
 // The most that the pod may hold of any one card, with any annotations, now or later. Whole
 // cards count as 100 % and kCardMemoryMiBMax, which is no less than any card has. It is also
-// defined where read_containers() is an error. Errors: an amount cannot be read.
+// defined if read_containers() is an error. Errors: an amount cannot be read.
 Result<Share> most_of_one_card(const kube::Pod& pod, const Contract& contract);
 
 // The cards of a pod: cards_of[i] are those of request.containers[i], ascending.

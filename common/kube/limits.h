@@ -18,7 +18,7 @@ inline constexpr std::size_t kKubeconfigFilesMax = 32;
 inline constexpr std::chrono::milliseconds kBackoffFirst{800};
 inline constexpr std::chrono::milliseconds kBackoffMax{30'000};
 inline constexpr std::chrono::seconds kBackoffResetAfter{120};
-// The longest wait where no connection was made, which costs the API server nothing. After its
+// The longest wait if no connection was made, which costs the API server nothing. After its
 // restart, decisions are late by as much.
 inline constexpr std::chrono::milliseconds kBackoffUnsentMax{5'000};
 inline constexpr std::chrono::seconds kWatchTimeoutMin{300};  // client-go: 5 to 10 minutes

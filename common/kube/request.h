@@ -35,7 +35,7 @@ Resource all_pods();
 // Pods that are not bound, with status.nominatedNodeName.
 Resource nominated_pods();
 Resource all_pod_disruption_budgets();
-// Only this node; an empty collection where it does not exist.
+// Only this node; an empty collection if it does not exist.
 Resource one_node(const NodeName& node);
 // The pods of this node, finished ones included.
 Resource pods_of_node(const NodeName& node);
@@ -82,9 +82,9 @@ Request delete_pod(const PodRef& pod, const PodUid& uid);
 
 // GET of a Lease, from etcd: without the parameter resourceVersion.
 Request get_lease(const LeaseRef& lease);
-// POST; 409 where it exists.
+// POST; 409 if it exists.
 Request create_lease(const Lease& lease);
-// PUT; 409 where it has changed since lease.resource_version.
+// PUT; 409 if it has changed since lease.resource_version.
 Request replace_lease(const Lease& lease);
 
 // A collection of this one Lease.
@@ -100,9 +100,9 @@ Request write_endpoint_slice(const Service& service, const EndpointSlice& slice)
 
 // GET of a Secret, from etcd.
 Request get_secret(const SecretRef& secret);
-// POST of a Secret of the type Opaque; 409 where it exists. The body has the data.
+// POST of a Secret of the type Opaque; 409 if it exists. The body has the data.
 Request create_secret(const SecretRef& secret, const StringMap& data);
-// Merge PATCH of these members of `data`; the others, labels and annotations stay. 409 where the
+// Merge PATCH of these members of `data`; the others, labels and annotations stay. 409 if the
 // Secret has changed since `resource_version`.
 Request change_secret(const SecretRef& secret, std::string_view resource_version,
                       const StringMap& data);
@@ -152,7 +152,7 @@ struct NodeStatusChange {
   std::map<std::string, std::int64_t> capacity;
   std::optional<Condition> condition;  // merged with the condition of the same type
   std::string heartbeat_time;          // of the condition, RFC 3339
-  std::string transition_time;         // set where its status changes; empty: the old one stays
+  std::string transition_time;         // set if its status changes; empty: the old one stays
 };
 // Strategic merge PATCH of nodes/{name}/status.
 Request change_node_status(const NodeName& node, const NodeStatusChange& change);

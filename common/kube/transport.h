@@ -60,7 +60,7 @@ struct Response {
 // encoding. REQUIRES: no `failure`.
 Status status_of(const Response& response);
 // An answer that is not a success, as the end of an error sentence: "HTTP 409 Conflict: the
-// server's own message", or the transport's message where there was no answer.
+// server's own message", or the transport's message if there was no answer.
 std::string answer_text(const Response& response);
 // The same of a Status that a watch ends with.
 std::string text_of(const Status& status);

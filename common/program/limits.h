@@ -7,7 +7,7 @@
 namespace mgpu {
 
 // A shutdown takes 10 s for calls in progress, and some seconds for the rest. kubelet kills a
-// container after 30 s, but only where it was the one that ended it.
+// container after 30 s, but only if it was the one that ended it.
 inline constexpr std::chrono::seconds kShutdownMax{25};
 
 // A token of a service account has about 1 KiB.

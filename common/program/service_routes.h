@@ -1,6 +1,6 @@
 // The HTTP routes that both programs have.
 //
-//   GET /healthz   200 "ok", or 500 where the executor of the program has run no task for
+//   GET /healthz   200 "ok", or 500 if the executor of the program has run no task for
 //                  kHeartbeatMissed
 //   GET /livez     the same
 //   GET /readyz    200 or 503, see Readiness
@@ -36,7 +36,7 @@ namespace mgpu {
 // A program stays ready when the API server stops answering, because it can work from memory.
 struct Readiness {
   bool draining = false;
-  std::string role = {};  // where several processes elect a leader: "leader" or "follower"
+  std::string role = {};  // if several processes elect a leader: "leader" or "follower"
   std::vector<std::string> waiting_for = {};  // what it needs first, such as collections to list
   std::vector<std::string> without = {};      // what is missing and not needed
   bool failing = false;                       // the last list or watch has failed

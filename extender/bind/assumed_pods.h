@@ -1,5 +1,5 @@
-// Finds the outcome of claims that stay assumed. Where it is unknown, the pod is touched until the
-// answer shows it, for as long as that takes. A binding that was accepted is read again where the
+// Finds the outcome of claims that stay assumed. If it is unknown, the pod is touched until the
+// answer shows it, for as long as that takes. A binding that was accepted is read again if the
 // watch does not show it. For the binder only, on the client's executor.
 #pragma once
 

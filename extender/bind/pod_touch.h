@@ -37,7 +37,7 @@ class PodTouch {
   void touch(const PodRef& pod, Duration timeout, Done done);
 
   // Makes sure that no binding with the resourceVersion `sent`, or an older one, happens after
-  // this: touches the pod. Where the touch fails it reads the pod, so that one pod cannot keep the
+  // this: touches the pod. If the touch fails it reads the pod, so that one pod cannot keep the
   // others waiting, and succeeds in two cases:
   //   - The pod has another resourceVersion than `sent`, whoever changed it. `sent` may be empty.
   //   - The pod has no room for the condition (kTooLarge). Then it has no binding that can still
@@ -45,9 +45,8 @@ class PodTouch {
   //     binding needs more room than another value of the condition, and a pod that has changed
   //     since has another resourceVersion. This does not hold for more than 1 MiB of
   //     metadata.managedFields, which kube-scheduler does not send.
-  // Otherwise the error is that of the touch, such as kRefused, where the API server shows the pod
-  // unchanged: others perhaps can be changed. It is kUnavailable where the pod cannot be read
-  // either.
+  // Otherwise the error is that of the touch, such as kRefused, if the API server shows the pod
+  // unchanged: others perhaps can be changed. It is kUnavailable if the pod cannot be read either.
   void settle(const PodRef& pod, const std::string& sent, Duration timeout, Done done);
 
  private:

@@ -47,13 +47,13 @@ struct Examination {
   bool renewals() const { return !renew_server.empty() || !renew_client.empty(); }
 };
 
-// A certificate that is due for renewal is only renewed where the authority can sign, and ends
-// later than the certificate.
+// A certificate that is due for renewal is only renewed if the authority can sign, and ends later
+// than the certificate.
 Examination examine(const CertificateBundle& bundle, const ServerNames& names,
                     std::chrono::sys_seconds now);
 
 CertificateBundle new_bundle(const ServerNames& names, std::chrono::sys_seconds now);
-// With new certificates where the examination requires them. A server certificate that lacks names
+// With new certificates if the examination requires them. A server certificate that lacks names
 // keeps those that it has, so that two replicas with different names agree. Errors: the authority
 // cannot sign, or its certificates are not accepted.
 Result<CertificateBundle> renewed(const CertificateBundle& bundle, const Examination& examination,

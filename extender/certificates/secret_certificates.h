@@ -35,7 +35,7 @@ struct CertificateSettings {
 struct CertificateEvents {
   // Certificates to use from now on.
   std::function<Result<void>(const CertificateBundle& bundle)> on_certificates;
-  // `certificate` is "server" or "client"; "all" where the authority is new, too.
+  // `certificate` is "server" or "client"; "all" if the authority is new, too.
   std::function<void(const std::string& certificate, const std::string& reason)> on_renewed;
   // When each certificate in the Secret ends.
   std::function<void(const std::map<std::string, std::chrono::sys_seconds>& ends)> on_expiries;

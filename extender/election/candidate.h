@@ -39,7 +39,7 @@ class LeaseCandidate {
   void note_asked(Instant now) { asked_at_ = now; }
 
   // The Lease does not exist or has no holder, it has expired, this process holds it already, or
-  // kube-scheduler calls this process. Where processes lead when they are called, one that is not
+  // kube-scheduler calls this process. If processes lead when they are called, one that is not
   // called waits for some time. False before the first observe().
   bool may_take(Instant now) const;
   // After this time may_take() may be true, if nothing happens before. Positive.

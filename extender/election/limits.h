@@ -16,8 +16,8 @@ inline constexpr std::chrono::milliseconds kLeaseDurationMax{60'000};
 // Two active schedulers that call different processes would otherwise take it from each other with
 // each request.
 inline constexpr std::chrono::milliseconds kTakenFromHolderAfter{10'000};
-// Where replicas lead when they are asked, one that is not asked takes a free Lease this much
-// later. Otherwise it would often take the Lease of a machine that was lost just before the next
+// If replicas lead when they are asked, one that is not asked takes a free Lease this much later.
+// Otherwise it would often take the Lease of a machine that was lost just before the next
 // kube-scheduler leads there, and the replica beside that one would have to wait for
 // kTakenFromHolderAfter.
 inline constexpr std::chrono::milliseconds kTakenUnaskedAfter{10'000};

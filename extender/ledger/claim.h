@@ -83,11 +83,11 @@ struct NonGpuPod {
   bool anti_affinity = false;  // kube::Pod::anti_affinity
 };
 
-// The cards of a node, ascending by index, from the mgpu-cards annotation, or where there is none
+// The cards of a node, ascending by index, from the mgpu-cards annotation, or, if there is none,
 // from the capacity: core/100 cards of equal memory (remainders are not offered). A node with the
-// condition of the device plugin of mgpu has no cards before it has the annotation. Where they
-// cannot be read, `problem` is a sentence and there are no cards. Where mgpu-cordoned-cards cannot
-// be read, it is one, too, and no card is cordoned.
+// condition of the device plugin of mgpu has no cards before it has the annotation. If they cannot
+// be read, `problem` is a sentence and there are no cards. If mgpu-cordoned-cards cannot be read,
+// it is one, too, and no card is cordoned.
 struct NodeFacts {
   NodeName name;
   std::vector<CardFacts> cards;

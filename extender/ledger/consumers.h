@@ -16,9 +16,9 @@ namespace mgpu::extender {
 // What the ledger uses of a pod. A relist of a whole cluster is collected in this form.
 struct PodFacts {
   enum class Phase { kWaiting, kBound, kFinished };
-  NonGpuPod pod;  // its node is set where it is bound
+  NonGpuPod pod;  // its node is set if it is bound
   Phase phase = Phase::kWaiting;
-  std::optional<Claim> claim;  // where it is bound and requests cards
+  std::optional<Claim> claim;  // if it is bound and requests cards
 };
 
 // node_consumer() and pod_consumer() keep the ledger equal to the API server. `ledger` and

@@ -40,7 +40,7 @@ struct RequestKey {
 // The decision about one node.
 template <class Decision>
 struct Cell {
-  std::uint64_t version = 0;  // of the node; 0 where there is no decision
+  std::uint64_t version = 0;  // of the node; 0 if there is no decision
   Decision decision = {};
 };
 template <class Decision>

@@ -177,7 +177,7 @@ class Ledger {
   // are reserved for it for kGroupRetryLife, since the others may be bound already.
   void forget_for_now(ClaimId id, Instant now);
   // The pod was read from the API server, bound as in `claim`, which replaces all assumed claims of
-  // the pod, and stays assumed until the watch shows the pod. Where the watch has shown it bound
+  // the pod, and stays assumed until the watch shows the pod. If the watch has shown it bound
   // before, only the assumed claims are removed.
   void assume_bound(Claim claim, Instant now);
   struct AssumedClaim {
@@ -254,7 +254,7 @@ class Ledger {
 
   // The result of extender::why_not for each of `nodes`, which share kFilterStepsMax steps. Nodes
   // that have not changed since the last pod with an equal request are not examined again.
-  // kNominated where the pod would fit if nothing were reserved for nominated pods.
+  // kNominated for a pod that would fit if nothing were reserved for nominated pods.
   std::vector<std::optional<Reason>> why_not(std::span<const std::string_view> nodes,
                                              const GpuRequest& request, Instant now,
                                              const DecidedPod& pod = {});
@@ -274,7 +274,7 @@ class Ledger {
   void end_searches() { searches_ended_ = true; }
   bool searches_ended() const { return searches_ended_; }
   // The steps of one call of preempt for all its nodes, and those that it took. They are of the
-  // allowance of the namespace where the pod has several containers that request cards.
+  // allowance of the namespace if the pod has several containers that request cards.
   SearchBudget preemption_steps(const GpuRequest& request, const DecidedPod& pod, Instant now);
   void charge_steps(const GpuRequest& request, const DecidedPod& pod, std::uint32_t spent,
                     Instant now);

@@ -8,7 +8,7 @@
 namespace mgpu::extender {
 
 // Names of nodes that have had the annotation of their cards. More than a cluster has; nodes of
-// other names have cards by their capacity where they have no annotation.
+// other names have cards by their capacity if they have no annotation.
 inline constexpr std::size_t kAnnotatedNodesMax = 65'536;
 
 // The life of an expected placement: longer than any gap observed between filter and bind.
@@ -41,7 +41,7 @@ inline constexpr std::chrono::milliseconds kGroupRetryLife{60'000};
 // How long a pod that waited for the cards of groups comes first once they keep them no longer:
 // kube-scheduler tries it again after a requeue and at most 10 seconds of back-off.
 inline constexpr std::chrono::milliseconds kTurnLife{15'000};
-// kube-scheduler proposes at least 100 nodes where there are so many, and at most a tenth of all.
+// kube-scheduler proposes at least 100 nodes if there are so many, and at most a tenth of all.
 inline constexpr std::size_t kNominatedNodesMax = 128;
 // Objects of a relist that are applied under one hold of the ledger's lock: a millisecond or two.
 inline constexpr std::size_t kRelistStep = 256;

@@ -89,9 +89,9 @@ class Nominations {
   // preempt or filter answered these nodes; the pod's earlier answer ends. At kNominationsMax pods,
   // and at kNominationsOfNamespaceMax of its namespace, one of them is removed: that is not
   // counted, or else of the lowest priority, or else ends first. Nodes beyond kNominatedNodesMax
-  // are not remembered. `nominated` is the node that the pod is nominated for already; where it is
+  // are not remembered. `nominated` is the node that the pod is nominated for already; if it is
   // empty, the one that the watch has shown. With `counted_until` the first node counts until then,
-  // or longer where the watch shows the nomination, and the same holds for what is counted of the
+  // or longer if the watch shows the nomination, and the same holds for what is counted of the
   // pod's group.
   void offer(const DecidedPod& pod, std::vector<NominatedPlacement> placements,
              const NodeName& nominated, Instant until, std::optional<Instant> counted_until = {});

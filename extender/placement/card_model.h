@@ -28,7 +28,7 @@ bool names_model(std::string_view name, std::string_view model);
 // Whether this is the model of a MIG device: "NVIDIA A100-SXM4-40GB MIG 1g.5gb".
 bool is_instance(std::string_view model);
 
-// A strict order in which names are equivalent where same_model is true.
+// A strict order in which names are equivalent if same_model is true.
 struct ModelLess {
   using is_transparent = void;
   bool operator()(std::string_view a, std::string_view b) const;

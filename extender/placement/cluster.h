@@ -19,7 +19,7 @@ struct Card {
   CardIndex index;
   CardUuid uuid;
   std::string model;
-  Share capacity;  // 100 %, or more where compute is oversubscribed, and the card's memory
+  Share capacity;  // 100 %, or more if compute is oversubscribed, and the card's memory
   Share used;      // held by bound and assumed pods; a card with more used than capacity is full
   Share expected;  // expected placements between filter and bind; they never make a node infeasible
   bool healthy = true;
@@ -28,7 +28,7 @@ struct Card {
   bool instance = false;               // a MIG device: only pods that name it get it
   bool cordoned = false;               // an administrator keeps new pods from it
   std::optional<std::int32_t> numa{};  // its NUMA node; no decision needs it
-  KindId kind = 0;  // of its model and memory (card_model.h); 0 where not computed
+  KindId kind = 0;                     // of its model and memory (card_model.h); 0 if not computed
 
   bool offered() const { return healthy && !cordoned; }
   bool usable() const { return offered() && !uncertain; }
@@ -41,9 +41,9 @@ struct Policy;
 struct Node {
   NodeName name;
   std::vector<Card> cards;        // ascending by index
-  NodeResources allocatable;      // zero where it is not known
+  NodeResources allocatable;      // zero if it is not known
   NodeResources resources_used;   // requests of its pods, with and without cards
-  std::int64_t pods_allowed = 0;  // zero where it is not known
+  std::int64_t pods_allowed = 0;  // zero if it is not known
   std::int64_t pods_counted = 0;  // with and without cards; each attempt to bind a pod counts
   NodeProfile profile;            // as its device plugin published it
   // Those of profile.policy, for pods that choose none (policy.h, policy_on); null: the profile has
@@ -55,7 +55,7 @@ struct Node {
 
   NodeResources resources_left() const { return room_in(allocatable, resources_used); }
 
-  // Null where there is none.
+  // Null if there is none.
   const Card* find(CardIndex index) const;
   Card* find(CardIndex index);
 };

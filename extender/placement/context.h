@@ -25,7 +25,7 @@ struct PlacementContext {
   const GpuRequest& request;
   NodeResources resources;              // the CPU and main memory that the pod requests
   std::uint64_t tie_break_seed;         // a number of the pod, for choices that should look random
-  const PriceSnapshot* price_snapshot;  // the expected workload; null where it is not known
+  const PriceSnapshot* price_snapshot;  // the expected workload; null if it is not known
   // Whether links decide between cards that are equally good otherwise (links.h). A score does not
   // depend on them, and is computed for thousands of nodes.
   bool by_links = true;

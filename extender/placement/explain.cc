@@ -28,7 +28,7 @@ std::string no_room(const Share& room, const Share& asked) {
   return why;
 }
 
-// In the order of Reason; empty where the container fits the card.
+// In the order of Reason; empty if the container fits the card.
 std::string why_not_card(const Card& card, const CardSelector& selector,
                          const ContainerRequest& container) {
   if (!model_matches(selector, card)) {

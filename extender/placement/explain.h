@@ -24,7 +24,7 @@ struct CardExplanation {
   bool fits = false;
   Share room;       // what is free on the card
   Share asked;      // what the container requests of this card
-  std::string why;  // such as "mgpu-core: requests 30, 20 free"; empty where it fits
+  std::string why;  // such as "mgpu-core: requests 30, 20 free"; empty if it fits
 };
 
 struct NodeExplanation {

@@ -48,7 +48,7 @@ bool fits_alone(const Node& node, const CardSelector& selector, const ContainerR
 
 bool fits_alone(const Node& node, CardSet usable, const ContainerRequest& container);
 
-// Why it does not fit alone; empty where it fits.
+// Why it does not fit alone; empty if it fits.
 std::optional<Reason> why_not_alone(const Node& node, const CardSelector& selector,
                                     const ContainerRequest& container);
 std::optional<Reason> why_not_alone(const Node& node, CardSet matching,

@@ -15,8 +15,8 @@ namespace mgpu::extender {
 // down. An over-full dimension counts as full, and so does one of which there is nothing.
 Score fill(const Share& capacity, const Share& taken);
 
-// The mean fill of the node's offered cards after a pod that holds `pod` is placed; 0 where there
-// is no such card.
+// The mean fill of the node's offered cards after a pod that holds `pod` is placed; 0 if there is
+// no such card.
 Score fill_after(const Node& node, const std::vector<CardHold>& pod);
 
 inline constexpr double kMilliPerPercent = 10;  // thousandths of a card

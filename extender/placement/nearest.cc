@@ -36,7 +36,7 @@ std::vector<CardShortfall> shortfalls(const Node& node, const CardSelector& sele
   return all;
 }
 
-// The least that all of the container's cards together lack; nothing where there are too few.
+// The least that all of the container's cards together lack; nothing if there are too few.
 std::optional<Share> least_shortfall(const Node& node, const CardSelector& selector,
                                      const ContainerRequest& container) {
   auto all = shortfalls(node, selector, container);

@@ -16,10 +16,9 @@ struct Shortfall {
   Share share;
 };
 
-// Nothing where no smaller request of one container makes the pod fit: there are too few matching
-// and usable cards, the container requests whole cards, it would request less than `least` of a
-// card, or more than one container would have to request less. The search takes the steps of
-// `budget`.
+// Nothing if no smaller request of one container makes the pod fit: there are too few matching and
+// usable cards, the container requests whole cards, it would request less than `least` of a card,
+// or more than one container would have to request less. The search takes the steps of `budget`.
 std::optional<Shortfall> shortfall_of(const Node& node, const GpuRequest& request,
                                       const Share& least, SearchBudget& budget);
 

@@ -47,7 +47,7 @@ Outcome search(const Node& node, CardSet open, Room room, const GpuRequest& requ
   return Search(node, open, room, request, nullptr, budget).run();
 }
 
-// Why cards that are linked as the pod requires do not suffice for the container alone; empty where
+// Why cards that are linked as the pod requires do not suffice for the container alone; empty if
 // they do.
 std::optional<Reason> why_not_linked(const Node& node, const GpuRequest& request,
                                      const ContainerRequest& container, SearchBudget& budget) {
@@ -173,7 +173,7 @@ class Decision {
     return placement;
   }
 
-  // The cards of the only container; none where too few are linked as the pod requires.
+  // The cards of the only container; none if too few are linked as the pod requires.
   CardSet choose(std::span<const LinkCandidate> best, std::size_t count) {
     const GpuRequest& request = context_.request;
     const LinkRule rule = link_rule(node_, request.links, request.containers.front());

@@ -22,7 +22,7 @@ namespace mgpu::extender {
 struct SearchBudget {
   std::uint32_t steps;
 
-  // Takes that many steps. Where fewer are left, takes them all and returns false.
+  // Takes that many steps. If fewer are left, takes them all and returns false.
   bool spend(std::uint64_t wanted) {
     const bool enough = wanted <= steps;
     steps = enough ? steps - static_cast<std::uint32_t>(wanted) : 0;
@@ -34,18 +34,18 @@ struct SearchBudget {
 // with each container. Pods of one container take these and no more.
 std::uint64_t linear_steps(const Node& node, const GpuRequest& request);
 
-// Why the pod does not fit, empty where it fits; expected placements are ignored. Does not allocate
+// Why the pod does not fit, empty if it fits; expected placements are ignored. Does not allocate
 // for pods of one container, for which the answer does not depend on the budget.
 std::optional<Reason> why_not(const Node& node, const GpuRequest& request, SearchBudget& budget);
 
 // The same where `available` is the node in which what is reserved for nominated pods is used.
-// kNominated where the pod would fit if nothing were reserved for them.
+// kNominated for a pod that would fit if nothing were reserved for them.
 std::optional<Reason> why_not(const Node& node, const Node& available, const GpuRequest& request,
                               SearchBudget& budget);
 
 // A placement that leaves room for the expected placements of other pods is preferred;
 // `beside_expected` is whether it does. Of such placements it is the best by `card_policy`, or by
-// that of the node's profile where the pod chooses none.
+// that of the node's profile if the pod chooses none.
 struct Placed {
   Placement placement;
   bool beside_expected = true;

@@ -40,7 +40,7 @@ struct Policy {
   std::uint32_t (*steps)(const PlacementContext& context, const Node& node) = nullptr;
   // Whether it scores nodes for pods that request no cards, too; `pod` is empty then.
   bool ranks_pods_without_cards = false;
-  // Whether it does that only where the price snapshot has prices.
+  // Whether it does that only if the price snapshot has prices.
   bool needs_prices = false;
   // Whether it uses PlacementContext::tie_break_seed, so that equal requests of two pods, and nodes
   // of the same shape, may get different scores.

@@ -9,7 +9,7 @@
 
 namespace mgpu::extender {
 
-// In order of precedence: where several apply, the first is reported.
+// In order of precedence: if several apply, the first is reported.
 enum class Reason : std::uint8_t {
   // No eviction makes the pod fit.
   kNodeUnknown,         // the ledger has never seen the node

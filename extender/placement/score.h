@@ -15,11 +15,11 @@
 namespace mgpu::extender {
 
 struct Scored {
-  bool fits = false;  // the other members are only meaningful where it is true
+  bool fits = false;  // the other members are only meaningful if it is true
   bool beside_expected = true;
-  // number_of the node policy of the node's profile; 0 where that of the pod or of the extender
-  // gave the score. Scores of different policies cannot be compared: nodes of different policies
-  // are compared by `common`, which is the score by the policy of the extender (make_comparable).
+  // number_of the node policy of the node's profile; 0 if that of the pod or of the extender gave
+  // the score. Scores of different policies cannot be compared: nodes of different policies are
+  // compared by `common`, which is the score by the policy of the extender (make_comparable).
   std::uint8_t profile_policy = 0;
   std::int32_t common = 0;
   Score score = 0;

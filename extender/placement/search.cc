@@ -188,7 +188,7 @@ std::size_t Search::hold_steps(const Slot& slot, std::size_t times) {
   return times * static_cast<std::size_t>(std::popcount(slot.on)) / kContainersPerStep;
 }
 
-// False where there are too few, or the steps ran out. Equal cards have the rank of the first one,
+// False if there are too few, or the steps ran out. Equal cards have the rank of the first one,
 // whatever the policy prefers: choose needs them in the order of their positions.
 bool Search::list_candidates(Level& level, Position lowest) {
   if (!spend(slots_.size() - lowest)) return false;
@@ -258,8 +258,8 @@ void Search::toggle(const Level& level, Position card) {
   slot.running = hold_on(cards_[card].capacity, request_.containers, slot.on & ~inits_);
 }
 
-// Puts the best connected of the best cards first in the list. False where too few cards are linked
-// as the pod requires, or the steps ran out.
+// Puts the best connected of the best cards first in the list. False if too few cards are linked as
+// the pod requires, or the steps ran out.
 bool Search::prefer_connected(Level& level) {
   const bool best = level.links == LinkRule::kBest && policy_ != nullptr && context_.by_links;
   if (!best && level.links != LinkRule::kLinked) return true;

@@ -20,8 +20,7 @@ namespace mgpu::extender {
 // Counts a pod on a copy of its node.
 void occupy(Node& node, const std::vector<CardHold>& pod, const NodeResources& resources);
 
-// Whether the node's CPU, main memory and number of pods allow the pod. True where they are not
-// known.
+// Whether the node's CPU, main memory and number of pods allow the pod. True if they are not known.
 bool may_have_resources_for(const Node& node, const NodeResources& resources);
 
 struct SimulatedPod {
@@ -35,9 +34,9 @@ class Simulation {
   Simulation(std::vector<Node> nodes, const GpuRequest& request, const NodeResources& resources,
              const PolicyChoice& policy, std::uint64_t seed, const PriceSnapshot* price_snapshot);
 
-  // Scores the nodes. False where `budget` or `go_on` ended it before all had a score.
+  // Scores the nodes. False if `budget` or `go_on` ended it before all had a score.
   bool begin(SearchBudget& budget, const std::function<bool()>& go_on);
-  // Places the next pod on the best node; nothing where it fits on none. REQUIRES: begin().
+  // Places the next pod on the best node; nothing if it fits on none. REQUIRES: begin().
   std::optional<SimulatedPod> place_next(SearchBudget& budget);
 
   const std::vector<Node>& nodes() const { return nodes_; }

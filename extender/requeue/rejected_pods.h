@@ -19,7 +19,7 @@ class RejectedPods {
  public:
   using Counts = std::array<std::size_t, kRejections>;  // by Rejection
 
-  // Filter has answered: the pod waits for `rejection`, or fits where there is none. More than
+  // Filter has answered: the pod waits for `rejection`, or fits if there is none. More than
   // kRejectedPodsMax pods are not counted.
   void on_filter(const PodUid& uid, std::optional<Rejection> rejection, Instant now);
   // The pod is bound, finished or deleted.

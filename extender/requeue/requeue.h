@@ -64,7 +64,7 @@ struct RequeueEvents {
 class Requeue {
  public:
   // All references outlive it. Pods that wait are decided again on `delayed`. The object is written
-  // in the namespace `name_space`; where that is empty, pods are never requeued.
+  // in the namespace `name_space`; if that is empty, pods are never requeued.
   Requeue(kube::Client& client, Ledger& ledger, Executor& delayed, std::string name_space,
           RequeueEvents events);
   // Filters the pod about the nodes `asked`, which are valid as long as `answer` exists: calls

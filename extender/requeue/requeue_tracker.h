@@ -37,7 +37,7 @@ class RequeueTracker {
   // changes.
   void on_other_cards_needed(const PodUid& uid, std::uint64_t card_changes, Instant now);
   // The same for a pod that fits on a node that kube-scheduler did not examine. Returns false, and
-  // does nothing, where there have been too many requeues for such pods.
+  // does nothing, if there have been too many requeues for such pods.
   bool on_rejected_in_part(const PodUid& uid, std::uint64_t releases, Instant now);
   // Such a pod has found a node: one requeue more may be sent.
   void on_found();

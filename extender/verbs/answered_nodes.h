@@ -45,7 +45,7 @@ class AnsweredNodes {
   };
   struct Pod {
     PodUid uid;
-    std::string answered;  // empty where nothing was answered since it was asked
+    std::string answered;  // empty if nothing was answered since it was asked
     std::vector<Refusal> refusals;
   };
   using Pods = std::list<Pod>;  // the one that was answered longest ago is in front

@@ -16,7 +16,7 @@ namespace mgpu::extender {
 std::string models_of(const Ledger& ledger);
 
 // Which names of `selector` no card has, and which models there are; one sentence without a full
-// stop. Empty where each name has a card, and where the cluster has no cards.
+// stop. Empty if each name has a card, and if the cluster has no cards.
 // O(cards * names), in steps.
 std::string unmatched_names(const Ledger& ledger, const CardSelector& selector,
                             const Contract& contract);

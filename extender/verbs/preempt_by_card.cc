@@ -80,7 +80,7 @@ class CardChoice {
       : states_(std::move(states)), of_group_(of_group), context_(context), steps_(steps) {}
 
   // Gives the pod cards that are free, or soon will be, or else those of the cheapest victims on
-  // one of the nodes. Nothing where there are none.
+  // one of the nodes. Nothing if there are none.
   std::optional<NominatedPlacement> place(const kube::Pod& sent, const PodRequest& pod) {
     VictimsForPod search(sent, pod, context_, steps_);
     std::vector<NodeState*> helpful;
@@ -156,7 +156,7 @@ std::int64_t cores(const PodRequest& pod) {
   return sum;
 }
 
-// Those that need most first, since what is left for the others is smaller then. Empty where one of
+// Those that need most first, since what is left for the others is smaller then. Empty if one of
 // them may not preempt.
 std::vector<Member> members_of(std::span<const kube::Pod> pods, const VerbContext& context) {
   std::vector<Member> members;

@@ -31,7 +31,7 @@ std::vector<std::size_t> best_without_cards(Ledger& ledger, const std::vector<Sc
   return found;
 }
 
-// The nodes that get kBestScore; empty where none fits.
+// The nodes that get kBestScore; empty if none fits.
 std::vector<std::size_t> choose(Ledger& ledger, const Ranking& ranking,
                                 std::span<const std::string_view> names, const PodRequest& pod,
                                 Instant now) {

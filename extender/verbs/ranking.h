@@ -25,8 +25,7 @@ class Ranking {
   // In the order of the request.
   const std::vector<Scored>& nodes() const { return nodes_; }
   std::size_t fitting() const;
-  // The best node that fits, and of several the first in the pod's TieOrder; nothing where none
-  // fits.
+  // The best node that fits, and of several the first in the pod's TieOrder; nothing if none fits.
   std::optional<std::size_t> best() const;
   // The best nodes that fit, at most `count`, in the order of the request.
   std::vector<std::size_t> best(std::size_t count) const;

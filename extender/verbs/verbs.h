@@ -54,12 +54,12 @@ struct VerbContext {
 };
 
 // Answers with the best Settings::candidate_nodes of the nodes that fit, without reasons, which
-// kube-scheduler reads only where no node fits. All are answered for a pod that leaves the choice
-// to kube-scheduler (leaves_choice in pod_request.h). Where none fits, or all are answered, every
-// node that does not fit is listed with the sentence of its reason (reason.h); all nodes, with the
-// sentence of read_pod_request, where the pod is invalid. A non-GPU pod fits everywhere. With one
-// node left filter records the expected placement, because kube-scheduler does not call prioritize
-// then, and offers its cards for the time in which the pod is nominated for the node
+// kube-scheduler reads only if no node fits. All are answered for a pod that leaves the choice to
+// kube-scheduler (leaves_choice in pod_request.h). If none fits, or all are answered, every node
+// that does not fit is listed with the sentence of its reason (reason.h); all nodes, with the
+// sentence of read_pod_request, if the pod is invalid. A non-GPU pod fits everywhere. With one node
+// left filter records the expected placement, because kube-scheduler does not call prioritize then,
+// and offers its cards for the time in which the pod is nominated for the node
 // (ledger/nominations.h). A node that has refused the pod after an earlier answer comes after all
 // others (answered_nodes.h). The pod is added to the learned workload. A bound pod, whose resize
 // waits, has its cards: it fits on its node alone.
@@ -122,13 +122,13 @@ struct ChosenVictims {
 // bound alone: on `nodes`, which kube-scheduler's own filters passed and filter refused, those that
 // kube-scheduler would choose of the victims that preempt finds on each node. They are chosen for
 // one pod after another. The cards are reserved for the pods there, for kNominationSeen, and longer
-// where they are nominated for the nodes by then.
+// if they are nominated for the nodes by then.
 //
-// Empty where filter has answered one of the pods after `answers` (Ledger::answers()); where all
-// pods fit, or will fit when pods that are terminating have ended; where one of them does not fit
-// with any victims; and where one of them may evict none: its preemptionPolicy is Never, or it
-// needs to be near other pods. The same holds for a group with a pod whose fit depends on more than
-// resources, since kube-scheduler has not shown that it fits beside other pods.
+// Empty if filter has answered one of the pods after `answers` (Ledger::answers()); if all pods
+// fit, or will fit when pods that are terminating have ended; if one of them does not fit with any
+// victims; and if one of them may evict none: its preemptionPolicy is Never, or it needs to be near
+// other pods. The same holds for a group with a pod whose fit depends on more than resources, since
+// kube-scheduler has not shown that it fits beside other pods.
 std::optional<ChosenVictims> preempt_by_card(std::span<const kube::Pod> pods,
                                              const std::vector<std::string>& nodes,
                                              const Spared& spared, std::uint64_t answers,

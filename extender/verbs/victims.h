@@ -2,9 +2,9 @@
 //
 // kube-scheduler proposes victims with which every filter of its own passes: CPU, memory, number of
 // pods and the sums of the cards, but also ports, volumes and rules about other pods, which are not
-// known here. So the proposal stands where it frees the cards. Where it does not, victims are added
-// to it. A proposed victim is only left out where nothing but resources can be the reason for it,
-// and where the resources suffice without it.
+// known here. So the proposal stands if it frees the cards. If it does not, victims are added to
+// it. A proposed victim is only left out if nothing but resources can be the reason for it, and if
+// the resources suffice without it.
 #pragma once
 
 #include <optional>
@@ -54,7 +54,7 @@ struct NodeState {
 // The victims, those with cards first, the most important first; they free enough cards, and as far
 // as the proposal does not show it, enough CPU, memory and places for pods. Of sets that contain
 // the pods which must be evicted it is the cheapest (preemption.h); beyond the bound of steps it is
-// one of which every victim is needed. Empty where no such set is found, or only an empty one. The
+// one of which every victim is needed. Empty if no such set is found, or only an empty one. The
 // steps are taken from `steps`, as those of choose_victims.
 std::optional<NodeVictims> choose_on_node(const NodeVictims& proposed, const NodeState& state,
                                           const Preemptor& pod, const DisruptionBudgets& budgets,

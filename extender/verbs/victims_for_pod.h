@@ -16,8 +16,8 @@
 
 namespace mgpu::extender {
 
-// One entry for each node; none where the node is unknown. Its pods of lower priority that are
-// bound are evictable, and so are the victims that `nodes` proposes.
+// One entry for each node; none if the node is unknown. Its pods of lower priority that are bound
+// are evictable, and so are the victims that `nodes` proposes.
 std::vector<std::optional<NodeState>> read_nodes(const std::vector<NodeVictims>& nodes,
                                                  const DecidedPod& preemptor, Ledger& ledger,
                                                  Instant now);
@@ -54,7 +54,7 @@ class VictimsForPod {
   VictimsForPod(const kube::Pod& sent, const PodRequest& pod, const VerbContext& context,
                 SearchSteps& steps);
 
-  // Empty where there are none, or no steps are left.
+  // Empty if there are none, or no steps are left.
   std::optional<NodeVictims> victims(const NodeVictims& proposed, NodeState& state);
   // Why the pod does not fit on the node.
   std::optional<Reason> why_not(const Node& node);

@@ -72,7 +72,7 @@ struct Web::Client {
 // One of kWebClientsMax, and its client on the executor. The body of the response owns it.
 class Web::Slot {
  public:
-  // Null where all are taken.
+  // Null if all are taken.
   static std::shared_ptr<Slot> take(Web& web) {
     if (web.slots_taken_.fetch_add(1) >= kWebClientsMax) {
       --web.slots_taken_;

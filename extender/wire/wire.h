@@ -69,9 +69,9 @@ struct FilterReply {
   std::size_t nodes_fitting = 0;  // at least as many as in `fitting`, see Settings::candidate_nodes
   std::vector<Refusal> failed;    // evictions may make the pod fit
   std::vector<Refusal> failed_and_unresolvable;
-  std::optional<Rejection> rejection{};  // set where no node fits, and the request has nodes
-  // Where no node of the request fits: others that do, and that kube-scheduler may not have
-  // examined (asked_nodes.h). Not all of them.
+  std::optional<Rejection> rejection{};  // set if no node fits, and the request has nodes
+  // If no node of the request fits: others that do, and that kube-scheduler may not have examined
+  // (asked_nodes.h). Not all of them.
   std::vector<std::string> fitting_elsewhere;
   // Equal for pods to which `fitting_elsewhere` applies alike (group_of in pod_request.h); 0 if
   // kube-scheduler has examined all nodes.

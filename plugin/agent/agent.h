@@ -70,7 +70,7 @@ struct AgentSettings {
   std::string proc_folder = "/proc";
   std::chrono::milliseconds settle{0};
   MemoryResource memory_resource = MemoryResource::kNodeStatus;
-  bool taint = true;            // with mgpu-needs-cpu, where the node's cards need its CPU
+  bool taint = true;            // with mgpu-needs-cpu, if the node's cards need its CPU
   bool beside_nvidia = false;   // offers cards that another device plugin gives out
   IsolationSettings isolation;  // without its folders and the terminator
   Duration mps_end_clients{0};  // the margin of ClientTerminator

@@ -50,8 +50,8 @@ enum class ComputeMode { kNone, kBurst, kFixed, kMps };
 std::string_view label(ComputeMode mode);
 // kNone for any other text.
 ComputeMode compute_mode(std::string_view name);
-// What limits compute where `memory` limits the memory and --compute is `wanted`; as if there were
-// a limit of memory where `memory` is kAuto.
+// What limits compute if `memory` limits the memory and --compute is `wanted`; as if there were a
+// limit of memory if `memory` is kAuto.
 ComputeMode compute_with(IsolationMode memory, ComputeMode wanted);
 
 struct IsolationSettings {
@@ -105,7 +105,7 @@ class Isolation {
   // Any thread. kAuto: it is not chosen yet.
   IsolationMode chosen() const { return chosen_; }
   ComputeMode compute() const { return compute_with(chosen_, compute_); }
-  // What limits compute where the mode is mode(). Any thread.
+  // What limits compute if the mode is mode(). Any thread.
   ComputeMode wanted_compute() const { return compute_with(mode_, compute_); }
   // By which the library deals turns. Any thread.
   std::optional<TurnRule> turns() const;
@@ -125,7 +125,7 @@ class Isolation {
   void set_cards(const std::vector<CardUuid>& cards);
   // Each is null unless it is used. After choose(); any thread.
   const Mps* mps() const;
-  // Null also where the hook cannot be installed.
+  // Null also if the hook cannot be installed.
   const LimitHook* mps_hook() const;
   const LimitHook* driver_hook() const;
   const ShareLibrary* library() const;

@@ -32,7 +32,7 @@ class ProfileControl {
     IsolationMode isolation = IsolationMode::kNone;  // without a profile that has one
     // What is to limit compute, with the isolation of each profile.
     ComputeMode compute = ComputeMode::kNone;
-    // The memory of each card that no pod gets, where there are profiles. Not set: that of
+    // The memory of each card that no pod gets, if there are profiles. Not set: that of
     // default_reserve().
     std::optional<MiB> reserve{};
     // The least memory of a card that a pod may request. Not set: that of least_share().

@@ -36,7 +36,7 @@ class DeviceSet {
 
 // The n-th device of mgpu-core: one percent of a card, of no card in particular. "c0", "c1", ...
 std::string core_device_id(std::int64_t n);
-// The n-th device of mgpu-memory where it is a device-plugin resource: one MiB. Ids are as short as
+// The n-th device of mgpu-memory if it is a device-plugin resource: one MiB. Ids are as short as
 // possible, since every byte counts against kDeviceListBytesMax.
 std::string memory_device_id(std::int64_t n);
 // Size of kubelet's ListAndWatchResponse with memory devices 0 .. count - 1, all healthy (api.proto

@@ -60,7 +60,7 @@ class Inventory {
     std::function<std::string()> released{};
     // Called directly before and after the use of the cards is read. Not set: nothing.
     std::function<void()> around_use{};
-    // Called after a read that failed, where only a new process can use the cards again; with the
+    // Called after a read that failed, if only a new process can use the cards again; with the
     // reason, one sentence. Not set: it is not reported.
     std::function<void(const std::string& why)> on_restart_needed{};
   };

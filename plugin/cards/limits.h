@@ -73,7 +73,7 @@ inline constexpr std::chrono::milliseconds kMpsTick{1'000};
 inline constexpr std::chrono::milliseconds kMpsStartTimeout{30'000};
 // From "quit" to SIGKILL.
 inline constexpr std::chrono::milliseconds kMpsQuitTimeout{5'000};
-// What a card without memory of its own is published with, where nobody has said how much of the
+// What a card without memory of its own is published with, if nobody has said how much of the
 // processor's memory is shared out: the least that a card may have. No useful part fits.
 inline constexpr MiB kNoMemoryOfItsOwn{1};
 // A card whose daemon has not run for this long is not offered. A restart takes a few seconds.

@@ -91,7 +91,7 @@ class PreStartHandler {
   Decided<bool> inject(const std::vector<Record>& records);
   Decided<void> save(const std::vector<Record>& records);
 
-  // The sandbox of a pod that starts has a process. Warns, once, where it is not visible.
+  // The sandbox of a pod that starts has a process. Warns, once, if it is not visible.
   void check_processes(const PodUid& uid);
   // Logs a problem of `source` when it changes. It is empty if there is none.
   void log_problem(const std::string& source, const std::string& problem);

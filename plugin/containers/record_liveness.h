@@ -52,7 +52,7 @@ struct RecordLiveness {
 };
 
 // `listed` is kubelet's response, and `checkpoint` was read after it. `pods` and `processes`
-// outlive the result. Processes are read at most once, where a pod may have ended.
+// outlive the result. Processes are read at most once, if a pod may have ended.
 RecordLiveness liveness_of(const Pods& pods, const Result<std::vector<ContainerDevices>>& listed,
                            const Result<Checkpoint>& checkpoint, const PodProcesses& processes);
 

@@ -34,7 +34,7 @@ class PluginServer {
                                                      std::function<void()> changed);
   // Calls stop(), waits until kubelet has seen the end of the stream, and cancels the other calls.
   ~PluginServer();
-  // Removes the socket and ends the stream. Where kubelet has two servers of this process, both
+  // Removes the socket and ends the stream. If kubelet has two servers of this process, both
   // streams end before a server does: from 1.37 on, kubelet goes on with any of the other servers
   // when the stream of one ends (devicemanager/manager.go, PluginDisconnected), and a pod whose
   // Allocate meets a server without a socket fails permanently.

@@ -40,7 +40,7 @@ struct ContainerUse {
   std::int32_t without_mps = 0;   // processes
   // An init container that a later container of its pod has followed.
   bool followed = false;
-  // For the counters: what it certainly used, 0 where its card is idle. Not set: not measured.
+  // For the counters: what it certainly used, 0 if its card is idle. Not set: not measured.
   std::optional<double> known_percent{};
   std::optional<kube::PodOwner> pod_owner{};  // not set: not known
   // What its processes have reserved by the library in it. Not set: it has no library.

@@ -64,7 +64,7 @@ class UncountedWatch {
 };
 
 // Finds containers with a part of a card that run processes without MPS, whose compute has no
-// limit, nor their memory where MPS limits that. One thread.
+// limit, nor their memory if MPS limits that. One thread.
 class BypassWatch {
  public:
   // Returns the containers that have such a process in this and the last sample, and had none

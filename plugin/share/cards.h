@@ -13,9 +13,9 @@ struct Card {
   Account account;
 };
 
-// Attaches to the page of every card that the driver shows; a forked child does so anew. Where one
-// has no page, this prints why and answers CUDA_ERROR_SYSTEM_NOT_READY, so that no program runs
-// without its limit.
+// Attaches to the page of every card that the driver shows; a forked child does so anew. If one has
+// no page, this prints why and answers CUDA_ERROR_SYSTEM_NOT_READY, so that no program runs without
+// its limit.
 Result attach_cards();
 
 // False in a forked child, where a lock of the parent may never be released.

@@ -10,7 +10,7 @@ namespace mgpu::share {
 struct Look {
   std::uint64_t limit_bytes = 0;
   // What processes hold that have not ended. At most 2 TiB, whatever is in the page; over the limit
-  // where that was lowered or the driver took memory without asking.
+  // if that was lowered or the driver took memory without asking.
   std::uint64_t used_bytes = 0;
   // What the plugin has found beside it, and counts against the limit.
   std::uint64_t overhead_bytes = 0;

@@ -3,7 +3,7 @@
 //   {"node": s, "items": [{"kind": s, "namespace": s, "pod": s, "container": s, "card": n,
 //                          "uuid": s, "since": RFC 3339 time, "message": s}], "leftOut": n}
 //
-// "namespace", "pod", "container", "card" and "uuid" are absent where they are not known.
+// "namespace", "pod", "container", "card" and "uuid" are absent if they are not known.
 #pragma once
 
 #include <chrono>

@@ -80,7 +80,7 @@ void CardTurns::account(Nanoseconds now) {
     const bool uses = had_card(id, container);
     const bool holds = held_ && id == holder_;
     double used = uses ? passed / static_cast<double>(holds ? 1 : users) : 0;
-    // Looks are seldom where little happens.
+    // Looks are rare if little happens.
     if (!container.worked_all && !container.now.waits) {
       used = std::min(used, count(settings_.linger));
     }
@@ -163,7 +163,7 @@ void CardTurns::consider_revoking(Nanoseconds now, const std::pair<const Id, Con
   revoked_at_ = now;
 }
 
-// Where the holder has finished, or does not within a long time.
+// Ends the turn if the holder has finished, or does not within a long time.
 void CardTurns::end_turn(Nanoseconds now) {
   Container& holder = containers_.at(holder_);
   // What was seen before it was told says nothing.

@@ -46,7 +46,7 @@ struct TurnSettings {
   Nanoseconds linger = std::chrono::microseconds(200);
   // A container with less virtual time than the one that waits also keeps the card in longer gaps,
   // for half as long again as they usually last, if the other one usually takes four times as long
-  // as they do to give it back. It does not where that is over this time, or over a quarter of what
+  // as they do to give it back. It does not if that is over this time, or over a quarter of what
   // the other one takes.
   Nanoseconds keep = std::chrono::milliseconds(10);
   // What the card loses of a turn that begins after another container's, most of it in the driver's

@@ -261,12 +261,7 @@ constexpr Ban kBannedCalls[] = {
     {"boost::beast::http::write(", "use the asynchronous form"},
 };
 // Folders whose comments have been read for these rules.
-const Paths kReadForIf = {
-    "common/",           "extender/bind/",       "extender/certificates/", "extender/election/",
-    "extender/inspect/", "extender/kubectl/",    "extender/learning/",     "extender/ledger/",
-    "extender/pricing/", "extender/prometheus/", "extender/requeue/",      "extender/wire/",
-    "plugin/",
-};
+const Paths kReadForIf = {"common/", "extender/", "plugin/"};
 const Paths kReadForVerbs = {
     "common/",
     "extender/bind/",

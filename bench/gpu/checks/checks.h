@@ -18,7 +18,7 @@
 namespace mgpu::gpu_trial {
 
 // A check begins by itself, with the card of the trial, or with an MPS daemon for that card. A
-// check of MPS is skipped where this machine has none.
+// check of MPS is skipped if this machine has none.
 using CheckOfTrial = Result<void>(const Trial& trial, Findings& findings);
 using CheckOfNode = Result<void>(const Trial& trial, const NodeUnderTest& node, Findings& findings);
 using CheckOfMps = Result<void>(const Trial& trial, CardWithMps& card, Findings& findings);

@@ -50,7 +50,7 @@ class LimitedCgroup {
   const std::string path_;
 };
 
-// What a program in the cgroup can allocate. `limit` is 0 where there is none.
+// What a program in the cgroup can allocate. `limit` is 0 if there is none.
 void try_to_allocate(const Command& command, std::int64_t limit, Findings& findings) {
   const auto program = run_to_end(command, kProgramTimeout);
   const std::string what = limit > 0 ? "the limit holds" : "no limit is left";

@@ -9,8 +9,8 @@
 //   connect FOLDER      connects to the sockets of a folder, sends nothing, and writes to its FIFOs
 //   replace PATH        tries to replace and to remove a socket
 //
-// It prints lines "<name>=<value>". Where the driver refuses a call it prints "failed=<function>"
-// and "error=<name of the error>", and exits with 1; with 2 where its arguments are wrong.
+// It prints lines "<name>=<value>". If the driver refuses a call it prints "failed=<function>" and
+// "error=<name of the error>", and exits with 1; with 2 if its arguments are wrong.
 #include <chrono>
 #include <cstdio>
 #include <cstdlib>

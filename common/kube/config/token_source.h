@@ -19,7 +19,7 @@ class TokenSource {
   static Result<TokenSource> create(const Config& config, Instant now);
 
   // Empty: there is none. The file is read again when the token is older than kTokenRereadInterval;
-  // where that fails, the last token is kept.
+  // if that fails, the last token is kept.
   const std::string& token(Instant now);
   // Reads the file again after the server refused the token `refused`. True: there is another one.
   bool replaced(const std::string& refused, Instant now);

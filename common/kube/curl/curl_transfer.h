@@ -23,9 +23,9 @@ inline constexpr int kUnauthorized = 401;
 
 // The address of the API server, derived once from the configuration.
 struct Endpoint {
-  std::string base_url;     // `server`, with `tls_server_name` as its host where that is set
+  std::string base_url;     // `server`, with `tls_server_name` as its host if that is set
   std::string connect_to;   // libcurl's "::host:port"; empty: that of base_url
-  std::string host_header;  // "Host: ..." where base_url has another name; otherwise empty
+  std::string host_header;  // "Host: ..." if base_url has another name; otherwise empty
 };
 
 // Errors: `server` is not a URL, or has more than scheme, host, port and path.
@@ -101,7 +101,7 @@ class CurlTransfer {
   bool new_credential_ = false;
   std::string body_;                   // not of a watch with status 200
   LineBuffer lines_;                   // of a watch with status 200
-  std::optional<EventBuffer> events_;  // the same, where it is in protobuf
+  std::optional<EventBuffer> events_;  // the same, if it is in protobuf
   std::string too_large_;              // why the answer was not read to its end
   bool opened_ = false;                // the server has answered a watch with 200
   bool open_delivered_ = false;

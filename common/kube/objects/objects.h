@@ -84,7 +84,7 @@ struct NodeTerm {
 // On which nodes a pod may run, as its spec says it.
 struct NodeRules {
   StringMap selector;                             // spec.nodeSelector
-  std::optional<std::vector<NodeTerm>> required;  // one of these, where it is set
+  std::optional<std::vector<NodeTerm>> required;  // one of these, if it is set
   std::vector<Toleration> tolerations;
 };
 

@@ -18,7 +18,7 @@ struct PodOwner {
   bool operator==(const PodOwner&) const = default;
 };
 
-// The controller of the pod. A ReplicaSet counts as its Deployment where the pod has the label
+// The controller of the pod. A ReplicaSet counts as its Deployment if the pod has the label
 // pod-template-hash and the name of the ReplicaSet ends with it, as the controller of Deployments
 // makes them. A pod without a controller is its own owner, of kind "Pod".
 //

@@ -44,7 +44,7 @@ class Preemption {
   Preemption(Trial unchanged, std::vector<Victim> victims)
       : unchanged_(std::move(unchanged)), victims_(std::move(victims)) {}
 
-  // Empty where the pod does not fit even without all of them.
+  // Empty if the pod does not fit even without all of them.
   std::optional<std::vector<Victim>> cheapest() {
     if (!without(victims_).fits(other_steps_).value_or(false)) return std::nullopt;
     auto exact = search();
@@ -72,8 +72,8 @@ class Preemption {
     return some;
   }
 
-  // The fewest violations where all victims up to `priority` may be evicted. Empty where the pod
-  // does not fit then, or needs more than `most`.
+  // The fewest violations if all victims up to `priority` may be evicted. Empty if the pod does not
+  // fit then, or needs more than `most`.
   std::optional<std::size_t> fewest_violations(std::int32_t priority, std::size_t most) {
     const auto breaking = up_to(priority, true);
     const auto found = choose({without(up_to(priority, false)), breaking, steps_}, {most, most});
@@ -99,7 +99,7 @@ class Preemption {
     return std::nullopt;
   }
 
-  // Empty where the steps ran out.
+  // Empty if the steps ran out.
   std::optional<std::vector<Victim>> search() {
     const auto violations = fewest_violations(kHighest, victims_.size());
     if (!violations || !complete_) return std::nullopt;

@@ -29,12 +29,12 @@ struct Candidate {
 };
 
 struct Eviction {
-  // Indices into the candidates, ascending; none where the pod fits without an eviction.
+  // Indices into the candidates, ascending; none if the pod fits without an eviction.
   std::vector<std::size_t> victims;
   std::size_t budget_violations = 0;
 };
 
-// Empty where the pod does not fit even with all candidates evicted. The search is exact up to
+// Empty if the pod does not fit even with all candidates evicted. The search is exact up to
 // kPlacementStepsMax; beyond that the result is a set of which every victim is needed.
 //
 // With `resources`, which is what the pod requests beside cards, the victims also free enough CPU,

@@ -23,7 +23,7 @@ struct Freed {
 struct Victim {
   std::size_t candidate = 0;
   std::int32_t priority = 0;
-  std::string start_time;  // RFC 3339; empty where the pod has not started
+  std::string start_time;  // RFC 3339; empty if the pod has not started
   bool breaks_budget = false;
   std::vector<Freed> frees;   // ascending by card
   NodeResources resources{};  // of which the preemptor needs some; else zero
@@ -43,7 +43,7 @@ class Trial {
 
   void evict(const Victim& victim);
   void restore(const Victim& victim);
-  // Whether the pod fits; empty where the budget ran out first.
+  // Whether the pod fits; empty if the budget ran out first.
   std::optional<bool> fits(SearchBudget& budget) const;
 
  private:
@@ -72,12 +72,11 @@ class VictimSearch {
   VictimSearch(Trial trial, std::span<const Victim> victims, SearchBudget& budget);
 
   // The fewest victims that make the pod fit; of sets of that size, the one with the lowest sum of
-  // priorities, then the one that started last. Positions in `victims`, ascending. Empty where
-  // there is none within the bounds, or where the budget ran out before a set of the smallest size
-  // was found. Where it ran out after that, another set of that size may cost less. Of sets with
-  // equal sums, the result started last only if no set breaks fewer budgets than
-  // `bounds.violations`; otherwise a victim that breaks none is preferred to one that started later
-  // and breaks one.
+  // priorities, then the one that started last. Positions in `victims`, ascending. Empty if there
+  // is none within the bounds, or the budget ran out before a set of the smallest size was found.
+  // If it ran out after that, another set of that size may cost less. Of sets with equal sums, the
+  // result started last only if no set breaks fewer budgets than `bounds.violations`; otherwise a
+  // victim that breaks none is preferred to one that started later and breaks one.
   std::optional<std::vector<std::size_t>> fewest(const Bounds& bounds);
 
   bool out_of_steps() const { return out_of_steps_; }

@@ -11,7 +11,7 @@ namespace mgpu::plugin {
 
 std::string release_marker(const std::string& run_dir);
 bool is_release_marked(const std::string& run_dir);
-// Nothing is done where the file is as requested. Errors: it cannot be written or removed.
+// Nothing is done if the file is as requested. Errors: it cannot be written or removed.
 Result<void> mark_release(const std::string& run_dir, bool requested);
 
 }  // namespace mgpu::plugin

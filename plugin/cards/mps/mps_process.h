@@ -70,8 +70,8 @@ std::string last_log_line(const MpsFolders& folders);
 // The same with the daemon's reason why its server has ended, without time and process.
 std::string server_failure(const MpsFolders& folders);
 
-// Keeps the end of the daemon's log where it has over kMpsLogBytesMax. The daemon writes a few
-// lines for each command, and lives for months.
+// Keeps the end of the daemon's log if it has over kMpsLogBytesMax. The daemon writes a few lines
+// for each command, and lives for months.
 void trim_log(const MpsFolders& folders);
 
 // Returns the daemon's response to `command`, which may have several lines. A daemon of v3 is asked

@@ -41,7 +41,7 @@ std::vector<Device> instances_of(const Library& library, Device card);
 InstanceReading read_instance(const Library& library, Device instance);
 
 // None if the card does not respond. `seen_us` is the time of the newest sample read so far; it is
-// advanced, and starts again at 0 where the clock has gone back by more than a minute.
+// advanced, and starts again at 0 if the clock has gone back by more than a minute.
 std::optional<CardUse> read_use(const Library& library, Device device, const CardUuid& uuid,
                                 std::uint64_t& seen_us);
 

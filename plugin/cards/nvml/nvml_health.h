@@ -4,8 +4,8 @@
 //   Unhealthy --kGoodProbes good probes in a row--> Healthy
 //
 // Any further XID or failed probe restarts the count. After an XID that needs a reset, good probes
-// only count where the driver reports recovery actions, or after a reset: the card did not respond,
-// or the driver was released.
+// only count if the driver reports recovery actions, or after a reset: the card did not respond, or
+// the driver was released.
 #pragma once
 
 #include <cstdint>

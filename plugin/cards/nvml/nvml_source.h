@@ -24,7 +24,7 @@ struct NvmlOptions {
   // The root of the file system with the driver, on the node. Its libraries are mounted into
   // containers from there. Empty: that of the NVML that was loaded.
   std::string driver_root;
-  // Makes links in /dev/char, and loads nvidia-uvm where its device is missing (uvm_module.h), with
+  // Makes links in /dev/char, and loads nvidia-uvm if its device is missing (uvm_module.h), with
   // the program of this name unless it is empty.
   bool prepare_node = true;
   std::string modprobe = "nvidia-modprobe";
