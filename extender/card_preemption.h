@@ -88,12 +88,12 @@ class CardPreemption {
 
   // Begins to poll. Once. Without it nothing is evicted.
   void start();
-  // filter has answered. Any thread; so is each below.
+  // Notes what filter has answered. Any thread; so is each below.
   void on_filter(const kube::Pod& pod, const FilterReply& reply);
-  // kube-scheduler asks for victims. Returns whether it should get none, since pods are evicted for
-  // this one, or its group, already.
+  // Returns whether preempt should answer no victims, since pods are evicted for this one, or its
+  // group, already.
   bool is_evicting(const kube::Pod& pod);
-  // preempt has answered with victims.
+  // Notes that preempt has answered with victims.
   void on_preempted(const kube::Pod& pod);
   // Events that were not sent at once, or whose request failed.
   std::uint64_t events_dropped() const { return recorder_.dropped(); }

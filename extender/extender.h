@@ -175,8 +175,8 @@ class Extender {
   AsioExecutor web_executor_;  // for the web page alone; stopped before prometheus_ ends
   std::unique_ptr<kube::CurlTransport> prometheus_;  // may be null
   std::optional<Web> web_;
-  // Of the servers; null: they are in files. It outlives them, since probes read its state, and is
-  // stopped before.
+  // The certificates of the servers; null: they are in files. It outlives them, since probes read
+  // its state, and is stopped before.
   std::unique_ptr<SecretCertificates> certificates_;
   http::Router verb_router_;
   http::Router service_router_;

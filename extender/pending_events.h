@@ -28,7 +28,7 @@ namespace mgpu::extender {
 
 inline constexpr std::chrono::milliseconds kPendingPollInterval{5'000};
 inline constexpr std::chrono::milliseconds kPendingReadTimeout{5'000};
-// Of one explanation: as many steps for the reasons of all nodes as for what is nearest, 40 ms
+// Steps of one explanation: as many for the reasons of all nodes as for what is nearest, 40 ms
 // each.
 inline constexpr std::uint32_t kPendingStepsMax = 2'000'000;
 inline constexpr std::chrono::milliseconds kPendingTimeMax{200};
@@ -48,7 +48,8 @@ class PendingEvents {
   std::uint64_t dropped() const { return recorder_.dropped(); }
 
  private:
-  // Of a pod of the watch; not pending where more than room keeps it from being bound.
+  // A pod of the watch, as it is needed here; not pending if more than room keeps it from being
+  // bound.
   struct Seen {
     PendingPods::Pending pod;
     bool pending = false;

@@ -47,14 +47,14 @@ class PendingPods {
     std::string group{};  // of pods that are bound together, or empty
   };
 
-  // The pod is pending since `now`, or before.
+  // Adds the pod, which is pending since `now`, or before.
   void add(const Pending& pod, Instant now);
-  // A pod without cards is pending. It is not explained, but its group cannot begin without it.
+  // Adds a pod without cards, which is not explained, but without which its group cannot begin.
   void add_without_cards(const Pending& pod);
   void remove(const PodUid& uid);
-  // All others are not pending any more, and all of these are added next.
+  // Removes all other pods; all of these are added next.
   void keep_only(const std::vector<Pending>& pods);
-  // Those that are to be explained now; each is due again after kPendingBetweenLooks.
+  // Takes those that are to be explained now; each is due again after kPendingBetweenLooks.
   std::vector<Pending> take_due(Instant now);
   // Returns whether an Event is to say `text`. `fits`: the cards that the pod needs are free.
   bool explained(const PodUid& uid, const std::string& text, bool fits, Instant now);

@@ -27,8 +27,8 @@ void Preemptors::refused(Preemptor pod, Instant now) {
   waiting_.emplace(uid, Waiting{std::move(pod), first, now});
 }
 
-// Of the namespace with most pods, if it has more than its part, or else of all, the least
-// important one goes, if it is less important.
+// Removes the least important pod, if it is less important than this one: of the namespace with
+// most pods, if it has more than its part, or else of all.
 bool Preemptors::make_room(const Preemptor& pod) {
   std::map<std::string_view, std::size_t> counts;
   for (const auto& [uid, known] : waiting_) ++counts[known.pod.ref.name_space];

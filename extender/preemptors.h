@@ -36,7 +36,7 @@ inline constexpr std::size_t kPreemptorsPerPoll = 4;
 // Waiting pods, each with the names of at most kPreemptNodesMax nodes. Those of the highest
 // priority stay; the others are refused again after kube-scheduler's backoff.
 inline constexpr std::size_t kPreemptorsMax = 64;
-// Of one namespace, while others have no place.
+// Waiting pods of one namespace, while others have no place.
 inline constexpr std::size_t kPreemptorsOfNamespace = 8;
 // As many as kube-scheduler looks at for one pod where there are up to 1,000 nodes.
 inline constexpr std::size_t kPreemptNodesMax = 128;
@@ -56,15 +56,17 @@ class Preemptors {
     bool is_group = false;
   };
 
-  // filter refused the pod. If it has victims and is not nominated any more, kube-scheduler has
-  // taken the nomination back, since none of them is terminating: others may be chosen.
+  // Notes that filter refused the pod. If it has victims and is not nominated any more,
+  // kube-scheduler has taken the nomination back, since none of them is terminating: others may be
+  // chosen.
   void refused(Preemptor pod, Instant now);
-  // Filter passed the pod, or kube-scheduler evicts pods for it: what is being chosen is void.
+  // Notes that filter passed the pod, or that kube-scheduler evicts pods for it: what is being
+  // chosen is void.
   void settled(const PodUid& uid);
-  // The pods that are due, the most important first. They do not wait any more.
+  // Takes the pods that are due, the most important first. They do not wait any more.
   std::vector<Preemptor> take_due(Instant now);
-  // Victims were chosen for a pod that was taken, and are evicted until `until`. Returns false
-  // where the choice is void.
+  // Victims were chosen for a pod that was taken, and are evicted until `until`. Returns false if
+  // the choice is void.
   bool begin(const PodUid& uid, Instant now, Instant until);
   void not_evicting(const PodUid& uid) { evicting_.erase(uid); }
   bool is_evicting(const PodUid& uid, Instant now) const;

@@ -45,7 +45,7 @@ struct World {
       pod_events.on_event({Kind::kApply, bench::pod_object(i)});
   }
 
-  // Of this size, kept while the program runs.
+  // Returns the world of this size, which is kept while the program runs.
   static World& of(std::int64_t nodes) {
     static std::unique_ptr<World> world;
     const auto wanted = static_cast<std::size_t>(nodes);

@@ -20,7 +20,7 @@ struct DemoSettings {
   std::uint16_t web_port = 0;  // of the web page and the inspection, in the same way
   Duration interval{0};        // pause after each pod when standard output is a terminal
   bool json = false;           // a JSON array of the pods in place of text
-  bool serve = false;          // keep the extender running until SIGINT or SIGTERM
+  bool serve = false;          // whether the extender runs until SIGINT or SIGTERM
 };
 
 // The nodes and pods of deploy/examples.

@@ -16,7 +16,7 @@ class Backoff {
 
   // The wait before the next attempt.
   constexpr Duration next() { return std::exchange(next_, std::min(2 * next_, most_)); }
-  // After a success: the next wait is the first again.
+  // Makes the next wait the first one again, after a success.
   constexpr void reset() { next_ = first_; }
 
  private:

@@ -11,7 +11,7 @@ namespace mgpu {
 // Line ends are skipped. None: the text is not base64 with the right padding.
 std::optional<std::string> decode_base64(std::string_view text);
 
-// With padding, and without line ends.
+// Encodes with padding, and without line ends.
 std::string encode_base64(std::string_view bytes);
 
 }  // namespace mgpu

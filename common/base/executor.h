@@ -27,7 +27,7 @@ class Executor {
   // ids.
   virtual TimerId after(Duration delay, Task task) = 0;
   virtual void cancel(TimerId id) = 0;
-  // Uniform in [0, 1).
+  // Returns a number that is uniform in [0, 1).
   virtual double random() = 0;
 };
 

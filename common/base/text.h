@@ -13,7 +13,7 @@
 
 namespace mgpu {
 
-// Convert ASCII only, in every locale.
+// Converts ASCII only, in every locale, as lower_case() does.
 constexpr char to_lower(char c) {
   return c >= 'A' && c <= 'Z' ? static_cast<char>(c - 'A' + 'a') : c;
 }

@@ -25,7 +25,7 @@ class Amount {
     MGPU_CHECK(value >= 0 && value <= kMax, "amount out of range");
   }
 
-  // For unvalidated numbers: empty if out of range.
+  // Makes an amount of an unvalidated number; nullopt if it is out of range.
   static constexpr std::optional<Amount> from(std::int64_t value) {
     if (value < 0 || value > kMax) return std::nullopt;
     return Amount(value);

@@ -13,7 +13,7 @@ namespace mgpu::http {
 template <class T>
 class Answer {
  public:
-  // Only the first value is kept, and none after close().
+  // Gives the value. Only the first one is kept, and none after close().
   void give(T value) {
     const MutexLock lock(mutex_);
     if (closed_) return;
@@ -21,13 +21,14 @@ class Answer {
     value_ = std::move(value);
     if (const auto notify = std::exchange(notify_, nullptr)) notify();
   }
-  // If there is no value yet, `notify` will be called once, on the thread that gives it.
+  // Takes the value. If there is none yet, `notify` will be called once, on the thread that gives
+  // it.
   std::optional<T> take_or(std::function<void()> notify) {
     const MutexLock lock(mutex_);
     if (!value_) notify_ = std::move(notify);
     return std::exchange(value_, std::nullopt);
   }
-  // `notify` is not called after it has returned.
+  // Discards the value. `notify` is not called after it has returned.
   void close() {
     const MutexLock lock(mutex_);
     closed_ = true;

@@ -41,9 +41,9 @@ class Connection {
   Connection(tcp::socket socket, std::shared_ptr<ssl::context> context);
 
   asio::awaitable<error_code> handshake();
-  // After the handshake; none over plain HTTP.
+  // Returns the certificate after the handshake; none over plain HTTP.
   std::optional<ClientCertificate> client_certificate();
-  // The one that ALPN chose; empty if none, and over plain HTTP.
+  // Returns the protocol that ALPN chose; empty if none, and over plain HTTP.
   std::string_view protocol();
   asio::awaitable<Transferred> read_some(asio::mutable_buffer into);
   // Writes all of `head`, then all of `body`.
@@ -58,9 +58,9 @@ class Connection {
   // Waits until the client sends something or closes its side. Other waits may run beside it.
   asio::awaitable<void> wait_for_client();
 
-  // For all waits that start after this call.
+  // Sets the deadline of all waits that start after this call.
   void set_deadline(std::chrono::milliseconds from_now) { tcp_.expires_after(from_now); }
-  // For all waits that start after this call: they have no deadline.
+  // Removes the deadline of all waits that start after this call.
   void clear_deadline() { tcp_.expires_never(); }
   // True if bytes have arrived that have not been read.
   bool has_unread() const;

@@ -61,7 +61,7 @@ class Client {
                           std::function<void(ApiResult<EndpointSlice>)> done);
   void get_secret(const SecretRef& secret, Duration timeout,
                   std::function<void(ApiResult<Secret>)> done);
-  // For a request whose answer has no body of interest. An error sentence begins with `subject`.
+  // Sends a request whose answer has no body of interest. An error sentence begins with `subject`.
   void write(Request request, std::string subject, std::function<void(ApiResult<void>)> done);
 
   Executor& executor() { return transport_.executor(); }

@@ -43,7 +43,7 @@ class EventRecorder {
   // `uid` may be empty.
   void on_pod(const PodRef& pod, const PodUid& uid, const Event& event);
   void on_node(const NodeName& node, const Event& event);
-  // On the host of the source.
+  // Records the Event on the host of the source.
   void on_node(const Event& event) { on_node(NodeName(source_.host), event); }
   // Events that were not sent at once, or whose request failed, also those that are sent again.
   std::uint64_t dropped() const;

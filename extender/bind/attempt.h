@@ -133,7 +133,7 @@ class BindAttempt : public std::enable_shared_from_this<BindAttempt> {
   void expire();
   void answer(const BindAnswer& answer);
   Duration time_left() const;
-  // Nothing, or why no POST is sent any more.
+  // Returns why no POST is sent any more, or nullopt.
   std::optional<BindAnswer> too_late() const;
   std::string subject() const;
 

@@ -31,7 +31,7 @@ class PodCache {
     std::string group;
     NodeName nominated;
   };
-  // Nothing if the pod is not kept.
+  // Returns nullopt if the pod is not kept.
   std::optional<Facts> facts_of(const PodUid& uid) const;
   std::size_t bytes() const;
 

@@ -23,7 +23,7 @@ struct ElectionSettings {
   Duration duration{kLeaseDuration};        // of a Lease that this process holds
   Duration renew_deadline{kRenewDeadline};  // a holder that cannot renew it for so long ends
   Duration retry{kLeaseRetry};              // between two renewals
-  // Take the Lease from its holder when kube-scheduler calls this process.
+  // Whether it takes the Lease from its holder when kube-scheduler calls this process.
   bool when_asked = false;
 };
 

@@ -72,7 +72,7 @@ bool is_kept_out(const Json& reason) {
   return reason.contains("keptOut");
 }
 
-// Of all nodes, or only of those that keep the pod out.
+// Returns the reasons of all nodes, or only of those that keep the pod out.
 std::string reasons_text(const Json& explained, bool all) {
   std::vector<std::string> reasons;
   for (const Json& reason : explained.at("reasons")) {

@@ -20,8 +20,8 @@ struct PendingAnswer {
   // "on n1 when pod a terminates": all ways to fit that were found.
   std::vector<std::string> ways;
 };
-// Of an explanation of a pod that is not bound. The pods of other namespaces are counted, or with
-// `all_names` named. `subject` is what the help is about.
+// Makes the answer from the explanation of a pod that is not bound. The pods of other namespaces
+// are counted, or with `all_names` named. `subject` is what the help is about.
 PendingAnswer pending_answer(const Json& explained, bool all_names,
                              std::string_view subject = "It");
 

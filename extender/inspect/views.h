@@ -33,7 +33,7 @@ struct Page {
 // within 1 .. `most`.
 Result<std::size_t> read_count(const std::string& query, const std::string& name,
                                std::size_t otherwise, std::size_t most);
-// From the query's `limit` and `after`. Errors: `limit` is not a number within 1 .. `limit_max`.
+// Reads the query's `limit` and `after`. Errors: `limit` is not a number within 1 .. `limit_max`.
 Result<Page> read_page(const std::string& query, std::size_t limit_default, std::size_t limit_max);
 
 struct PageOfNodes {

@@ -39,7 +39,7 @@ class Api {
   Api(kube::Transport& transport, Duration timeout) : transport_(transport), timeout_(timeout) {}
 
   kube::Response call(kube::Request request);
-  // At most kRequestsAtOnce at a time. The answers are in the order of the requests.
+  // Sends at most kRequestsAtOnce at a time. The answers are in the order of the requests.
   std::vector<kube::Response> call_all(std::vector<kube::Request> requests);
   // The body of the answer to a GET. `what` begins the sentence of a problem: "list nodes".
   Fact<std::string> get(const std::string& target, const std::string& what);
@@ -68,7 +68,7 @@ class Cluster {
   const kube::Config& config() const { return config_; }
   // The time in which programs in the cluster must answer, too.
   Duration timeout() const { return flags_.request_timeout; }
-  // To a port of a pod from `local` or any free port, as the same user. Errors: see
+  // Forwards to a port of a pod from `local` or any free port, as the same user. Errors: see
   // PortForward.
   Result<std::unique_ptr<PortForward>> forward(const PodRef& pod, std::int64_t port,
                                                std::int64_t local = 0) const;

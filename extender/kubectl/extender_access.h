@@ -47,8 +47,8 @@ bool is_forbidden(const Error& failure);
 
 class Extender {
  public:
-  // At the URL, or by kubectl port-forward to the pod that holds the Lease, or else to any that
-  // runs. Errors: there is no such pod, or it cannot be reached.
+  // Connects to the URL, or by kubectl port-forward to the pod that holds the Lease, or else to any
+  // that runs. Errors: there is no such pod, or it cannot be reached.
   static Result<std::unique_ptr<Extender>> connect(Cluster& cluster, const ExtenderFlags& flags);
 
   // What a path answers. `what` begins the sentence of an error: "read the nodes". Errors: no

@@ -57,7 +57,7 @@ std::string namespace_of(const std::string& flag, const kube::Config& config);
 // --resource-domain
 void add_domain_flag(Options& options, std::string& domain);
 
-// Where the API server lists them.
+// Returns the path at which the API server lists them.
 std::string pods_path(const PodChoice& choice, const std::string& name_space);
 // The pods that request cards, sorted by namespace and name. Errors: they cannot be listed; one
 // that is named does not exist or requests no cards.

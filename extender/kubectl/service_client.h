@@ -33,13 +33,14 @@ class ServiceClient {
   static Result<std::unique_ptr<ServiceClient>> create(const ServiceAddress& address,
                                                        const kube::Config& config,
                                                        Duration timeout);
-  // Through kubectl port-forward. Errors: it does not start, or nothing answers on that port.
+  // Connects through kubectl port-forward. Errors: it does not start, or nothing answers on that
+  // port.
   static Result<std::unique_ptr<ServiceClient>> to_pod(const Cluster& cluster, const PodRef& pod,
                                                        std::int64_t port, bool takes_token);
   ~ServiceClient();
 
-  // Without credentials; if the listener requires them and they may be sent, again with them.
-  // The body of an error is one, too, if `any_status` is true.
+  // Sends GET without credentials; if the listener requires them and they may be sent, again with
+  // them. The body of an error is one, too, if `any_status` is true.
   Fact<std::string> get(const std::string& path, const std::string& what, bool any_status = false);
   // The answer to any request, in the same way.
   kube::Response call(const kube::Request& request);

@@ -41,7 +41,7 @@ struct SimulatedPods {
   Json pod;
 };
 
-// Of the only object with pods.
+// Reads the pods of the only object that has some.
 Result<SimulatedPods> read_pods(const kube::Manifest& manifest) {
   std::vector<kube::ManifestObject> owners = manifest.objects;
   std::erase_if(owners, [](const kube::ManifestObject& object) { return !object.has_pods; });

@@ -39,8 +39,8 @@ class Table {
   // The row below all others, which is shown if there are several.
   void set_sum(std::vector<Cell> row);
   bool empty() const { return rows_.empty(); }
-  // By the column whose title begins with `column`, whatever its case: numbers from the highest,
-  // texts from the first. Errors: there is no such column.
+  // Sorts by the column whose title begins with `column`, whatever its case: numbers from the
+  // highest, texts from the first. Errors: there is no such column.
   Result<void> sort_by(const std::string& column);
 
   struct Look {

@@ -135,7 +135,8 @@ class Ledger {
   // After a relist: removes all other nodes, then applies these. Reads may run in between. The same
   // holds for replace_pods. Neither may run concurrently with another update of nodes or pods.
   void replace_nodes(std::vector<NodeFacts> nodes);
-  // Where the cards changed, the claims are counted again and expected placements are removed.
+  // Adds or changes the node. If the cards changed, the claims are counted again and expected
+  // placements are removed.
   void apply_node(NodeFacts node);
   // The claims of its pods stay until the pods are removed, since the node may return.
   void remove_node(const NodeName& node);
@@ -170,8 +171,8 @@ class Ledger {
   // until the watch shows the pod bound. An id that no longer exists is ignored: the watch was
   // faster.
   void bound(ClaimId id, Instant now);
-  // This attempt did not bind the pod. An id that no longer exists is ignored, and so is a bound
-  // claim, which only the watch releases.
+  // Removes the claim of an attempt that did not bind the pod. An id that no longer exists is
+  // ignored, and so is a bound claim, which only the watch releases.
   void forget(ClaimId id);
   // The same, and the pod may be bound there soon: if it is bound with others of a group, its cards
   // are reserved for it for kGroupRetryLife, since the others may be bound already.
@@ -224,9 +225,9 @@ class Ledger {
   // A bind of a pod of the group has begun: what filter has answered for the others is reserved for
   // kGroupRetryLife.
   void keep_group(const std::string& group, Instant now);
-  // The pod is not pending any more: nothing is reserved for it.
+  // Ends what is reserved for the pod, which is not pending any more.
   void end_nomination(const PodUid& uid);
-  // The watch shows the pod nominated for a node, or for none.
+  // Notes that the watch shows the pod nominated for a node, or for none.
   void nominate(const PodUid& uid, const NodeName& node);
   void replace_nominated(const std::vector<Nominated>& nominated);
 
@@ -269,7 +270,7 @@ class Ledger {
   std::vector<Scored> score(std::span<const std::string_view> nodes,
                             const PlacementContext& context, const PolicyChoice& policy,
                             Instant now, const DecidedPod& pod = {});
-  // From now on there is a search on no further node: pods of several containers do not fit, and no
+  // Begins no search on another node from now on: pods of several containers do not fit, and no
   // scores are prewarmed. So an end of the process waits for the search on one node at most.
   void end_searches() { searches_ended_ = true; }
   bool searches_ended() const { return searches_ended_; }

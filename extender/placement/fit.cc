@@ -30,7 +30,7 @@ struct Counts {
   std::int32_t large = 0;
   std::int32_t roomy = 0;  // those with room, uncertain or not
   std::int32_t certain = 0;
-  // Of the certain ones, those with enough of each.
+  // The certain ones with enough of each.
   std::int32_t core = 0;
   std::int32_t memory = 0;
   std::int32_t both = 0;

@@ -1,11 +1,11 @@
 // Which cards of a node are best connected with each other. Pure.
 //
-// Of two sets of cards the one is better connected
+// The better connected one of two sets of cards is that
 //   1. whose worst link is better, since programs on several cards wait for the slowest link,
 //   2. then that with more NVLinks in sum,
 //   3. then that with more pairs of cards below one PCIe host bridge,
 //   4. then that with more pairs on one NUMA node.
-// Of equal sets the one that begins with the lower positions is taken.
+// If sets are equal, the one that begins with the lower positions is taken.
 #pragma once
 
 #include <cstddef>
@@ -49,8 +49,8 @@ struct ConnectedSet {
 ConnectedSet best_connected(const CardLinks& links, std::span<const LinkCandidate> candidates,
                             std::size_t count);
 
-// Of the sets of `count` cards in which each two have NVLink, those with the highest scores, which
-// are compared one by one from the highest on; of these the best connected.
+// Returns, of the sets of `count` cards in which each two have NVLink, those with the highest
+// scores, which are compared one by one from the highest on; of these the best connected.
 ConnectedSet best_linked(const CardLinks& links, std::span<const LinkCandidate> candidates,
                          std::size_t count);
 

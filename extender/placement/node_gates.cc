@@ -36,7 +36,7 @@ std::optional<std::int64_t> number_in(std::string_view text) {
   return whole ? std::optional(number) : std::nullopt;
 }
 
-// Of the operators Gt and Lt.
+// Compares by the operators Gt and Lt.
 bool compares(const std::string& op, std::optional<std::int64_t> left,
               std::optional<std::int64_t> right) {
   return left && right && (op == "Gt" ? *left > *right : *left < *right);

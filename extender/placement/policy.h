@@ -24,7 +24,8 @@ using Score = std::int64_t;
 // The highest score of policies that score fractions.
 inline constexpr Score kScoreMax = 1'000'000;
 
-// Of the node, scores depend on nothing that same_shape (shape.h) does not compare.
+// How nodes and cards are scored. Of the node, scores depend on nothing that same_shape (shape.h)
+// does not compare.
 struct Policy {
   std::string_view name;
   // The score of placing `share` on `card` of `node`, which has room for it. `taken` is what

@@ -176,13 +176,14 @@ bool Search::spend(std::size_t steps) {
   return false;
 }
 
-// Of what the constructor does for each card and each pair of cards, and for each level.
+// Returns the steps of what the constructor does for each card and each pair of cards, and for each
+// level.
 std::size_t Search::opening_steps() const {
   constexpr std::size_t kPairsPerStep = 32;
   return slots_.size() + slots_.size() * slots_.size() / kPairsPerStep + 2 * levels_.size();
 }
 
-// Of a card with this many containers: what the pod holds of it is computed `times`.
+// Returns the steps to compute `times` what the pod holds of a card with this many containers.
 std::size_t Search::hold_steps(const Slot& slot, std::size_t times) {
   constexpr std::size_t kContainersPerStep = 4;
   return times * static_cast<std::size_t>(std::popcount(slot.on)) / kContainersPerStep;
@@ -297,8 +298,8 @@ bool Search::place_greedily() {
   return true;
 }
 
-// Of two exchangeable containers the later one takes no card below the lowest card of the earlier
-// one: that would be the same placement with the two exchanged.
+// If two containers are exchangeable, the later one takes no card below the lowest card of the
+// earlier one: that would be the same placement with the two exchanged.
 bool Search::search_from(std::size_t at) {
   if (at == levels_.size()) return true;
   Level& level = levels_[at];

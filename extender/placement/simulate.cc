@@ -48,7 +48,7 @@ bool Simulation::begin(SearchBudget& budget, const std::function<bool()>& go_on)
   return true;
 }
 
-// Of equal nodes the first by name.
+// Returns the best node, of equal ones the first by name.
 std::optional<std::size_t> Simulation::best() const {
   std::optional<std::size_t> best;
   std::vector<Scored> scores = scores_;

@@ -24,16 +24,17 @@ namespace mgpu::extender {
 // Thread-safe.
 class AnsweredNodes {
  public:
-  // kube-scheduler filters the pod: the node that was answered before has refused it.
+  // Notes that kube-scheduler filters the pod: the node that was answered before has refused it.
   void asked(const PodUid& uid, Instant now);
-  // kube-scheduler goes on with this node.
+  // Notes that kube-scheduler goes on with this node.
   void answered(const PodUid& uid, std::string_view node);
-  // It failed, and the node is not the reason: the next asked() is no refusal.
+  // Forgets the answer, since the node is not the reason of the failure: the next asked() is no
+  // refusal.
   void forget_answer(const PodUid& uid);
-  // The pod is bound, finished or deleted.
+  // Removes the pod, which is bound, finished or deleted.
   void end(const PodUid& uid);
 
-  // In no order.
+  // Returns the avoided nodes, in no order.
   std::vector<std::string> avoided(const PodUid& uid, Instant now) const;
   std::size_t size() const;
 

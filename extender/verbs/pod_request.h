@@ -51,15 +51,16 @@ std::uint64_t group_of(const kube::Pod& pod, const PodRequest& request);
 std::optional<Placement> place_on(const Node& node, const PodRequest& pod,
                                   const PriceSnapshot* price_snapshot);
 
-// kube-scheduler goes on with this node, unless its own plugins or another extender refuse it: the
-// pod's cards are expected there, and reserved once it is nominated for the node. For a pod whose
-// volumes or claims may have to be made first, or that is bound with others of a group, they are
-// reserved at once, for a moment.
+// Expects the pod's cards on this node, with which kube-scheduler goes on unless its own plugins or
+// another extender refuse it, and reserves them once the pod is nominated for the node. For a pod
+// whose volumes or claims may have to be made first, or that is bound with others of a group, they
+// are reserved at once, for a moment.
 void expect_on(std::string_view node, const PodRequest& pod, const kube::Pod& sent,
                const VerbContext& context, Instant now);
 
-// kube-scheduler chooses one of these nodes. The cards of a pod that waits there, for its volume or
-// claim, are reserved once it is nominated for the node; of at most kNominatedNodesMax nodes.
+// Offers the pod's cards on these nodes, of which kube-scheduler chooses one. The cards of a pod
+// that waits there, for its volume or claim, are reserved once it is nominated for the node; of at
+// most kNominatedNodesMax nodes.
 void offer_on(std::span<const std::string_view> nodes, const PodRequest& pod, const kube::Pod& sent,
               const VerbContext& context, Instant now);
 

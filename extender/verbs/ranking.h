@@ -22,7 +22,7 @@ class Ranking {
   Ranking(const VerbContext& context, std::span<const std::string_view> names,
           const PodRequest& pod, const PriceSnapshot* price_snapshot, Instant now);
 
-  // In the order of the request.
+  // Returns the scores in the order of the request.
   const std::vector<Scored>& nodes() const { return nodes_; }
   std::size_t fitting() const;
   // The best node that fits, and of several the first in the pod's TieOrder; nothing if none fits.

@@ -65,22 +65,23 @@ struct VerbContext {
 // waits, has its cards: it fits on its node alone.
 FilterReply filter(const ExtenderArgs& args, const VerbContext& context, Instant now);
 
-// Scores are 0 to 10. The policy's best node gets 10 and is recorded as the pod's expected
-// placement, as filter does it. Other feasible nodes get 1 to 9 in policy order. Infeasible nodes,
-// and nodes that are feasible only if other pods' expected placements are ignored, get 0. For a pod
-// that leaves the choice to kube-scheduler all others get 10, and nothing is recorded.
+// Scores the nodes from 0 to 10. The policy's best node gets 10 and is recorded as the pod's
+// expected placement, as filter does it. Other feasible nodes get 1 to 9 in policy order.
+// Infeasible nodes, and nodes that are feasible only if other pods' expected placements are
+// ignored, get 0. For a pod that leaves the choice to kube-scheduler all others get 10, and nothing
+// is recorded.
 //
 // For a non-GPU pod every node gets 0, unless the policy ranks such pods. Then all nodes without
 // cards that are as good as the best get 10, and nothing is recorded.
 std::vector<HostScore> prioritize(const ExtenderArgs& args, const VerbContext& context,
                                   Instant now);
 
-// prioritize for non-GPU pods that the policy ranks. For all other pods the list is empty, which
-// kube-scheduler reads as zeros: GPU pods are scored by another call.
+// Does what prioritize does, for non-GPU pods that the policy ranks. For all other pods the list is
+// empty, which kube-scheduler reads as zeros: GPU pods are scored by another call.
 std::vector<HostScore> prioritize_non_gpu(const ExtenderArgs& args, const VerbContext& context,
                                           Instant now);
 
-// For each node the proposed victims stand where they free the cards. Otherwise the victims are the
+// Returns for each node the proposed victims if they free the cards. Otherwise the victims are the
 // cheapest set of bound lower-priority pods (placement/preemption/preemption.h) that contains or
 // replaces the proposal so that cards, CPU, main memory and the number of pods suffice (victims.h).
 // Nodes that are unknown, where no such set is found, or that would have no victims are left out.
@@ -116,13 +117,13 @@ struct ChosenVictims {
   std::uint64_t answers = 0;    // Ledger::answers() afterwards
 };
 
-// kube-scheduler never calls preempt for a pod where the sums of the nodes suffice and no card
-// does: it finds no victims then. Nor does it for the pods of a group (PodGroup). This chooses
-// victims for all `pods` together, which are the pods of a group that are not bound, or one that is
-// bound alone: on `nodes`, which kube-scheduler's own filters passed and filter refused, those that
-// kube-scheduler would choose of the victims that preempt finds on each node. They are chosen for
-// one pod after another. The cards are reserved for the pods there, for kNominationSeen, and longer
-// if they are nominated for the nodes by then.
+// Chooses victims for all `pods` together, which are the pods of a group that are not bound, or one
+// that is bound alone. kube-scheduler never calls preempt for a pod where the sums of the nodes
+// suffice and no card does: it finds no victims then. Nor does it for the pods of a group
+// (PodGroup). It chooses on `nodes`, which kube-scheduler's own filters passed and filter refused,
+// those that kube-scheduler would choose of the victims that preempt finds on each node. They are
+// chosen for one pod after another. The cards are reserved for the pods there, for kNominationSeen,
+// and longer if they are nominated for the nodes by then.
 //
 // Empty if filter has answered one of the pods after `answers` (Ledger::answers()); if all pods
 // fit, or will fit when pods that are terminating have ended; if one of them does not fit with any

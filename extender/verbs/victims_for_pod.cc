@@ -41,8 +41,8 @@ std::optional<NodeState> read_node(const View& view, const NodeVictims& proposed
   NodeState state{*std::move(node), {}};
   for (const ClaimView* held : view.claims_on(proposed.node.str()))
     state.pods.push_back(holder_of(*held, preemptor.priority));
-  // Of sets that cost the same, the same one is chosen again when kube-scheduler calls again,
-  // whatever has changed meanwhile.
+  // If sets cost the same, the same one is chosen again when kube-scheduler calls again, whatever
+  // has changed meanwhile.
   std::ranges::sort(state.pods, {}, &NodePod::uid);
   for (const PodUid& uid : proposed.victims) {
     // A pod whose bind is not answered here is bound for kube-scheduler, which does not ask again

@@ -22,7 +22,7 @@ class ClusterFeed {
 
   // Compares with the ledger, from which expected placements that ended before `now` are removed.
   void update(Instant now);
-  // Of the last change; 0 before the first one.
+  // Returns the version of the last change; 0 before the first one.
   std::uint64_t version() const { return version_; }
 
   struct Changes {

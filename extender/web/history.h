@@ -30,7 +30,7 @@ struct HistoryPoint {
   std::optional<double> memory_used{};  // and of the memory
 };
 
-// Of the cluster now, as the metrics count it (cluster_use.h).
+// Returns the point of the cluster now, as the metrics count it (cluster_use.h).
 HistoryPoint current_point(const Ledger& ledger, std::int64_t unix_ms);
 
 // [[unix_ms, core, memory, core_in_parts, cards_free, nodes_partly, pods, core_used,

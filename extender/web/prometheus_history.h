@@ -28,7 +28,7 @@ Result<std::vector<HistoryPoint>> history_in(const kube::Response& response,
 
 // The query for the pods that have held cards for an hour and used almost nothing of them.
 kube::Request idle_request(std::chrono::sys_seconds now);
-// At most kIdlePodsMax. None if it is not known.
+// Returns at most kIdlePodsMax pods; none if they are not known.
 std::vector<PodRef> idle_in(const kube::Response& response);
 
 class PrometheusHistory {

@@ -17,11 +17,12 @@ struct StaticFile {
 // All files, of assets.cc.in.
 std::span<const StaticFile> web_files();
 
-// By the extension of the name.
+// Returns the type by the extension of the name.
 std::string_view content_type_of(std::string_view name);
-// Without another site, script in the page, eval, frames and types that a browser guesses.
+// Adds headers that exclude other sites, script in the page, eval, frames and types that a browser
+// guesses.
 http::Response with_web_headers(http::Response response);
-// 200 with an ETag, or 304 if If-None-Match has it.
+// Returns 200 with an ETag, or 304 if If-None-Match has it.
 http::Response file_response(const StaticFile& file, const http::Request& request);
 
 }  // namespace mgpu::extender

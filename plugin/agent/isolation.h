@@ -88,9 +88,10 @@ class Isolation {
     mode_ = mode;
     compute_ = compute;
   }
-  // Before the cards are read. One thread.
+  // Prepares the mode before the cards are read. One thread.
   void prepare();
-  // After the cards were read for the first time. Blocks while the driver does. The same thread.
+  // Chooses the mode after the cards were read for the first time. Blocks while the driver does.
+  // The same thread.
   void choose();
   // Enforces shares in another way from now on, as if it had been the mode from the beginning.
   // Blocks while the driver does. REQUIRES: no container holds a card that was given to it by the
@@ -107,7 +108,7 @@ class Isolation {
   ComputeMode compute() const { return compute_with(chosen_, compute_); }
   // What limits compute if the mode is mode(). Any thread.
   ComputeMode wanted_compute() const { return compute_with(mode_, compute_); }
-  // By which the library deals turns. Any thread.
+  // Returns the rule by which the library deals turns; not set: it deals none. Any thread.
   std::optional<TurnRule> turns() const;
   // Why kAuto is not the driver, one sentence without its full stop; empty: it is, or the mode is
   // another one. Any thread.

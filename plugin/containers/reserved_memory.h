@@ -22,7 +22,7 @@ class ReservedMemory {
   ReservedMemory(const SharePages& pages, const Records& records)
       : pages_(pages), records_(records) {}
 
-  // Directly before the driver is read, and directly after.
+  // Reads the pages. To be called directly before the driver is read, and directly after.
   void read();
   // The most of the last two readings. Empty: the container has no pages.
   OfCards most(const AllocationId& id) const;

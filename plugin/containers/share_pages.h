@@ -45,7 +45,7 @@ class SharePages {
   // The folder of all pages of a container.
   std::string folder_of(const AllocationId& id) const { return folder_ + "/" + id.str(); }
 
-  // That of a card.
+  // The folder of the pages of one card.
   std::string folder_of(const AllocationId& id, const CardUuid& card) const {
     return folder_of(id) + "/" + page_folder(card);
   }

@@ -45,7 +45,7 @@ class PluginServer {
   const std::string& endpoint() const { return endpoint_; }
   // Another name of the socket, by which this server cannot be registered. Stream and calls go on.
   std::string refusing_endpoint();
-  // Nobody has removed it.
+  // Returns whether the socket still exists.
   bool has_socket() const { return file_identity(path_).has_value(); }
 
  private:

@@ -24,11 +24,12 @@ class PluginService final : public v1beta1::DevicePlugin::Service {
 
   // Cancels PreStartContainer calls, and ends the streams after the Allocate calls in progress.
   void stop();
-  // After stop(): waits until the stream has ended and kubelet calls Allocate no more. Does not
+  // Waits, after stop(), until the stream has ended and kubelet calls Allocate no more. Does not
   // wait if kubelet has ended the stream itself: pods fail until the next registration.
   void wait_for_end();
   Stream stream() const { return stream_; }
-  // From now on GetDevicePluginOptions fails, so that kubelet does not register this server again.
+  // Makes GetDevicePluginOptions fail from now on, so that kubelet does not register this server
+  // again.
   void refuse_registration() { refuses_registration_ = true; }
 
   grpc::Status GetDevicePluginOptions(grpc::ServerContext* context, const v1beta1::Empty* request,

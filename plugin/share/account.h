@@ -56,19 +56,20 @@ class Account {
   bool attached() const;
   unsigned slot() const { return own_.slot; }
 
-  // Before the driver's call. False: it does not fit.
+  // Reserves before the driver's call. Returns false if it does not fit.
   bool reserve(std::uint64_t bytes);
   // What the driver has taken without asking. It counts in any case, and nothing more is granted
   // over the limit.
   void charge(std::uint64_t bytes);
-  // After the driver has freed.
+  // Gives back after the driver has freed.
   void give_back(std::uint64_t bytes);
 
   // Takes back what processes held that have ended, as a reservation does that does not fit.
   void reap();
 
   std::uint64_t limit_bytes() const;
-  // With what the plugin has found that no process has reserved (LimitsPage::overhead).
+  // Returns all that is reserved, with what the plugin has found that no process has reserved
+  // (LimitsPage::overhead).
   std::uint64_t total_bytes() const;
   std::uint64_t context_bytes() const;
   // What is held in the slot of this process, after its last operation was copied.

@@ -18,17 +18,17 @@ class LaunchWindow {
     if (in_flight_ == 0 || allowed_ > 0) return true;
     return queued <= (alone ? kAloneFactor * kQueued : kQueued);
   }
-  // A mark is due in a stream after so many launches.
+  // Returns after how many launches a mark is due in a stream.
   std::uint64_t mark_every() const {
     const std::uint64_t every = kQueued / 4 / expected();
     return every < 1 ? 1 : every < kMarkMax ? every : kMarkMax;
   }
-  // Nanoseconds of a monotonic clock.
+  // Notes a launch. `now`: nanoseconds of a monotonic clock.
   void launched(std::uint64_t now) {
     if (in_flight_++ == 0) last_ = now;
     if (allowed_ > 0) --allowed_;
   }
-  // So many launches have ended since the last ones, with the times between them.
+  // Notes that so many launches have ended since the last ones, with the times between them.
   void finished(std::uint64_t launches, std::uint64_t now) {
     if (launches == 0) return;
     stuck_since_ = 0;
@@ -41,8 +41,8 @@ class LaunchWindow {
     last_ = now;
     in_flight_ -= launches < in_flight_ ? launches : in_flight_;
   }
-  // A launch waits. Work that waits for a later launch of its program would never end: while
-  // nothing is finished, more and more launches are let through.
+  // Notes that a launch waits. Work that waits for a later launch of its program would never end:
+  // while nothing is finished, more and more launches are let through.
   void blocked(std::uint64_t now) {
     const std::uint64_t patience = 4 * expected() > kPatience ? 4 * expected() : kPatience;
     if (stuck_since_ == 0) stuck_since_ = now;
@@ -51,9 +51,9 @@ class LaunchWindow {
     allowed_ = next_allowed_;
     if (next_allowed_ < kAllowedMax) next_allowed_ *= 2;
   }
-  // Nobody will know when these launches end.
+  // Drops launches whose end will not be known.
   void drop(std::uint64_t launches) { in_flight_ -= launches < in_flight_ ? launches : in_flight_; }
-  // Nothing is queued.
+  // Notes that nothing is queued.
   void clear() { in_flight_ = 0; }
 
  private:

@@ -260,20 +260,7 @@ constexpr Ban kBannedCalls[] = {
     {"using namespace std;", "name what is used"},
     {"boost::beast::http::write(", "use the asynchronous form"},
 };
-// Folders whose comments have been read for these rules.
-const Paths kReadForIf = {"common/", "extender/", "plugin/"};
-const Paths kReadForVerbs = {
-    "common/",
-    "extender/bind/",
-    "extender/certificates/",
-    "extender/election/",
-    "extender/learning/",
-    "extender/ledger/",
-    "extender/pricing/",
-    "extender/requeue/",
-    "extender/wire/",
-    "plugin/",
-};
+const Paths kProduct = {"common/", "extender/", "plugin/"};
 // Words that the project does not use any more, also in comments.
 struct Renamed {
   Paths in;  // the folders that have been read for it
@@ -285,18 +272,18 @@ const Renamed kRenamed[] = {
     {{"extender/kubectl/"}, "without_formulas", "escape_csv_formula()"},
     {{"extender/"}, "kind_name", "to_string(), as for every enum"},
     {{"extender/"}, "level_name", "to_string(), as for every enum"},
-    {{"common/", "extender/", "plugin/"}, "insists", "\"requires\""},
-    {{"common/", "extender/", "plugin/"}, "wishes", "\"requests\""},
-    {{"common/", "extender/", "plugin/"}, "bystander", "\"another container\", or what it is"},
-    {kReadForIf, "empty where", "\"empty if\": \"where\" is for places"},
-    {kReadForIf, "null where", "\"null if\": \"where\" is for places"},
-    {kReadForIf, "none where", "\"none if\": \"where\" is for places"},
-    {kReadForIf, "nothing where", "\"nothing if\": \"where\" is for places"},
-    {kReadForIf, "zero where", "\"zero if\": \"where\" is for places"},
-    {kReadForIf, "true where", "\"true if\": \"where\" is for places"},
-    {kReadForIf, "false where", "\"false if\": \"where\" is for places"},
-    {kReadForVerbs, "// Of", "a verb, as in \"Returns\", or the noun that it is"},
-    {kReadForVerbs, "// None:", "\"Returns nullopt if\", or \"Empty if\""},
+    {kProduct, "insists", "\"requires\""},
+    {kProduct, "wishes", "\"requests\""},
+    {kProduct, "bystander", "\"another container\", or what it is"},
+    {kProduct, "empty where", "\"empty if\": \"where\" is for places"},
+    {kProduct, "null where", "\"null if\": \"where\" is for places"},
+    {kProduct, "none where", "\"none if\": \"where\" is for places"},
+    {kProduct, "nothing where", "\"nothing if\": \"where\" is for places"},
+    {kProduct, "zero where", "\"zero if\": \"where\" is for places"},
+    {kProduct, "true where", "\"true if\": \"where\" is for places"},
+    {kProduct, "false where", "\"false if\": \"where\" is for places"},
+    {kProduct, "// Of", "a verb, as in \"Returns\", or the noun that it is"},
+    {kProduct, "// None:", "\"Returns nullopt if\", or \"Empty if\""},
 };
 // In two parts, so that this file does not contain them.
 const std::string kBannedWords[] = {std::string("TO") + "DO", std::string("FIX") + "ME",
@@ -453,7 +440,7 @@ std::vector<std::string> purity_complaints(const SourceFile& file) {
 
 std::vector<std::string> wording_complaints(const SourceFile& file) {
   std::vector<std::string> complaints;
-  const bool product = starts_with_any(file.path, {"common/", "extender/", "plugin/"});
+  const bool product = starts_with_any(file.path, kProduct);
   if (is_cxx(file) && product) add_banned(file, kBannedCalls, complaints);
   const auto lines = lines_of(file.text);
   for (std::size_t i = 0; i < lines.size(); ++i) {

@@ -38,8 +38,9 @@ inline constexpr std::uint64_t kBytesPerMiB = std::uint64_t{1} << 20;
 // An unprivileged user, which images often call "nobody".
 inline constexpr int kOtherUser = 65'534;
 
-// Return false, and skip the check, if this machine has no MPS, or cannot run containers.
+// Returns false, and skips the check, if this machine has no MPS.
 bool has_mps(const Trial& trial, Findings& findings);
+// Returns false, and skips the check, if this machine cannot run containers.
 bool has_containers(const Trial& trial, Findings& findings);
 
 // Ends the input of all programs, and waits until they have ended.

@@ -50,12 +50,12 @@ class CurlTransfer {
   // token and the client certificate.
   void prepare(const Config& config, const Endpoint& endpoint, const std::string& token,
                std::shared_ptr<const ExecCredential> credential);
-  // The time that a request waited before its first attempt counts too.
+  // Shortens the timeout by the time that the request waited before its first attempt.
   void shorten_timeout(Duration left) { request_.timeout = left; }
   // After a 401: true if the attempt had a client certificate from a file, and its connection may
   // be older than the file. Then the next attempt uses a new connection. True at most once.
   bool use_new_connection();
-  // No handler is called any more.
+  // Ends all calls of handlers.
   void abandon() {
     if (closed_) closed_->store(true);
   }
@@ -65,7 +65,7 @@ class CurlTransfer {
   Duration timeout() const;  // of the request
   const std::string& token() const { return token_; }
   const std::shared_ptr<const ExecCredential>& credential() const { return credential_; }
-  // After a 401, before another attempt with a new credential. True at most once.
+  // Returns whether another attempt, after a 401, may use a new credential. True at most once.
   bool use_new_credential() { return !std::exchange(new_credential_, true); }
 
   // The result of the attempt.

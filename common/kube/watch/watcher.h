@@ -78,7 +78,7 @@ class Watcher {
   void on_open(Encoding encoding) { encoding_ = encoding; }
   WatchStep on_line(std::string_view line, Instant now, double random);
   WatchStep on_end(const Response& response, Instant now, double random);
-  // Nothing was received for kWatchSilenceMax.
+  // Called if nothing was received for kWatchSilenceMax.
   WatchStep on_silence(Instant now, double random);
   WatchStep on_waited(Instant now, double random);
 

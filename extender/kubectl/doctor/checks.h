@@ -100,7 +100,7 @@ struct Check {
   bool (*applies)(const Facts&) = [](const Facts&) { return true; };
 };
 
-// In the order of the output.
+// Returns the checks in the order of the output.
 const std::vector<Check>& all_checks();
 Findings run_check(const Check& check, const Facts& facts, const Index& index);
 // What several checks could not read is reported once.

@@ -11,7 +11,7 @@
 namespace mgpu::kubectl {
 namespace {
 
-// Of pkg/scheduler/apis/config/validation of Kubernetes.
+// A message of pkg/scheduler/apis/config/validation of Kubernetes.
 constexpr const char* kTwoBinders = "only one extender can implement bind";
 constexpr const char* kLogTail = "/log?tailLines=20&limitBytes=65536";
 

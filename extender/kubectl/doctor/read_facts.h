@@ -18,7 +18,7 @@ Result<LeaseFacts> read_lease_facts(std::string_view json);
 Result<SliceFacts> read_slice(std::string_view json);
 Result<std::string> read_name(std::string_view json);
 Result<std::string> read_namespace(std::string_view json);
-// By the labels and annotations of one of its objects.
+// Finds the installer by the labels and annotations of one of its objects.
 Result<Installer> read_installer(std::string_view json);
 Result<DeviceClass> read_device_class(std::string_view json);
 Result<PolicyBinding> read_policy_binding(std::string_view json);
@@ -26,7 +26,7 @@ Result<NodeFacts> read_node_facts(std::string_view json);
 Result<GpuPod> read_gpu_pod(std::string_view json);
 // The addresses of the extenders with a bindVerb, in a configuration of kube-scheduler.
 std::vector<std::string> binding_extenders(const std::string& yaml);
-// Of the data of a ConfigMap the one with most of them.
+// Reads, of the data of a ConfigMap, the configuration with most such extenders.
 Result<SchedulerConfig> read_scheduler_config(std::string_view config_map);
 // The answer of kubelet to GET /configz.
 Result<std::map<std::string, bool>> read_feature_gates(std::string_view json);

@@ -84,7 +84,7 @@ std::vector<UseQuery> use_queries(const UseScope& scope);
 UseQuery percentile_query(const UseScope& scope, std::int64_t steps_most);
 
 void add_use(const promql::Answer& answer, const UseQuery& query, SeriesOfShares& shares);
-// Of pods by their name; the last one in the order of the text of several.
+// Returns the owners of pods; of several the last one in the order of the text.
 std::map<PodRef, std::pair<std::string, std::string>> owners_in(const promql::Answer& answer);
 
 std::vector<MeasuredShare> shares_of(const SeriesOfShares& shares, const UseScope& scope);

@@ -12,7 +12,7 @@ namespace mgpu::kubectl {
 
 enum class WasteBy { kPod, kOwner, kNamespace };
 
-// Of each card. A part that the data do not support is not set.
+// The request for each card. A part that the data do not support is not set.
 struct SuggestedRequest {
   std::optional<std::int64_t> core{};    // percent of a card
   std::optional<std::int64_t> memory{};  // MiB
@@ -44,7 +44,7 @@ std::vector<WasteRow> waste_rows(const std::vector<MeasuredShare>& shares, Waste
                                  std::int64_t margin);
 WasteRow waste_total(const std::vector<WasteRow>& rows);
 
-// Of what was granted, the hours of which the use is not known.
+// Returns the granted hours of which the use is not known.
 double not_measured_hours(const WasteRow& row);
 // The wasted part of what was granted while the use was known, in percent.
 std::optional<double> wasted_percent(const WasteRow& row);
