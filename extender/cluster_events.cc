@@ -102,7 +102,7 @@ void ClusterEvents::find_pods(Findings& findings) {
     const Claim& claim = view.claim;
     if (view.phase != Phase::kBound) continue;
     findings["pod " + claim.uid.str()] = {
-        std::string(name(*claim.drift)), [this, claim] {
+        std::string(to_string(*claim.drift)), [this, claim] {
           recorder_.on_pod(claim.pod, claim.uid,
                            {Event::Type::kWarning, "MGPUDrift", drift_sentence(claim)});
         }};

@@ -12,7 +12,7 @@ namespace {
 constexpr const char* kResources[] = {"nodes", "pods", "poddisruptionbudgets", "nominatedpods"};
 constexpr const char* kFilterNodes = "Nodes that filter was asked about, by result.";
 
-const char* name_of(BindOutcome outcome) {
+const char* to_string(BindOutcome outcome) {
   switch (outcome) {
     case BindOutcome::kBound:
       return "bound";
@@ -28,7 +28,7 @@ const char* name_of(BindOutcome outcome) {
   return "unknown";
 }
 
-const char* name_of(TouchResult result) {
+const char* to_string(TouchResult result) {
   switch (result) {
     case TouchResult::kUnbound:
       return "unbound";
@@ -44,7 +44,7 @@ const char* name_of(TouchResult result) {
   return "unknown";
 }
 
-const char* name_of(RequeueOutcome outcome) {
+const char* to_string(RequeueOutcome outcome) {
   switch (outcome) {
     case RequeueOutcome::kRequeued:
       return "requeued";
@@ -170,7 +170,7 @@ void Probe::filtered(std::size_t fitting, std::size_t refused) {
 }
 
 void Probe::bind_ended(BindOutcome outcome, double count) {
-  counter("binds_total", "Binds answered, by outcome.", {{"outcome", name_of(outcome)}})
+  counter("binds_total", "Binds answered, by outcome.", {{"outcome", to_string(outcome)}})
       .Increment(count);
 }
 
@@ -185,13 +185,13 @@ void Probe::filter_delayed() {
 void Probe::pod_touched(TouchResult result, double count) {
   counter("pod_touches_total",
           "Writes that change the resourceVersion of a pod whose binding is uncertain, by result.",
-          {{"result", name_of(result)}})
+          {{"result", to_string(result)}})
       .Increment(count);
 }
 
 void Probe::requeue_ended(RequeueOutcome outcome, double count) {
   counter("requeues_total", "Writes that make kube-scheduler try rejected pods again, by result.",
-          {{"result", name_of(outcome)}})
+          {{"result", to_string(outcome)}})
       .Increment(count);
 }
 
@@ -208,7 +208,7 @@ void Probe::preempted_by_card(std::size_t victims) {
 void Probe::drifted(DriftKind drift, double count) {
   counter("drifts_total",
           "Bound pods that were found not to match their cards, by kind of the difference.",
-          {{"drift", std::string(name(drift))}})
+          {{"drift", std::string(to_string(drift))}})
       .Increment(count);
 }
 

@@ -103,7 +103,7 @@ MetricFamily rejected_family(const RejectedPods::Counts& counts) {
                       MetricType::Gauge,
                       {}};
   for (std::size_t i = 0; i < counts.size(); ++i) {
-    const std::string reason(name(static_cast<Rejection>(i)));
+    const std::string reason(to_string(static_cast<Rejection>(i)));
     family.metric.push_back(series({{"reason", reason}}, static_cast<double>(counts[i])));
   }
   return family;

@@ -23,7 +23,7 @@ void note_drift(Probe& probe, const DriftChange& change) {
   log_warn("the annotations of a bound pod do not agree with its cards",
            {{"pod", to_string(change.pod)},
             {"node", change.node.str()},
-            {"drift", std::string(name(*change.drift))},
+            {"drift", std::string(to_string(*change.drift))},
             {"detail", change.detail}});
 }
 

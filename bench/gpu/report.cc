@@ -36,7 +36,7 @@ double seconds_of(const Outcome& outcome) {
 Json outcome_json(const Outcome& outcome) {
   Json json = {{"name", outcome.name},
                {"question", outcome.question},
-               {"status", to_text(outcome.status)},
+               {"status", to_string(outcome.status)},
                {"seconds", seconds_of(outcome)},
                {"facts", Json::array()},
                {"expectations", Json::array()}};
@@ -51,7 +51,7 @@ Json outcome_json(const Outcome& outcome) {
 
 std::string table_of(const Outcome& outcome) {
   std::string table = fmt::format("{:<20} {:<9} {:>6.1f} s  {}\n", outcome.name,
-                                  to_text(outcome.status), seconds_of(outcome), outcome.question);
+                                  to_string(outcome.status), seconds_of(outcome), outcome.question);
   int expected = 0;
   int held = 0;
   std::string failures;
@@ -82,7 +82,7 @@ std::string summary_of(const Report& report) {
     const auto count = std::count_if(report.checks.begin(), report.checks.end(),
                                      [&](const Outcome& one) { return one.status == status; });
     if (count == 0 && status != Status::kPassed) continue;
-    summary += fmt::format("{}{} {}", summary.empty() ? "" : ", ", count, to_text(status));
+    summary += fmt::format("{}{} {}", summary.empty() ? "" : ", ", count, to_string(status));
   }
   return summary;
 }

@@ -217,7 +217,7 @@ struct End {
   int status = 0;     // as of waitpid()
 };
 
-std::string to_text(const End& end) {
+std::string exit_text(const End& end) {
   return WIFSIGNALED(end.status) ? fmt::format("signal {}", WTERMSIG(end.status))
                                  : fmt::format("exit code {}", WEXITSTATUS(end.status));
 }
@@ -234,7 +234,7 @@ void set_status(const End& end, milliseconds limit, Outcome& outcome) {
     set(Status::kTimedOut,
         fmt::format("no answer within {} s", std::chrono::duration<double>(limit).count()));
   } else if (!end.done) {
-    set(Status::kError, fmt::format("the check ended before its time: {}", to_text(end)));
+    set(Status::kError, fmt::format("the check ended before its time: {}", exit_text(end)));
   } else if (outcome.status == Status::kPassed) {
     outcome.status = status_of(outcome.findings);
   }
@@ -248,7 +248,7 @@ Outcome cannot_run(Outcome outcome, const char* what, int number) {
 
 }  // namespace
 
-std::string_view to_text(Status status) {
+std::string_view to_string(Status status) {
   switch (status) {
     case Status::kPassed:
       return "passed";

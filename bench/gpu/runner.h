@@ -21,7 +21,7 @@ enum class Status {
   kTimedOut,  // the check took longer than its limit, or there was no time left for it
   kSkipped,   // the check has no meaning on this machine
 };
-std::string_view to_text(Status status);  // "passed", "FAILED", "TIMED OUT", ...
+std::string_view to_string(Status status);  // "passed", "FAILED", "TIMED OUT", ...
 
 struct Outcome {
   std::string name;

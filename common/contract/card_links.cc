@@ -16,7 +16,7 @@ static_assert(kSymbols.size() == static_cast<std::size_t>(nvlinks(kNvlinksMax)) 
 
 }  // namespace
 
-std::string link_name(Link link) {
+std::string to_string(Link link) {
   if (const int count = nvlink_count(link); count > 0) return fmt::format("NV{}", count);
   return link == Link::kSwitch ? "PIX" : link == Link::kSameNuma ? "NODE" : "SYS";
 }
@@ -26,7 +26,7 @@ Result<Link> link_of_name(std::string_view name) {
   if (name == "NODE" || name == "PHB") return Link::kSameNuma;
   if (name == "PIX" || name == "PXB") return Link::kSwitch;
   for (int count = 1; count <= kNvlinksMax; ++count)
-    if (name == link_name(nvlinks(count))) return nvlinks(count);
+    if (name == to_string(nvlinks(count))) return nvlinks(count);
   return error(fmt::format("a link must be SYS, NODE, PHB, PIX, PXB or NV1 to NV{}, found {}",
                            kNvlinksMax, in_quotes(name)));
 }

@@ -31,9 +31,9 @@ constexpr Link nvlinks(int count) {
 constexpr int nvlink_count(Link link) {
   return link < Link::kNvlink ? 0 : static_cast<int>(link) - static_cast<int>(Link::kNvlink) + 1;
 }
-// As `nvidia-smi topo -m` names it: "NV12", "PIX", "NODE", "SYS".
-std::string link_name(Link link);
-// Also "PXB", "PHB". Errors: another name.
+// Returns the name of `nvidia-smi topo -m`: "NV12", "PIX", "NODE", "SYS".
+std::string to_string(Link link);
+// Reads such a name, also "PXB" and "PHB". Errors: another name.
 Result<Link> link_of_name(std::string_view name);
 
 // The links between the cards of a node, by their positions.

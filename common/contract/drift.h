@@ -41,7 +41,7 @@ constexpr DriftTexts texts_of(DriftKind kind) {
           "the cards that a pod was bound with are not known, or its node does not have them",
           "delete the pod"};
 }
-constexpr std::string_view name(DriftKind kind) {
+constexpr std::string_view to_string(DriftKind kind) {
   return texts_of(kind).name;
 }
 

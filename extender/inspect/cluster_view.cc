@@ -65,7 +65,7 @@ Json links_json(const Node& node, std::size_t card) {
   }
   Json out = Json::array();
   for (auto& [link, cards] : linked)
-    out.push_back({{"link", link_name(link)}, {"cards", std::move(cards)}});
+    out.push_back({{"link", to_string(link)}, {"cards", std::move(cards)}});
   return out;
 }
 
@@ -110,7 +110,7 @@ Json containers_json(const Claim& claim, const Node* node) {
                    {"cards", known ? indices(claim.placement->cards_of[i]) : Json::array()}});
     if (!known || node == nullptr) continue;
     const auto& cards = claim.placement->cards_of[i];
-    if (const auto link = worst_link(*node, cards)) out.back()["link"] = link_name(*link);
+    if (const auto link = worst_link(*node, cards)) out.back()["link"] = to_string(*link);
     const std::string models = models_text(*node, cards);
     if (!models.empty()) out.back()["model"] = models;
   }
@@ -126,7 +126,7 @@ Json held_json(const ClaimView& view, const Node* node = nullptr) {
               {"phase", view.phase == Phase::kBound ? "bound" : "assumed"},
               {"priority", claim.priority}};
   if (claim.drift) {
-    out["drift"] = name(*claim.drift);
+    out["drift"] = to_string(*claim.drift);
     out["driftDetail"] = claim.drift_detail;
   }
   out["containers"] = containers_json(claim, node);

@@ -60,7 +60,7 @@ Json node_json(const GpuRequest& request, const NodeExplanation& node, const Hea
   if (node.placement) {
     Json& placement = out["placement"] = placement_json(request, *node.placement);
     for (std::size_t i = 0; i < node.links.size(); ++i)
-      if (node.links[i]) placement[i]["link"] = link_name(*node.links[i]);
+      if (node.links[i]) placement[i]["link"] = to_string(*node.links[i]);
   }
   if (node.reason) {
     out["reason"] = sentence(*node.reason, request);

@@ -30,7 +30,7 @@ DriftItem plugin_item(const Json& from, const std::string& node) {
 void add_overfull(const InspectedNode& node, ReadDrift& drift) {
   for (const InspectedCard& card : node.cards) {
     if (!card.overfull) continue;
-    DriftItem item{.kind = std::string(name(DriftKind::kOverfullCard)), .node = node.name};
+    DriftItem item{.kind = std::string(to_string(DriftKind::kOverfullCard)), .node = node.name};
     item.card = card.index;
     item.uuid = card.uuid;
     item.message = card.overfull_detail;
@@ -42,7 +42,7 @@ DriftItem extender_item(const Json& pod) {
   DriftItem item{.kind = pod.at("drift").get<std::string>(),
                  .node = pod.at("node").get<std::string>()};
   item.pod = {pod.at("namespace").get<std::string>(), pod.at("name").get<std::string>()};
-  const bool changed = item.kind == name(DriftKind::kChangedAnnotations);
+  const bool changed = item.kind == to_string(DriftKind::kChangedAnnotations);
   item.message = fmt::format(
       "{}; {}", pod.value("driftDetail", ""),
       texts_of(changed ? DriftKind::kChangedAnnotations : DriftKind::kBindingWithoutCards).remedy);

@@ -94,7 +94,7 @@ Rejection rejection(Reason reason) {
   return Rejection::kNeverFits;
 }
 
-std::string_view name(Rejection rejection) {
+std::string_view to_string(Rejection rejection) {
   switch (rejection) {
     case Rejection::kFragmentation:
       return "fragmentation";

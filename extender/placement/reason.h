@@ -58,7 +58,7 @@ enum class Rejection : std::uint8_t {
 // Never kInvalid, which concerns the pod and no node.
 Rejection rejection(Reason reason);
 
-// For metrics: "fragmentation".
-std::string_view name(Rejection rejection);
+// Returns "fragmentation", as metrics have it.
+std::string_view to_string(Rejection rejection);
 
 }  // namespace mgpu::extender

@@ -49,7 +49,7 @@ void append_pod(std::string& out, const ClaimView& view) {
   const Claim& claim = view.claim;
   add(out, R"(["{}","{}",{},{},"{}",)", json_escaped(claim.pod.name_space),
       json_escaped(claim.pod.name), view.phase == Phase::kBound ? 1 : 0, claim.priority,
-      claim.drift ? name(*claim.drift) : std::string_view());
+      claim.drift ? to_string(*claim.drift) : std::string_view());
   append_list(out, view.holds, append_hold);
   out += ']';
 }

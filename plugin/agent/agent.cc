@@ -254,7 +254,7 @@ void Agent::update_metrics() {
   status.mps = isolation_.mps_states();
   status.exclusive = isolation_.exclusive_cards(inventory_.state().found.cards);
   if (const auto chosen = isolation_.chosen(); chosen != IsolationMode::kAuto) {
-    status.isolation = label(chosen);
+    status.isolation = to_string(chosen);
   }
   status.self_tests = isolation_.self_tests();
   status.access = access_.report();

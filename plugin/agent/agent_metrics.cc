@@ -38,7 +38,7 @@ MetricFamily drift_family(const std::map<DriftKind, std::size_t>& drifts) {
                       {}};
   for (const auto& [kind, number] : drifts) {
     family.metric.push_back(
-        series({{"kind", std::string(name(kind))}}, static_cast<double>(number)));
+        series({{"kind", std::string(to_string(kind))}}, static_cast<double>(number)));
   }
   return family;
 }
@@ -50,7 +50,7 @@ MetricFamily self_test_family(const std::map<CardUuid, SelfTest>& tests) {
                       {}};
   for (const auto& [card, test] : tests) {
     family.metric.push_back(
-        series({{"uuid", card.str()}, {"result", std::string(label(test.outcome))}}, 1));
+        series({{"uuid", card.str()}, {"result", std::string(to_string(test.outcome))}}, 1));
   }
   return family;
 }
@@ -97,7 +97,7 @@ void AgentMetrics::refused(RefusalReason reason, std::chrono::nanoseconds took) 
 Counter& AgentMetrics::refusals(RefusalReason reason) {
   return metrics_.counter("mgpu_plugin_prestart_refusals_total",
                           "Number of refused PreStartContainer calls by reason.",
-                          {{"reason", std::string(label(reason))}});
+                          {{"reason", std::string(to_string(reason))}});
 }
 
 void AgentMetrics::sampled(std::chrono::nanoseconds took) {

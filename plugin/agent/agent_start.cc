@@ -168,7 +168,7 @@ void Agent::run() {
   restore_injections();
   pre_start_handler_->open();
   if (!register_with_kubelet()) return;
-  log_info("serving", {{"isolation", std::string(label(isolation_.chosen()))},
+  log_info("serving", {{"isolation", std::string(to_string(isolation_.chosen()))},
                        {"allocations", std::to_string(records_.all().size())}});
   maintain();
 }

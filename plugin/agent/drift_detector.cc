@@ -49,7 +49,7 @@ DriftFacts DriftDetector::facts(std::vector<ProcessSample> processes) {
 }
 
 void DriftDetector::report(const Drift& drift) {
-  const std::string kind(name(drift.kind));
+  const std::string kind(to_string(drift.kind));
   const bool of_pod = !drift.pod.name.empty();
   log_warn(
       "drift found",
@@ -68,7 +68,7 @@ void DriftDetector::step(std::vector<ProcessSample> processes) {
   const auto changes = watch_.step(facts(std::move(processes)));
   for (const Drift& drift : changes.begun) report(drift);
   for (const Drift& drift : changes.ended) {
-    log_info("drift ended", {{"kind", std::string(name(drift.kind))},
+    log_info("drift ended", {{"kind", std::string(to_string(drift.kind))},
                              {"pod", drift.pod.name.empty() ? "" : to_string(drift.pod)},
                              {"container", drift.container},
                              {"card", drift.index ? std::to_string(drift.index->value()) : ""}});

@@ -114,7 +114,7 @@ void Findings::report_unhealthy_cards(const std::vector<CardFacts>& before,
 }
 
 void Findings::report_refusal(const Refusal& refusal) {
-  log_warn("container may not start", {{"reason", std::string(label(refusal.reason))},
+  log_warn("container may not start", {{"reason", std::string(to_string(refusal.reason))},
                                        {"pod", to_string(refusal.pod)},
                                        {"problem", refusal.message}});
   if (refusal.pod.name.empty()) return;

@@ -84,7 +84,7 @@ Result<std::string> hook_program(const IsolationSettings& settings) {
 
 }  // namespace
 
-std::string_view label(IsolationMode mode) {
+std::string_view to_string(IsolationMode mode) {
   switch (mode) {
     case IsolationMode::kAuto:
       return "auto";
@@ -103,12 +103,12 @@ std::string_view label(IsolationMode mode) {
 IsolationMode isolation_mode(std::string_view name) {
   for (const auto mode : {IsolationMode::kAuto, IsolationMode::kIntercept, IsolationMode::kMps,
                           IsolationMode::kDriver}) {
-    if (label(mode) == name) return mode;
+    if (to_string(mode) == name) return mode;
   }
   return IsolationMode::kNone;
 }
 
-std::string_view label(ComputeMode mode) {
+std::string_view to_string(ComputeMode mode) {
   switch (mode) {
     case ComputeMode::kNone:
       return "none";
@@ -124,7 +124,7 @@ std::string_view label(ComputeMode mode) {
 
 ComputeMode compute_mode(std::string_view name) {
   for (const auto mode : {ComputeMode::kBurst, ComputeMode::kFixed, ComputeMode::kMps}) {
-    if (label(mode) == name) return mode;
+    if (to_string(mode) == name) return mode;
   }
   return ComputeMode::kNone;
 }
@@ -309,7 +309,7 @@ void Isolation::choose() {
   const IsolationMode mode = library ? IsolationMode::kIntercept : IsolationMode::kNone;
   settle(mode, problem);
   const MutexLock lock(mutex_);
-  fallback_ = fmt::format("--isolation=auto is {}, because {}", label(mode), problem);
+  fallback_ = fmt::format("--isolation=auto is {}, because {}", to_string(mode), problem);
 }
 
 // A card that fails now may work later, and is not offered until then. Only where no card works the
@@ -406,8 +406,8 @@ void Isolation::set_up_mps_hook() {
 void Isolation::settle(IsolationMode mode, const std::string& reason) {
   const ComputeMode compute = compute_with(mode, compute_);
   const bool with_mps = compute == ComputeMode::kMps;
-  log_info("isolation of shares", {{"isolation", std::string(label(mode))},
-                                   {"compute", std::string(label(compute))},
+  log_info("isolation of shares", {{"isolation", std::string(to_string(mode))},
+                                   {"compute", std::string(to_string(compute))},
                                    {"reason", reason}});
   if (with_mps) set_up_mps_hook();
   const MutexLock lock(mutex_);

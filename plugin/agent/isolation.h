@@ -38,16 +38,16 @@ namespace mgpu::plugin {
 
 enum class IsolationMode { kAuto, kNone, kIntercept, kMps, kDriver };
 
-// The value of --isolation: "auto", "none", "intercept", "mps", "driver".
-std::string_view label(IsolationMode mode);
+// Returns the value of --isolation: "auto", "none", "intercept", "mps", "driver".
+std::string_view to_string(IsolationMode mode);
 // kNone for any other text.
 IsolationMode isolation_mode(std::string_view name);
 
 // What limits the compute of containers. kMps is that of IsolationMode::kMps, too.
 enum class ComputeMode { kNone, kBurst, kFixed, kMps };
 
-// The value of --compute: "none", "burst", "fixed", "mps".
-std::string_view label(ComputeMode mode);
+// Returns the value of --compute: "none", "burst", "fixed", "mps".
+std::string_view to_string(ComputeMode mode);
 // kNone for any other text.
 ComputeMode compute_mode(std::string_view name);
 // What limits compute if `memory` limits the memory and --compute is `wanted`; as if there were a

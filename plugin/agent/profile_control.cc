@@ -17,7 +17,8 @@ namespace {
 
 std::string limits_text(IsolationMode mode, ComputeMode compute) {
   const bool is_all = compute == ComputeMode::kNone || mode == IsolationMode::kMps;
-  return is_all ? std::string(label(mode)) : fmt::format("{} with {}", label(mode), label(compute));
+  return is_all ? std::string(to_string(mode))
+                : fmt::format("{} with {}", to_string(mode), to_string(compute));
 }
 
 }  // namespace
@@ -122,9 +123,9 @@ void ProfileControl::set_first_isolation() {
 void ProfileControl::keep_isolation() const {
   const Isolation& isolation = dependencies_.isolation;
   // Two files: earlier versions read the first one as a whole.
-  auto kept = write_file(isolation_file_, label(isolation.mode()), Durability::kMachine);
+  auto kept = write_file(isolation_file_, to_string(isolation.mode()), Durability::kMachine);
   if (kept)
-    kept = write_file(compute_file_, label(isolation.wanted_compute()), Durability::kMachine);
+    kept = write_file(compute_file_, to_string(isolation.wanted_compute()), Durability::kMachine);
   if (!kept) log_warn("the isolation was not saved", {{"problem", kept.error().message}});
 }
 
@@ -152,8 +153,8 @@ NodeProfile ProfileControl::published(const std::vector<CardFacts>& cards) const
   const Isolation& isolation = dependencies_.isolation;
   published.minimum = least_share(isolation.chosen(), isolation.compute(), cards);
   if (options_.minimum_memory) published.minimum.memory = *options_.minimum_memory;
-  published.isolation = label(isolation.chosen());
-  if (isolation.compute() != ComputeMode::kNone) published.compute = label(isolation.compute());
+  published.isolation = to_string(isolation.chosen());
+  if (isolation.compute() != ComputeMode::kNone) published.compute = to_string(isolation.compute());
   if (profiles_.none()) return published;
   published.problem = profiles_.problem();
   if (const auto profile = profiles_.current()) {

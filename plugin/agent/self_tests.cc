@@ -19,7 +19,7 @@ std::string line_of(const CardUuid& card, const std::string& identity) {
 }
 
 void log_result(const CardUuid& card, const SelfTest& result) {
-  const std::string outcome(label(result.outcome));
+  const std::string outcome(to_string(result.outcome));
   if (result.outcome == Outcome::kPassed) {
     return log_info("self test of the library", {{"card", card.str()}, {"result", outcome}});
   }

@@ -257,7 +257,7 @@ ReasonNames names_of(Reason reason) {
 
 }  // namespace
 
-std::string_view label(RefusalReason reason) {
+std::string_view to_string(RefusalReason reason) {
   return names_of(reason).label;
 }
 

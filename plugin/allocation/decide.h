@@ -24,8 +24,9 @@ enum class RefusalReason {
   kOtherCards,  // not the cards that the container was started with before
   kNotReady,    // isolation, the runtime or the disk does not work
 };
-// For metrics and events: "unknown_pod" and "MGPUUnknownPod".
-std::string_view label(RefusalReason reason);
+// Returns "unknown_pod", as metrics have it.
+std::string_view to_string(RefusalReason reason);
+// Returns "MGPUUnknownPod", as Events have it.
 std::string_view event_reason(RefusalReason reason);
 
 struct Refusal {

@@ -49,7 +49,7 @@ void add_file(const std::string& from, const std::string& to, std::string& text)
 
 }  // namespace
 
-std::string_view label(SelfTest::Outcome outcome) {
+std::string_view to_string(SelfTest::Outcome outcome) {
   switch (outcome) {
     case SelfTest::Outcome::kPassed:
       return "passed";

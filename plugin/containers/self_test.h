@@ -24,8 +24,8 @@ struct SelfTest {
   std::string why;  // "pool: cuMemAllocAsync gave 192 MiB where 96 were left, then 0"
 };
 
-// "passed", "failed", "not-tested"
-std::string_view label(SelfTest::Outcome outcome);
+// Returns "passed", "failed" or "not-tested".
+std::string_view to_string(SelfTest::Outcome outcome);
 
 // The meaning of what mgpu-check-share has printed. `problem` is how it ended; empty: well.
 SelfTest read_self_test(std::string_view printed, const std::string& problem);

@@ -26,7 +26,7 @@ constexpr const char* kCodeNames[] = {
     "DataLoss", "Unauthenticated",
 };
 
-std::string name_of(grpc::StatusCode code) {
+std::string to_string(grpc::StatusCode code) {
   const auto number = static_cast<std::size_t>(code);
   return number < std::size(kCodeNames) ? kCodeNames[number] : fmt::format("code {}", number);
 }
@@ -82,7 +82,7 @@ std::shared_ptr<grpc::Channel> unix_channel(const std::string& path, int receive
 
 std::string status_text(const grpc::Status& status) {
   const std::string text = json_escaped(status.error_message());
-  return fmt::format("{}: {}", name_of(status.error_code()), cut_text(text, kGrpcMessageShown));
+  return fmt::format("{}: {}", to_string(status.error_code()), cut_text(text, kGrpcMessageShown));
 }
 
 }  // namespace mgpu::plugin

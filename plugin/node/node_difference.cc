@@ -14,7 +14,7 @@
 namespace mgpu::plugin {
 namespace {
 
-std::string_view text_of(NodeReport::Ready ready) {
+std::string_view to_string(NodeReport::Ready ready) {
   switch (ready) {
     case NodeReport::Ready::kTrue:
       return "True";
@@ -102,8 +102,8 @@ NodeDifference difference(const NodeReport& report, const kube::Node& node,
                           const Contract& contract, const std::string& now) {
   NodeDifference difference;
   compare_cards(report, node, contract, difference);
-  compare_condition({std::string(kConditionType), std::string(text_of(report.ready)), report.reason,
-                     report.message},
+  compare_condition({std::string(kConditionType), std::string(to_string(report.ready)),
+                     report.reason, report.message},
                     node, now, difference);
   if (report.exclusive) compare_condition(*report.exclusive, node, now, difference);
   compare_capacity(report, node, contract, difference);

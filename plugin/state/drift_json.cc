@@ -21,7 +21,7 @@ std::string drifts_json(const NodeName& node, const DriftList& drifts, Instant n
                         std::chrono::sys_seconds wall_time) {
   DriftJson items = DriftJson::array();
   for (const Drift& drift : drifts.found) {
-    DriftJson item = {{"kind", name(drift.kind)}};
+    DriftJson item = {{"kind", to_string(drift.kind)}};
     add_name(item, "namespace", drift.pod.name_space);
     add_name(item, "pod", drift.pod.name);
     add_name(item, "container", drift.container);

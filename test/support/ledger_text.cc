@@ -70,7 +70,7 @@ Claim blocking_claim(std::string_view uid, std::string_view node) {
 }
 
 std::string text_of(std::optional<DriftKind> drift) {
-  return drift ? std::string(name(*drift)) : "none";
+  return drift ? std::string(to_string(*drift)) : "none";
 }
 
 Claim drifting_claim(std::string_view uid, std::string_view node, std::string_view most) {

@@ -86,7 +86,7 @@ TEST(Report, PassesWithSkippedChecksAndNoOthers) {
   EXPECT_TRUE(all_passed(report));
   for (const Status status : {Status::kFailed, Status::kError, Status::kTimedOut}) {
     report.checks[1].status = status;
-    EXPECT_FALSE(all_passed(report)) << to_text(status);
+    EXPECT_FALSE(all_passed(report)) << to_string(status);
   }
 }
 

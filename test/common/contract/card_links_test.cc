@@ -39,10 +39,10 @@ TEST(CardLinks, HaveOneCharacterForEachPairOfCards) {
   EXPECT_EQ(links.text(), "C1p--n");
   EXPECT_EQ(CardLinks::parse("C1p--n", 4).value(), links);
   EXPECT_EQ(links.between(1, 0), links.between(0, 1));
-  EXPECT_EQ(link_name(links.between(1, 0)), "NV12");
-  EXPECT_EQ(link_name(links.between(1, 2)), "PIX");
-  EXPECT_EQ(link_name(links.between(2, 3)), "NODE");
-  EXPECT_EQ(link_name(links.between(0, 3)), "SYS");
+  EXPECT_EQ(to_string(links.between(1, 0)), "NV12");
+  EXPECT_EQ(to_string(links.between(1, 2)), "PIX");
+  EXPECT_EQ(to_string(links.between(2, 3)), "NODE");
+  EXPECT_EQ(to_string(links.between(0, 3)), "SYS");
 }
 
 TEST(CardLinks, AreOrderedFromTheWorstToTheBest) {

@@ -61,7 +61,8 @@ class AgentDriftTest : public AgentTest {
 TEST_F(AgentDriftTest, ServesAnEmptyListAndEveryKindBeforeTheFirstSample) {
   start(settings());
   EXPECT_EQ(get("/drift").body, "{\"node\":\"n1\",\"items\":[],\"leftOut\":0}\n");
-  for (const DriftKind kind : kNodeDriftKinds) EXPECT_TRUE(measured(std::string(name(kind)), 0));
+  for (const DriftKind kind : kNodeDriftKinds)
+    EXPECT_TRUE(measured(std::string(to_string(kind)), 0));
 }
 
 TEST_F(AgentDriftTest, ReportsAProcessOfNoPodOnItsNodeUntilItEnds) {

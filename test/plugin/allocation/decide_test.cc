@@ -260,7 +260,7 @@ TEST(DecideAgain, RefusesALostUnhealthyOrFullCard) {
 TEST(RefusalReasons, HaveDistinctNames) {
   std::map<std::string_view, int> seen;
   for (int i = 0; i <= static_cast<int>(Reason::kNotReady); ++i) {
-    ++seen[label(static_cast<Reason>(i))];
+    ++seen[to_string(static_cast<Reason>(i))];
     ++seen[event_reason(static_cast<Reason>(i))];
   }
   EXPECT_EQ(seen.size(), 18U);

@@ -30,7 +30,7 @@ class DriftWatchTest : public testing::Test {
     std::string all;
     const auto add = [&all](const char* sign, const std::vector<Drift>& drifts) {
       for (const Drift& one : drifts) {
-        all += (all.empty() ? "" : " ") + std::string(sign) + std::string(name(one.kind));
+        all += (all.empty() ? "" : " ") + std::string(sign) + std::string(to_string(one.kind));
       }
     };
     add("+", changes.begun);
