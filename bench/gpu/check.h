@@ -33,8 +33,8 @@ class Findings {
   // A fact is a number, a text or a list. `unit` is "MiB", "percent" or another unit, or empty. A
   // later fact of the same name replaces the earlier one.
   void fact(std::string_view name, Json value, std::string_view unit = "");
-  // An expectation is a promise of this project, or an assumption of its code. `detail` is one
-  // sentence about the actual result.
+  // Reports whether documented behaviour of mgpu, or an assumption of its code, held. `detail` is
+  // one sentence about the actual result.
   void expect(std::string_view what, bool held, std::string_view detail);
   // The check has no meaning on this machine for this reason, and has no other findings.
   void skip(std::string_view reason);

@@ -102,7 +102,7 @@ asio::awaitable<void> Http2Session::watch() {
   constexpr std::chrono::milliseconds kPeriodMin{1};
   const ServerOptions& options = setup_.options;
   const auto shortest = std::min({session_.idle_timeout(), options.transfer_timeout,
-                                  options.connection_age_max, setup_.linger_timeout()});
+                                  options.connection_age_max, setup_.grace_timeout()});
   while (!ended_) {
     tick_.expires_after(std::max(kPeriodMin, shortest / 4));
     co_await tick_.async_wait(kAwait);
@@ -180,7 +180,7 @@ void Http2Session::check_times(Clock::time_point now) {
   if (is_slow(now)) return end_because("slow_client");
   if (session_.is_too_old()) drain();
   if ((has_streams_ && !frames_.is_done()) || writing_since_) return;
-  const auto timeout = closing_ ? setup_.linger_timeout() : session_.idle_timeout();
+  const auto timeout = closing_ ? setup_.grace_timeout() : session_.idle_timeout();
   if (now - idle_since_ < timeout) return;
   return closing_ ? end() : drain();
 }

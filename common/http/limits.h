@@ -29,7 +29,7 @@ inline constexpr std::chrono::seconds kHttpTransferTimeout{20};
 inline constexpr std::chrono::seconds kTlsHandshakeTimeout{10};
 // How long the data of a client is read and discarded after the last response on a connection.
 // Closing at once would reset the connection, and the client could lose the response.
-inline constexpr std::chrono::seconds kHttpLingerTimeout{5};
+inline constexpr std::chrono::seconds kHttpGraceTimeout{5};
 // The delay after a failed accept, such as one without file descriptors.
 inline constexpr std::chrono::milliseconds kHttpAcceptRetry{100};
 inline constexpr std::size_t kHttpReadBytes = 64 * 1024;     // one read within a request

@@ -155,7 +155,7 @@ asio::awaitable<void> Session::run() {
       open = co_await answer(exchange);
       record_.wait();
     }
-    if (!open) co_await linger();
+    if (!open) co_await discard_rest();
   }
   connection_.close();
 }
@@ -166,7 +166,7 @@ asio::awaitable<bool> Session::handshake() {
   const error_code failed = co_await connection_.handshake();
   if (failed) {
     setup_.refused("tls_handshake");
-    co_await linger();
+    co_await discard_rest();
     co_return false;
   }
   // A resumed session is checked as well: it has the certificate of its first handshake.
@@ -206,8 +206,8 @@ std::chrono::milliseconds Session::idle_timeout() const {
   return allowed_ ? setup_.options.idle_timeout : setup_.options.transfer_timeout;
 }
 
-std::chrono::milliseconds SessionSetup::linger_timeout() const {
-  return std::min<std::chrono::milliseconds>(kHttpLingerTimeout, options.transfer_timeout);
+std::chrono::milliseconds SessionSetup::grace_timeout() const {
+  return std::min<std::chrono::milliseconds>(kHttpGraceTimeout, options.transfer_timeout);
 }
 
 void Session::close_for_another() {
@@ -324,8 +324,8 @@ asio::awaitable<bool> Session::send(Response response, bool keep_alive, bool wit
   co_return !failed && keep_alive;
 }
 
-asio::awaitable<void> Session::linger() {
-  connection_.set_deadline(setup_.linger_timeout());
+asio::awaitable<void> Session::discard_rest() {
+  connection_.set_deadline(setup_.grace_timeout());
   co_await connection_.end_writing();
   std::array<char, 4096> dropped;
   bool open = true;

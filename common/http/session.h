@@ -44,7 +44,7 @@ struct SessionSetup {
   void refused(const char* why) const {
     if (events.on_refused) events.on_refused(why);
   }
-  std::chrono::milliseconds linger_timeout() const;
+  std::chrono::milliseconds grace_timeout() const;
 };
 
 // What a server has recorded of a connection, for admit(). Thread-safe.
@@ -110,7 +110,7 @@ class Session : public std::enable_shared_from_this<Session> {
   // Ends the wait for a response or a part, which then checks again. Any thread.
   void end_wait();
   // Reads and discards, so that the client can read the last response.
-  asio::awaitable<void> linger();
+  asio::awaitable<void> discard_rest();
 
   Connection connection_;
   SessionSetup& setup_;

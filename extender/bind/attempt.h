@@ -1,4 +1,4 @@
-// One bind, from its turn in the queue to its answer; binder.h has the diagram. For the binder
+// One bind, from the head of the queue to its answer; binder.h has the diagram. For the binder
 // only, on the client's executor.
 #pragma once
 

@@ -23,7 +23,7 @@ struct Range {
 
 // Controls (Cc), formats (Cf), separators of lines and paragraphs, fillers that look like blanks,
 // selectors of variants, and private or unassigned characters that have no agreed appearance.
-constexpr std::array<Range, 25> kHarmful{
+constexpr std::array<Range, 25> kSanitized{
     {{0x00, 0x1F},       {0x7F, 0x9F},       {0xAD, 0xAD},       {0x34F, 0x34F},
      {0x600, 0x605},     {0x61C, 0x61C},     {0x6DD, 0x6DD},     {0x70F, 0x70F},
      {0x8E2, 0x8E2},     {0x115F, 0x1160},   {0x17B4, 0x17B5},   {0x180B, 0x180F},
@@ -34,7 +34,7 @@ constexpr std::array<Range, 25> kHarmful{
 
 bool is_harmful(std::uint32_t code) {
   return std::ranges::any_of(
-      kHarmful, [code](const Range& range) { return code >= range.first && code <= range.last; });
+      kSanitized, [code](const Range& range) { return code >= range.first && code <= range.last; });
 }
 
 // REQUIRES: `sequence` is well-formed UTF-8 of one character.

@@ -47,7 +47,7 @@ void print_as(const std::string& format, const Json& json, const std::string& te
 
 // "kubectl mgpu: <sentence>" to standard error. Returns kFoundOrFailed.
 int fail(Console& console, const std::string& sentence);
-// The first kProblemsShownMax sentences, and how many more there are. Returns kFine if there are
+// The first kProblemsShownMax sentences, and how many more there are. Returns kOk if there are
 // none.
 int fail(Console& console, const std::vector<std::string>& sentences);
 

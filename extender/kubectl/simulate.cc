@@ -194,7 +194,7 @@ class SimulateVerb {
     const auto view = simulate_view(*answer);
     if (!view) return view.error();
     if (auto shown = show_simulation(*view, output_, console); !shown) return shown.error();
-    return view->all_fit ? kFine : kFoundOrFailed;
+    return view->all_fit ? kOk : kFoundOrFailed;
   }
 
  private:

@@ -34,7 +34,8 @@ bool add_all(std::span<const std::string_view> names, std::vector<std::uint64_t>
 
 }  // namespace
 
-bool AskedNodes::rejected(PodGroup id, const PodUid& uid, std::span<const std::string_view> asked,
+bool AskedNodes::rejected(ReplicaGroup id, const PodUid& uid,
+                          std::span<const std::string_view> asked,
                           std::span<const std::string> fitting, Instant now) {
   Group* group = find_or_add(id, now);
   if (group == nullptr) return false;
@@ -66,12 +67,12 @@ bool AskedNodes::take_wait(const PodUid& uid) {
   return std::erase(waiting_, uid) > 0;
 }
 
-bool AskedNodes::forget(PodGroup id) {
+bool AskedNodes::forget(ReplicaGroup id) {
   groups_.erase(id);
   return std::erase(searching_, id) > 0;
 }
 
-AskedNodes::Group* AskedNodes::find_or_add(PodGroup id, Instant now) {
+AskedNodes::Group* AskedNodes::find_or_add(ReplicaGroup id, Instant now) {
   const auto found = groups_.find(id);
   if (found != groups_.end()) return &found->second;
   if (groups_.size() >= kSearchedGroupsMax) drop_old(now);
@@ -81,7 +82,7 @@ AskedNodes::Group* AskedNodes::find_or_add(PodGroup id, Instant now) {
   return &group;
 }
 
-void AskedNodes::begin(PodGroup id, Group& group, Instant now) {
+void AskedNodes::begin(ReplicaGroup id, Group& group, Instant now) {
   if (searching_.size() >= kSearchesMax) end(searching_.front());
   searching_.push_back(id);
   MGPU_CHECK(searching_.size() <= kSearchesMax && groups_.size() <= kSearchedGroupsMax,
@@ -89,7 +90,7 @@ void AskedNodes::begin(PodGroup id, Group& group, Instant now) {
   group = {.since = now, .seen = now, .asked = {}};
 }
 
-void AskedNodes::end(PodGroup id) {
+void AskedNodes::end(ReplicaGroup id) {
   std::erase(searching_, id);
   Group& group = groups_.at(id);
   group.ended = true;

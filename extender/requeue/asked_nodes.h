@@ -34,20 +34,20 @@
 namespace mgpu::extender {
 
 // Pods for which the same nodes fit, and pass the same filters of kube-scheduler.
-using PodGroup = std::uint64_t;
+using ReplicaGroup = std::uint64_t;
 
 class AskedNodes {
  public:
   // A pod of the group fits on none of the nodes `asked`, and on `fitting`, which are others.
   // Returns whether kube-scheduler may find one of these; false beyond kAskedNamesMax names. With
   // more than kSearchesMax searches the one that began first ends.
-  bool rejected(PodGroup group, const PodUid& uid, std::span<const std::string_view> asked,
+  bool rejected(ReplicaGroup group, const PodUid& uid, std::span<const std::string_view> asked,
                 std::span<const std::string> fitting, Instant now);
   // kube-scheduler calls preempt for the pod. Returns whether no pod should be evicted, because
   // of the last rejection; once for each.
   bool take_wait(const PodUid& uid);
   // A pod of the group fits. Returns whether the group was searching.
-  bool forget(PodGroup group);
+  bool forget(ReplicaGroup group);
 
   std::size_t size() const { return groups_.size(); }
 
@@ -60,14 +60,15 @@ class AskedNodes {
     bool ended = false;
   };
 
-  Group* find_or_add(PodGroup group, Instant now);
-  void begin(PodGroup id, Group& group, Instant now);
-  void end(PodGroup id);
+  Group* find_or_add(ReplicaGroup group, Instant now);
+  void begin(ReplicaGroup id, Group& group, Instant now);
+  void end(ReplicaGroup id);
   void drop_old(Instant now);
 
-  std::unordered_map<PodGroup, Group> groups_;
-  std::deque<PodGroup> searching_;  // those that have not ended; the one that began first in front
-  std::deque<PodUid> waiting_;      // their next preempt evicts no pod; the oldest in front
+  std::unordered_map<ReplicaGroup, Group> groups_;
+  // Those that have not ended; the one that began first is in front.
+  std::deque<ReplicaGroup> searching_;
+  std::deque<PodUid> waiting_;  // their next preempt evicts no pod; the oldest in front
   Instant dropped_old_{};
 };
 

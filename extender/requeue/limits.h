@@ -42,9 +42,9 @@ inline constexpr std::size_t kRejectedPodsMax = kRejectionsRememberedMax;
 inline constexpr std::chrono::milliseconds kSearchTime{10'000};
 inline constexpr std::chrono::milliseconds kSearchAgainAfter{60'000};
 // The requeues for such pods, for all of them together: that many at once, and one more each
-// kHurriedRequeueEvery.
-inline constexpr int kHurriedRequeuesMax = 10;
-inline constexpr std::chrono::milliseconds kHurriedRequeueEvery{6'000};
+// kUrgentRequeueEvery.
+inline constexpr int kUrgentRequeuesMax = 10;
+inline constexpr std::chrono::milliseconds kUrgentRequeueEvery{6'000};
 // Groups of pods that search at one time, with the names of examined nodes, 8 bytes for each name:
 // 20 MB at most. Some names are sent twice for a pod, so that the limit suffices for 20,000 nodes.
 inline constexpr std::size_t kSearchesMax = 64;

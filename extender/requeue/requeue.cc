@@ -47,7 +47,7 @@ Next Requeue::decide(Call& call) {
   call.reply = call.decide(now);
   if (call.reply.outcome == FilterOutcome::kFits) {
     const MutexLock lock(mutex_);
-    if (asked_.forget(call.reply.group)) tracker_.on_found();
+    if (asked_.forget(call.reply.replica_group)) tracker_.on_found();
     return Next::kAnswer;
   }
   call.is_requeued = requeue_at_once(call);
@@ -60,7 +60,8 @@ bool Requeue::requeue_at_once(const Call& call) {
   if (reply.fitting_elsewhere.empty() || name_space_.empty() || call.uid.empty()) return false;
   const Instant now = client_.executor().now();
   const MutexLock lock(mutex_);
-  if (refused_ || !asked_.rejected(reply.group, call.uid, call.asked, reply.fitting_elsewhere, now))
+  if (refused_ ||
+      !asked_.rejected(reply.replica_group, call.uid, call.asked, reply.fitting_elsewhere, now))
     return false;
   if (!tracker_.on_rejected_in_part(call.uid, *call.releases, now)) {
     asked_.take_wait(call.uid);

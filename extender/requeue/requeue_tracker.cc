@@ -18,18 +18,18 @@ void RequeueTracker::on_other_cards_needed(const PodUid& uid, std::uint64_t card
 }
 
 bool RequeueTracker::on_rejected_in_part(const PodUid& uid, std::uint64_t releases, Instant now) {
-  if (!paid_) {
-    const Instant until = std::max(hurried_until_, now) + kHurriedRequeueEvery;
-    if (until - now > kHurriedRequeuesMax * kHurriedRequeueEvery) return false;
-    hurried_until_ = until;
-    paid_ = true;
+  if (!urgent_requeue_counted_) {
+    const Instant until = std::max(urgent_until_, now) + kUrgentRequeueEvery;
+    if (until - now > kUrgentRequeuesMax * kUrgentRequeueEvery) return false;
+    urgent_until_ = until;
+    urgent_requeue_counted_ = true;
   }
   add({.uid = uid, .count = releases, .rejected_at = now, .stranded_since = now, .urgent = true});
   return true;
 }
 
 void RequeueTracker::on_found() {
-  hurried_until_ -= kHurriedRequeueEvery;
+  urgent_until_ -= kUrgentRequeueEvery;
 }
 
 void RequeueTracker::on_filter(const PodUid& uid, Instant now) {
@@ -70,7 +70,7 @@ std::optional<Instant> RequeueTracker::due() const {
 void RequeueTracker::sent(Instant now) {
   MGPU_CHECK(!sent_, "one requeue at a time");
   sent_ = now;
-  paid_ = false;
+  urgent_requeue_counted_ = false;
   not_before_ = now + kRequeueInterval;
 }
 

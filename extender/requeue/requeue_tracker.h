@@ -5,8 +5,8 @@
 // The same holds for a pod that fits no cards, even empty ones, and a node whose cards change.
 //
 // A pod for which kube-scheduler has not examined all nodes (asked_nodes.h) is stranded at once,
-// and a requeue is due at once. There are at most kHurriedRequeuesMax of these at a time, and one
-// each kHurriedRequeueEvery, unless they find nodes.
+// and a requeue is due at once. There are at most kUrgentRequeuesMax of these at a time, and one
+// each kUrgentRequeueEvery, unless they find nodes.
 //
 //   rejected ---> waiting ---a release---> stranded ---due---> requeue sent ---succeeded---> out
 //                    |                        |   ^                 |
@@ -81,9 +81,9 @@ class RequeueTracker {
   Entries waiting_;   // the one rejected longest ago is in front
   Entries stranded_;  // the one stranded longest ago is in front
   std::unordered_map<PodUid, Entries::iterator> by_uid_;
-  std::size_t urgent_ = 0;   // of stranded_
-  bool paid_ = false;        // the next requeue counts as one for urgent pods
-  Instant hurried_until_{};  // kHurriedRequeueEvery for each such requeue, from its time on
+  std::size_t urgent_ = 0;               // of stranded_
+  bool urgent_requeue_counted_ = false;  // the next requeue counts as one for urgent pods
+  Instant urgent_until_{};  // kUrgentRequeueEvery for each such requeue, from its time on
   std::uint64_t releases_ = 0;
   std::uint64_t card_changes_ = 0;
   std::optional<Instant> last_filter_;

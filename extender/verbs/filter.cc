@@ -136,7 +136,7 @@ FilterReply filter_nodes(const VerbContext& context, const ExtenderArgs& args,
   FilterReply reply = answered_nodes(context, args, pod, now);
   const std::size_t asked = args.node_names().size();
   if (asked < kLeastExaminedNodes || asked >= context.ledger.node_count()) return reply;
-  reply.group = group_of(args.pod(), pod);
+  reply.replica_group = replica_group_of(args.pod(), pod);
   if (reply.fitting.empty()) {
     // Pods may end on nodes that were not asked about.
     if (reply.outcome == FilterOutcome::kNeedsOtherCards)

@@ -114,7 +114,7 @@ bool leaves_choice(const PodRequest& pod, const kube::Pod& sent) {
   return sent.has_preferences && !pod.request.empty() && pod.pod.group.empty();
 }
 
-std::uint64_t group_of(const kube::Pod& pod, const PodRequest& read) {
+std::uint64_t replica_group_of(const kube::Pod& pod, const PodRequest& read) {
   GroupText text;
   if (is_alone(pod)) text.add(pod.metadata.uid);
   text.add(std::int64_t{pod.priority});

@@ -45,7 +45,7 @@ bool leaves_choice(const PodRequest& pod, const kube::Pod& sent);
 
 // A hash, equal for pods such as the replicas of one template: of all that says on which nodes the
 // pod may run. A pod about which not all is known has one of its own. Never 0.
-std::uint64_t group_of(const kube::Pod& pod, const PodRequest& request);
+std::uint64_t replica_group_of(const kube::Pod& pod, const PodRequest& request);
 
 // The cards that the pod's card policy chooses; nothing if the pod does not fit.
 std::optional<Placement> place_on(const Node& node, const PodRequest& pod,

@@ -14,7 +14,7 @@ inline constexpr std::size_t kWebPartBytes = std::size_t{128} << 10;
 // How often the ledger is compared with what clients have. People do not follow faster changes.
 inline constexpr std::chrono::milliseconds kWebUpdateInterval{500};
 // A page shows that the connection is lost when it has received nothing for three of these.
-inline constexpr std::chrono::milliseconds kWebBeatInterval{5'000};
+inline constexpr std::chrono::milliseconds kWebHeartbeatInterval{5'000};
 // Removed nodes that are kept, so that pages remove them. A page that has missed more starts over.
 inline constexpr std::size_t kWebRemovedNodesMax = 10'000;
 
@@ -27,7 +27,7 @@ inline constexpr std::size_t kWaitingMessageBytesMax = 1'024;
 // While pods come and go, the list of waiting pods is sent this often.
 inline constexpr std::chrono::milliseconds kWaitingInterval{1'000};
 // The watch of waiting pods goes on for this time after the last page is closed.
-inline constexpr std::chrono::seconds kWaitingLinger{60};
+inline constexpr std::chrono::seconds kWaitingGrace{60};
 
 // The history has at most this many points. When it is full, every second one is removed, and
 // points are taken half as often: 4 hours in steps of 10 s, then 8 hours in steps of 20 s.

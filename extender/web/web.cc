@@ -195,7 +195,7 @@ void Web::tick() {
     last_client_ = now;
     update();
     for (auto& [id, client] : clients_) send_next(*client);
-  } else if (now - last_client_ >= kWaitingLinger) {
+  } else if (now - last_client_ >= kWaitingGrace) {
     waiting_.leave();
     ticking_ = false;
     return;
@@ -244,7 +244,7 @@ std::string Web::next_text(Client& client) {
   if (client.version == feed_.version() && !std::exchange(client.synced, true)) {
     out += event("synced", "{}");
   }
-  if (out.empty() && now - client.last_part >= kWebBeatInterval) {
+  if (out.empty() && now - client.last_part >= kWebHeartbeatInterval) {
     out = event("beat", fmt::format("{{\"now\":{}}}", sources_.unix_ms()));
   }
   return out;

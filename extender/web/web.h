@@ -16,7 +16,7 @@
 //            "restart" all of them. Those of the extender begin with its start. "problem" is why
 //            they are not of Prometheus, "idle" the pods that have used nothing for an hour
 //   status   the body of /readyz
-//   beat     {"now"}: after kWebBeatInterval without another event
+//   beat     {"now"}: after kWebHeartbeatInterval without another event
 //
 // Each client is sent the next part when it has received the previous one, so that a slow client
 // costs no memory and delays no other; the HTTP server closes a connection that is not read for its

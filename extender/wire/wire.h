@@ -73,9 +73,9 @@ struct FilterReply {
   // If no node of the request fits: others that do, and that kube-scheduler may not have examined
   // (asked_nodes.h). Not all of them.
   std::vector<std::string> fitting_elsewhere;
-  // Equal for pods to which `fitting_elsewhere` applies alike (group_of in pod_request.h); 0 if
-  // kube-scheduler has examined all nodes.
-  std::uint64_t group = 0;
+  // Equal for pods to which `fitting_elsewhere` applies alike (replica_group_of in pod_request.h);
+  // 0 if kube-scheduler has examined all nodes.
+  std::uint64_t replica_group = 0;
   // A sentence about this pod, into which refusals point: of a pod that is refused on every node,
   // or with the models that there are.
   std::shared_ptr<const std::string> own_sentence;

@@ -14,7 +14,7 @@
 #include "plugin/containers/container_edits.h"
 #include "plugin/containers/limits.h"
 #include "plugin/containers/rebuild.h"
-#include "plugin/containers/turn_keeper.h"
+#include "plugin/containers/turn_control.h"
 #include "plugin/kubelet/runtime.h"
 #include "plugin/monitor/limits.h"
 
@@ -256,7 +256,7 @@ void Agent::maintain() {
       {metrics_, inventory_, pods_, records_, isolation_.pages(), reserved_},
       {settings_.node, settings_.proc_folder, settings_.context, isolation_.mps() != nullptr});
   std::optional<TurnRule> rule;
-  std::optional<TurnKeeper> turns;
+  std::optional<TurnControl> turns;
   auto collected = std::chrono::steady_clock::now();
   auto next_access_check = collected;
   while (!incumbent_.replaced()) {

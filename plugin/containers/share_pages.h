@@ -3,7 +3,7 @@
 //
 //   <folder>/<allocation>/<card>/{limits,usage}
 //
-// and, where the compute of cards is shared out by turns (turn_keeper.h), {turn,activity} beside
+// and, where the compute of cards is shared out by turns (turn_control.h), {turn,activity} beside
 // them.
 //
 // Each container has a file system in memory of its own that is full: it may write `usage`, and a

@@ -123,10 +123,10 @@ unsigned card_count() {
 }
 
 bool reserve(Card& card, std::uint64_t bytes) {
-  count_unseen_now_and_then(card);
+  count_uncounted_at_intervals(card);
   if (card.account.reserve(bytes)) return true;
   if (bytes > card.account.limit_bytes()) return false;
-  count_unseen(false);
+  count_uncounted(false);
   if (card.account.reserve(bytes)) return true;
   if (!uses_pools()) return false;
   count_unused_pools(card);

@@ -44,9 +44,9 @@ class LaunchWindow {
   // Notes that a launch waits. Work that waits for a later launch of its program would never end:
   // while nothing is finished, more and more launches are let through.
   void blocked(std::uint64_t now) {
-    const std::uint64_t patience = 4 * expected() > kPatience ? 4 * expected() : kPatience;
+    const std::uint64_t stuck_after = 4 * expected() > kStuckAfter ? 4 * expected() : kStuckAfter;
     if (stuck_since_ == 0) stuck_since_ = now;
-    if (now - stuck_since_ < patience) return;
+    if (now - stuck_since_ < stuck_after) return;
     stuck_since_ = now;
     allowed_ = next_allowed_;
     if (next_allowed_ < kAllowedMax) next_allowed_ *= 2;
@@ -59,7 +59,7 @@ class LaunchWindow {
  private:
   static constexpr std::uint64_t kAloneFactor = 4;
   static constexpr std::uint64_t kGrowth = 4;
-  static constexpr std::uint64_t kPatience = 20'000'000;
+  static constexpr std::uint64_t kStuckAfter = 20'000'000;
   static constexpr std::uint64_t kAllowedMax = 1'024;
   static constexpr std::uint64_t kMarkMax = 32;
   static constexpr std::uint64_t kLeast = 500;

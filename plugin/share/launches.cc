@@ -59,9 +59,9 @@ struct Turns {
   Table<Stream> streams;
   bool has_helper = false;
   std::atomic<bool> helper_sleeps = false;
-  // The plugin was gone, and TurnPage::beat was this.
+  // The plugin was gone, and TurnPage::heartbeat was this.
   std::atomic<bool> was_silent = false;
-  std::atomic<std::uint32_t> silent_beat = 0;
+  std::atomic<std::uint32_t> silent_heartbeat = 0;
 };
 
 Turns all[kCardsMax];
@@ -288,20 +288,20 @@ std::uint64_t key_of(Handle stream, bool per_thread, Handle context) {
 // it.
 bool wait_for_turn(Turns& turns) {
   constexpr int kSilentMax = 2;
-  std::uint32_t beat = turns.page->beat.load();
+  std::uint32_t heartbeat = turns.page->heartbeat.load();
   if (exiting) return true;
   if (turn_of(turns) != kTurnWait) return false;
-  if (turns.was_silent && beat == turns.silent_beat) return true;
+  if (turns.was_silent && heartbeat == turns.silent_heartbeat) return true;
   int silent = 0;
   while (turn_of(turns) == kTurnWait && silent < kSilentMax && !exiting) {
     turns.activity->fetch_or(kWaits, std::memory_order_seq_cst);
     wait_while(turns, kTurnWait, kWaitMax);
-    const std::uint32_t after = turns.page->beat.load();
-    silent = after == beat ? silent + 1 : 0;
-    beat = after;
+    const std::uint32_t after = turns.page->heartbeat.load();
+    silent = after == heartbeat ? silent + 1 : 0;
+    heartbeat = after;
   }
   turns.activity->fetch_and(~kWaits, std::memory_order_seq_cst);
-  turns.silent_beat = beat;
+  turns.silent_heartbeat = heartbeat;
   turns.was_silent = silent == kSilentMax;
   return turns.was_silent;
 }

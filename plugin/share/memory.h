@@ -43,7 +43,7 @@ void forget_contexts();
 // it does not fit.
 bool reserve_local_memory(std::uint64_t bytes);
 
-// --- unseen.cc: what NVML lists for this process and no call has shown ---
+// --- uncounted.cc: what NVML lists for this process and no call has shown ---
 void find_in_nvml(unsigned card, const char (&uuid)[41]);
 // Those of the whole card, as NVML counts them. 0: unknown, or a MIG device.
 unsigned cores_of(const Card& card);
@@ -53,9 +53,9 @@ void add_hidden(unsigned card, std::int64_t bytes);
 void leave_to_nvml(const Card& card, std::uint64_t bytes);
 // Counts it on the current card, if it fits or in any case. False: it does not fit, and is not
 // counted.
-bool count_unseen(bool in_any_case);
-// Counts it in any case, now and then.
-void count_unseen_now_and_then(const Card& card);
+bool count_uncounted(bool in_any_case);
+// Counts it in any case, if the last time is not too recent.
+void count_uncounted_at_intervals(const Card& card);
 
 inline void forget_memory() {
   forget_linear_memory();

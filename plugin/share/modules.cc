@@ -1,6 +1,6 @@
 // Modules, libraries, functions and streams: what the driver takes for them is not known before, so
-// it is measured afterwards (unseen.cc), and what does not fit is undone. Variables are taken with
-// the module, and those of a library when it is used first; that is made to happen where a
+// it is measured afterwards (uncounted.cc), and what does not fit is undone. Variables are taken
+// with the module, and those of a library when it is used first; that is made to happen where a
 // kernel is looked up, and not at its launch.
 //
 // A launch lets the stacks of its context grow to the local memory of its kernel (contexts.cc).
@@ -10,14 +10,14 @@ namespace mgpu::share {
 namespace {
 
 Result does_not_fit() {
-  count_unseen(true);  // what is there counts
+  count_uncounted(true);  // what is there counts
   return kOutOfMemory;
 }
 
 template <class Call>
 Result make(Handle* made, Result (*undo)(Handle), Call call) {
   const Result result = call();
-  if (result != kSuccess || made == nullptr || count_unseen(false)) return result;
+  if (result != kSuccess || made == nullptr || count_uncounted(false)) return result;
   undo(*made);
   *made = nullptr;
   return does_not_fit();
@@ -27,13 +27,13 @@ Result make(Handle* made, Result (*undo)(Handle), Call call) {
 template <class Call>
 Result use(Call call) {
   const Result result = call();
-  return result != kSuccess || count_unseen(false) ? result : does_not_fit();
+  return result != kSuccess || count_uncounted(false) ? result : does_not_fit();
 }
 
 template <class Call>
 Result end(Call call) {
   const Result result = call();
-  count_unseen(true);
+  count_uncounted(true);
   return result;
 }
 
@@ -73,7 +73,7 @@ Result get(Handle* list, unsigned count, Result (*check)(Handle), Call call) {
   for (unsigned i = 0; i < count; ++i) {
     if (list[i] != nullptr && check(list[i]) != kSuccess) return kOutOfMemory;
   }
-  return count_unseen(false) ? kSuccess : does_not_fit();
+  return count_uncounted(false) ? kSuccess : does_not_fit();
 }
 
 }  // namespace

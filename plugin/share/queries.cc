@@ -1,4 +1,4 @@
-// What a program is told of a card's memory: its share, as if the card had no more.
+// What a program reads of a card's memory: its share, as if the card had no more.
 #include "plugin/share/memory.h"
 
 namespace mgpu::share {
@@ -15,7 +15,7 @@ Result show_share(Result result, Size* free, Size* total) {
   Card* const card = current_card();
   if (card == nullptr) return no_card();
   count_unused_pools(*card);
-  count_unseen_now_and_then(*card);
+  count_uncounted_at_intervals(*card);
   // Otherwise a program sees what killed processes held as used.
   card->account.reap();
   const std::uint64_t limit = card->account.limit_bytes();

@@ -20,7 +20,7 @@ struct TurnPage {
   PageHeader header;
   std::atomic<std::uint32_t> turn;
   // Changes at each look of the plugin, which has many in a second while somebody waits.
-  std::atomic<std::uint32_t> beat;
+  std::atomic<std::uint32_t> heartbeat;
 };
 
 // The bits of an ActivityPage::slots. The others count launches. kWorks: the process has work on

@@ -36,7 +36,7 @@ void CardTurns::remove(Id id) {
   if (holder_ == id) held_ = false;
 }
 
-void CardTurns::hear(Nanoseconds now, const std::map<Id, CardActivity>& activity) {
+void CardTurns::apply(Nanoseconds now, const std::map<Id, CardActivity>& activity) {
   for (auto& [id, container] : containers_) {
     const bool worked = container.now.works;
     const bool idle = !worked && !container.now.waits;
@@ -56,8 +56,8 @@ void CardTurns::hear(Nanoseconds now, const std::map<Id, CardActivity>& activity
 // Since the last look.
 bool CardTurns::had_card(Id id, const Container& container) const {
   const bool holds = held_ && id == holder_;
-  const bool lingers = holds && last_ - container.worked < patience_;
-  return container.now.worked || lingers || (holds && container.now.waits);
+  const bool in_grace = holds && last_ - container.worked < grace_;
+  return container.now.worked || in_grace || (holds && container.now.waits);
 }
 
 // Takes the change of turns off what the holder has used.
@@ -82,7 +82,7 @@ void CardTurns::account(Nanoseconds now) {
     double used = uses ? passed / static_cast<double>(holds ? 1 : users) : 0;
     // Looks are rare if little happens.
     if (!container.worked_all && !container.now.waits) {
-      used = std::min(used, count(settings_.linger));
+      used = std::min(used, count(settings_.grace));
     }
     if (holds) used = without_change(used);
     container.virtual_time += used / container.share;
@@ -127,11 +127,11 @@ const std::pair<const CardTurns::Id, CardTurns::Container>* CardTurns::next_wait
 }
 
 // How long the holder may do nothing while `other` waits.
-Nanoseconds CardTurns::patience(const Container& holder, const Container& other) const {
+Nanoseconds CardTurns::grace_for(const Container& holder, const Container& other) const {
   if (holder.now.waits) return settings_.wake;
-  if (holder.worked == granted_) return settings_.linger;  // it is about to begin
+  if (holder.worked == granted_) return settings_.grace;  // it is about to begin
   const Nanoseconds gap = holder.usual_gap;
-  const Nanoseconds usual = gap > 2 * settings_.linger ? Nanoseconds{} : settings_.linger;
+  const Nanoseconds usual = gap > 2 * settings_.grace ? Nanoseconds{} : settings_.grace;
   const Nanoseconds whole = gap * 3 / 2;
   const bool behind = holder.virtual_time < other.virtual_time;
   const Nanoseconds most = std::max(settings_.keep, other.usual_drain / 4);
@@ -139,34 +139,34 @@ Nanoseconds CardTurns::patience(const Container& holder, const Container& other)
   return std::max(usual, whole);
 }
 
-// How long a turn lasts until it is told to end: what is queued then takes its time.
+// Returns how long a turn lasts until it is revoked: what is queued then takes its time.
 Nanoseconds CardTurns::quantum_of(const Container& holder) const {
   return std::max(settings_.quantum - holder.usual_drain, settings_.short_quantum);
 }
 
 void CardTurns::consider_revoking(Nanoseconds now, const std::pair<const Id, Container>* waiter) {
   const Container& holder = containers_.at(holder_);
-  const bool poor = settings_.rule == TurnRule::kFixed && holder.saved <= 0;
+  const bool used_up = settings_.rule == TurnRule::kFixed && holder.saved <= 0;
   bool idle = false;
   bool had_turn = false;
-  patience_ = settings_.linger;
+  grace_ = settings_.grace;
   if (waiter != nullptr) {
     const Container& other = waiter->second;
-    patience_ = patience(holder, other);
-    idle = !holder.now.works && now - holder.worked >= patience_;
+    grace_ = grace_for(holder, other);
+    idle = !holder.now.works && now - holder.worked >= grace_;
     had_turn = other.virtual_time < holder.virtual_time &&
                now - granted_ >= (other.fresh ? settings_.short_quantum : quantum_of(holder));
   }
-  if (!poor && !idle && !had_turn) return;
+  if (!used_up && !idle && !had_turn) return;
   revoked_ = true;
-  went_idle_ = idle && !poor && !holder.now.waits;
+  went_idle_ = idle && !used_up && !holder.now.waits;
   revoked_at_ = now;
 }
 
 // Ends the turn if the holder has finished, or does not within a long time.
 void CardTurns::end_turn(Nanoseconds now) {
   Container& holder = containers_.at(holder_);
-  // What was seen before it was told says nothing.
+  // Reports from before the revocation say nothing about its end.
   if (now <= revoked_at_) return;
   if (holder.now.works && now - revoked_at_ < settings_.drain) return;
   // One that went idle may have gone on.
@@ -179,7 +179,7 @@ void CardTurns::end_turn(Nanoseconds now) {
 
 void CardTurns::grant(Nanoseconds now, Id id) {
   if (holder_ != id) change_left_ = count(settings_.change);
-  patience_ = settings_.linger;
+  grace_ = settings_.grace;
   held_ = true;
   revoked_ = false;
   holder_ = id;
@@ -188,7 +188,7 @@ void CardTurns::grant(Nanoseconds now, Id id) {
 }
 
 CardTurns::Look CardTurns::look(Nanoseconds now, const std::map<Id, CardActivity>& activity) {
-  hear(now, activity);
+  apply(now, activity);
   account(now);
   for (auto& [id, container] : containers_) {
     if (container.now.worked) container.worked = now;

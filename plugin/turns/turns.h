@@ -43,7 +43,7 @@ struct TurnSettings {
   Nanoseconds short_quantum = std::chrono::microseconds(1500);
   // The longest gap between two pieces of work in which the holder keeps the card. A container
   // whose gaps usually last more than twice as long loses the card as soon as it has no work.
-  Nanoseconds linger = std::chrono::microseconds(200);
+  Nanoseconds grace = std::chrono::microseconds(200);
   // A container with less virtual time than the one that waits also keeps the card in longer gaps,
   // for half as long again as they usually last, if the other one usually takes four times as long
   // as they do to give it back. It does not if that is over this time, or over a quarter of what
@@ -110,7 +110,7 @@ class CardTurns {
     Nanoseconds usual_drain{};  // from the end of a turn to the end of its work
   };
 
-  void hear(Nanoseconds now, const std::map<Id, CardActivity>& activity);
+  void apply(Nanoseconds now, const std::map<Id, CardActivity>& activity);
   bool had_card(Id id, const Container& container) const;
   double without_change(double used);
   void account(Nanoseconds now);
@@ -118,7 +118,7 @@ class CardTurns {
   bool may_begin(const Container& container) const;
   const std::pair<const Id, Container>* next_waiter() const;
   Nanoseconds quantum_of(const Container& holder) const;
-  Nanoseconds patience(const Container& holder, const Container& other) const;
+  Nanoseconds grace_for(const Container& holder, const Container& other) const;
   void consider_revoking(Nanoseconds now, const std::pair<const Id, Container>* waiter);
   void end_turn(Nanoseconds now);
   void grant(Nanoseconds now, Id id);
@@ -134,7 +134,7 @@ class CardTurns {
   Id holder_ = 0;
   bool revoked_ = false;
   bool went_idle_ = false;      // why it was revoked
-  Nanoseconds patience_{};      // with the holder, as of the last look
+  Nanoseconds grace_{};         // with the holder, as of the last look
   std::optional<Id> worker_{};  // who had work on the card last, as its holder
   double change_left_ = 0;      // of TurnSettings::change, in nanoseconds
   Nanoseconds granted_{};

@@ -15,14 +15,14 @@
 #include <vector>
 
 #include "common/base/log.h"
-#include "plugin/containers/turn_keeper.h"
+#include "plugin/containers/turn_control.h"
 #include "test/gpu/driver_under_test.h"
 
 namespace mgpu::fake_gpu {
 namespace {
 
 using plugin::Record;
-using plugin::TurnKeeper;
+using plugin::TurnControl;
 using plugin::TurnRule;
 using testing::AllOf;
 using testing::Gt;
@@ -124,7 +124,7 @@ class Turns : public testing::Test {
     return of_container;
   }
 
-  void keep_turns(TurnRule rule) { keeper_.emplace(*pages_, *records_, rule); }
+  void keep_turns(TurnRule rule) { control_.emplace(*pages_, *records_, rule); }
 
   // The same, of three tries: this machine may be busy with something else.
   static double part_between(double least, double most, const std::vector<std::string>& first,
@@ -155,7 +155,7 @@ class Turns : public testing::Test {
   std::string folder_ = "/dev/shm/mgpu-turns-XXXXXX";
   std::optional<plugin::SharePages> pages_;
   std::optional<plugin::Records> records_;
-  std::optional<TurnKeeper> keeper_;
+  std::optional<TurnControl> control_;
 };
 
 const std::vector<std::string> kBusy = {"200", "0", "1", "1000"};
@@ -168,7 +168,7 @@ TEST_F(Turns, GiveEachContainerItsShareOfTheTime) {
   const std::vector<std::string> long_kernels = {"5000", "0", "2", "1000"};
   EXPECT_THAT(part_between(0.6, 0.8, kBusy, long_kernels, first, second), AllOf(Gt(0.6), Lt(0.8)))
       << "time counts, and not how many kernels there are";
-  keeper_.reset();
+  control_.reset();
   EXPECT_THAT(part_between(0.4, 0.6, kBusy, kBusy, first, second), AllOf(Gt(0.4), Lt(0.6)))
       << "without turns the shares decide nothing";
 }
@@ -191,7 +191,7 @@ TEST_F(Turns, LimitAContainerThatIsAloneWhereSharesAreFixed) {
   const double without = kernels();
   keep_turns(TurnRule::kFixed);
   EXPECT_THAT(kernels() / without, AllOf(Gt(0.05), Lt(0.4)));
-  keeper_.reset();
+  control_.reset();
   keep_turns(TurnRule::kBurst);
   EXPECT_THAT(kernels() / without, Gt(0.8));
 }
@@ -270,7 +270,7 @@ TEST_F(Turns, EndWithThePlugin) {
   const std::string page = first + "/" + kTurnsCard + "/turn";
   keep_turns(TurnRule::kBurst);
   ::usleep(50'000);
-  keeper_.reset();
+  control_.reset();
   // As a plugin that was killed leaves it.
   std::uint32_t word = share::kTurnWait;
   const int file = ::open(page.c_str(), O_RDWR);

@@ -79,9 +79,9 @@ void Reflector::State::report(const std::function<void(const std::string&)>& han
 // Delivers the events and takes the action, unless a handler closes the reflector.
 void Reflector::State::take(WatchStep step) {
   for (const WatchEvent& event : step.events) {
-    const Taken taken = on_event(event);
-    report(handlers.on_unreadable, taken.unreadable);
-    if (taken.called && !closed && handlers.on_change) handlers.on_change();
+    const Delivered delivered = on_event(event);
+    report(handlers.on_unreadable, delivered.unreadable);
+    if (delivered.called && !closed && handlers.on_change) handlers.on_change();
     if (closed) return;
   }
   synced.store(watcher.synced());

@@ -32,7 +32,7 @@ struct Consumer {
 };
 
 // The result of an event.
-struct Taken {
+struct Delivered {
   bool called = false;     // the consumer was called
   std::string unreadable;  // which object cannot be read, and why; usually empty
 };
@@ -45,7 +45,7 @@ class ObjectEvents {
  public:
   explicit ObjectEvents(Consumer<T> consumer) : consumer_(std::move(consumer)) {}
 
-  Taken on_event(const WatchEvent& event);
+  Delivered on_event(const WatchEvent& event);
 
  private:
   Consumer<T> consumer_;
@@ -85,7 +85,7 @@ class Reflector {
 
  private:
   struct State;
-  using OnEvent = std::function<Taken(const WatchEvent& event)>;
+  using OnEvent = std::function<Delivered(const WatchEvent& event)>;
 
   Reflector(std::string name, Resource resource, Transport& transport, OnEvent on_event,
             ReflectorHandlers handlers);
@@ -99,11 +99,11 @@ class Reflector {
   std::shared_ptr<State> state_;
 };
 
-// The sentence for Taken::unreadable.
+// The sentence for Delivered::unreadable.
 std::string unreadable_object(const WatchEvent& event, const Error& why);
 
 template <class T>
-Taken ObjectEvents<T>::on_event(const WatchEvent& event) {
+Delivered ObjectEvents<T>::on_event(const WatchEvent& event) {
   using Kind = WatchEvent::Kind;
   if (event.kind == Kind::kRelistBegin) {
     relisted_.clear();

@@ -41,7 +41,7 @@ std::vector<Victim> victims_of(const Node& node, const GpuRequest& request,
 // One decision: which of the victims, ordered by cost, are evicted.
 class Preemption {
  public:
-  Preemption(Trial unchanged, std::vector<Victim> victims)
+  Preemption(EvictedNode unchanged, std::vector<Victim> victims)
       : unchanged_(std::move(unchanged)), victims_(std::move(victims)) {}
 
   // Empty if the pod does not fit even without all of them.
@@ -58,10 +58,10 @@ class Preemption {
  private:
   static constexpr auto kHighest = std::numeric_limits<std::int32_t>::max();
 
-  Trial without(std::span<const Victim> victims) const {
-    Trial trial = unchanged_;
-    for (const Victim& victim : victims) trial.evict(victim);
-    return trial;
+  EvictedNode without(std::span<const Victim> victims) const {
+    EvictedNode node = unchanged_;
+    for (const Victim& victim : victims) node.evict(victim);
+    return node;
   }
 
   std::vector<Victim> up_to(std::int32_t priority, bool breaks_budget) const {
@@ -117,18 +117,18 @@ class Preemption {
   // As kube-scheduler: all victims are evicted; then, from the most expensive one on, each that is
   // not needed is restored.
   std::vector<Victim> reprieve() {
-    Trial trial = without(victims_);
+    EvictedNode node = without(victims_);
     std::vector<Victim> evicted;
     for (auto victim = victims_.rbegin(); victim != victims_.rend(); ++victim) {
-      trial.restore(*victim);
-      if (trial.fits(other_steps_).value_or(false)) continue;
-      trial.evict(*victim);
+      node.restore(*victim);
+      if (node.fits(other_steps_).value_or(false)) continue;
+      node.evict(*victim);
       evicted.push_back(*victim);
     }
     return evicted;
   }
 
-  const Trial unchanged_;
+  const EvictedNode unchanged_;
   const std::vector<Victim> victims_;
   SearchBudget steps_{kPlacementStepsMax};        // for the exact search
   SearchBudget other_steps_{kPlacementStepsMax};  // for all else
@@ -142,7 +142,7 @@ std::optional<Eviction> choose_victims(const Node& node, const GpuRequest& reque
                                        const std::optional<NodeResources>& resources,
                                        SearchBudget& budget) {
   SearchBudget steps{kPlacementStepsMax};
-  Trial unchanged(node, request, resources);
+  EvictedNode unchanged(node, request, resources);
   const bool fits = unchanged.fits(steps).value_or(false);
   budget.spend(kPlacementStepsMax - steps.steps);
   if (fits) return Eviction{};

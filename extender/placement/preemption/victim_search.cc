@@ -70,8 +70,8 @@ bool costs_less(const Victim& a, const Victim& b) {
          std::tuple(b.breaks_budget, b.priority, start_of(a), b.candidate);
 }
 
-Trial::Trial(const Node& node, const GpuRequest& request,
-             const std::optional<NodeResources>& resources)
+EvictedNode::EvictedNode(const Node& node, const GpuRequest& request,
+                         const std::optional<NodeResources>& resources)
     : node_(node),
       request_(request),
       resources_(resources),
@@ -81,7 +81,7 @@ Trial::Trial(const Node& node, const GpuRequest& request,
   for (const Card& card : node.cards) used_.push_back(card.used);
 }
 
-void Trial::evict(const Victim& victim) {
+void EvictedNode::evict(const Victim& victim) {
   for (const auto& [card, share] : victim.frees) {
     freed_[card] += share;
     refresh(card);
@@ -91,7 +91,7 @@ void Trial::evict(const Victim& victim) {
   refresh_host();
 }
 
-void Trial::restore(const Victim& victim) {
+void EvictedNode::restore(const Victim& victim) {
   for (const auto& [card, share] : victim.frees) {
     freed_[card] -= share;
     refresh(card);
@@ -101,37 +101,37 @@ void Trial::restore(const Victim& victim) {
   refresh_host();
 }
 
-void Trial::refresh(std::size_t card) {
+void EvictedNode::refresh(std::size_t card) {
   node_.cards[card].used = room_in(used_[card], freed_[card]);
 }
 
-void Trial::refresh_host() {
+void EvictedNode::refresh_host() {
   node_.resources_used = room_in(resources_used_, resources_freed_);
   node_.pods_counted = pods_counted_ - pods_freed_;
 }
 
-std::optional<bool> Trial::fits(SearchBudget& budget) const {
+std::optional<bool> EvictedNode::fits(SearchBudget& budget) const {
   if (resources_ && !has_resources_for(node_, *resources_)) return false;
   const auto reason = why_not(node_, request_, budget);
   if (reason == Reason::kSearchBound) return std::nullopt;
   return !reason;
 }
 
-VictimSearch::VictimSearch(Trial trial, std::span<const Victim> victims, SearchBudget& budget)
-    : trial_(std::move(trial)), victims_(victims), budget_(budget), is_chosen_(victims.size()) {
-  find_dominators();
+VictimSearch::VictimSearch(EvictedNode node, std::span<const Victim> victims, SearchBudget& budget)
+    : node_(std::move(node)), victims_(victims), budget_(budget), is_chosen_(victims.size()) {
+  find_dominating_victims();
   sum_up_tails();
 }
 
 // O(victims^2 * cards), once.
-void VictimSearch::find_dominators() {
-  dominators_.resize(victims_.size());
+void VictimSearch::find_dominating_victims() {
+  dominating_.resize(victims_.size());
   for (std::size_t i = 0; i < victims_.size(); ++i) {
     for (std::size_t j = 0; j < i; ++j) {
       // A victim that breaks no budget is earlier than one that breaks one, whatever their
       // priorities.
       if (victims_[j].priority > victims_[i].priority) continue;
-      if (frees_at_least(victims_[j], victims_[i])) dominators_[i].push_back(j);
+      if (frees_at_least(victims_[j], victims_[i])) dominating_[i].push_back(j);
     }
   }
 }
@@ -153,7 +153,7 @@ bool VictimSearch::fits() {
   if (budget_.steps == 0) out_of_steps_ = true;
   if (out_of_steps_) return false;
   --budget_.steps;
-  const auto result = trial_.fits(budget_);
+  const auto result = node_.fits(budget_);
   if (!result) out_of_steps_ = true;
   return result.value_or(false);
 }
@@ -167,9 +167,9 @@ bool VictimSearch::may_fit_with(std::size_t missing, std::size_t from) {
   most.resources = {MilliCpu(multiplied(most.resources.cpu.value(), times)),
                     MiB(multiplied(most.resources.memory.value(), times))};
   most.pods = times;
-  trial_.evict(most);
+  node_.evict(most);
   const bool may = fits();
-  trial_.restore(most);
+  node_.restore(most);
   return may;
 }
 
@@ -182,7 +182,7 @@ bool VictimSearch::worse_than_best(std::size_t missing, std::size_t from) const 
 
 // A set with `victim` and without its dominator is not better than the set with the two exchanged.
 bool VictimSearch::dominated(std::size_t victim) const {
-  return std::ranges::any_of(dominators_[victim],
+  return std::ranges::any_of(dominating_[victim],
                              [&](std::size_t other) { return !is_chosen_[other]; });
 }
 
@@ -215,24 +215,24 @@ void VictimSearch::extend(std::size_t from, std::size_t missing, std::size_t vio
 }
 
 void VictimSearch::choose(std::size_t victim, std::size_t missing, std::size_t violations_left) {
-  trial_.evict(victims_[victim]);
+  node_.evict(victims_[victim]);
   chosen_.push_back(victim);
   is_chosen_[victim] = true;
   extend(victim + 1, missing - 1, violations_left - (victims_[victim].breaks_budget ? 1 : 0));
   is_chosen_[victim] = false;
   chosen_.pop_back();
-  trial_.restore(victims_[victim]);
+  node_.restore(victims_[victim]);
 }
 
 bool VictimSearch::best_is_within(const Bounds& bounds) {
   std::size_t violations = 0;
   for (const std::size_t victim : *best_) {
     violations += victims_[victim].breaks_budget ? 1 : 0;
-    trial_.evict(victims_[victim]);
+    node_.evict(victims_[victim]);
   }
   SearchBudget budget{kPlacementStepsMax};
-  const bool fits = trial_.fits(budget).value_or(true);
-  for (const std::size_t victim : *best_) trial_.restore(victims_[victim]);
+  const bool fits = node_.fits(budget).value_or(true);
+  for (const std::size_t victim : *best_) node_.restore(victims_[victim]);
   return fits && violations <= bounds.violations && best_->size() <= bounds.victims;
 }
 

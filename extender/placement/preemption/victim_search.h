@@ -35,11 +35,11 @@ struct Victim {
 bool costs_less(const Victim& a, const Victim& b);
 
 // A copy of a node from which victims have been evicted.
-class Trial {
+class EvictedNode {
  public:
-  // `request` outlives the trial. Without `resources` only the cards decide whether the pod fits.
-  Trial(const Node& node, const GpuRequest& request,
-        const std::optional<NodeResources>& resources = std::nullopt);
+  // `request` outlives this. Without `resources` only the cards decide whether the pod fits.
+  EvictedNode(const Node& node, const GpuRequest& request,
+              const std::optional<NodeResources>& resources = std::nullopt);
 
   void evict(const Victim& victim);
   void restore(const Victim& victim);
@@ -68,8 +68,8 @@ class VictimSearch {
     std::size_t violations;
   };
 
-  // Searches among `victims`, which are in the order of costs_less, after the evictions of `trial`.
-  VictimSearch(Trial trial, std::span<const Victim> victims, SearchBudget& budget);
+  // Searches among `victims`, which are in the order of costs_less, after the evictions of `node`.
+  VictimSearch(EvictedNode node, std::span<const Victim> victims, SearchBudget& budget);
 
   // The fewest victims that make the pod fit; of sets of that size, the one with the lowest sum of
   // priorities, then the one that started last. Positions in `victims`, ascending. Empty if there
@@ -87,7 +87,7 @@ class VictimSearch {
     std::vector<std::string> starts;  // ascending
   };
 
-  void find_dominators();
+  void find_dominating_victims();
   void sum_up_tails();
 
   bool fits();
@@ -100,11 +100,11 @@ class VictimSearch {
   void extend(std::size_t from, std::size_t missing, std::size_t violations_left);
   void choose(std::size_t victim, std::size_t missing, std::size_t violations_left);
 
-  Trial trial_;
+  EvictedNode node_;
   std::span<const Victim> victims_;
   SearchBudget& budget_;
   bool out_of_steps_ = false;
-  std::vector<std::vector<std::size_t>> dominators_;  // earlier victims that free at least as much
+  std::vector<std::vector<std::size_t>> dominating_;  // earlier victims that free at least as much
   // For the victims from this position on: the most that one of them frees of each card, and their
   // lowest priority.
   struct Tail {

@@ -2,7 +2,7 @@
 
 const kRetryFirst = 500;
 const kRetryMost = 5_000;
-// Three times kWebBeatInterval, after which the extender sends something.
+// Three times kWebHeartbeatInterval, after which the extender sends something.
 const kSilenceMost = 15_000;
 // A page in the background gives its place to others.
 const kHiddenMost = 60_000;

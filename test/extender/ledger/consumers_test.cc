@@ -50,8 +50,8 @@ class ConsumersTest : public testing::Test {
 
   void node(const kube::WatchEvent& event) { take(node_events.on_event(event)); }
   void pod(const kube::WatchEvent& event) { take(pod_events.on_event(event)); }
-  void take(const kube::Taken& taken) {
-    if (!taken.unreadable.empty()) problems.push_back(taken.unreadable);
+  void take(const kube::Delivered& delivered) {
+    if (!delivered.unreadable.empty()) problems.push_back(delivered.unreadable);
   }
   void pod(Kind kind, const PodText& text = {}) {
     const bool bare = kind == Kind::kRelistBegin || kind == Kind::kRelistEnd;

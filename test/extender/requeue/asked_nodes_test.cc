@@ -10,12 +10,12 @@
 namespace mgpu::extender {
 namespace {
 
-constexpr PodGroup kFirst = 1;
-constexpr PodGroup kSecond = 2;
+constexpr ReplicaGroup kFirst = 1;
+constexpr ReplicaGroup kSecond = 2;
 const PodUid kPod("a");
 
 struct AskedNodesTest : testing::Test {
-  bool rejected(const std::vector<std::string_view>& names, PodGroup group = kFirst,
+  bool rejected(const std::vector<std::string_view>& names, ReplicaGroup group = kFirst,
                 const std::vector<std::string>& fitting = {"z"}, const PodUid& uid = kPod) {
     return asked.rejected(group, uid, names, fitting, now);
   }
@@ -98,13 +98,13 @@ TEST_F(AskedNodesTest, ForgetsAGroup) {
 }
 
 TEST_F(AskedNodesTest, WithTooManySearchesTheFirstOneEnds) {
-  for (PodGroup group = 0; group <= kSearchesMax; ++group) EXPECT_TRUE(rejected({"x"}, group));
+  for (ReplicaGroup group = 0; group <= kSearchesMax; ++group) EXPECT_TRUE(rejected({"x"}, group));
   EXPECT_FALSE(rejected({"y"}, 0));
   EXPECT_TRUE(rejected({"y"}, 1));
 }
 
 TEST_F(AskedNodesTest, AGroupForWhichThereIsNoMemoryDoesNotSearch) {
-  for (PodGroup group = 0; group < kSearchedGroupsMax; ++group) rejected({"x"}, group);
+  for (ReplicaGroup group = 0; group < kSearchedGroupsMax; ++group) rejected({"x"}, group);
   EXPECT_FALSE(rejected({"x"}, kSearchedGroupsMax));
   EXPECT_EQ(asked.size(), kSearchedGroupsMax);
   now += kRequeueRememberedFor;

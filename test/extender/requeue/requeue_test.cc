@@ -174,7 +174,8 @@ TEST_F(RequeueTest, ARejectionWaitsForNoReleaseOnceSearchesHaveEnded) {
 }
 
 TEST_F(RequeueTest, APodThatFitsElsewhereIsAnsweredAndRequeuedAtOnce) {
-  filter("a", {.outcome = FilterOutcome::kMayChange, .fitting_elsewhere = {"z"}, .group = 1},
+  filter("a",
+         {.outcome = FilterOutcome::kMayChange, .fitting_elsewhere = {"z"}, .replica_group = 1},
          {"x"});
   EXPECT_EQ(answers_, 1);
   EXPECT_TRUE(requeue_->take_wait(PodUid("a")));
@@ -186,7 +187,7 @@ TEST_F(RequeueTest, APodThatFitsElsewhereIsAnsweredAndRequeuedAtOnce) {
 TEST_F(RequeueTest, ARejectionThatWaitsDoesNotEndTheSearchOfItsGroup) {
   const auto fits_on = [](const char* node) {
     return FilterReply{
-        .outcome = FilterOutcome::kMayChange, .fitting_elsewhere = {node}, .group = 1};
+        .outcome = FilterOutcome::kMayChange, .fitting_elsewhere = {node}, .replica_group = 1};
   };
   filter("a", fits_on("z"), {"x"});
   EXPECT_TRUE(requeue_->take_wait(PodUid("a")));
@@ -347,7 +348,7 @@ class QuietCluster {
   static constexpr int kNodes = 130;
   struct Waiting {
     PodUid uid;
-    PodGroup group;
+    ReplicaGroup group;
   };
 
   void try_first() {
@@ -358,8 +359,9 @@ class QuietCluster {
       asked.push_back(nodes_[(next_ + static_cast<std::size_t>(i)) % nodes_.size()]);
     next_ = (next_ + 100) % nodes_.size();
     ++filters;
-    const FilterReply reply{
-        .outcome = FilterOutcome::kMayChangeLater, .fitting_elsewhere = {"b"}, .group = pod.group};
+    const FilterReply reply{.outcome = FilterOutcome::kMayChangeLater,
+                            .fitting_elsewhere = {"b"},
+                            .replica_group = pod.group};
     requeue_.filter(
         pod.uid, asked, [&](Instant) { return reply; }, [](const FilterReply&) {});
     requeue_.take_wait(pod.uid);
@@ -386,7 +388,7 @@ TEST_F(RequeueTest, AQuietClusterIsQuiet) {
       QuietCluster cluster(*requeue_, api_.methods, executor_);
       cluster.add(pods, groups);
       cluster.run(std::chrono::seconds(60));
-      EXPECT_LE(api_.methods.size(), 2U * kHurriedRequeuesMax);
+      EXPECT_LE(api_.methods.size(), 2U * kUrgentRequeuesMax);
       const std::size_t before = api_.methods.size();
       cluster.filters = 0;
       // The last round has begun by then.

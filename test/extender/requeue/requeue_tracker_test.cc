@@ -63,9 +63,9 @@ TEST(RequeueTracker, ARejectionInPartIsRequeuedAtOnce) {
   EXPECT_FALSE(tracker.due());
 }
 
-TEST(RequeueTracker, FewRequeuesAreHurriedUnlessTheyFindNodes) {
+TEST(RequeueTracker, FewRequeuesAreUrgentUnlessTheyFindNodes) {
   RequeueTracker tracker;
-  const auto hurry = [&](Instant now) {
+  const auto requeue_urgently = [&](Instant now) {
     if (!tracker.on_rejected_in_part(kA, 0, now)) return false;
     EXPECT_TRUE(tracker.on_rejected_in_part(kB, 0, now)) << "it is requeued with a";
     tracker.sent(now);
@@ -74,14 +74,14 @@ TEST(RequeueTracker, FewRequeuesAreHurriedUnlessTheyFindNodes) {
     tracker.on_filter(kB, now);
     return true;
   };
-  for (int i = 0; i < kHurriedRequeuesMax; ++i) EXPECT_TRUE(hurry(kStart));
-  EXPECT_FALSE(hurry(kStart));
+  for (int i = 0; i < kUrgentRequeuesMax; ++i) EXPECT_TRUE(requeue_urgently(kStart));
+  EXPECT_FALSE(requeue_urgently(kStart));
   EXPECT_TRUE(tracker.empty());
   tracker.on_found();
-  EXPECT_TRUE(hurry(kStart));
-  EXPECT_FALSE(hurry(kStart + kHurriedRequeueEvery - kTick));
-  EXPECT_TRUE(hurry(kStart + kHurriedRequeueEvery));
-  EXPECT_FALSE(hurry(kStart + kHurriedRequeueEvery));
+  EXPECT_TRUE(requeue_urgently(kStart));
+  EXPECT_FALSE(requeue_urgently(kStart + kUrgentRequeueEvery - kTick));
+  EXPECT_TRUE(requeue_urgently(kStart + kUrgentRequeueEvery));
+  EXPECT_FALSE(requeue_urgently(kStart + kUrgentRequeueEvery));
 }
 
 TEST(RequeueTracker, ARejectionAfterTheReleaseStrandsNoPod) {

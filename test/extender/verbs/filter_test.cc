@@ -479,7 +479,7 @@ TEST_F(ManyNodesTest, WhereANodeFitsNoOtherIsLookedFor) {
 // Pods of one group search for such a node together.
 TEST_F(ManyNodesTest, PodsThatMayRunOnTheSameNodesAreAGroup) {
   add_large_node();
-  const auto group = [this](const PodText& pod) { return run_filter(pod, asked).group; };
+  const auto group = [this](const PodText& pod) { return run_filter(pod, asked).replica_group; };
   const std::uint64_t first = group({.name = "a"});
   EXPECT_NE(first, 0u);
   EXPECT_EQ(group({.name = "b", .spec = R"("serviceAccountName":"x",)"}), first);

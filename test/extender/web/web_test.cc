@@ -192,7 +192,8 @@ TEST_F(WebPage, GetsChangesWithoutAsking) {
 TEST_F(WebPage, GetsABeatWhileNothingChanges) {
   Reader reader = open();
   events(reader, kWebUpdateInterval);
-  EXPECT_EQ(data_of(events(reader, kWebBeatInterval + 2 * kWebUpdateInterval), "beat").size(), 1U);
+  EXPECT_EQ(data_of(events(reader, kWebHeartbeatInterval + 2 * kWebUpdateInterval), "beat").size(),
+            1U);
 }
 
 TEST_F(WebPage, IsToldWhatKeepsPodsFromANode) {
@@ -404,13 +405,13 @@ TEST_F(WebWaiting, AreNotWatchedWithoutAPage) {
     if (request.target.find("watch=") != std::string::npos) ++watches;
     return std::optional<kube::Fault>();
   });
-  executor.advance(kWebBeatInterval);
+  executor.advance(kWebHeartbeatInterval);
   EXPECT_EQ(watches, 0U);
   Reader reader = open();
   waiting(reader);
   EXPECT_EQ(watches, 1U);
   reader.leave();
-  executor.advance(kWaitingLinger + 2s);
+  executor.advance(kWaitingGrace + 2s);
   api_server.drop_watches();
   executor.advance(1min);
   EXPECT_EQ(watches, 1U) << "the watch was opened again";

@@ -199,7 +199,7 @@ TEST(CardTurns, LendTheCardAtOnceWhereGapsAreLong) {
   EXPECT_EQ(card.second(), Turn::kRun);
 }
 
-TEST(CardTurns, LingerAgainAfterAShortGap) {
+TEST(CardTurns, KeepTheCardAgainAfterAShortGap) {
   Gaps card(milliseconds(20));
   card.look(microseconds(100), kWorks, kNothing);
   card.look(microseconds(100), kNothing, kNothing);

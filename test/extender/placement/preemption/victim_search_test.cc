@@ -118,7 +118,7 @@ struct Found {
 
 Found search(const World& world, const VictimSearch::Bounds& bounds, std::uint32_t steps) {
   SearchBudget budget{steps};
-  VictimSearch search(Trial(world.node, world.request), world.victims, budget);
+  VictimSearch search(EvictedNode(world.node, world.request), world.victims, budget);
   return {search.fewest(bounds), search.out_of_steps()};
 }
 
@@ -210,24 +210,24 @@ TEST(CostsLess, IsAStrictOrder) {
   EXPECT_FALSE(costs_less(cheap, cheap));
 }
 
-TEST(Trial, RestoreUndoesEvict) {
+TEST(EvictedNode, RestoreUndoesEvict) {
   const Node node = node_of("n: 0[0/0 of 1000] 1[100/1000]");
   const GpuRequest request = request_of("60/500x2");
-  Trial trial(node, request);
+  EvictedNode evicted(node, request);
   const Victim half{.frees = {{0, share_of("50/500")}}};
   const Victim all{.frees = {{0, share_of("70/700")}, {1, share_of("10/100")}}};
   const auto fits = [&] {
     SearchBudget budget{kPlacementStepsMax};
-    return trial.fits(budget);
+    return evicted.fits(budget);
   };
   EXPECT_EQ(fits(), false);
-  trial.evict(half);
+  evicted.evict(half);
   EXPECT_EQ(fits(), false);
-  trial.evict(all);
+  evicted.evict(all);
   EXPECT_EQ(fits(), true);
-  trial.restore(half);
+  evicted.restore(half);
   EXPECT_EQ(fits(), true);
-  trial.restore(all);
+  evicted.restore(all);
   EXPECT_EQ(fits(), false);
 }
 

@@ -19,16 +19,16 @@
 
 namespace mgpu::plugin {
 
-class TurnKeeper {
+class TurnControl {
  public:
   // Both outlive it. Containers that run already are taken over.
-  TurnKeeper(const SharePages& pages, const Records& records, TurnRule rule);
+  TurnControl(const SharePages& pages, const Records& records, TurnRule rule);
   // Lets all containers run as they like.
-  ~TurnKeeper();
-  TurnKeeper(const TurnKeeper&) = delete;
-  TurnKeeper& operator=(const TurnKeeper&) = delete;
-  TurnKeeper(TurnKeeper&&) = delete;
-  TurnKeeper& operator=(TurnKeeper&&) = delete;
+  ~TurnControl();
+  TurnControl(const TurnControl&) = delete;
+  TurnControl& operator=(const TurnControl&) = delete;
+  TurnControl(TurnControl&&) = delete;
+  TurnControl& operator=(TurnControl&&) = delete;
 
  private:
   class Member;

@@ -1,4 +1,4 @@
-#include "plugin/containers/turn_keeper.h"
+#include "plugin/containers/turn_control.h"
 
 #include <fcntl.h>
 #include <linux/futex.h>
@@ -56,7 +56,7 @@ UniqueFd open_page(const std::string& path, int access) {
 }  // namespace
 
 // A container and a card.
-class TurnKeeper::Member {
+class TurnControl::Member {
  public:
   Member(AllocationId id, const std::string& folder)
       : id_(std::move(id)),
@@ -114,8 +114,8 @@ class TurnKeeper::Member {
   // `anew`: also where it is the same.
   void set(std::uint32_t turn, bool anew = false) {
     if (turn == turn_now_ && !anew) return;
-    const std::array<std::uint32_t, 2> words = {turn, ++beat_};
-    static_assert(offsetof(share::TurnPage, beat) == offsetof(share::TurnPage, turn) + 4);
+    const std::array<std::uint32_t, 2> words = {turn, ++heartbeat_};
+    static_assert(offsetof(share::TurnPage, heartbeat) == offsetof(share::TurnPage, turn) + 4);
     constexpr off_t kBegin = offsetof(share::TurnPage, turn);
     // Nothing can be done where it fails: the container goes on without turns.
     static_cast<void>(::pwrite(turn_.number(), words.data(), sizeof(words), kBegin));
@@ -158,13 +158,13 @@ class TurnKeeper::Member {
   std::array<Nanoseconds, share::kSlots> checked_{};
   std::array<bool, share::kSlots> ended_{};
   std::uint32_t turn_now_ = ~std::uint32_t{0};
-  std::uint32_t beat_ = 0;
+  std::uint32_t heartbeat_ = 0;
 };
 
-TurnKeeper::TurnKeeper(const SharePages& pages, const Records& records, TurnRule rule)
+TurnControl::TurnControl(const SharePages& pages, const Records& records, TurnRule rule)
     : pages_(pages), records_(records), rule_(rule), thread_([this] { run(); }) {}
 
-TurnKeeper::~TurnKeeper() {
+TurnControl::~TurnControl() {
   {
     const MutexLock lock(mutex_);
     stop_ = true;
@@ -173,12 +173,12 @@ TurnKeeper::~TurnKeeper() {
   thread_.join();
 }
 
-bool TurnKeeper::wait(Nanoseconds time) {
+bool TurnControl::wait(Nanoseconds time) {
   MutexLock lock(mutex_);
   return !stopped_.wait_for(lock, time, [this]() MGPU_REQUIRES(mutex_) { return stop_; });
 }
 
-void TurnKeeper::run() {
+void TurnControl::run() {
   ::prctl(PR_SET_TIMERSLACK, 1000UL);  // the default of 50 µs is as long as its waits
   Nanoseconds followed = -kFollow;
   Nanoseconds busy{};
@@ -198,7 +198,7 @@ void TurnKeeper::run() {
 }
 
 // Containers that have started, with parts of cards and files of turns.
-void TurnKeeper::follow_records() {
+void TurnControl::follow_records() {
   std::set<std::pair<CardUuid, AllocationId>> known;
   std::set<std::pair<CardUuid, AllocationId>> there;
   for (auto& [uuid, card] : cards_) {
@@ -239,7 +239,7 @@ void TurnKeeper::follow_records() {
   std::erase_if(cards_, [](const auto& item) { return item.second.members.empty(); });
 }
 
-Nanoseconds TurnKeeper::look(Card& card, Nanoseconds now) const {
+Nanoseconds TurnControl::look(Card& card, Nanoseconds now) const {
   if (rule_ == TurnRule::kBurst && card.members.size() == 1) {
     card.members.begin()->second->set(share::kTurnAlone);
     return kFollow;

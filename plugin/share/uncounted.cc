@@ -34,7 +34,7 @@ constexpr std::int64_t kInterval = 10'000'000;  // ns: NVML takes 16 us
 
 pthread_mutex_t mutex = PTHREAD_RECURSIVE_MUTEX_INITIALIZER_NP;
 Handle devices[kCardsMax];  // of NVML; null: it is not asked
-std::uint64_t unseen[kCardsMax];
+std::uint64_t uncounted[kCardsMax];
 std::atomic<std::int64_t> hidden[kCardsMax];
 unsigned cores[kCardsMax];
 std::atomic<std::int64_t> last_time = 0;
@@ -77,15 +77,15 @@ bool count(unsigned card, bool in_any_case) {
   if (shown > 0) shown += static_cast<std::uint64_t>(hidden[card]);
   // The larger one, because its other threads may allocate or free meanwhile.
   const std::uint64_t after = account.own_bytes();
-  const std::uint64_t counted = (before > after ? before : after) - unseen[card];
+  const std::uint64_t counted = (before > after ? before : after) - uncounted[card];
   const std::uint64_t wanted = shown > counted ? shown - counted : 0;
-  if (wanted <= unseen[card]) {
-    account.give_back(unseen[card] - wanted);
-  } else if (!account.reserve(wanted - unseen[card])) {
+  if (wanted <= uncounted[card]) {
+    account.give_back(uncounted[card] - wanted);
+  } else if (!account.reserve(wanted - uncounted[card])) {
     if (!in_any_case) return false;
-    account.charge(wanted - unseen[card]);
+    account.charge(wanted - uncounted[card]);
   }
-  unseen[card] = wanted;
+  uncounted[card] = wanted;
   return true;
 }
 
@@ -106,7 +106,7 @@ void find_in_nvml(unsigned card, const char (&uuid)[41]) {
     list = function<decltype(list)>(library, "nvmlDeviceGetComputeRunningProcesses_v3");
     count_cores = function<decltype(count_cores)>(library, "nvmlDeviceGetNumGpuCores");
   }
-  unseen[card] = 0;
+  uncounted[card] = 0;
   hidden[card] = 0;
   cores[card] = 0;
   // CUDA returns the UUID of a MIG device without the "MIG-" by which NVML finds it.
@@ -132,18 +132,18 @@ void add_hidden(unsigned card, std::int64_t bytes) {
 
 void leave_to_nvml(const Card& card, std::uint64_t bytes) {
   const Lock lock(mutex);
-  unseen[index_of(card)] += bytes;
+  uncounted[index_of(card)] += bytes;
   count(index_of(card), true);
 }
 
-bool count_unseen(bool in_any_case) {
+bool count_uncounted(bool in_any_case) {
   Card* const card = cards_attached() ? current_card() : nullptr;
   if (card == nullptr || count(index_of(*card), false)) return true;
   trim_unused_pools(*card);
   return count(index_of(*card), in_any_case);
 }
 
-void count_unseen_now_and_then(const Card& card) {
+void count_uncounted_at_intervals(const Card& card) {
   const std::int64_t time = now();
   if (time - last_time.load(std::memory_order_relaxed) < kInterval) return;
   last_time = time;
