@@ -27,14 +27,14 @@ bool is_for(const RequestSource& source, const std::vector<std::string>& host_na
 
 }  // namespace
 
-std::optional<Refusal> refusal_of(const RequestSource& source,
-                                  const std::vector<std::string>& host_names) {
+std::optional<SourceRefusal> refusal_of(const RequestSource& source,
+                                        const std::vector<std::string>& host_names) {
   if (is_of_other_site(source, host_names)) {
-    return Refusal{"origin",
-                   error_response(403, "requests of web pages of other hosts are not served")};
+    return SourceRefusal{
+        "origin", error_response(403, "requests of web pages of other hosts are not served")};
   }
   if (is_for(source, host_names)) return std::nullopt;
-  return Refusal{
+  return SourceRefusal{
       "host",
       error_response(421, "Host must be localhost, a loopback address or an allowed name, is " +
                               in_quotes(source.host))};

@@ -25,14 +25,14 @@ struct RequestSource {
   std::string fetch_destination{};
 };
 
-struct Refusal {
+struct SourceRefusal {
   const char* why;  // as of ServerEvents::on_refused
   Response response;
 };
 
 // Hosts must be local, or one of `host_names`. A link on a page of another site that a person
 // follows is served.
-std::optional<Refusal> refusal_of(const RequestSource& source,
-                                  const std::vector<std::string>& host_names);
+std::optional<SourceRefusal> refusal_of(const RequestSource& source,
+                                        const std::vector<std::string>& host_names);
 
 }  // namespace mgpu::http

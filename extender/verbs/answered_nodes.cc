@@ -13,14 +13,14 @@ void AnsweredNodes::asked(const PodUid& uid, Instant now) {
   if (known == by_uid_.end() || known->second->answered.empty()) return;
   Pod& pod = *known->second;
   const std::string node = std::exchange(pod.answered, {});
-  auto refusal = std::ranges::find(pod.refusals, node, &Refusal::node);
-  if (refusal == pod.refusals.end()) {
-    if (pod.refusals.size() >= kAvoidedNodesMax)
-      pod.refusals.erase(std::ranges::min_element(pod.refusals, {}, &Refusal::until));
-    refusal = pod.refusals.insert(pod.refusals.end(), {node, kAvoidanceFirst / 2, {}});
+  auto avoidance = std::ranges::find(pod.avoidances, node, &Avoidance::node);
+  if (avoidance == pod.avoidances.end()) {
+    if (pod.avoidances.size() >= kAvoidedNodesMax)
+      pod.avoidances.erase(std::ranges::min_element(pod.avoidances, {}, &Avoidance::until));
+    avoidance = pod.avoidances.insert(pod.avoidances.end(), {node, kAvoidanceFirst / 2, {}});
   }
-  refusal->wait = std::min(2 * refusal->wait, kAvoidanceMax);
-  refusal->until = now + refusal->wait;
+  avoidance->wait = std::min(2 * avoidance->wait, kAvoidanceMax);
+  avoidance->until = now + avoidance->wait;
 }
 
 void AnsweredNodes::answered(const PodUid& uid, std::string_view node) {
@@ -58,8 +58,8 @@ std::vector<std::string> AnsweredNodes::avoided(const PodUid& uid, Instant now) 
   const auto known = by_uid_.find(uid);
   if (known == by_uid_.end()) return {};
   std::vector<std::string> nodes;
-  for (const Refusal& refusal : known->second->refusals)
-    if (refusal.until > now) nodes.push_back(refusal.node);
+  for (const Avoidance& avoidance : known->second->avoidances)
+    if (avoidance.until > now) nodes.push_back(avoidance.node);
   return nodes;
 }
 

@@ -39,7 +39,7 @@ class AnsweredNodes {
   std::size_t size() const;
 
  private:
-  struct Refusal {
+  struct Avoidance {
     std::string node;
     Duration wait{};
     Instant until{};
@@ -47,7 +47,7 @@ class AnsweredNodes {
   struct Pod {
     PodUid uid;
     std::string answered;  // empty if nothing was answered since it was asked
-    std::vector<Refusal> refusals;
+    std::vector<Avoidance> avoidances;
   };
   using Pods = std::list<Pod>;  // the one that was answered longest ago is in front
 

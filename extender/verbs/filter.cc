@@ -75,7 +75,7 @@ void name_models(FilterReply& reply, const Ledger& ledger, const GpuRequest& req
   const CardSelector& selector = request.selector;
   if (selector.models.empty() && selector.models_excluded.empty()) return;
   const std::string_view no_match = sentence(Reason::kNoCardMatches, request);
-  for (Refusal& refusal : reply.failed_and_unresolvable) {
+  for (RefusedNode& refusal : reply.failed_and_unresolvable) {
     if (refusal.sentence.data() != no_match.data()) continue;
     if (!reply.own_sentence) {
       reply.own_sentence = std::make_shared<const std::string>(

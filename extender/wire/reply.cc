@@ -92,11 +92,11 @@ class SentenceCache {
   std::vector<Entry> entries_;
 };
 
-void write_refusals(Writer& out, std::span<const Refusal> refusals, bool no_escapes) {
+void write_refusals(Writer& out, std::span<const RefusedNode> refusals, bool no_escapes) {
   if (refusals.empty()) return out.raw("null");
   SentenceCache sentences;
   out.raw("{");
-  out.list(refusals, [&](const Refusal& refusal) {
+  out.list(refusals, [&](const RefusedNode& refusal) {
     out.quoted(refusal.node, no_escapes, sentences.json_of(refusal.sentence));
   });
   out.raw("}");
@@ -117,9 +117,9 @@ std::size_t size_of(const FilterReply& reply) {
 std::string write_filter_reply(const FilterReply& reply, const ExtenderArgs& args,
                                bool is_evicting) {
   const bool no_escapes = args.names_without_escapes();
-  std::vector<Refusal> nominated;
-  std::vector<Refusal> others = reply.failed_and_unresolvable;
-  for (const Refusal& refusal : reply.failed) {
+  std::vector<RefusedNode> nominated;
+  std::vector<RefusedNode> others = reply.failed_and_unresolvable;
+  for (const RefusedNode& refusal : reply.failed) {
     const std::string& on = args.pod().nominated_node;
     const bool waits_there = on.empty() ? is_evicting : refusal.node == on;
     (waits_there ? nominated : others).push_back(refusal);

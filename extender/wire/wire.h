@@ -48,7 +48,7 @@ class ExtenderArgs {
   std::vector<std::string_view> names_;
 };
 
-struct Refusal {
+struct RefusedNode {
   std::string_view node;
   std::string_view sentence;
 };
@@ -67,8 +67,8 @@ struct FilterReply {
   FilterOutcome outcome = FilterOutcome::kFits;
   std::vector<std::string_view> fitting;  // a subset of the request, in its order
   std::size_t nodes_fitting = 0;  // at least as many as in `fitting`, see Settings::candidate_nodes
-  std::vector<Refusal> failed;    // evictions may make the pod fit
-  std::vector<Refusal> failed_and_unresolvable;
+  std::vector<RefusedNode> failed;  // evictions may make the pod fit
+  std::vector<RefusedNode> failed_and_unresolvable;
   std::optional<Rejection> rejection{};  // set if no node fits, and the request has nodes
   // If no node of the request fits: others that do, and that kube-scheduler may not have examined
   // (asked_nodes.h). Not all of them.

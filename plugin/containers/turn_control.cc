@@ -82,8 +82,8 @@ class TurnControl::Member {
 
   // Whether its pages are still those of the container, which may have started again with others.
   bool is_current() const {
-    share::FileIdentity own;
-    const share::FileIdentity there = identity_of(turn_path_);
+    share::MappedFile own;
+    const share::MappedFile there = identity_of(turn_path_);
     return share::identify(turn_.number(), &own) && own.device == there.device &&
            own.inode == there.inode;
   }
@@ -140,9 +140,9 @@ class TurnControl::Member {
     return ended_[slot];
   }
 
-  static share::FileIdentity identity_of(const std::string& path) {
+  static share::MappedFile identity_of(const std::string& path) {
     const UniqueFd file = open_page(path, O_RDONLY);
-    share::FileIdentity identity;
+    share::MappedFile identity;
     share::identify(file.number(), &identity);
     return identity;
   }

@@ -10,7 +10,7 @@ namespace {
 
 // Reads a whole page, which others may write meanwhile. What is in its place without being a file
 // is not waited for.
-Failure read_page(const char* path, void* page, std::size_t size, FileIdentity* identity) {
+Failure read_page(const char* path, void* page, std::size_t size, MappedFile* identity) {
   const int file = open(path, O_RDONLY | O_NONBLOCK | O_NOFOLLOW | O_CLOEXEC);
   if (file < 0) return "is not there or cannot be read";
   const bool known = identify(file, identity);
@@ -41,7 +41,7 @@ Failure look_at(const char* folder, const std::uint8_t (&uuid)[16], Look* look) 
   const PagePaths paths(folder);
   LimitsPage limits{};
   UsagePage usage{};
-  FileIdentity identity;
+  MappedFile identity;
   Failure failure = read_page(paths.limits, &limits, sizeof(limits), &identity);
   if (failure == nullptr) failure = check_limits(limits, uuid);
   if (failure == nullptr) failure = read_page(paths.usage, &usage, sizeof(usage), &identity);

@@ -51,7 +51,7 @@ unsigned lock_any_slot(int file) {
 }  // namespace
 
 // fstat() itself has a symbol version of glibc 2.33.
-bool identify(int file, FileIdentity* identity) {
+bool identify(int file, MappedFile* identity) {
   struct stat status;
   if (syscall(SYS_fstat, file, &status) != 0) return false;
   *identity = {.device = status.st_dev, .inode = status.st_ino};
@@ -66,7 +66,7 @@ bool SlotLocks::open_file() {
   if (file_ >= 0) return true;
   // Enough to ask, also where the page is read-only; what is in its place is not waited for.
   file_ = open(path_, O_RDONLY | O_NONBLOCK | O_NOFOLLOW | O_CLOEXEC);
-  FileIdentity found;
+  MappedFile found;
   if (file_ < 0) return false;
   if (identify(file_, &found) && found.device == identity_.device &&
       found.inode == identity_.inode) {

@@ -8,17 +8,17 @@
 namespace mgpu::share {
 
 // The file that a mapping belongs to. A file that has replaced it has no locks of these processes.
-struct FileIdentity {
+struct MappedFile {
   std::uint64_t device = 0;
   std::uint64_t inode = 0;
 };
-bool identify(int file, FileIdentity* identity);
+bool identify(int file, MappedFile* identity);
 
 // Asks about the locks of others. It opens the file anew at the first question, since one
 // description never sees its own locks.
 class SlotLocks {
  public:
-  SlotLocks(const char* path, const FileIdentity& identity) : path_(path), identity_(identity) {}
+  SlotLocks(const char* path, const MappedFile& identity) : path_(path), identity_(identity) {}
   ~SlotLocks();
   SlotLocks(const SlotLocks&) = delete;
   SlotLocks& operator=(const SlotLocks&) = delete;
@@ -34,7 +34,7 @@ class SlotLocks {
   bool open_file();
 
   const char* path_;
-  FileIdentity identity_;
+  MappedFile identity_;
   int file_ = -1;
 };
 
@@ -43,7 +43,7 @@ class SlotLocks {
 struct OwnSlot {
   unsigned slot = kNoSlot;
   UsagePage* page = nullptr;
-  FileIdentity identity;
+  MappedFile identity;
 };
 
 Failure take_slot(const char* path, OwnSlot* own);

@@ -183,7 +183,7 @@ constexpr Rule kNode[] = {
 
 std::int64_t nodes_with_cards(const Facts& facts) {
   return std::ranges::count_if(
-      items(facts.nodes), [&](const NodeFacts& node) { return has_cards(node, facts.contract); });
+      items(facts.nodes), [&](const CheckedNode& node) { return has_cards(node, facts.contract); });
 }
 
 constexpr Rule kAllNodes[] = {
@@ -261,7 +261,7 @@ constexpr Rule kAllKubelets[] = {
 
 }  // namespace
 
-bool has_cards(const NodeFacts& node, const Contract& contract) {
+bool has_cards(const CheckedNode& node, const Contract& contract) {
   const std::string own = text_or_empty(node.labels, contract.domain + "/mgpu-node");
   if (own == "false") return false;
   return own == "true" || node.annotations.contains(contract.node_cards);

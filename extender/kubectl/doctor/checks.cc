@@ -27,7 +27,7 @@ std::vector<Subject> subjects_of(Each each, const Subject& installation) {
       for (const ReplicaFacts& replica : facts.replicas) add(replica.name).replica = &replica;
       break;
     case Each::kNode:
-      for (const NodeFacts& node : items(facts.nodes)) {
+      for (const CheckedNode& node : items(facts.nodes)) {
         if (has_cards(node, facts.contract)) add(node.name).node = &node;
       }
       break;
@@ -92,7 +92,7 @@ Index::Index(const Facts& facts) {
     const ProgramPod*& known = plugins[pod.node];
     if (known == nullptr || pod.ready) known = &pod;
   }
-  for (const NodeFacts& node : items(facts.nodes)) {
+  for (const CheckedNode& node : items(facts.nodes)) {
     auto& known = cards[node.name];
     const auto read = parse_node_cards(text_or_empty(node.annotations, facts.contract.node_cards));
     if (!read) continue;

@@ -50,7 +50,7 @@ struct Subject {
   const Findings& findings;  // of this check, so far
   std::string name{};        // the object of its findings
   const ReplicaFacts* replica = nullptr;
-  const NodeFacts* node = nullptr;  // with cards
+  const CheckedNode* node = nullptr;  // with cards
   const GpuPod* pod = nullptr;
 };
 
@@ -186,7 +186,7 @@ constexpr Rule needs(Weight weight = last(Level::kUnknown)) {
 }
 
 // Whether the node has cards, by its labels and annotations.
-bool has_cards(const NodeFacts& node, const Contract& contract);
+bool has_cards(const CheckedNode& node, const Contract& contract);
 
 // Whether the pod has annotations that say which cards it has.
 bool has_placement_annotation(const kube::Pod& pod, const Contract& contract);

@@ -126,8 +126,8 @@ void collect_device_classes(Api& api, Facts& facts) {
 }
 
 void collect_nodes(Api& api, Facts& facts) {
-  facts.nodes = collect_objects<NodeFacts>(api, {"/api/v1/nodes", "", facts.node_selector},
-                                           "list nodes", facts, read_node_facts);
+  facts.nodes = collect_objects<CheckedNode>(api, {"/api/v1/nodes", "", facts.node_selector},
+                                             "list nodes", facts, read_checked_node);
 }
 
 // Whether the pod requests cards, or has annotations as if it had some.
@@ -156,7 +156,7 @@ Fact<std::vector<KubeletGates>> collect_gates(Api& api, const Facts& facts) {
   if (!facts.nodes.known()) return {Missing::kNotAsked, facts.nodes.problem()};
   std::vector<std::string> names;
   std::vector<kube::Request> requests;
-  for (const NodeFacts& node : facts.nodes.value()) {
+  for (const CheckedNode& node : facts.nodes.value()) {
     if (names.size() == kConfiguredNodesMax || !has_cards(node, facts.contract)) continue;
     kube::Request request = kube::get_node(NodeName(node.name));
     request.target += "/proxy/configz";

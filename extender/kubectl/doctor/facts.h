@@ -75,7 +75,7 @@ struct PolicyBinding {
   bool denies = false;  // validationActions has Deny
 };
 
-struct NodeFacts {
+struct CheckedNode {
   std::string name;
   kube::StringMap labels;
   kube::StringMap annotations;
@@ -160,7 +160,7 @@ struct Facts {
   Fact<std::vector<SliceFacts>> slices;
   Fact<std::set<std::string>> policies;
   Fact<std::vector<PolicyBinding>> policy_bindings;
-  Fact<std::vector<NodeFacts>> nodes;
+  Fact<std::vector<CheckedNode>> nodes;
   Fact<std::vector<GpuPod>> bound_pods;
   Fact<std::vector<GpuPod>> waiting_pods;
   Fact<std::vector<Right>> rights;

@@ -194,17 +194,17 @@ Result<PolicyBinding> read_policy_binding(std::string_view json) {
   });
 }
 
-Result<NodeFacts> read_node_facts(std::string_view json) {
+Result<CheckedNode> read_checked_node(std::string_view json) {
   auto node = kube::read_node(json);
   if (!node) return node.error();
-  NodeFacts facts{.name = node->metadata.name,
-                  .labels = std::move(node->metadata.labels),
-                  .annotations = std::move(node->metadata.annotations),
-                  .capacity = std::move(node->capacity),
-                  .allocatable = std::move(node->allocatable),
-                  .conditions = std::move(node->conditions),
-                  .kubelet_version = {}};
-  return filled<NodeFacts>(json, std::move(facts), [](JsonValue& root, NodeFacts& into) {
+  CheckedNode facts{.name = node->metadata.name,
+                    .labels = std::move(node->metadata.labels),
+                    .annotations = std::move(node->metadata.annotations),
+                    .capacity = std::move(node->capacity),
+                    .allocatable = std::move(node->allocatable),
+                    .conditions = std::move(node->conditions),
+                    .kubelet_version = {}};
+  return filled<CheckedNode>(json, std::move(facts), [](JsonValue& root, CheckedNode& into) {
     const auto info = [&into](JsonValue& value) {
       value.read({{"kubeletVersion", into.kubelet_version}});
     };

@@ -22,7 +22,7 @@ Result<std::string> read_namespace(std::string_view json);
 Result<Installer> read_installer(std::string_view json);
 Result<DeviceClass> read_device_class(std::string_view json);
 Result<PolicyBinding> read_policy_binding(std::string_view json);
-Result<NodeFacts> read_node_facts(std::string_view json);
+Result<CheckedNode> read_checked_node(std::string_view json);
 Result<GpuPod> read_gpu_pod(std::string_view json);
 // The addresses of the extenders with a bindVerb, in a configuration of kube-scheduler.
 std::vector<std::string> binding_extenders(const std::string& yaml);

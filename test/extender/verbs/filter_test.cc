@@ -33,7 +33,7 @@ struct FilterTest : testing::Test, test::VerbsWorld {
   std::unique_ptr<ExtenderArgs> args;  // replies point into it
 };
 
-std::vector<std::string> texts(const std::vector<Refusal>& refusals) {
+std::vector<std::string> texts(const std::vector<RefusedNode>& refusals) {
   std::vector<std::string> lines;
   for (const auto& refusal : refusals) {
     lines.push_back(std::string(refusal.node) + ": " + std::string(refusal.sentence));

@@ -13,9 +13,9 @@ using namespace kubectl;
 using testing::ElementsAre;
 using testing::HasSubstr;
 
-Change with_node(const std::function<void(NodeFacts&)>& change) {
+Change with_node(const std::function<void(CheckedNode&)>& change) {
   return [change](Facts& facts) {
-    NodeFacts node = facts.nodes->front();
+    CheckedNode node = facts.nodes->front();
     change(node);
     facts.nodes = std::vector{node};
   };
@@ -27,7 +27,7 @@ std::string domain_key(const std::string& name) {
 
 Change with_condition(const std::string& type, const std::string& status,
                       const std::string& message) {
-  return with_node([=](NodeFacts& node) {
+  return with_node([=](CheckedNode& node) {
     for (kube::Condition& condition : node.conditions) {
       if (condition.type == type) condition = {type, status, "Reason", message};
     }
@@ -39,7 +39,7 @@ TEST(NodeCheck, NeedsADevicePluginOnEachNodeWithCards) {
     facts.plugin_pods = std::vector<ProgramPod>{};
     facts.nodes = std::vector{gpu_node("gpu-1"), gpu_node("gpu-2")};
     auto nodes = facts.nodes.value();
-    for (NodeFacts& node : nodes) node.allocatable.clear();
+    for (CheckedNode& node : nodes) node.allocatable.clear();
     facts.nodes = nodes;
   };
   const auto crashes = [](Facts& facts) {
@@ -66,7 +66,7 @@ TEST(NodeCheck, NeedsADevicePluginOnEachNodeWithCards) {
 }
 
 auto with_isolation(const std::string& isolation, const std::string& ready) {
-  return with_node([=](NodeFacts& node) {
+  return with_node([=](CheckedNode& node) {
     node.annotations[domain_key("mgpu-cards")] = format_node_cards({}, {.isolation = isolation});
     node.conditions.front().message = ready;
   });
@@ -75,27 +75,28 @@ auto with_isolation(const std::string& isolation, const std::string& ready) {
 TEST(NodeCheck, ReadsTheCardsOfTheNode) {
   expect_findings(
       "nodes",
-      {{"no annotation", with_node([](NodeFacts& node) { node.annotations.clear(); }),
+      {{"no annotation", with_node([](CheckedNode& node) { node.annotations.clear(); }),
         Level::kError, "the node has no annotation vke.volcengine.com/mgpu-cards", "log"},
        {"bad annotation",
-        with_node([](NodeFacts& node) { node.annotations[domain_key("mgpu-cards")] = "{"; }),
+        with_node([](CheckedNode& node) { node.annotations[domain_key("mgpu-cards")] = "{"; }),
         Level::kError, "cannot be read"},
-       {"no core", with_node([](NodeFacts& node) { node.capacity[domain_key("mgpu-core")] = "0"; }),
+       {"no core",
+        with_node([](CheckedNode& node) { node.capacity[domain_key("mgpu-core")] = "0"; }),
         Level::kError, "the node has no vke.volcengine.com/mgpu-core", "MGPUReady"},
        {"no memory",
-        with_node([](NodeFacts& node) { node.capacity.erase(domain_key("mgpu-memory")); }),
+        with_node([](CheckedNode& node) { node.capacity.erase(domain_key("mgpu-memory")); }),
         Level::kError, "the node has no vke.volcengine.com/mgpu-memory"},
-       {"sick card", with_node([](NodeFacts& node) {
+       {"sick card", with_node([](CheckedNode& node) {
           node.annotations[domain_key("mgpu-cards")] = format_node_cards(
               std::vector<CardFacts>{{CardIndex(3), CardUuid("GPU-3"), "V100", MiB(1), "XID 79"}});
         }),
         Level::kWarning, "card 3 is not healthy: XID 79"},
-       {"reserved card", with_node([](NodeFacts& node) {
+       {"reserved card", with_node([](CheckedNode& node) {
           node.annotations[domain_key("mgpu-cards")] = format_node_cards(std::vector<CardFacts>{
               {CardIndex(3), CardUuid("GPU-3"), "V100", MiB(1), "reserved by profile infer"}});
         }),
         Level::kOk, "with cards checked"},
-       {"profile", with_node([](NodeFacts& node) {
+       {"profile", with_node([](CheckedNode& node) {
           node.annotations[domain_key("mgpu-cards")] =
               format_node_cards({}, {.name = "a", .problem = "the labels match a and b"});
         }),
@@ -109,7 +110,7 @@ TEST(NodeCheck, ReadsTheCardsOfTheNode) {
         Level::kWarning, "use: --isolation=auto is none, because /run is not a shared mount"},
        {"limits of the library", with_isolation("intercept", "2 of 2 cards are healthy"),
         Level::kOk, "with cards checked"},
-       {"no cards at all", with_node([](NodeFacts& node) {
+       {"no cards at all", with_node([](CheckedNode& node) {
           node.labels.clear();
           node.annotations.clear();
         }),
@@ -122,9 +123,9 @@ TEST(NodeCheck, ShowsTheConditionsOfTheNode) {
                  Level::kError, "MGPUReady is False (Reason): libcuda.so.1 was not found"},
                 {"unknown", with_condition("MGPUReady", "Unknown", "NVML hangs"), Level::kWarning,
                  "MGPUReady is Unknown (Reason): NVML hangs"},
-                {"absent", with_node([](NodeFacts& node) { node.conditions.clear(); }),
+                {"absent", with_node([](CheckedNode& node) { node.conditions.clear(); }),
                  Level::kError, "no condition MGPUReady"},
-                {"released", with_node([](NodeFacts& node) {
+                {"released", with_node([](CheckedNode& node) {
                    node.labels[domain_key("mgpu-release-driver")] = "true";
                  }),
                  Level::kNote, "release the driver", "mgpu-release-driver-, when"}});
@@ -140,8 +141,9 @@ TEST(NodeCheck, NamesOtherOwnersOfTheCards) {
 
 TEST(NodeCheck, ShowsCordonedCards) {
   const auto cordoned = [](const std::string& value) {
-    return with_node(
-        [value](NodeFacts& node) { node.annotations[domain_key("mgpu-cordoned-cards")] = value; });
+    return with_node([value](CheckedNode& node) {
+      node.annotations[domain_key("mgpu-cordoned-cards")] = value;
+    });
   };
   expect_findings("nodes", {{"two",
                              cordoned("0,3"),
@@ -169,7 +171,7 @@ TEST(NodeCheck, KnowsNodesByTheirLabels) {
       {{{domain_key("mgpu-node"), "false"}, {"nvidia.com/gpu.present", "true"}}, false},
   };
   for (const Case& one : cases) {
-    NodeFacts node;
+    CheckedNode node;
     node.labels = one.labels;
     EXPECT_EQ(has_cards(node, *Contract::for_domain(kDomain)), one.cards)
         << testing::PrintToString(one.labels);
@@ -181,7 +183,7 @@ TEST(KubeletCheck, KnowsVersionsAndFeatureGates) {
     return [=](Facts& facts) { facts.gates = std::vector{KubeletGates{"gpu-1", {{name, value}}}}; };
   };
   const auto version = [](const std::string& text) {
-    return with_node([text](NodeFacts& node) { node.kubelet_version = text; });
+    return with_node([text](CheckedNode& node) { node.kubelet_version = text; });
   };
   expect_findings(
       "kubelets",

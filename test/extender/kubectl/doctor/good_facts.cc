@@ -43,11 +43,11 @@ ProgramPod program_pod(const std::string& name, const std::string& node) {
   return pod;
 }
 
-NodeFacts gpu_node(const std::string& name) {
+CheckedNode gpu_node(const std::string& name) {
   const std::vector<CardFacts> cards = {
       {CardIndex(0), CardUuid("GPU-" + name + "-0"), "V100", MiB(32'000)},
       {CardIndex(1), CardUuid("GPU-" + name + "-1"), "V100", MiB(32'000)}};
-  NodeFacts node;
+  CheckedNode node;
   node.name = name;
   node.labels = {{key("mgpu-node"), "true"}};
   node.annotations = {{key("mgpu-cards"), format_node_cards(cards)}};

@@ -22,6 +22,6 @@ kubectl::GpuPod gpu_pod(const std::string& name, const std::string& node,
                         const std::map<std::string, std::string>& annotations);
 
 kubectl::ProgramPod program_pod(const std::string& name, const std::string& node);
-kubectl::NodeFacts gpu_node(const std::string& name);
+kubectl::CheckedNode gpu_node(const std::string& name);
 
 }  // namespace mgpu::test

@@ -122,7 +122,7 @@ TEST(ReadFacts, ReadPolicyBindings) {
 }
 
 TEST(ReadFacts, ReadNodes) {
-  const auto node = read_node_facts(R"({
+  const auto node = read_checked_node(R"({
     "metadata": {"name": "n", "labels": {"a": "b"}, "annotations": {"c": "d"}},
     "status": {"capacity": {"x": "1"}, "allocatable": {"x": "0"},
                "conditions": [{"type": "MGPUReady", "status": "False", "reason": "R",

@@ -34,7 +34,7 @@ Facts broken_facts() {
   facts.waiting_pods = std::vector{gpu_pod("waits", "", {})};
   facts.bound_pods = {Missing::kForbidden,
                       "list pods with a node: HTTP 403 Forbidden: pods is forbidden"};
-  std::vector<NodeFacts> nodes;
+  std::vector<CheckedNode> nodes;
   for (const char* name : {"gpu-1", "gpu-2", "gpu-3", "gpu-4", "gpu-5", "gpu-6", "gpu-7"}) {
     nodes.push_back(gpu_node(name));
     nodes.back().allocatable.clear();
