@@ -109,13 +109,13 @@ Result<void> Extender::add_web() {
     if (!prometheus) return error("--prometheus-url: " + prometheus.error().message);
     prometheus_ = std::move(*prometheus);
   }
-  web_.emplace(Web::Sources{.instance = lease_.identity(),
-                            .ledger = ledger_,
-                            .settings = settings_.verbs,
-                            .transport = transport_,
-                            .prometheus = prometheus_.get(),
-                            .readiness = [this] { return readiness(); },
-                            .unix_ms = unix_ms},
+  web_.emplace(Web::Dependencies{.instance = lease_.identity(),
+                                 .ledger = ledger_,
+                                 .settings = settings_.verbs,
+                                 .transport = transport_,
+                                 .prometheus = prometheus_.get(),
+                                 .readiness = [this] { return readiness(); },
+                                 .unix_ms = unix_ms},
                web_executor_);
   web_->add_routes(service_router_);
   return {};

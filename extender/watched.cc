@@ -6,7 +6,7 @@
 
 namespace mgpu::extender {
 
-kube::ReflectorHandlers Watched::handlers() {
+kube::ReflectorEvents Watched::reflector_events() {
   return {.on_problem = [this](const std::string& problem) { on_problem(problem); },
           .on_unreadable = [this](const std::string& why) { note_unreadable(why); },
           .on_change = [this] { on_change(); }};

@@ -34,7 +34,7 @@ class Watched {
         transport_(transport),
         probe_(probe),
         events_(std::move(events)),
-        reflector_(name, std::move(resource), transport, std::move(consumer), handlers()) {}
+        reflector_(name, std::move(resource), transport, std::move(consumer), reflector_events()) {}
 
   void start() { reflector_.start(); }
   // Lists the collection again, from the newest state. On the executor, and not from within an
@@ -53,7 +53,7 @@ class Watched {
   std::string problem() const;
 
  private:
-  kube::ReflectorHandlers handlers();
+  kube::ReflectorEvents reflector_events();
   void on_change();
   void on_problem(const std::string& problem);
 

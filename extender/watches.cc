@@ -30,43 +30,47 @@ void note_drift(Probe& probe, const DriftChange& change) {
 }  // namespace
 
 Watched Watches::watch_nodes() {
-  return Watched(
-      "nodes", kube::all_nodes(), parts_.transport, parts_.probe,
-      node_consumer(parts_.verbs.ledger, parts_.verbs.settings.contract,
-                    [this](const std::string& why) { nodes_.note_unreadable(why); }),
-      {.on_change = [this] { parts_.requeue.on_change(); }, .on_listed = parts_.on_listed});
+  return Watched("nodes", kube::all_nodes(), dependencies_.transport, dependencies_.probe,
+                 node_consumer(dependencies_.verbs.ledger, dependencies_.verbs.settings.contract,
+                               [this](const std::string& why) { nodes_.note_unreadable(why); }),
+                 {.on_change = [this] { dependencies_.requeue.on_change(); },
+                  .on_listed = dependencies_.on_listed});
 }
 
 Watched Watches::watch_pods() {
-  PodHandlers handlers;
-  handlers.on_settled = [this](const PodUid& uid) {
-    parts_.requeue.on_settled(uid);
-    if (parts_.verbs.answered != nullptr) parts_.verbs.answered->end(uid);
+  PodEvents events;
+  events.on_settled = [this](const PodUid& uid) {
+    dependencies_.requeue.on_settled(uid);
+    if (dependencies_.verbs.answered != nullptr) dependencies_.verbs.answered->end(uid);
   };
-  handlers.on_running = [this](const PodRef& pod, const NonGpuPod& facts,
-                               const GpuRequest& request) {
-    parts_.verbs.window->seen(tie_break_seed_of(facts.uid), pod.name_space, request,
-                              facts.resources);
+  events.on_running = [this](const PodRef& pod, const NonGpuPod& facts, const GpuRequest& request) {
+    dependencies_.verbs.window->seen(tie_break_seed_of(facts.uid), pod.name_space, request,
+                                     facts.resources);
   };
-  handlers.on_drift = [this](const DriftChange& change) { note_drift(parts_.probe, change); };
-  return Watched(
-      "pods", kube::in_protobuf(kube::bound_pods()), parts_.transport, parts_.probe,
-      pod_consumer(parts_.verbs.ledger, parts_.verbs.settings.contract, std::move(handlers)),
-      {.on_change = [this] { parts_.requeue.on_change(); }, .on_listed = parts_.on_listed});
+  events.on_drift = [this](const DriftChange& change) { note_drift(dependencies_.probe, change); };
+  return Watched("pods", kube::in_protobuf(kube::bound_pods()), dependencies_.transport,
+                 dependencies_.probe,
+                 pod_consumer(dependencies_.verbs.ledger, dependencies_.verbs.settings.contract,
+                              std::move(events)),
+                 {.on_change = [this] { dependencies_.requeue.on_change(); },
+                  .on_listed = dependencies_.on_listed});
 }
 
 Watched Watches::watch_budgets() {
-  return Watched("poddisruptionbudgets", kube::all_pod_disruption_budgets(), parts_.transport,
-                 parts_.probe, parts_.budgets.consumer(), {});
+  return Watched("poddisruptionbudgets", kube::all_pod_disruption_budgets(),
+                 dependencies_.transport, dependencies_.probe, dependencies_.budgets.consumer(),
+                 {});
 }
 
 Watched Watches::watch_nominations() {
-  const NominationHandlers handlers{
-      .on_nominated = [this](const kube::Pod& pod) { parts_.binder.remember_nominated(pod); },
-      .on_ended = [this](const PodUid& uid) { parts_.binder.forget(uid); }};
-  return Watched("nominatedpods", kube::in_protobuf(kube::nominated_pods()), parts_.transport,
-                 parts_.probe, nomination_consumer(parts_.verbs.ledger, handlers),
-                 {.on_change = [this] { parts_.requeue.on_change(); }});
+  const NominationEvents events{
+      .on_nominated =
+          [this](const kube::Pod& pod) { dependencies_.binder.remember_nominated(pod); },
+      .on_ended = [this](const PodUid& uid) { dependencies_.binder.forget(uid); }};
+  return Watched("nominatedpods", kube::in_protobuf(kube::nominated_pods()),
+                 dependencies_.transport, dependencies_.probe,
+                 nomination_consumer(dependencies_.verbs.ledger, events),
+                 {.on_change = [this] { dependencies_.requeue.on_change(); }});
 }
 
 // Not the pods: they are listed when no earlier binding can happen any more (start_sequence.h).
@@ -92,7 +96,7 @@ void Watches::report(Readiness& readiness) const {
 
 void Watches::update_metrics() const {
   for (const Watched* watched : all_)
-    parts_.probe.watch_silence(watched->name(), watched->silent_for());
+    dependencies_.probe.watch_silence(watched->name(), watched->silent_for());
 }
 
 }  // namespace mgpu::extender

@@ -19,7 +19,7 @@ namespace mgpu::extender {
 class Watches {
  public:
   // What the objects change. All of it outlives the watches.
-  struct Parts {
+  struct Dependencies {
     kube::Transport& transport;
     const VerbContext& verbs;
     Binder& binder;
@@ -29,7 +29,7 @@ class Watches {
     // After a list of nodes or pods, on the transport's executor.
     std::function<void()> on_listed;
   };
-  explicit Watches(Parts parts) : parts_(std::move(parts)) {}
+  explicit Watches(Dependencies dependencies) : dependencies_(std::move(dependencies)) {}
 
   // Begins to list all but the pods.
   void start();
@@ -48,7 +48,7 @@ class Watches {
   Watched watch_budgets();
   Watched watch_nominations();
 
-  const Parts parts_;
+  const Dependencies dependencies_;
   Watched nodes_ = watch_nodes();
   Watched pods_ = watch_pods();
   Watched budgets_watch_ = watch_budgets();

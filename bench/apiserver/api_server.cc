@@ -96,9 +96,9 @@ void MemoryApiServer::send(Request request, std::function<void(Response)> done) 
   executor_.post(callbacks_.wrap(std::move(serve)));
 }
 
-std::unique_ptr<Stream> MemoryApiServer::stream(Request request, StreamHandlers handlers) {
+std::unique_ptr<Stream> MemoryApiServer::stream(Request request, StreamEvents events) {
   const auto fault = fault_for(request);
-  auto watch = std::make_shared<MemoryWatch>(executor_, guarded_, std::move(handlers));
+  auto watch = std::make_shared<MemoryWatch>(executor_, guarded_, std::move(events));
   {
     const MutexLock lock(mutex_);
     std::erase_if(watches_, [](const auto& weak) { return weak.expired(); });

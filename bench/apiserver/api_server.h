@@ -75,7 +75,7 @@ class MemoryApiServer final : public Transport {
   ~MemoryApiServer() override;
 
   void send(Request request, std::function<void(Response)> done) override;
-  std::unique_ptr<Stream> stream(Request request, StreamHandlers handlers) override;
+  std::unique_ptr<Stream> stream(Request request, StreamEvents events) override;
   Executor& executor() override { return executor_; }
 
   // Serves one request at once, on the caller's thread, without faults. A watch is answered as a

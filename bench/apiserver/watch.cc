@@ -33,7 +33,7 @@ void MemoryWatch::start(WatchRequest request, Duration bookmark_interval) {
     attached = guarded_->cluster.attach(kind_, queue_, request.version);
   }
   const auto self = shared_from_this();  // a handler may close the watch
-  handlers_.on_open(Encoding::kJson);
+  events_.on_open(Encoding::kJson);
   if (ended_) return;
   if (!attached) return fail_as_expired(request.version.value_or(0));
   // kube-apiserver ends watches by itself after one to two times --min-request-timeout.
@@ -54,7 +54,7 @@ void MemoryWatch::fail_as_expired(std::uint64_t version) {
     newest = guarded_->cluster.version();
   }
   const std::string message = fmt::format("too old resource version: {} ({})", version, newest);
-  handlers_.on_line(
+  events_.on_line(
       line("ERROR", status_text({.code = 410, .reason = "Expired", .message = message})));
   end(answer(200, ""));
 }
@@ -63,7 +63,7 @@ void MemoryWatch::end(Response response) {
   if (ended_) return;
   close();
   const auto self = shared_from_this();
-  handlers_.on_end(std::move(response));
+  events_.on_end(std::move(response));
 }
 
 void MemoryWatch::close() {
@@ -86,14 +86,14 @@ void MemoryWatch::deliver(bool bookmark) {
   }
   const ServedKind& kind = served_kinds()[kind_];
   for (const auto& entry : entries) {
-    handlers_.on_line(line(entry.type, full_text(kind, *entry.object)));
+    events_.on_line(line(entry.type, full_text(kind, *entry.object)));
     if (ended_) return;
   }
   if (!bookmark) return;
   bookmark_ = after(bookmark_interval_, [](MemoryWatch& watch) { watch.deliver(true); });
   StoredObject object;
   object.text = fmt::format(R"({{"metadata":{{"resourceVersion":"{}"}}}})", version);
-  handlers_.on_line(line("BOOKMARK", full_text(kind, object)));
+  events_.on_line(line("BOOKMARK", full_text(kind, object)));
 }
 
 Executor::TimerId MemoryWatch::after(Duration delay, std::function<void(MemoryWatch&)> task) {

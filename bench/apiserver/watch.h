@@ -18,8 +18,8 @@ namespace mgpu::kube {
 
 class MemoryWatch : public std::enable_shared_from_this<MemoryWatch> {
  public:
-  MemoryWatch(Executor& executor, std::shared_ptr<GuardedCluster> guarded, StreamHandlers handlers)
-      : executor_(executor), guarded_(std::move(guarded)), handlers_(std::move(handlers)) {}
+  MemoryWatch(Executor& executor, std::shared_ptr<GuardedCluster> guarded, StreamEvents events)
+      : executor_(executor), guarded_(std::move(guarded)), events_(std::move(events)) {}
 
   void start(WatchRequest request, Duration bookmark_interval);
   // The server ends the watch: on_end gets `response`.
@@ -36,7 +36,7 @@ class MemoryWatch : public std::enable_shared_from_this<MemoryWatch> {
 
   Executor& executor_;
   std::shared_ptr<GuardedCluster> guarded_;
-  StreamHandlers handlers_;
+  StreamEvents events_;
   std::shared_ptr<WatchQueue> queue_;
   std::size_t kind_ = 0;
   bool ended_ = false;

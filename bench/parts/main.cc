@@ -63,7 +63,7 @@ struct World {
   kube::ObjectEvents<extender::NodeFacts> node_events{
       extender::node_consumer(ledger, settings.contract, [](const std::string&) {})};
   kube::ObjectEvents<extender::PodFacts> pod_events{
-      extender::pod_consumer(ledger, settings.contract, extender::PodHandlers())};
+      extender::pod_consumer(ledger, settings.contract, extender::PodEvents())};
 };
 
 PodKind kind_of(const benchmark::State& state) {

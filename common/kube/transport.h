@@ -72,7 +72,7 @@ class Stream {
   virtual ~Stream() = default;
 };
 
-struct StreamHandlers {
+struct StreamEvents {
   // Once, when the server has answered 200: the encoding of the events.
   std::function<void(Encoding)> on_open;
   // Once for each event: a line of JSON that is not empty, without its newline, or a message of
@@ -92,7 +92,7 @@ class Transport {
 
   // `done` is called exactly once, unless the transport is destroyed before.
   virtual void send(Request request, std::function<void(Response)> done) = 0;
-  virtual std::unique_ptr<Stream> stream(Request request, StreamHandlers handlers) = 0;
+  virtual std::unique_ptr<Stream> stream(Request request, StreamEvents events) = 0;
   virtual Executor& executor() = 0;
 };
 

@@ -59,12 +59,8 @@ void BinderContext::assume_as_read(const kube::Pod& pod) {
   if (claim) ledger.assume_bound(*std::move(claim), client.executor().now());
 }
 
-BindAttempt::BindAttempt(BinderContext& context, BindingArgs args, Instant deadline,
-                         Handlers handlers)
-    : context_(context),
-      args_(std::move(args)),
-      deadline_(deadline),
-      handlers_(std::move(handlers)) {}
+BindAttempt::BindAttempt(BinderContext& context, BindingArgs args, Instant deadline, Events events)
+    : context_(context), args_(std::move(args)), deadline_(deadline), events_(std::move(events)) {}
 
 // --- the steps, in their order -------------------------------------------------------------------
 
@@ -339,7 +335,7 @@ void BindAttempt::end(const BindAnswer& last) {
   if (claim_ && context_.posted.contains(*claim_)) {
     context_.posted.at(*claim_).in_progress = false;
   }
-  handlers_.on_end();
+  events_.on_end();
   if (!answered_) answer(last);
 }
 
@@ -362,7 +358,7 @@ void BindAttempt::expire() {
 void BindAttempt::answer(const BindAnswer& answer) {
   answered_ = true;
   context_.client.executor().cancel(timer_);
-  handlers_.on_answer(answer);
+  events_.on_answer(answer);
 }
 
 // At least a millisecond: zero means the timeout of the client, which is longer.

@@ -80,11 +80,11 @@ struct BinderContext {
 
 class BindAttempt : public std::enable_shared_from_this<BindAttempt> {
  public:
-  struct Handlers {
+  struct Events {
     std::function<void()> on_end;                      // exactly once, after start()
     std::function<void(const BindAnswer&)> on_answer;  // exactly once; it may end the binder
   };
-  BindAttempt(BinderContext& context, BindingArgs args, Instant deadline, Handlers handlers);
+  BindAttempt(BinderContext& context, BindingArgs args, Instant deadline, Events events);
 
   // Answers with an error at the deadline, whichever step the attempt is in.
   void start_timer();
@@ -140,7 +140,7 @@ class BindAttempt : public std::enable_shared_from_this<BindAttempt> {
   BinderContext& context_;
   const BindingArgs args_;
   const Instant deadline_;
-  const Handlers handlers_;
+  const Events events_;
   Executor::TimerId timer_ = 0;
   Executor::TimerId await_timer_ = 0;
   Step step_ = Step::kQueued;

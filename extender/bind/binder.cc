@@ -57,17 +57,16 @@ void Binder::admit(BindingArgs args, Instant deadline, Done done) {
         {BindOutcome::kUnavailable, std::to_string(waiting_.size()) + " binds are waiting already"},
         done);
   }
-  BindAttempt::Handlers handlers;
-  handlers.on_end = [this] {
+  BindAttempt::Events attempt_events;
+  attempt_events.on_end = [this] {
     --running_;
     if (waiting_.empty()) return;
     context_.client.executor().post(context_.callbacks.wrap([this] { start_next(); }));
   };
-  handlers.on_answer = [this, uid = args.uid, done = std::move(done)](const BindAnswer& answer) {
-    report(uid, answer, done);
-  };
-  waiting_.push_back(
-      std::make_shared<BindAttempt>(context_, std::move(args), deadline, std::move(handlers)));
+  attempt_events.on_answer = [this, uid = args.uid, done = std::move(done)](
+                                 const BindAnswer& answer) { report(uid, answer, done); };
+  waiting_.push_back(std::make_shared<BindAttempt>(context_, std::move(args), deadline,
+                                                   std::move(attempt_events)));
   waiting_.back()->start_timer();
   start_next();
 }

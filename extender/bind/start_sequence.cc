@@ -132,7 +132,7 @@ void StartSequence::list_pending() {
           }};
   lister_.emplace(
       "pending pods", kube::unbound_pods(), transport_, std::move(consumer),
-      kube::ReflectorHandlers{
+      kube::ReflectorEvents{
           .on_problem = [this](const std::string& sentence) { note_problem(sentence); },
           .on_unreadable = [this](const std::string& sentence) { note_problem(sentence); },
       });

@@ -80,7 +80,7 @@ void LeaderElection::watch() {
             if (complete) observe(std::nullopt);
           }};
   watch_.emplace("lease " + name(), kube::one_lease(lease_), transport_, std::move(consumer),
-                 kube::ReflectorHandlers{
+                 kube::ReflectorEvents{
                      .on_problem = [this](const std::string& why) { events_.on_problem(why); },
                      .on_unreadable = [this](const std::string& why) { events_.on_problem(why); },
                  });

@@ -25,7 +25,7 @@ using http::Respond;
 using http::Response;
 
 // What the handlers read. The router's handlers own it.
-struct Sources {
+struct Dependencies {
   const VerbContext context;
   kube::Client& client;
   Inspections inspections;
@@ -36,7 +36,7 @@ struct Sources {
 };
 
 // An explanation that begins now.
-ExplainBounds explain_bounds(const Sources& from) {
+ExplainBounds explain_bounds(const Dependencies& from) {
   return {.steps = kExplainStepsMax,
           .rows = kExplainRowsMax,
           .go_on = [&from, deadline = from.now() + kExplainTimeMax] {
@@ -44,7 +44,7 @@ ExplainBounds explain_bounds(const Sources& from) {
           }};
 }
 
-Response explain_now(const Sources& from, const kube::Pod& pod, const Page& page,
+Response explain_now(const Dependencies& from, const kube::Pod& pod, const Page& page,
                      std::size_t group_pods = 0) {
   from.context.ledger.read(from.now(), [](const View&) {});  // removes what is no longer kept
   return explain_view(from.context, pod, page, explain_bounds(from), group_pods);
@@ -79,7 +79,7 @@ Result<kube::Pod> read_manifest(const Request& request) {
   return pod;
 }
 
-Response explain_manifest(const Sources& from, const Request& request) {
+Response explain_manifest(const Dependencies& from, const Request& request) {
   const auto page = explain_page(request);
   if (!page) return error_response(400, page.error().message);
   const auto pod = read_manifest(request);
@@ -87,7 +87,7 @@ Response explain_manifest(const Sources& from, const Request& request) {
   return explain_now(from, *pod, *page);
 }
 
-Response simulate_manifest(const Sources& from, const Request& request) {
+Response simulate_manifest(const Dependencies& from, const Request& request) {
   const auto query = read_simulate_query(request.query);
   if (!query) return error_response(400, query.error().message);
   const auto pod = read_manifest(request);
@@ -97,7 +97,7 @@ Response simulate_manifest(const Sources& from, const Request& request) {
 }
 
 // Called on the executor of the API server, where nothing may take long.
-void answer_pod(Sources& from, const kube::ApiResult<kube::Pod>& pod, const Page& page,
+void answer_pod(Dependencies& from, const kube::ApiResult<kube::Pod>& pod, const Page& page,
                 Inspections::Slot slot, const Respond& respond) {
   if (!pod) {
     const bool absent = pod.error().kind == kube::ApiError::Kind::kNotFound;
@@ -110,7 +110,7 @@ void answer_pod(Sources& from, const kube::ApiResult<kube::Pod>& pod, const Page
   });
 }
 
-void explain_pod(Sources& from, const Request& request, const Respond& respond) {
+void explain_pod(Dependencies& from, const Request& request, const Respond& respond) {
   const auto ref = read_pod_ref(request);
   if (!ref) return respond(error_response(400, ref.error().message));
   const auto page = explain_page(request);
@@ -124,42 +124,44 @@ void explain_pod(Sources& from, const Request& request, const Respond& respond) 
                       }));
 }
 
-Response make_cluster(const Sources& from, const Request& request) {
+Response make_cluster(const Dependencies& from, const Request& request) {
   const auto page = read_page(request.query, kInspectNodesDefault, kInspectNodesMax);
   if (!page) return error_response(400, page.error().message);
   return cluster_view(from.context.ledger, *page, from.now());
 }
 
-Response make_node(const Sources& from, const Request& request) {
+Response make_node(const Dependencies& from, const Request& request) {
   const auto name = required(request, "name");
   if (!name) return error_response(400, name.error().message);
   return node_view(from.context.ledger, NodeName(*name));
 }
 
-Response make_pod(const Sources& from, const Request& request) {
+Response make_pod(const Dependencies& from, const Request& request) {
   const auto ref = read_pod_ref(request);
   if (!ref) return error_response(400, ref.error().message);
   return pod_view(from.context.ledger, *ref);
 }
 
-Response make_policy(const Sources& from, const Request&) {
+Response make_policy(const Dependencies& from, const Request&) {
   return policy_view(from.context, from.now());
 }
 
-using MakeView = Response (*)(const Sources& from, const Request& request);
+using MakeView = Response (*)(const Dependencies& from, const Request& request);
 
 }  // namespace
 
 void add_routes(http::Router& router, const std::string& prefix, const VerbContext& context,
                 kube::Client& client, Executor& executor, CountGroup count_group) {
-  const std::shared_ptr<Sources> from(
-      new Sources{context, client, Inspections(executor), std::move(count_group)});
+  const std::shared_ptr<Dependencies> from(
+      new Dependencies{context, client, Inspections(executor), std::move(count_group)});
   const auto add = [&](const char* method, const char* path, MakeView make) {
     router.add(method, prefix + path, [from, make](Request request, const Respond& respond) {
       Inspections::Slot slot = from->inspections.reserve();
       if (!slot) return respond(busy());
-      from->inspections.run(std::move(slot), [&sources = *from, make, request = std::move(request),
-                                              respond] { respond(make(sources, request)); });
+      from->inspections.run(std::move(slot),
+                            [&dependencies = *from, make, request = std::move(request), respond] {
+                              respond(make(dependencies, request));
+                            });
     });
   };
   add("GET", "/cluster", make_cluster);

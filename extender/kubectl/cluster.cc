@@ -28,7 +28,7 @@ class NoApiServer final : public kube::Transport {
     response.failure = kube::TransportFailure{.message = reason_};
     done(std::move(response));
   }
-  std::unique_ptr<kube::Stream> stream(kube::Request, kube::StreamHandlers) override {
+  std::unique_ptr<kube::Stream> stream(kube::Request, kube::StreamEvents) override {
     return nullptr;
   }
   Executor& executor() override { return executor_; }

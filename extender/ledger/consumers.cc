@@ -26,7 +26,7 @@ Result<NodeFacts> read_node_facts(std::string_view json, const Contract& contrac
 }
 
 Result<PodFacts> pod_facts_of(const Result<kube::Pod>& pod, const Contract& contract,
-                              const PodHandlers& handlers) {
+                              const PodEvents& events) {
   if (!pod) return pod.error();
   if (pod->metadata.uid.empty()) return error("it has no metadata.uid");
   PodFacts facts{.pod = {pod->uid(), NodeName(pod->node_name), {}, pod->anti_affinity},
@@ -38,24 +38,23 @@ Result<PodFacts> pod_facts_of(const Result<kube::Pod>& pod, const Contract& cont
   facts.claim = claim_of(*pod, contract);
   if (pod->phase != "Running") return facts;
   if (const auto request = read_request(*pod, contract, MiB{}))
-    handlers.on_running(pod->ref(), facts.pod, *request);
+    events.on_running(pod->ref(), facts.pod, *request);
   return facts;
 }
 
-void apply(Ledger& ledger, const PodHandlers& handlers, PodFacts pod) {
+void apply(Ledger& ledger, const PodEvents& events, PodFacts pod) {
   if (pod.phase == PodPhase::kFinished) return ledger.remove_pod(pod.pod.uid);
   // The event may be older than a bind that has happened since: the pod's attempts stay.
   if (pod.phase == PodPhase::kWaiting) return;
   if (!pod.claim) return ledger.apply_non_gpu(std::move(pod.pod));
   const auto change = ledger.apply_pod(*std::move(pod.claim));
-  if (change) handlers.on_drift(*change);
+  if (change) events.on_drift(*change);
 }
 
-void relist(Ledger& ledger, const PodHandlers& handlers, std::vector<PodFacts> pods,
-            bool complete) {
+void relist(Ledger& ledger, const PodEvents& events, std::vector<PodFacts> pods, bool complete) {
   std::erase_if(pods, [](const PodFacts& pod) { return pod.phase != PodPhase::kBound; });
   if (!complete) {
-    for (PodFacts& pod : pods) apply(ledger, handlers, std::move(pod));
+    for (PodFacts& pod : pods) apply(ledger, events, std::move(pod));
     return;
   }
   std::vector<Claim> claims;
@@ -72,7 +71,7 @@ void relist(Ledger& ledger, const PodHandlers& handlers, std::vector<PodFacts> p
   // Unlike an assignment of {}, this returns the memory before the ledger grows.
   std::vector<PodFacts>().swap(pods);
   const auto changes = ledger.replace_pods(std::move(claims), std::move(non_gpu));
-  for (const DriftChange& change : changes) handlers.on_drift(change);
+  for (const DriftChange& change : changes) events.on_drift(change);
 }
 
 Result<kube::Pod> with_uid(Result<kube::Pod> pod) {
@@ -84,8 +83,8 @@ NodeName nominated_node(const kube::Pod& pod) {
   return pod.finished() ? NodeName() : NodeName(pod.nominated_node);
 }
 
-void notify(const PodHandlers& handlers, const PodFacts& pod) {
-  if (pod.phase != PodPhase::kWaiting) handlers.on_settled(pod.pod.uid);
+void notify(const PodEvents& events, const PodFacts& pod) {
+  if (pod.phase != PodPhase::kWaiting) events.on_settled(pod.pod.uid);
 }
 
 }  // namespace
@@ -118,8 +117,8 @@ kube::Consumer<NodeFacts> node_consumer(Ledger& ledger, const Contract& contract
               }};
 }
 
-kube::Consumer<kube::Pod> nomination_consumer(Ledger& ledger, NominationHandlers handlers) {
-  const auto shared = std::make_shared<const NominationHandlers>(std::move(handlers));
+kube::Consumer<kube::Pod> nomination_consumer(Ledger& ledger, NominationEvents events) {
+  const auto shared = std::make_shared<const NominationEvents>(std::move(events));
   const auto apply = [&ledger, shared](const kube::Pod& pod) {
     shared->on_nominated(pod);
     ledger.nominate(pod.uid(), nominated_node(pod));
@@ -145,9 +144,8 @@ kube::Consumer<kube::Pod> nomination_consumer(Ledger& ledger, NominationHandlers
           }};
 }
 
-kube::Consumer<PodFacts> pod_consumer(Ledger& ledger, const Contract& contract,
-                                      PodHandlers handlers) {
-  const auto shared = std::make_shared<const PodHandlers>(std::move(handlers));
+kube::Consumer<PodFacts> pod_consumer(Ledger& ledger, const Contract& contract, PodEvents events) {
+  const auto shared = std::make_shared<const PodEvents>(std::move(events));
   const auto facts_of = [&contract, shared](const Result<kube::Pod>& pod) {
     return pod_facts_of(pod, contract, *shared);
   };

@@ -29,7 +29,7 @@ struct PodFacts {
 kube::Consumer<NodeFacts> node_consumer(Ledger& ledger, const Contract& contract,
                                         std::function<void(const std::string&)> on_problem);
 
-struct NominationHandlers {
+struct NominationEvents {
   // The pod is nominated, or has changed since then.
   std::function<void(const kube::Pod& pod)> on_nominated = [](const kube::Pod&) {};
   // It is bound, deleted, or nominated no more.
@@ -37,9 +37,9 @@ struct NominationHandlers {
 };
 // Keeps the nominations in the ledger equal to those at the API server. After a relist with an
 // object that could not be read, nominations that are missing in it stay until they are too old.
-kube::Consumer<kube::Pod> nomination_consumer(Ledger& ledger, NominationHandlers handlers);
+kube::Consumer<kube::Pod> nomination_consumer(Ledger& ledger, NominationEvents events);
 
-struct PodHandlers {
+struct PodEvents {
   // For each pod that is bound, finished or deleted.
   std::function<void(const PodUid&)> on_settled = [](const PodUid&) {};
   // For each pod that kubelet reports as running, with a request that filter would not reject, as
@@ -51,7 +51,6 @@ struct PodHandlers {
   // For each bound pod whose drift begins, changes or ends. Not under the ledger's lock.
   std::function<void(const DriftChange& change)> on_drift = [](const DriftChange&) {};
 };
-kube::Consumer<PodFacts> pod_consumer(Ledger& ledger, const Contract& contract,
-                                      PodHandlers handlers);
+kube::Consumer<PodFacts> pod_consumer(Ledger& ledger, const Contract& contract, PodEvents events);
 
 }  // namespace mgpu::extender

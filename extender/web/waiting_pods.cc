@@ -92,17 +92,17 @@ WaitingPods::~WaitingPods() = default;
 
 void WaitingPods::follow() {
   if (reflector_) return;
-  kube::ReflectorHandlers handlers;
-  handlers.on_problem = [this](const std::string& problem) {
+  kube::ReflectorEvents events;
+  events.on_problem = [this](const std::string& problem) {
     const MutexLock lock(mutex_);
     problem_ = cut(problem);
     ++version_;
   };
-  handlers.on_unreadable = [this](const std::string& why) {
+  events.on_unreadable = [this](const std::string& why) {
     if (unreadable_.note(why)) log_warn("waiting pod is not shown", {{"problem", why}});
   };
   reflector_ = std::make_unique<kube::Reflector>("waiting pods", kube::unbound_pods(), transport_,
-                                                 consumer(), std::move(handlers));
+                                                 consumer(), std::move(events));
   reflector_->start();
 }
 

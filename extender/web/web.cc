@@ -122,16 +122,16 @@ class Web::Slot {
   const std::shared_ptr<std::uint64_t> id_ = std::make_shared<std::uint64_t>(0);
 };
 
-Web::Web(Sources sources, Executor& executor)
-    : sources_(std::move(sources)),
+Web::Web(Dependencies dependencies, Executor& executor)
+    : dependencies_(std::move(dependencies)),
       executor_(executor),
-      started_(sources_.unix_ms()),
+      started_(dependencies_.unix_ms()),
       epoch_(fmt::format("{:x}-{:x}", started_, ::getpid())),
-      feed_(sources_.ledger),
-      waiting_(sources_.transport, sources_.settings.contract),
-      pod_use_(sources_.prometheus, executor, sources_.unix_ms) {
-  if (sources_.prometheus != nullptr) {
-    prometheus_.emplace(*sources_.prometheus, sources_.unix_ms);
+      feed_(dependencies_.ledger),
+      waiting_(dependencies_.transport, dependencies_.settings.contract),
+      pod_use_(dependencies_.prometheus, executor, dependencies_.unix_ms) {
+  if (dependencies_.prometheus != nullptr) {
+    prometheus_.emplace(*dependencies_.prometheus, dependencies_.unix_ms);
   }
   executor_.post(tasks_.wrap([this] { add_point(); }));
 }
@@ -184,7 +184,7 @@ void Web::open_events(const http::Request& request, const http::Respond& respond
 // --- on the executor -----------------------------------------------------------------------------
 
 void Web::add_point() {
-  history_.add(current_point(sources_.ledger, sources_.unix_ms()));
+  history_.add(current_point(dependencies_.ledger, dependencies_.unix_ms()));
   executor_.after(history_.interval(), tasks_.wrap([this] { add_point(); }));
 }
 
@@ -205,7 +205,7 @@ void Web::tick() {
 
 void Web::update() {
   feed_.update(executor_.now());
-  status_ = readiness_response(sources_.readiness()).body;
+  status_ = readiness_response(dependencies_.readiness()).body;
   if (prometheus_) prometheus_->poll(executor_.now());
 }
 
@@ -245,21 +245,22 @@ std::string Web::next_text(Client& client) {
     out += event("synced", "{}");
   }
   if (out.empty() && now - client.last_part >= kWebHeartbeatInterval) {
-    out = event("beat", fmt::format("{{\"now\":{}}}", sources_.unix_ms()));
+    out = event("beat", fmt::format("{{\"now\":{}}}", dependencies_.unix_ms()));
   }
   return out;
 }
 
 std::string Web::start_event() const {
-  const PolicyChoice& policy = sources_.settings.policy;
+  const PolicyChoice& policy = dependencies_.settings.policy;
   std::string name(policy.node->name);
   if (policy.node != policy.card) name += "/" + std::string(policy.card->name);
-  return event("hello",
-               fmt::format(R"({{"epoch":"{}","started":{},"now":{},"version":"{}","instance":"{}",)"
-                           R"("domain":"{}","policy":"{}"}})",
-                           epoch_, started_, sources_.unix_ms(), MGPU_VERSION,
-                           json_escaped(sources_.instance),
-                           json_escaped(sources_.settings.contract.domain), json_escaped(name)));
+  return event(
+      "hello",
+      fmt::format(R"({{"epoch":"{}","started":{},"now":{},"version":"{}","instance":"{}",)"
+                  R"("domain":"{}","policy":"{}"}})",
+                  epoch_, started_, dependencies_.unix_ms(), MGPU_VERSION,
+                  json_escaped(dependencies_.instance),
+                  json_escaped(dependencies_.settings.contract.domain), json_escaped(name)));
 }
 
 // Those of Prometheus are sent as a whole, since the oldest ones leave.

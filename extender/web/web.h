@@ -47,7 +47,7 @@ namespace mgpu::extender {
 
 class Web {
  public:
-  struct Sources {
+  struct Dependencies {
     std::string instance{};
     Ledger& ledger;
     const Settings& settings;
@@ -58,7 +58,7 @@ class Web {
   };
   // Runs everything on `executor`, which nothing else should use that must not wait. All references
   // outlive this; the server of the router ends before it.
-  Web(Sources sources, Executor& executor);
+  Web(Dependencies dependencies, Executor& executor);
   ~Web();
 
   // The router does not outlive this.
@@ -77,7 +77,7 @@ class Web {
   std::string start_event() const;
   std::string history_text(Client& client);
 
-  const Sources sources_;
+  const Dependencies dependencies_;
   Executor& executor_;
   const std::int64_t started_;
   const std::string epoch_;

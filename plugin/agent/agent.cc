@@ -59,7 +59,7 @@ Agent::Agent(AgentSettings settings, std::unique_ptr<CardSource> cards, kube::Tr
               settings_.access_period,
               {transport, events_, [this] { return progress_.stopping(); },
                [this] { inventory_.read_soon(); }}),
-      terminator_(terminator_facts(), settings_.proc_folder, settings_.mps_end_clients),
+      terminator_(terminator_dependencies(), settings_.proc_folder, settings_.mps_end_clients),
       isolation_(isolation_of(settings_, terminator_), records_,
                  [this] { return inventory_.state().cards; }),
       profile_({settings_.profiles, settings_.contract.profile, settings_.state_folder,
@@ -84,7 +84,7 @@ void Agent::add_routes() {
   });
 }
 
-ClientTerminator::Facts Agent::terminator_facts() {
+ClientTerminator::Dependencies Agent::terminator_dependencies() {
   return {.deleted_pods = [this] { return pods_.deleted(); },
           .bound = [this] { return records_.bound(); },
           .use = [this] { return inventory_.use(); },

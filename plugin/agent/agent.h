@@ -105,7 +105,7 @@ class Agent {
 
   void add_routes();
   // What the parts ask of the agent.
-  ClientTerminator::Facts terminator_facts();
+  ClientTerminator::Dependencies terminator_dependencies();
   Inventory::Hooks inventory_hooks();
 
   // --- agent_start.cc: the thread.

@@ -180,20 +180,21 @@ void Agent::make_handlers() {
   pre_start_handler_ = std::make_unique<PreStartHandler>(
       PreStartSettings{settings_.contract, settings_.node, settings_.plugin_folder,
                        settings_.settle},
-      PreStartParts{records_, *injector_, inventory_,
-                    [this] {
-                      ShareLimits limits = isolation_.limits();
-                      limits.before_start = [this](const Record& record) {
-                        const std::string problem = access_.cdi_problem();
-                        return problem.empty() ? isolation_.before_start(record) : error(problem);
-                      };
-                      return limits;
-                    },
-                    pods_, pod_resources_, pod_processes_},
+      PreStartDependencies{records_, *injector_, inventory_,
+                           [this] {
+                             ShareLimits limits = isolation_.limits();
+                             limits.before_start = [this](const Record& record) {
+                               const std::string problem = access_.cdi_problem();
+                               return problem.empty() ? isolation_.before_start(record)
+                                                      : error(problem);
+                             };
+                             return limits;
+                           },
+                           pods_, pod_resources_, pod_processes_},
       [this](const Refusal& refusal) { findings_.report_refusal(refusal); });
   collector_ = std::make_unique<RecordCollector>(
-      RecordCollector::Parts{records_, *injector_, pods_, pod_resources_, pod_processes_,
-                             [this](const AllocationId& id) { isolation_.on_removed(id); }},
+      RecordCollector::Dependencies{records_, *injector_, pods_, pod_resources_, pod_processes_,
+                                    [this](const AllocationId& id) { isolation_.on_removed(id); }},
       settings_.contract.core_resource, settings_.plugin_folder);
 }
 

@@ -14,8 +14,8 @@ void ClientTerminator::stop() {
 
 std::set<PodUid> ClientTerminator::due_pods(Due& due) const {
   std::set<PodUid> pods;
-  const Instant now = facts_.now();
-  for (const DeletedPod& pod : facts_.deleted_pods()) {
+  const Instant now = dependencies_.now();
+  for (const DeletedPod& pod : dependencies_.deleted_pods()) {
     const Duration grace = std::chrono::seconds(pod.grace_seconds);
     const Duration left = pod.ends - std::min(margin_, grace / 2) - now;
     if (left > Duration(0)) {
@@ -34,7 +34,7 @@ MpsClientTerminator::Due ClientTerminator::due() {
   if (margin_ == Duration(0) || stopped_) return due;
   const std::set<PodUid> pods = due_pods(due);
   if (pods.empty()) return due;
-  for (const Record& record : facts_.bound()) {
+  for (const Record& record : dependencies_.bound()) {
     if (!record.bound() || !is_part_of_one_card(record)) continue;
     if (!pods.contains(record.owner->uid)) continue;
     const CardUuid& card = record.cards.front().uuid;
@@ -46,7 +46,7 @@ MpsClientTerminator::Due ClientTerminator::due() {
     const auto old = before.find(card.first);
     return old == before.end() || !std::ranges::includes(old->second, card.second);
   });
-  if (is_new) facts_.read_soon();
+  if (is_new) dependencies_.read_soon();
   return due;
 }
 
@@ -54,7 +54,7 @@ std::optional<PodUid> ClientTerminator::pod_of(const CardUuid& card, std::int64_
   const MutexLock lock(mutex_);
   const auto pods = due_.find(card);
   if (stopped_ || pods == due_.end() || pid <= 1) return std::nullopt;
-  const auto use = facts_.use();
+  const auto use = dependencies_.use();
   const auto of_card = std::ranges::find(use, card, &CardUse::uuid);
   if (of_card == use.end()) return std::nullopt;
   if (std::ranges::find(of_card->processes, pid, &ProcessUse::pid) == of_card->processes.end())

@@ -34,7 +34,7 @@ namespace mgpu::plugin {
 class ClientTerminator : public MpsClientTerminator {
  public:
   // All are called on that thread, and may lock.
-  struct Facts {
+  struct Dependencies {
     std::function<std::vector<DeletedPod>()> deleted_pods;
     std::function<std::vector<Record>()> bound;
     std::function<std::vector<CardUse>()> use;  // as last read from the driver
@@ -42,19 +42,21 @@ class ClientTerminator : public MpsClientTerminator {
     std::function<Instant()> now;               // the clock of DeletedPod::ends
   };
   // `proc_folder` is the node's /proc. With a `margin` of 0 no client is ended.
-  ClientTerminator(Facts facts, std::string proc_folder, Duration margin)
-      : facts_(std::move(facts)), proc_folder_(std::move(proc_folder)), margin_(margin) {}
+  ClientTerminator(Dependencies dependencies, std::string proc_folder, Duration margin)
+      : dependencies_(std::move(dependencies)),
+        proc_folder_(std::move(proc_folder)),
+        margin_(margin) {}
 
   Due due() override;
   std::optional<PodUid> pod_of(const CardUuid& card, std::int64_t pid) override;
-  // Does not use the facts any more once it has returned. Any thread.
+  // Ends all use of the dependencies before it returns. Any thread.
   void stop();
 
  private:
   // The pods whose clients are to be ended now. Sets the time until there are others.
   std::set<PodUid> due_pods(Due& due) const MGPU_REQUIRES(mutex_);
 
-  const Facts facts_;
+  const Dependencies dependencies_;
   const std::string proc_folder_;
   const Duration margin_;
   Mutex mutex_;

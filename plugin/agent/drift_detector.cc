@@ -27,22 +27,22 @@ PodUid pod_of_this_process(const std::string& proc_folder) {
 
 }  // namespace
 
-DriftDetector::DriftDetector(Parts parts, Settings settings)
-    : parts_(parts),
+DriftDetector::DriftDetector(Dependencies dependencies, Settings settings)
+    : dependencies_(dependencies),
       settings_(std::move(settings)),
       own_pod_(pod_of_this_process(settings_.proc_folder)),
       watch_(settings_.contract) {}
 
 DriftFacts DriftDetector::facts(std::vector<ProcessSample> processes) {
   DriftFacts facts{.now = steady_now(),
-                   .pods = parts_.pods.all(),
-                   .records = parts_.records.bound(),
-                   .cards = parts_.inventory.state().cards};
+                   .pods = dependencies_.pods.all(),
+                   .records = dependencies_.records.bound(),
+                   .cards = dependencies_.inventory.state().cards};
   // While the driver hangs, its list is old, and another process may have the id of one that ended.
-  const std::uint64_t reads = parts_.inventory.reads();
+  const std::uint64_t reads = dependencies_.inventory.reads();
   if (std::exchange(reads_, reads) != reads) facts.processes = std::move(processes);
   facts.own = {.pid = ::getpid(), .pod = own_pod_, .name_space = {}};
-  if (const auto own = own_pod_.empty() ? std::nullopt : parts_.pods.find(own_pod_)) {
+  if (const auto own = own_pod_.empty() ? std::nullopt : dependencies_.pods.find(own_pod_)) {
     facts.own.name_space = own->metadata.name_space;
   }
   return facts;
@@ -56,15 +56,15 @@ void DriftDetector::report(const Drift& drift) {
       {{"kind", kind}, {"pod", of_pod ? to_string(drift.pod) : ""}, {"problem", drift.message}});
   const kube::Event event{kube::Event::Type::kWarning, "MGPU" + kind, drift.message};
   if (of_pod) {
-    parts_.events.on_pod(drift.pod, drift.uid, event);
+    dependencies_.events.on_pod(drift.pod, drift.uid, event);
   } else {
-    parts_.events.on_node(event);
+    dependencies_.events.on_node(event);
   }
 }
 
 void DriftDetector::step(std::vector<ProcessSample> processes) {
   // Until then each process on a card would seem to belong to no pod.
-  if (!parts_.pods.listed()) return;
+  if (!dependencies_.pods.listed()) return;
   const auto changes = watch_.step(facts(std::move(processes)));
   for (const Drift& drift : changes.begun) report(drift);
   for (const Drift& drift : changes.ended) {

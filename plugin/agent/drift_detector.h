@@ -19,7 +19,7 @@ namespace mgpu::plugin {
 
 class DriftDetector {
  public:
-  struct Parts {
+  struct Dependencies {
     const Records& records;
     const Pods& pods;
     const Inventory& inventory;
@@ -31,8 +31,8 @@ class DriftDetector {
     std::string proc_folder;
   };
 
-  // All of `parts` outlive it.
-  DriftDetector(Parts parts, Settings settings);
+  // All of `dependencies` outlive it.
+  DriftDetector(Dependencies dependencies, Settings settings);
 
   // `processes` are those of the last sample. One thread. REQUIRES: the records are complete.
   void step(std::vector<ProcessSample> processes);
@@ -45,7 +45,7 @@ class DriftDetector {
   DriftFacts facts(std::vector<ProcessSample> processes);
   void report(const Drift& drift);
 
-  const Parts parts_;
+  const Dependencies dependencies_;
   const Settings settings_;
   PodUid own_pod_;  // empty: this process runs in no pod
   // Used by the one thread.

@@ -24,12 +24,13 @@ std::optional<double> known_percent(const ContainerUse& use, const CardUse& card
 
 }  // namespace
 
-Monitoring::Monitoring(Parts parts, Settings settings)
-    : parts_(parts),
+Monitoring::Monitoring(Dependencies dependencies, Settings settings)
+    : dependencies_(dependencies),
       mps_(settings.mps),
       sampler_(std::move(settings.proc_folder)),
       watchdog_(settings.context),
-      metrics_(parts.metrics, std::move(settings.node), parts.inventory.description()) {}
+      metrics_(dependencies.metrics, std::move(settings.node),
+               dependencies.inventory.description()) {}
 
 std::vector<CardProcess> Monitoring::processes_of(const std::vector<CardUse>& use) const {
   std::vector<CardProcess> processes;
@@ -44,8 +45,8 @@ std::vector<CardProcess> Monitoring::processes_of(const std::vector<CardUse>& us
 
 Monitoring::KnownPods Monitoring::known_pods() const {
   // First, since the list may arrive in between.
-  KnownPods pods{.listed = parts_.pods.listed()};
-  for (const kube::Pod& pod : parts_.pods.all()) {
+  KnownPods pods{.listed = dependencies_.pods.listed()};
+  for (const kube::Pod& pod : dependencies_.pods.all()) {
     if (!pod.finished()) pods.owners.emplace(pod.uid(), kube::owner_of(pod));
     for (const kube::ContainerStatus& status : pod.container_statuses) {
       if (!status.id.empty()) pods.names[bare_id(status.id)] = status.name;
@@ -73,7 +74,7 @@ void Monitoring::complete(const KnownPods& pods, const std::vector<CardUse>& use
 
 std::vector<CardReading> Monitoring::readings(const std::vector<CardUse>& use) const {
   std::vector<CardReading> readings;
-  for (const CardFacts& card : parts_.inventory.state().cards) {
+  for (const CardFacts& card : dependencies_.inventory.state().cards) {
     const auto at = std::ranges::find(use, card.uuid, &CardUse::uuid);
     readings.push_back(at == use.end() ? CardReading{card, {}, {}}
                                        : CardReading{card, at->memory_used, at->sm_percent});
@@ -92,7 +93,7 @@ std::vector<ContainerUse> Monitoring::count_uncounted(const std::vector<Record>&
     return ids.at({use.owner.uid, use.owner.container});
   };
   for (ContainerUse& use : containers) {
-    const auto reserved = parts_.reserved.most(id_of(use));
+    const auto reserved = dependencies_.reserved.most(id_of(use));
     const auto of_card = reserved.find(use.grant.uuid);
     if (of_card != reserved.end()) use.reserved = of_card->second;
   }
@@ -105,7 +106,7 @@ std::vector<ContainerUse> Monitoring::count_uncounted(const std::vector<Record>&
     // A container that has started again has pages without it.
     const bool same = before != overhead_.end() && before->second == use.uncounted;
     if (!same || !use.uncounted.zero()) {
-      parts_.pages.set_overhead(key.first, key.second, use.uncounted);
+      dependencies_.pages.set_overhead(key.first, key.second, use.uncounted);
     }
     overhead.emplace(key, use.uncounted);
   }
@@ -114,9 +115,9 @@ std::vector<ContainerUse> Monitoring::count_uncounted(const std::vector<Record>&
 }
 
 Monitoring::Found Monitoring::sample(Instant now) {
-  const std::uint64_t reads = parts_.inventory.reads();
-  const auto records = parts_.records.bound();
-  const auto use = parts_.inventory.use();
+  const std::uint64_t reads = dependencies_.inventory.reads();
+  const auto records = dependencies_.records.bound();
+  const auto use = dependencies_.inventory.use();
   auto samples = sampler_.sample(processes_of(use));
   const KnownPods pods = known_pods();
   auto joined = join(records, samples, pods.names);

@@ -22,7 +22,7 @@ namespace mgpu::plugin {
 // One thread.
 class Monitoring {
  public:
-  struct Parts {
+  struct Dependencies {
     Metrics& metrics;
     Inventory& inventory;
     const Pods& pods;
@@ -47,8 +47,8 @@ class Monitoring {
     std::vector<ProcessSample> processes{};
   };
 
-  // All of `parts` outlive it. REQUIRES: the inventory was read.
-  Monitoring(Parts parts, Settings settings);
+  // All of `dependencies` outlive it. REQUIRES: the inventory was read.
+  Monitoring(Dependencies dependencies, Settings settings);
 
   // Whether parts of cards are limited by MPS from now on.
   void set_mps(bool mps) { mps_ = mps; }
@@ -74,7 +74,7 @@ class Monitoring {
   // Sets what the library in containers has counted, and has it count the rest.
   std::vector<ContainerUse> count_uncounted(const std::vector<Record>& records, bool fresh,
                                             std::vector<ContainerUse>& containers);
-  const Parts parts_;
+  const Dependencies dependencies_;
   bool mps_;
   ProcessSampler sampler_;
   Watchdog watchdog_;

@@ -31,10 +31,10 @@ bool is_owner(const Record& record, const Identity& identity) {
 
 }  // namespace
 
-PreStartHandler::PreStartHandler(PreStartSettings settings, PreStartParts parts,
+PreStartHandler::PreStartHandler(PreStartSettings settings, PreStartDependencies dependencies,
                                  std::function<void(const Refusal&)> on_refused)
     : settings_(std::move(settings)),
-      parts_(std::move(parts)),
+      dependencies_(std::move(dependencies)),
       on_refused_(std::move(on_refused)) {}
 
 void PreStartHandler::open() {
@@ -107,7 +107,7 @@ Decided<void> PreStartHandler::attempt(const DeviceSet& devices) {
 PreStartHandler::Observed PreStartHandler::observe(const DeviceSet& devices) {
   const std::string& resource = settings_.contract.core_resource;
   Evidence evidence;
-  const auto listed = parts_.pod_resources.list(resource, kPodResourcesTimeout);
+  const auto listed = dependencies_.pod_resources.list(resource, kPodResourcesTimeout);
   log_problem("PodResources", listed ? "" : listed.error().message);
   if (listed) {
     evidence.listed.emplace();
@@ -125,9 +125,10 @@ PreStartHandler::Observed PreStartHandler::observe(const DeviceSet& devices) {
       evidence.checkpointed->push_back({entry.uid, entry.container, entry.allocation});
     }
   }
-  RecordLiveness liveness = liveness_of(parts_.pods, listed, checkpoint, parts_.processes);
-  evidence.records = liveness.without_ended(parts_.records.with(devices));
-  return {devices, std::move(liveness), std::move(evidence), parts_.inventory.state().cards};
+  RecordLiveness liveness =
+      liveness_of(dependencies_.pods, listed, checkpoint, dependencies_.processes);
+  evidence.records = liveness.without_ended(dependencies_.records.with(devices));
+  return {devices, std::move(liveness), std::move(evidence), dependencies_.inventory.state().cards};
 }
 
 // Reads the pod from the API server if the watch has not delivered it with its annotations yet, and
@@ -139,17 +140,18 @@ Decided<kube::Pod> PreStartHandler::find_pod(const Identity& identity) {
     return Refusal{Reason::kUnknownPod,
                    "pod uid " + identity.uid.str() + " is not known at the API server", true};
   }
-  auto fetched = parts_.pods.fetch(identity.pod ? *identity.pod : known->ref(), kPodFetchTimeout);
+  auto fetched =
+      dependencies_.pods.fetch(identity.pod ? *identity.pod : known->ref(), kPodFetchTimeout);
   if (fetched) return *std::move(fetched);
   if (known) return *known;
   return Refusal{Reason::kUnknownPod, fetched.error().message, true};
 }
 
 std::optional<kube::Pod> PreStartHandler::find_known(const Identity& identity) const {
-  if (!identity.uid.empty()) return parts_.pods.find(identity.uid);
-  const auto record = parts_.records.find(identity.allocation);
+  if (!identity.uid.empty()) return dependencies_.pods.find(identity.uid);
+  const auto record = dependencies_.records.find(identity.allocation);
   if (!record || !record->bound()) return std::nullopt;
-  return parts_.pods.find(record->owner->uid);
+  return dependencies_.pods.find(record->owner->uid);
 }
 
 void PreStartHandler::between_containers(const std::function<void()>& change) {
@@ -171,7 +173,8 @@ Decided<std::vector<Record>> PreStartHandler::reserve(const Observed& observed,
       refusal.uid = pods[i] ? pods[i]->uid() : identities[i].uid;
       return refusal;
     }
-    if (auto kept = parts_.records.keep(*record); !kept) return not_ready(kept.error().message);
+    if (auto kept = dependencies_.records.keep(*record); !kept)
+      return not_ready(kept.error().message);
     records.push_back(*std::move(record));
   }
   return records;
@@ -182,9 +185,9 @@ Decided<Record> PreStartHandler::decide_one(const Observed& observed, const Iden
   Record record;
   record.id = identity.allocation;
   record.devices = observed.devices;
-  if (auto kept = parts_.records.find(identity.allocation)) record = *std::move(kept);
+  if (auto kept = dependencies_.records.find(identity.allocation)) record = *std::move(kept);
   const NodeState node = {settings_.node, observed.cards,
-                          observed.liveness.without_ended(parts_.records.bound())};
+                          observed.liveness.without_ended(dependencies_.records.bound())};
   if (pod) return decide(identity, record, *pod, node, settings_.contract);
   if (is_owner(record, identity)) return decide_again(record, node);
   return pod.error();
@@ -193,14 +196,15 @@ Decided<Record> PreStartHandler::decide_one(const Observed& observed, const Iden
 // Returns whether a file of the runtime has changed.
 Decided<bool> PreStartHandler::inject(const std::vector<Record>& records) {
   bool changed = false;
-  const ShareLimits limits = parts_.share_limits ? parts_.share_limits() : ShareLimits();
+  const ShareLimits limits =
+      dependencies_.share_limits ? dependencies_.share_limits() : ShareLimits();
   for (const Record& record : records) {
     // Its edits name what this makes.
     const auto prepared = limits.before_start ? limits.before_start(record) : Result<void>();
     if (!prepared) return not_ready(record, prepared.error());
-    const auto edits = edits_of(record, parts_.inventory, limits);
+    const auto edits = edits_of(record, dependencies_.inventory, limits);
     if (!edits) return not_ready(record, edits.error());
-    const auto injected = parts_.injector.inject(record.id, *edits);
+    const auto injected = dependencies_.injector.inject(record.id, *edits);
     if (!injected) return not_ready(record, injected.error());
     changed = changed || *injected;
   }
@@ -209,7 +213,7 @@ Decided<bool> PreStartHandler::inject(const std::vector<Record>& records) {
 
 void PreStartHandler::check_processes(const PodUid& uid) {
   if (processes_checked_.exchange(true)) return;
-  const auto pods = parts_.processes.pods();
+  const auto pods = dependencies_.processes.pods();
   if (pods && pods->contains(uid)) return;
   log_warn(
       "the processes of pods are not visible, so that the card of a pod that is deleted with "
@@ -220,7 +224,7 @@ void PreStartHandler::check_processes(const PodUid& uid) {
 
 Decided<void> PreStartHandler::save(const std::vector<Record>& records) {
   for (const Record& record : records) {
-    const auto saved = parts_.records.save(record, Durability::kMachine);
+    const auto saved = dependencies_.records.save(record, Durability::kMachine);
     if (!saved) return not_ready(record, saved.error());
   }
   return {};

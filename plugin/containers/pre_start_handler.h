@@ -38,7 +38,7 @@ struct PreStartSettings {
 };
 
 // All outlive the handler.
-struct PreStartParts {
+struct PreStartDependencies {
   Records& records;
   Injector& injector;
   Inventory& inventory;
@@ -52,7 +52,7 @@ struct PreStartParts {
 class PreStartHandler {
  public:
   // `on_refused` is called once for each call that fails.
-  PreStartHandler(PreStartSettings settings, PreStartParts parts,
+  PreStartHandler(PreStartSettings settings, PreStartDependencies dependencies,
                   std::function<void(const Refusal&)> on_refused);
 
   // Allows containers to start. Before, all calls are refused temporarily, since their decisions
@@ -99,7 +99,7 @@ class PreStartHandler {
   bool wait(std::chrono::milliseconds time);
 
   const PreStartSettings settings_;
-  const PreStartParts parts_;
+  const PreStartDependencies dependencies_;
   const std::function<void(const Refusal&)> on_refused_;
   Mutex reserving_;  // one decision at a time, since each depends on the reservations before it
   Mutex mutex_;

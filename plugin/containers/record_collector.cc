@@ -9,8 +9,9 @@
 
 namespace mgpu::plugin {
 
-RecordCollector::RecordCollector(Parts parts, std::string resource, std::string plugin_folder)
-    : parts_(std::move(parts)),
+RecordCollector::RecordCollector(Dependencies dependencies, std::string resource,
+                                 std::string plugin_folder)
+    : dependencies_(std::move(dependencies)),
       resource_(std::move(resource)),
       plugin_folder_(std::move(plugin_folder)) {}
 
@@ -18,9 +19,9 @@ void RecordCollector::remove(const Record& record, const char* reason) {
   log_info("allocation removed", {{"allocation", record.id.str()},
                                   {"pod", record.owner ? to_string(record.owner->pod) : ""},
                                   {"reason", reason}});
-  parts_.injector.remove(record.id);
-  parts_.records.remove(record.id);
-  if (parts_.on_removed) parts_.on_removed(record.id);
+  dependencies_.injector.remove(record.id);
+  dependencies_.records.remove(record.id);
+  if (dependencies_.on_removed) dependencies_.on_removed(record.id);
 }
 
 void RecordCollector::log_kept(const std::string& problem) {
@@ -29,24 +30,24 @@ void RecordCollector::log_kept(const std::string& problem) {
 }
 
 std::size_t RecordCollector::collect_ended() {
-  auto records = parts_.records.bound();
+  auto records = dependencies_.records.bound();
   const auto drop_running = [&records](const RecordLiveness& liveness) {
     std::erase_if(records, [&](const Record& record) { return !liveness.ended(record); });
   };
   // kubelet limits the rate of calls, so it is called only if a pod may have ended.
-  drop_running(
-      liveness_of(parts_.pods, std::vector<ContainerDevices>(), Checkpoint(), parts_.processes));
+  drop_running(liveness_of(dependencies_.pods, std::vector<ContainerDevices>(), Checkpoint(),
+                           dependencies_.processes));
   if (records.empty()) return 0;
-  const auto listed = parts_.pod_resources.list(resource_, kPodResourcesTimeout);
+  const auto listed = dependencies_.pod_resources.list(resource_, kPodResourcesTimeout);
   log_kept(listed ? "" : listed.error().message);
-  drop_running(liveness_of(parts_.pods, listed, read_checkpoint(plugin_folder_, resource_),
-                           parts_.processes));
+  drop_running(liveness_of(dependencies_.pods, listed, read_checkpoint(plugin_folder_, resource_),
+                           dependencies_.processes));
   for (const Record& record : records) remove(record, "its pod has ended");
   return records.size();
 }
 
 std::size_t RecordCollector::collect_unstarted() {
-  auto records = parts_.records.all();
+  auto records = dependencies_.records.all();
   std::erase_if(records, &Record::bound);
   const auto unknown_before = std::exchange(unknown_to_kubelet_, {});
   if (records.empty()) return 0;

@@ -16,7 +16,7 @@ namespace mgpu::plugin {
 // One thread.
 class RecordCollector {
  public:
-  struct Parts {
+  struct Dependencies {
     Records& records;
     Injector& injector;
     const Pods& pods;
@@ -25,8 +25,8 @@ class RecordCollector {
     std::function<void(const AllocationId&)> on_removed{};  // may be empty
   };
 
-  // All of `parts` outlive it. `plugin_folder` has kubelet's checkpoint.
-  RecordCollector(Parts parts, std::string resource, std::string plugin_folder);
+  // All of `dependencies` outlive it. `plugin_folder` has kubelet's checkpoint.
+  RecordCollector(Dependencies dependencies, std::string resource, std::string plugin_folder);
 
   // Returns how many records were removed.
   std::size_t collect() { return collect_ended() + collect_unstarted(); }
@@ -38,7 +38,7 @@ class RecordCollector {
   // Logs the reason when it changes. It is empty if kubelet answers.
   void log_kept(const std::string& problem);
 
-  const Parts parts_;
+  const Dependencies dependencies_;
   const std::string resource_;
   const std::string plugin_folder_;
   // Unstarted allocations that were not in kubelet's checkpoint in the last call of collect().

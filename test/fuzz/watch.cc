@@ -40,14 +40,14 @@ class OpenTransport final : public kube::Transport {
   void send(kube::Request, std::function<void(kube::Response)> done) override {
     answer_ = std::move(done);
   }
-  std::unique_ptr<kube::Stream> stream(kube::Request, kube::StreamHandlers handlers) override {
-    handlers_ = std::move(handlers);
+  std::unique_ptr<kube::Stream> stream(kube::Request, kube::StreamEvents events) override {
+    events_ = std::move(events);
     return std::make_unique<kube::Stream>();
   }
   test::ManualExecutor& executor() override { return executor_; }
 
   bool lists() const { return answer_ != nullptr; }
-  bool watches() const { return handlers_.on_line != nullptr; }
+  bool watches() const { return events_.on_line != nullptr; }
 
   void list(std::string_view page) {
     std::exchange(answer_, nullptr)(
@@ -55,7 +55,7 @@ class OpenTransport final : public kube::Transport {
     executor_.run_ready();
   }
   void line(std::string_view line) {
-    const auto on_line = handlers_.on_line;
+    const auto on_line = events_.on_line;
     on_line(line);
     executor_.run_ready();
   }
@@ -64,7 +64,7 @@ class OpenTransport final : public kube::Transport {
     for (int i = 0; i < 100 && !lists(); ++i) {
       if (watches()) {
         line(kExpired);
-        handlers_ = {};
+        events_ = {};
       } else {
         executor_.advance_to_next_timer();
       }
@@ -74,13 +74,13 @@ class OpenTransport final : public kube::Transport {
  private:
   test::ManualExecutor executor_;
   std::function<void(kube::Response)> answer_;
-  kube::StreamHandlers handlers_;
+  kube::StreamEvents events_;
 };
 
 // A reflector of pods whose consumer records its calls.
 class Consumed {
  public:
-  Consumed() : reflector_("pods", kube::all_pods(), transport_, consumer(), handlers()) {
+  Consumed() : reflector_("pods", kube::all_pods(), transport_, consumer(), events()) {
     reflector_.start();
     transport_.executor().run_ready();
     transport_.list(kFirstList);
@@ -126,7 +126,7 @@ class Consumed {
                   calls_ += complete ? "relist\n" : "relist, not complete\n";
                 }};
   }
-  kube::ReflectorHandlers handlers() {
+  kube::ReflectorEvents events() {
     const auto record = [this](const std::string& sentence) {
       expect_sentence(sentence);
       calls_ += sentence + "\n";

@@ -67,13 +67,13 @@ Invariants::Invariants(kube::MemoryApiServer& server, const Contract& contract, 
       contract_(contract),
       has_policies_(has_policies),
       is_calm_(is_calm) {
-  kube::StreamHandlers handlers;
-  handlers.on_open = [](kube::Encoding) {};
-  handlers.on_line = [this](std::string_view line) { on_line(line); };
-  handlers.on_end = [this](const kube::Response&) { violate("the watch of the checks ended"); };
+  kube::StreamEvents events;
+  events.on_open = [](kube::Encoding) {};
+  events.on_line = [this](std::string_view line) { on_line(line); };
+  events.on_end = [this](const kube::Response&) { violate("the watch of the checks ended"); };
   kube::Request request;
   request.target = "/api/v1/pods?watch=1";
-  stream_ = server.stream(std::move(request), std::move(handlers));
+  stream_ = server.stream(std::move(request), std::move(events));
 }
 
 void Invariants::on_line(std::string_view line) {

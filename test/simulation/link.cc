@@ -234,16 +234,16 @@ Response Link::answer_at_once(const Request& request, Fault fault) {
 class Link::Watch : public std::enable_shared_from_this<Watch> {
  public:
   Watch(Executor& world, ProcessClock& clock, std::shared_ptr<Duration> lag,
-        kube::StreamHandlers handlers)
-      : world_(world), clock_(clock), lag_(std::move(lag)), handlers_(std::move(handlers)) {}
+        kube::StreamEvents events)
+      : world_(world), clock_(clock), lag_(std::move(lag)), events_(std::move(events)) {}
 
   void open(kube::MemoryApiServer& server, Request request) {
-    kube::StreamHandlers inner;
+    kube::StreamEvents inner;
     inner.on_open = [this](kube::Encoding encoding) {
-      deliver([this, encoding] { handlers_.on_open(encoding); });
+      deliver([this, encoding] { events_.on_open(encoding); });
     };
     inner.on_line = [this](std::string_view line) {
-      deliver([this, line = std::string(line)] { handlers_.on_line(line); });
+      deliver([this, line = std::string(line)] { events_.on_line(line); });
     };
     inner.on_end = [this](Response response) {
       deliver([this, response = std::move(response)] { end(response); });
@@ -282,26 +282,26 @@ class Link::Watch : public std::enable_shared_from_this<Watch> {
   }
   void end(const Response& response) {
     ended_ = true;
-    handlers_.on_end(response);
+    events_.on_end(response);
   }
 
   Executor& world_;
   ProcessClock& clock_;
   std::shared_ptr<Duration> lag_;
-  kube::StreamHandlers handlers_;
+  kube::StreamEvents events_;
   std::unique_ptr<kube::Stream> inner_;
   Instant last_{};
   bool broken_ = false;
   bool ended_ = false;
 };
 
-std::unique_ptr<kube::Stream> Link::stream(Request request, kube::StreamHandlers handlers) {
+std::unique_ptr<kube::Stream> Link::stream(Request request, kube::StreamEvents events) {
   struct Open final : kube::Stream {
     explicit Open(std::shared_ptr<Watch> opened) : watch(std::move(opened)) {}
     ~Open() override { watch->close(); }
     std::shared_ptr<Watch> watch;
   };
-  auto watch = std::make_shared<Watch>(world(), clock_, lag_, std::move(handlers));
+  auto watch = std::make_shared<Watch>(world(), clock_, lag_, std::move(events));
   watch->open(server_, std::move(request));
   std::erase_if(watches_, [](const auto& old) { return old.expired(); });
   watches_.push_back(watch);

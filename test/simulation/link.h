@@ -64,8 +64,7 @@ class Link final : public kube::Transport {
   void answer_gets_at_once() { gets_at_once_ = true; }
 
   void send(kube::Request request, std::function<void(kube::Response)> done) override;
-  std::unique_ptr<kube::Stream> stream(kube::Request request,
-                                       kube::StreamHandlers handlers) override;
+  std::unique_ptr<kube::Stream> stream(kube::Request request, kube::StreamEvents events) override;
   ProcessClock& executor() override { return clock_; }
 
   // Open watches end as lost connections.

@@ -192,7 +192,7 @@ void Node::start_kubelet() {
   };
   reflector_ =
       std::make_unique<kube::Reflector>("pods", kube::pods_of_node(NodeName(name_)), *kubelet_link_,
-                                        std::move(consumer), kube::ReflectorHandlers());
+                                        std::move(consumer), kube::ReflectorEvents());
   reflector_->start();
 }
 

@@ -56,7 +56,7 @@ Scheduler::Scheduler(kube::MemoryApiServer& server, FaultQueue& faults, const Co
       link_(server, faults) {
   const auto reflector = [this](const char* name, const std::string& path, auto consumer) {
     auto made = std::make_unique<kube::Reflector>(name, kube::Resource{path, ""}, link_,
-                                                  std::move(consumer), kube::ReflectorHandlers());
+                                                  std::move(consumer), kube::ReflectorEvents());
     made->start();
     return made;
   };

@@ -85,10 +85,10 @@ Response never_sent(std::string why) {
 CurlTransfer::CurlTransfer(Request request, Done done)
     : request_(std::move(request)), done_(std::move(done)) {}
 
-CurlTransfer::CurlTransfer(Request request, StreamHandlers handlers,
+CurlTransfer::CurlTransfer(Request request, StreamEvents events,
                            std::shared_ptr<std::atomic<bool>> closed)
     : request_(std::move(request)),
-      handlers_(std::make_shared<const StreamHandlers>(std::move(handlers))),
+      stream_events_(std::make_shared<const StreamEvents>(std::move(events))),
       closed_(std::move(closed)) {}
 
 CurlTransfer::~CurlTransfer() {
@@ -252,13 +252,13 @@ bool CurlTransfer::deliver_lines(bool ended) {
   if (!opened_) return !closed();
   // A handler may close the stream or destroy the transport, and this transfer with it.
   const auto closed = closed_;
-  const auto handlers = handlers_;
+  const auto events = stream_events_;
   if (!std::exchange(open_delivered_, true)) {
-    handlers->on_open(events_ ? Encoding::kProtobuf : Encoding::kJson);
+    events->on_open(events_ ? Encoding::kProtobuf : Encoding::kJson);
   }
   if (events_) {
     for (const std::string& event : events_->take()) {
-      if (!closed->load()) handlers->on_line(event);
+      if (!closed->load()) events->on_line(event);
     }
     return !closed->load();
   }
@@ -266,7 +266,7 @@ bool CurlTransfer::deliver_lines(bool ended) {
   std::string_view rest = text;
   while (!rest.empty() && !closed->load()) {
     const std::size_t end = rest.find('\n');
-    if (end > 0) handlers->on_line(rest.substr(0, end));
+    if (end > 0) events->on_line(rest.substr(0, end));
     rest.remove_prefix(end + 1);
   }
   return !closed->load();
@@ -274,7 +274,7 @@ bool CurlTransfer::deliver_lines(bool ended) {
 
 void CurlTransfer::finish(Response response) {
   if (!is_stream()) return done_(std::move(response));
-  if (!closed()) handlers_->on_end(std::move(response));
+  if (!closed()) stream_events_->on_end(std::move(response));
 }
 
 Result<Endpoint> endpoint_of(const Config& config) {

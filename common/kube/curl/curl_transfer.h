@@ -40,7 +40,7 @@ class CurlTransfer {
 
   CurlTransfer(Request request, Done done);
   // A watch. Once `closed` is true, no handler is called any more.
-  CurlTransfer(Request request, StreamHandlers handlers, std::shared_ptr<std::atomic<bool>> closed);
+  CurlTransfer(Request request, StreamEvents events, std::shared_ptr<std::atomic<bool>> closed);
   ~CurlTransfer();
   CurlTransfer(const CurlTransfer&) = delete;
   CurlTransfer& operator=(const CurlTransfer&) = delete;
@@ -87,7 +87,7 @@ class CurlTransfer {
 
   Request request_;
   Done done_;
-  std::shared_ptr<const StreamHandlers> handlers_;  // of a watch
+  std::shared_ptr<const StreamEvents> stream_events_;  // of a watch
   std::shared_ptr<std::atomic<bool>> closed_;
 
   CURL* easy_ = nullptr;

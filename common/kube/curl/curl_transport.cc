@@ -367,10 +367,10 @@ void CurlTransport::send(Request request, std::function<void(Response)> done) {
   });
 }
 
-std::unique_ptr<Stream> CurlTransport::stream(Request request, StreamHandlers handlers) {
+std::unique_ptr<Stream> CurlTransport::stream(Request request, StreamEvents events) {
   auto closed = std::make_shared<std::atomic<bool>>(false);
   auto transfer = std::make_shared<State::Owned>(
-      std::make_unique<CurlTransfer>(std::move(request), std::move(handlers), closed));
+      std::make_unique<CurlTransfer>(std::move(request), std::move(events), closed));
   const std::weak_ptr<State> weak = state_->weak_from_this();
   state_->executor.post([weak, transfer] {
     if (const auto self = weak.lock()) self->submit(std::move(*transfer));

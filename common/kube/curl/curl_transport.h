@@ -30,7 +30,7 @@ class CurlTransport final : public Transport {
   ~CurlTransport() override;
 
   void send(Request request, std::function<void(Response)> done) override;
-  std::unique_ptr<Stream> stream(Request request, StreamHandlers handlers) override;
+  std::unique_ptr<Stream> stream(Request request, StreamEvents events) override;
   Executor& executor() override;
 
  private:

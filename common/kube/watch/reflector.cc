@@ -17,10 +17,10 @@ namespace mgpu::kube {
 // still reports is ignored.
 struct Reflector::State : std::enable_shared_from_this<State> {
   State(std::string the_name, Resource the_resource, Transport& the_transport, OnEvent the_on_event,
-        ReflectorHandlers the_handlers)
+        ReflectorEvents the_events)
       : name(std::move(the_name)),
         transport(the_transport),
-        handlers(std::move(the_handlers)),
+        events(std::move(the_events)),
         on_event(std::move(the_on_event)),
         resource(std::move(the_resource)),
         watcher(resource),
@@ -53,7 +53,7 @@ struct Reflector::State : std::enable_shared_from_this<State> {
 
   const std::string name;
   Transport& transport;
-  const ReflectorHandlers handlers;
+  const ReflectorEvents events;
   const OnEvent on_event;
   const Resource resource;
 
@@ -80,13 +80,13 @@ void Reflector::State::report(const std::function<void(const std::string&)>& han
 void Reflector::State::take(WatchStep step) {
   for (const WatchEvent& event : step.events) {
     const Delivered delivered = on_event(event);
-    report(handlers.on_unreadable, delivered.unreadable);
-    if (delivered.called && !closed && handlers.on_change) handlers.on_change();
+    report(events.on_unreadable, delivered.unreadable);
+    if (delivered.called && !closed && events.on_change) events.on_change();
     if (closed) return;
   }
   synced.store(watcher.synced());
-  report(handlers.on_problem, step.problem);
-  report(handlers.on_unreadable, step.unreadable);
+  report(events.on_problem, step.problem);
+  report(events.on_unreadable, step.unreadable);
   if (closed || step.action.kind == WatchAction::Kind::kNone) return;
   next_turn();
   if (step.action.kind == WatchAction::Kind::kList) send(std::move(step.action.request));
@@ -118,23 +118,23 @@ void Reflector::State::open(Request request) {
     self.stream_active_at = self.now();
     self.server_seen_at.store(self.now());
   };
-  StreamHandlers stream_handlers;
-  stream_handlers.on_open =
+  StreamEvents stream_events;
+  stream_events.on_open =
       in_this_generation<Encoding>([mark_active](State& self, Encoding encoding) {
         mark_active(self);
         self.watcher.on_open(encoding);
       });
-  stream_handlers.on_line =
+  stream_events.on_line =
       in_this_generation<std::string_view>([mark_active](State& self, std::string_view line) {
         mark_active(self);
         self.take(self.watcher.on_line(line, self.now(), self.random()));
       });
-  stream_handlers.on_end = in_this_generation<Response>([](State& self, const Response& answer) {
+  stream_events.on_end = in_this_generation<Response>([](State& self, const Response& answer) {
     if (answer.ok()) self.server_seen_at.store(self.now());
     self.take(self.watcher.on_end(answer, self.now(), self.random()));
   });
   stream_active_at = now();
-  stream = transport.stream(std::move(request), std::move(stream_handlers));
+  stream = transport.stream(std::move(request), std::move(stream_events));
   check_silence();
 }
 
@@ -160,9 +160,9 @@ void Reflector::State::close() {
 }
 
 Reflector::Reflector(std::string name, Resource resource, Transport& transport, OnEvent on_event,
-                     ReflectorHandlers handlers)
+                     ReflectorEvents events)
     : state_(std::make_shared<State>(std::move(name), std::move(resource), transport,
-                                     std::move(on_event), std::move(handlers))) {}
+                                     std::move(on_event), std::move(events))) {}
 
 Reflector::~Reflector() {
   state_->close();

@@ -54,7 +54,7 @@ class ObjectEvents {
 };
 
 // Called on the transport's executor, one at a time, as the consumer is.
-struct ReflectorHandlers {
+struct ReflectorEvents {
   // One sentence for the log when listing or watching failed. The reflector tries again by itself.
   std::function<void(const std::string&)> on_problem{};
   // One sentence: which object cannot be read, and why. It was skipped.
@@ -68,9 +68,9 @@ class Reflector {
   // `transport` outlives the reflector. Sentences begin with `name`.
   template <class T>
   Reflector(std::string name, Resource resource, Transport& transport, Consumer<T> consumer,
-            ReflectorHandlers handlers)
+            ReflectorEvents events)
       : Reflector(std::move(name), std::move(resource), transport, events_of(std::move(consumer)),
-                  std::move(handlers)) {}
+                  std::move(events)) {}
   // Any thread. On another thread than the executor's it waits until no handler is running.
   ~Reflector();
 
@@ -88,7 +88,7 @@ class Reflector {
   using OnEvent = std::function<Delivered(const WatchEvent& event)>;
 
   Reflector(std::string name, Resource resource, Transport& transport, OnEvent on_event,
-            ReflectorHandlers handlers);
+            ReflectorEvents events);
 
   template <class T>
   static OnEvent events_of(Consumer<T> consumer) {

@@ -27,9 +27,9 @@ Mps::Mps(MpsOptions options) : options_(std::move(options)) {
     return mps_command(options_.control, mps_folders(options_.run_dir, card), text, timeout);
   };
   clients_.emplace(*options_.terminator,
-                   MpsClients::Daemons{.running = [this] { return running(); },
-                                       .command = command,
-                                       .now = [] { return steady_clock::now(); }},
+                   MpsClients::Dependencies{.running = [this] { return running(); },
+                                            .command = command,
+                                            .now = [] { return steady_clock::now(); }},
                    options_.times.command);
 }
 

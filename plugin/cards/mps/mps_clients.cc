@@ -19,13 +19,13 @@ milliseconds MpsClients::step(milliseconds longest) {
   const MpsClientTerminator::Due due = terminator_.due();
   std::erase_if(tries_, [&due](const auto& tries) { return !due.cards.contains(tries.first); });
   for (const CardUuid& card : due.cards) {
-    if (daemons_.running().contains(card)) end_clients(card);
+    if (dependencies_.running().contains(card)) end_clients(card);
   }
   return std::min(longest, due.next.value_or(longest));
 }
 
 void MpsClients::end_clients(const CardUuid& card) {
-  const Time deadline = daemons_.now() + timeout_;
+  const Time deadline = dependencies_.now() + timeout_;
   auto found = clients_to_end(card, deadline);
   if (!found) return;
   Clients& left = *found;
@@ -35,7 +35,7 @@ void MpsClients::end_clients(const CardUuid& card) {
     return std::ranges::none_of(left, [&](const auto& at) { return at.second == tried.first; });
   });
   std::erase_if(left, [&](const auto& at) { return tries.of_client[at.first] >= kMpsEndTries; });
-  while (!left.empty() && daemons_.now() < deadline) {
+  while (!left.empty() && dependencies_.now() < deadline) {
     // A pod whose many clients end slowly does not delay those of other pods.
     const auto next = std::ranges::min_element(left, {}, [&](const auto& at) {
       return std::pair(tries.of_client[at.first], tries.of_pod[at.second]);
@@ -86,9 +86,9 @@ void MpsClients::end_client(const CardUuid& card, const Client& client, const Po
 
 Result<std::string> MpsClients::command(const CardUuid& card, const std::string& text,
                                         Time deadline) {
-  const auto left = std::chrono::floor<milliseconds>(deadline - daemons_.now());
+  const auto left = std::chrono::floor<milliseconds>(deadline - dependencies_.now());
   if (left <= milliseconds(0)) return error("there is no time left for \"" + text + "\"");
-  return daemons_.command(card, text, left);
+  return dependencies_.command(card, text, left);
 }
 
 }  // namespace mgpu::plugin

@@ -41,7 +41,7 @@ class MpsClients {
  public:
   using Time = std::chrono::steady_clock::time_point;
 
-  struct Daemons {
+  struct Dependencies {
     // The cards whose daemons respond.
     std::function<std::set<CardUuid>()> running;
     // The response of the daemon of the card. Errors: there is none within `timeout`.
@@ -53,8 +53,9 @@ class MpsClients {
 
   // `terminator` outlives it. A step takes up to `timeout` for each card that is due, and leaves
   // the other clients of the card to the next step.
-  MpsClients(MpsClientTerminator& terminator, Daemons daemons, std::chrono::milliseconds timeout)
-      : terminator_(terminator), daemons_(std::move(daemons)), timeout_(timeout) {}
+  MpsClients(MpsClientTerminator& terminator, Dependencies dependencies,
+             std::chrono::milliseconds timeout)
+      : terminator_(terminator), dependencies_(std::move(dependencies)), timeout_(timeout) {}
 
   // Returns the time to the next step, at most `longest`.
   std::chrono::milliseconds step(std::chrono::milliseconds longest);
@@ -79,7 +80,7 @@ class MpsClients {
   Result<std::string> command(const CardUuid& card, const std::string& text, Time deadline);
 
   MpsClientTerminator& terminator_;
-  const Daemons daemons_;
+  const Dependencies dependencies_;
   const std::chrono::milliseconds timeout_;
   std::map<CardUuid, Tries> tries_;  // of the cards that are due
 };

@@ -21,7 +21,7 @@ class OneAnswer final : public Transport {
     last_request = std::move(request);
     executor_.post([this, done = std::move(done)] { done(answer); });
   }
-  std::unique_ptr<Stream> stream(Request, StreamHandlers) override { return nullptr; }
+  std::unique_ptr<Stream> stream(Request, StreamEvents) override { return nullptr; }
   Executor& executor() override { return executor_; }
   void run() { executor_.run_ready(); }
 

@@ -148,7 +148,7 @@ class PodWatch {
  public:
   PodWatch(kube::Transport& transport, Ledger& ledger, const Contract& contract)
       : reflector_("pods", kube::bound_pods(), transport,
-                   pod_consumer(ledger, contract, PodHandlers()), kube::ReflectorHandlers()) {
+                   pod_consumer(ledger, contract, PodEvents()), kube::ReflectorEvents()) {
     reflector_.start();
   }
   bool synced() const { return reflector_.synced(); }

@@ -39,7 +39,7 @@ class ScriptedApi final : public kube::Transport {
     }
     executor_.post([done = std::move(done), answer] { done(answer); });
   }
-  std::unique_ptr<kube::Stream> stream(kube::Request, kube::StreamHandlers) override {
+  std::unique_ptr<kube::Stream> stream(kube::Request, kube::StreamEvents) override {
     return nullptr;
   }
   Executor& executor() override { return executor_; }

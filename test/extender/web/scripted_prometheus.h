@@ -21,7 +21,7 @@ class ScriptedPrometheus final : public kube::Transport {
     requests.push_back(std::move(request));
     open_.push_back(std::move(done));
   }
-  std::unique_ptr<kube::Stream> stream(kube::Request, kube::StreamHandlers) override {
+  std::unique_ptr<kube::Stream> stream(kube::Request, kube::StreamEvents) override {
     return nullptr;
   }
   Executor& executor() override { return executor_; }

@@ -54,13 +54,13 @@ class WebPage : public testing::Test {
     settings.contract = *Contract::for_domain(kDefaultResourceDomain);
     settings.policy = *find_policy("binpack");
     ledger.apply_node(test::facts_of("n1: 0[100/1000]"));
-    web.emplace(Web::Sources{.instance = "extender-0",
-                             .ledger = ledger,
-                             .settings = settings,
-                             .transport = api_server,
-                             .prometheus = with_prometheus ? &prometheus : nullptr,
-                             .readiness = [this] { return readiness; },
-                             .unix_ms = [this] { return unix_ms; }},
+    web.emplace(Web::Dependencies{.instance = "extender-0",
+                                  .ledger = ledger,
+                                  .settings = settings,
+                                  .transport = api_server,
+                                  .prometheus = with_prometheus ? &prometheus : nullptr,
+                                  .readiness = [this] { return readiness; },
+                                  .unix_ms = [this] { return unix_ms; }},
                 executor);
     router.emplace();
     web->add_routes(*router);

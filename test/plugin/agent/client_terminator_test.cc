@@ -47,11 +47,11 @@ class ClientTerminatorTest : public testing::Test {
   }
   void make(Duration margin) {
     terminator_ = std::make_unique<ClientTerminator>(
-        ClientTerminator::Facts{.deleted_pods = [this] { return deleted_; },
-                                .bound = [this] { return bound_; },
-                                .use = [this] { return use_; },
-                                .read_soon = [this] { ++reads_; },
-                                .now = [this] { return now_; }},
+        ClientTerminator::Dependencies{.deleted_pods = [this] { return deleted_; },
+                                       .bound = [this] { return bound_; },
+                                       .use = [this] { return use_; },
+                                       .read_soon = [this] { ++reads_; },
+                                       .now = [this] { return now_; }},
         folder_.path("proc"), margin);
   }
   void run_process(int pid, const PodUid& pod, int start_time = 500) {

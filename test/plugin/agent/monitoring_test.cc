@@ -45,8 +45,9 @@ class MonitoringTest : public testing::Test {
     monitor({.node = NodeName("n1"), .proc_folder = folder_.path()});
   }
   void monitor(Monitoring::Settings settings) {
-    monitoring_.emplace(Monitoring::Parts{metrics_, inventory_, pods_, records_, pages_, reserved_},
-                        std::move(settings));
+    monitoring_.emplace(
+        Monitoring::Dependencies{metrics_, inventory_, pods_, records_, pages_, reserved_},
+        std::move(settings));
   }
   ~MonitoringTest() override { inventory_.stop(); }
 

@@ -49,14 +49,14 @@ class PreStartHandlerTest : public testing::Test {
     records_ = std::make_unique<Records>(records_folder());
     EXPECT_TRUE(records_->load());
     const PreStartSettings settings = {contract(), NodeName("n1"), folder_.path(), settle};
-    handler_ =
-        std::make_unique<PreStartHandler>(settings,
-                                          PreStartParts{*records_, injector_, inventory_, nullptr,
-                                                        *pods_, kubelet_.client(), processes_},
-                                          [this](const Refusal& refusal) {
-                                            const std::lock_guard lock(mutex_);
-                                            refusals_.push_back(refusal);
-                                          });
+    handler_ = std::make_unique<PreStartHandler>(
+        settings,
+        PreStartDependencies{*records_, injector_, inventory_, nullptr, *pods_, kubelet_.client(),
+                             processes_},
+        [this](const Refusal& refusal) {
+          const std::lock_guard lock(mutex_);
+          refusals_.push_back(refusal);
+        });
   }
 
   // --- steps before the container starts ---------------------------------------------------------

@@ -30,7 +30,7 @@ class HeldTransport final : public Transport {
   };
   struct HeldStream {
     Request request;
-    StreamHandlers handlers;
+    StreamEvents events;
     std::weak_ptr<bool> open;
   };
 
@@ -39,9 +39,9 @@ class HeldTransport final : public Transport {
   void send(Request request, std::function<void(Response)> done) override {
     lists.push_back({std::move(request), std::move(done)});
   }
-  std::unique_ptr<Stream> stream(Request request, StreamHandlers handlers) override {
+  std::unique_ptr<Stream> stream(Request request, StreamEvents events) override {
     auto stream = std::make_unique<OpenStream>();
-    watches.push_back({std::move(request), std::move(handlers), stream->open});
+    watches.push_back({std::move(request), std::move(events), stream->open});
     return stream;
   }
   Executor& executor() override { return executor_; }
@@ -93,7 +93,7 @@ class ReflectorTest : public ::testing::Test {
             .remove = [this](const std::string& name) { take("remove " + name); },
             .relist = [this](const std::vector<std::string>& names,
                              bool complete) { take(relist_text(names, complete)); }},
-        ReflectorHandlers{
+        ReflectorEvents{
             .on_problem = [this](const std::string& problem) { problems_.push_back(problem); },
             .on_unreadable = [this](const std::string& why) { unreadable_.push_back(why); },
             .on_change = [this] { ++changes_; }});
@@ -119,8 +119,7 @@ class ReflectorTest : public ::testing::Test {
     seen_.clear();
   }
   void say(const std::string& type, const std::string& text) {
-    transport_.watches.back().handlers.on_line(R"({"type":")" + type + R"(","object":)" + text +
-                                               "}");
+    transport_.watches.back().events.on_line(R"({"type":")" + type + R"(","object":)" + text + "}");
     executor_.run_ready();
   }
   bool open(std::size_t watch) const { return !transport_.watches.at(watch).open.expired(); }
@@ -205,7 +204,7 @@ TEST_F(ReflectorTest, MarksARelistWithAnUnreadableObjectAsIncomplete) {
              list_json("5", object_json("a", "1") + R"(,{"spec":7},)" + object_json("b", "1"))));
   EXPECT_THAT(seen_, ElementsAre("incomplete relist a b"));
   EXPECT_THAT(unreadable_, SizeIs(1));
-  transport_.watches.back().handlers.on_end(reply(410));
+  transport_.watches.back().events.on_end(reply(410));
   executor_.run_ready();
   list(reply(200, list_json("9", object_json("a", "1"))));
   EXPECT_THAT(seen_, ElementsAre("incomplete relist a b", "relist a"));
@@ -213,7 +212,7 @@ TEST_F(ReflectorTest, MarksARelistWithAnUnreadableObjectAsIncomplete) {
 
 TEST_F(ReflectorTest, NamesTheObjectOfALineThatIsCutOff) {
   watch_from("5");
-  transport_.watches.back().handlers.on_line(
+  transport_.watches.back().events.on_line(
       R"({"type":"ADDED","object":{"metadata":{"name":"a","resourceVersion":"6")");
   EXPECT_THAT(unreadable_, ElementsAre(HasSubstr("pods: a in a watch of /pods: not JSON")));
 }
@@ -238,7 +237,7 @@ TEST_F(ReflectorTest, ReportsAProblemWithItsNameAndContinues) {
 TEST_F(ReflectorTest, OpensTheWatchAgainAndClosesTheOldOne) {
   watch_from("5");
   say("ADDED", object_json("b", "6"));
-  transport_.watches.back().handlers.on_end(reply(200));
+  transport_.watches.back().events.on_end(reply(200));
   executor_.run_ready();
   ASSERT_THAT(transport_.watches, SizeIs(2));
   EXPECT_THAT(transport_.watches[1].request.target, HasSubstr("resourceVersion=6&"));
@@ -248,7 +247,7 @@ TEST_F(ReflectorTest, OpensTheWatchAgainAndClosesTheOldOne) {
 
 TEST_F(ReflectorTest, IgnoresLinesOfAnAbandonedWatch) {
   watch_from("5");
-  const auto old = transport_.watches.back().handlers;
+  const auto old = transport_.watches.back().events;
   old.on_line("{garbage");
   old.on_line(R"({"type":"ADDED","object":)" + object_json("x", "9") + "}");
   old.on_end(reply(200));
@@ -280,7 +279,7 @@ TEST_F(ReflectorTest, ReportsHowLongTheServerHasBeenSilent) {
   EXPECT_EQ(reflector_->silent_for(), Duration(5000));
   say("BOOKMARK", object_json("", "6"));
   EXPECT_EQ(reflector_->silent_for(), Duration(0));
-  transport_.watches.back().handlers.on_end(reply(503));
+  transport_.watches.back().events.on_end(reply(503));
   executor_.advance(Duration(100));
   EXPECT_EQ(reflector_->silent_for(), Duration(100));
 }
@@ -323,7 +322,7 @@ TEST_F(ReflectorTest, CallsNothingAfterItsEndInEachOfItsStates) {
     reflector_.reset();
     executor_.advance(kWatchSilenceMax * 2);
     for (const auto& held : transport_.lists) held.done(reply(200, list_json("9", "")));
-    for (const auto& held : transport_.watches) held.handlers.on_end(reply(200));
+    for (const auto& held : transport_.watches) held.events.on_end(reply(200));
     executor_.run_ready();
     EXPECT_THAT(seen_, IsEmpty());
     for (std::size_t i = 0; i < transport_.watches.size(); ++i) EXPECT_FALSE(open(i));
@@ -349,7 +348,7 @@ TEST(ReflectorThreads, DestructionWaitsForTheHandlerThatIsRunning) {
                                                   std::this_thread::yield();
                                                   done = true;
                                                 }},
-                      ReflectorHandlers());
+                      ReflectorEvents());
     reflector->start();
     executor.post([&] {
       ASSERT_THAT(transport.lists, SizeIs(1));
