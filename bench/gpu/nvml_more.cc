@@ -3,8 +3,6 @@
 #include <dlfcn.h>
 #include <fmt/format.h>
 
-#include <algorithm>
-#include <cstring>
 #include <utility>
 
 #include "bench/gpu/node.h"
@@ -18,9 +16,6 @@ namespace {
 
 using plugin::nvml::Device;
 using plugin::nvml::kOk;
-
-constexpr unsigned kRawProcesses = 64;
-constexpr std::size_t kEntryBytesMax = 64;
 
 }  // namespace
 
@@ -72,50 +67,12 @@ std::optional<std::string> NvmlCard::compute_capability() const {
   return fmt::format("{}.{}", major, minor);
 }
 
-RawProcesses NvmlCard::processes(const std::string& function) const {
-  RawProcesses list;
-  list.function = function;
-  auto* const get =
-      reinterpret_cast<plugin::nvml::GetProcesses*>(::dlsym(more_, list.function.c_str()));
-  if (get == nullptr) {
-    list.code = plugin::nvml::kFunctionNotFound;
-    return list;
-  }
-  list.count = kRawProcesses;
-  list.bytes.assign(kRawProcesses * kEntryBytesMax, kRawProcessFill);
-  list.code = get(device_, &list.count, list.bytes.data());
-  if (list.code != kOk) list.count = 0;
-  return list;
-}
-
 std::optional<plugin::nvml::MemoryV2> NvmlCard::memory() const {
   const auto get = library_->functions().memory_v2;
   plugin::nvml::MemoryV2 memory{};
   memory.version = plugin::nvml::kMemoryV2Version;
   if (get == nullptr || get(device_, &memory) != kOk) return std::nullopt;
   return memory;
-}
-
-std::optional<std::size_t> entry_bytes_of(const RawProcesses& list) {
-  if (list.count < 2 || list.count > kRawProcesses) return std::nullopt;
-  const auto last = std::find_if(list.bytes.rbegin(), list.bytes.rend(),
-                                 [](unsigned char byte) { return byte != kRawProcessFill; });
-  const auto written = static_cast<std::size_t>(list.bytes.rend() - last);
-  for (const std::size_t size : {24u, 32u, 16u}) {
-    // The last bytes of an entry may be padding, which NVML does not write.
-    if (written <= list.count * size && written > list.count * size - 8) return size;
-  }
-  return std::nullopt;
-}
-
-std::vector<RawProcess> entries_of(const RawProcesses& list, std::size_t entry_bytes) {
-  std::vector<RawProcess> entries;
-  for (std::size_t i = 0; i < list.count && (i + 1) * entry_bytes <= list.bytes.size(); ++i) {
-    plugin::nvml::ProcessInfoV1 entry{};  // how every version begins
-    std::memcpy(&entry, list.bytes.data() + i * entry_bytes, sizeof entry);
-    entries.push_back({entry.pid, entry.used});
-  }
-  return entries;
 }
 
 }  // namespace mgpu::gpu_trial

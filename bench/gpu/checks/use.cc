@@ -7,7 +7,6 @@
 #include <chrono>
 #include <cmath>
 #include <cstdlib>
-#include <map>
 #include <optional>
 #include <string>
 #include <utility>
@@ -40,37 +39,6 @@ Result<std::vector<Holder>> start_holders(const Trial& trial, const NodeUnderTes
     holders.push_back({mib, *std::move(program)});
   }
   return holders;
-}
-
-// The memory of each process in MiB by its process ID, because NVML's lists are not sorted.
-std::map<std::string, std::uint64_t> as_map(const RawProcesses& list, std::size_t entry_bytes) {
-  std::map<std::string, std::uint64_t> map;
-  for (const RawProcess& entry : entries_of(list, entry_bytes)) {
-    map[std::to_string(entry.pid)] = entry.used_bytes / kBytesPerMiB;
-  }
-  return map;
-}
-
-void compare_raw_lists(const NvmlCard& nvml, Findings& findings) {
-  constexpr std::size_t kExpected = sizeof(plugin::nvml::ProcessInfo);
-  std::vector<std::map<std::string, std::uint64_t>> lists;
-  for (const std::string suffix : {"_v2", "_v3"}) {
-    const RawProcesses raw = nvml.processes("nvmlDeviceGetComputeRunningProcesses" + suffix);
-    if (raw.code != plugin::nvml::kOk) {
-      findings.fact("processes by " + suffix, nvml.library().describe(raw.code));
-      continue;
-    }
-    lists.push_back(as_map(raw, kExpected));
-    findings.fact("processes by " + suffix, lists.back(), "MiB");
-    const auto written = entry_bytes_of(raw);
-    findings.fact("bytes of an entry of " + suffix, written ? Json(*written) : Json());
-    if (!written) continue;
-    findings.expect("entries of " + suffix + " have 24 bytes", *written == kExpected,
-                    fmt::format("this driver writes {} bytes an entry", *written));
-  }
-  if (lists.size() == 2) {
-    findings.expect("_v2 and _v3 are equal", lists[0] == lists[1], "the lists differ");
-  }
 }
 
 // The problem of the entry of a running program; empty if there is none.
@@ -162,8 +130,6 @@ Json percent_json(const std::optional<double>& percent) {
 
 Result<void> check_process_lists(const Trial& trial, const NodeUnderTest& node,
                                  Findings& findings) {
-  const auto nvml = NvmlCard::open(trial, node.card.uuid);
-  if (!nvml) return nvml.error();
   const auto holders = start_holders(trial, node);
   if (!holders) return holders.error();
   Json started = Json::object();
@@ -171,7 +137,6 @@ Result<void> check_process_lists(const Trial& trial, const NodeUnderTest& node,
     started[std::to_string(holder.program.pid())] = holder.mib;
   }
   findings.fact("programs", started, "MiB allocated");
-  compare_raw_lists(**nvml, findings);
   const Json list = listed_processes(trial, node.card.uuid);
   findings.fact("processes as the device plugin lists them", list, "MiB");
   for (const Holder& holder : *holders) {

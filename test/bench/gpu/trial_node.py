@@ -48,11 +48,11 @@ class Node:
         (self.root / "sys/fs/cgroup/cgroup.controllers").write_text("dmem\n")
         self.set_nvml()
 
-    def make_machine(self, reserved_mib=0, driver=DRIVER):
+    def make_machine(self, reserved_mib=0):
         """The machine of test/gpu whose card the programs use."""
         scenario = self.path / "scenario.yaml"
         scenario.write_text(
-            f"driver: {{release: {driver}}}\n"
+            f"driver: {{release: {DRIVER}}}\n"
             f"cards: [{{uuid: {CARD}, reservedMiB: {reserved_mib}, idleMiB: 0, "
             f"contextMiB: {CONTEXT_MIB}, contextHiddenMiB: 0}}]\n"
         )

@@ -258,12 +258,6 @@ class FaultTest(TrialTest):
         children = pathlib.Path(f"/proc/{process.pid}/task/{process.pid}/children")
         return children.read_text().split()[0]
 
-    def test_process_lists_with_entries_of_another_size(self):
-        self.node.make_machine(driver="535.54.03")
-        run = self.node.run_only("process-lists")
-        self.expect(run, process_lists="FAILED")
-        self.assertIn("this driver writes 32 bytes an entry", run.broken("process-lists"))
-
     def test_memory_that_is_reserved_is_not_announced(self):
         self.node.make_machine(reserved_mib=600)
         run = self.node.run_only("memory")
