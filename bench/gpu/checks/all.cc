@@ -74,8 +74,6 @@ constexpr std::array kChecks = {
           seconds(90), with_mps<check_mps_shares_alone>},
     Check{"mps-two-processes", "Does a memory limit count for each process of a container?",
           seconds(60), in_containers<check_mps_two_processes>},
-    Check{"mps-bypass", "Is a program limited that unsets the variables of MPS?", seconds(60),
-          in_containers<check_mps_bypass>},
     Check{"mps-exclusive", "Does EXCLUSIVE_PROCESS keep programs outside of MPS from the card?",
           seconds(90), check_mps_exclusive},
     Check{"mps-container",

@@ -29,8 +29,8 @@ CheckOfNode check_nvml_fields, check_process_lists, check_utilization, check_mem
     check_driver_libraries, check_release, check_library, check_driver_limits,
     check_driver_limits_hook;
 CheckOfMps check_mps_shares_alone, check_mps_start, check_mps_context, check_mps_memory,
-    check_mps_two_processes, check_mps_bypass, check_mps_container, check_mps_pipe,
-    check_mps_client_folder, check_mps_many_clients, check_mps_kill_clients;
+    check_mps_two_processes, check_mps_container, check_mps_pipe, check_mps_client_folder,
+    check_mps_many_clients, check_mps_kill_clients;
 
 // --- common functions ----------------------------------------------------------------------------
 

@@ -1,5 +1,4 @@
-// Containers that are clients of MPS: their limits, how they can leave them, and what they can do
-// to the daemon.
+// Containers that are clients of MPS: their limits, and what they can do to the daemon.
 #include <fmt/format.h>
 
 #include <algorithm>
@@ -12,7 +11,6 @@ namespace mgpu::gpu_trial {
 namespace {
 
 constexpr char kPipeVariable[] = "CUDA_MPS_PIPE_DIRECTORY";
-constexpr char kLimitVariable[] = "CUDA_MPS_PINNED_DEVICE_MEM_LIMIT";
 constexpr std::int64_t kSmallLimitMiB = 2'048;
 constexpr std::int64_t kBeyondSmallLimitMiB = 1'024;
 
@@ -30,19 +28,6 @@ Result<RunningProgram> run_largest(const Trial& trial, const Container& containe
                 program ? number_of(*program, "largest_mib") : Json(program.error().message),
                 program ? "MiB" : "");
   return program;
-}
-
-// What becomes of a program without this variable that allocates more than its limit.
-std::string allocate_without(const Trial& trial, const CardWithMps& card,
-                             const std::string& variable) {
-  Container container = card.mps->container(
-      share_of(30, kSmallLimitMiB), true,
-      {kProgramInContainer, "hold", std::to_string(kSmallLimitMiB + kBeyondSmallLimitMiB)});
-  container.edits.environment.erase(variable);
-  const auto program = start_container(trial, container);
-  if (!program) return "refused: " + program.error().message;
-  return program->value("mps") == "0" ? "allocates beyond its limit, outside of MPS"
-                                      : "allocates beyond its limit";
 }
 
 // --- the pipe directory --------------------------------------------------------------------------
@@ -128,18 +113,6 @@ Result<void> check_mps_two_processes(const Trial& trial, CardWithMps& card, Find
   // deploy/NODE.md
   findings.expect("the limit counts for each process, as documented", second.has_value(),
                   fmt::format("the limit counts for {}", counts));
-  return {};
-}
-
-Result<void> check_mps_bypass(const Trial& trial, CardWithMps& card, Findings& findings) {
-  const std::string limited = allocate_without(trial, card, "");
-  findings.fact("all variables set", limited);
-  findings.expect("a program with all variables stays within its limit",
-                  limited.find("OUT_OF_MEMORY") != std::string::npos, limited);
-  findings.fact(fmt::format("without {}", kPipeVariable),
-                allocate_without(trial, card, kPipeVariable));
-  findings.fact(fmt::format("without {}", kLimitVariable),
-                allocate_without(trial, card, kLimitVariable));
   return {};
 }
 

@@ -152,11 +152,6 @@ class WholeTrialTest(TrialTest):
         self.assertEqual(fact, ["nvidiactl"])
         self.assertIn("only --reset", self.whole.fact("release", "reset"))
 
-    def test_finds_that_a_program_can_leave_mps(self):
-        fact = self.whole.fact("mps-bypass", "without CUDA_MPS_PIPE_DIRECTORY")
-        self.assertEqual(fact, "allocates beyond its limit, outside of MPS")
-        self.assertIn("OUT_OF_MEMORY", self.whole.fact("mps-bypass", "all variables set"))
-
     def test_finds_that_a_silent_connection_blocks_the_daemon(self):
         for user in (0, 65534):
             who = f"user {user} of a container: "
@@ -419,8 +414,8 @@ class FaultTest(TrialTest):
 
     def test_a_limit_that_does_not_hold_in_containers(self):
         self.node.behaves("no-limit")
-        run = self.node.run_only("mps-container", "mps-bypass")
-        self.expect(run, mps_container="FAILED", mps_bypass="FAILED")
+        run = self.node.run_only("mps-container")
+        self.expect(run, mps_container="FAILED")
         self.assertEqual(len(run.broken_names("mps-container")), 4)
 
     def test_an_mps_that_needs_a_pipe_directory_that_is_read_write(self):
