@@ -1,9 +1,7 @@
 #include "bench/trace/arrivals.h"
 
 #include <algorithm>
-#include <bit>
 #include <numeric>
-#include <utility>
 
 #include "bench/trace/go_random.h"
 #include "bench/trace/limits.h"
@@ -40,43 +38,14 @@ void draw_more(const std::vector<TracePod>& pods, const std::vector<std::size_t>
   }
 }
 
-// The items of a list that have not been removed, found by rank. A Fenwick tree.
-class RemainingItems {
- public:
-  explicit RemainingItems(std::size_t size) : sums_(size + 1) {
-    for (std::size_t i = 1; i <= size; ++i) sums_[i] = i & (0 - i);
-  }
-
-  // Removes the remaining item with this rank, counted from 0, and returns its index in the list.
-  std::size_t take(std::size_t rank) {
-    std::size_t place = 0;
-    for (std::size_t step = std::bit_floor(sums_.size()); step > 0; step /= 2) {
-      if (place + step >= sums_.size() || sums_[place + step] > rank) continue;
-      place += step;
-      rank -= sums_[place];
-    }
-    for (std::size_t i = place + 1; i < sums_.size(); i += i & (0 - i)) --sums_[i];
-    return place;
-  }
-
- private:
-  std::vector<std::size_t> sums_;
-};
-
 // Removes pods at random until the rest is within the target. The rest keeps its order.
 void remove_some(const std::vector<TracePod>& pods, std::int64_t total, std::int64_t target,
                  GoRandom& draws, std::vector<std::size_t>& order) {
-  RemainingItems left(order.size());
-  std::vector<bool> gone(order.size());
-  for (std::size_t count = order.size(); total > target; --count) {
-    const std::size_t place = left.take(draws.below(static_cast<std::uint32_t>(count)));
-    gone[place] = true;
-    total -= pods[order[place]].total_milli();
+  while (total > target) {
+    const auto next = order.begin() + draws.below(static_cast<std::uint32_t>(order.size()));
+    total -= pods[*next].total_milli();
+    order.erase(next);
   }
-  std::vector<std::size_t> rest;
-  for (std::size_t place = 0; place < order.size(); ++place)
-    if (!gone[place]) rest.push_back(order[place]);
-  order = std::move(rest);
 }
 
 // In the published runs the pods request this percentage of all cards.
