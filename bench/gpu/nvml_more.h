@@ -5,10 +5,12 @@
 #include <memory>
 #include <optional>
 #include <string>
+#include <utility>
 
 #include "bench/gpu/trial.h"
 #include "common/base/ids.h"
 #include "common/base/result.h"
+#include "plugin/cards/nvml/nvml_call.h"
 #include "plugin/cards/nvml/nvml_library.h"
 
 namespace mgpu::gpu_trial {
@@ -18,9 +20,8 @@ class NvmlCard {
  public:
   // Errors: there is no NVML, or no card with this UUID.
   static Result<std::unique_ptr<NvmlCard>> open(const Trial& trial, const CardUuid& uuid);
-  ~NvmlCard();
 
-  const plugin::nvml::Library& library() const { return *library_; }
+  const plugin::nvml::Library& library() const { return nvml_->library(); }
   plugin::nvml::Device device() const { return device_; }
 
   // A number that a function writes, such as "nvmlDeviceGetComputeMode". Not set if the function is
@@ -31,11 +32,11 @@ class NvmlCard {
   std::optional<plugin::nvml::MemoryV2> memory() const;
 
  private:
-  NvmlCard(std::shared_ptr<const plugin::nvml::Library> library, void* more);
+  NvmlCard(std::unique_ptr<const plugin::OpenNvml> nvml, plugin::nvml::Device device)
+      : nvml_(std::move(nvml)), device_(device) {}
 
-  std::shared_ptr<const plugin::nvml::Library> library_;
-  void* const more_;  // another handle of the same library, for dlsym
-  plugin::nvml::Device device_ = nullptr;
+  const std::unique_ptr<const plugin::OpenNvml> nvml_;
+  const plugin::nvml::Device device_;
 };
 
 }  // namespace mgpu::gpu_trial

@@ -42,6 +42,7 @@ class OpenNvml {
   Result<nvml::Device> find(const CardUuid& card) const;
   // "nvmlDeviceSetComputeMode of card GPU-a failed: Not Supported (3)"
   Error failed(const char* function, const CardUuid& card, int code) const;
+  const nvml::Library& library() const { return *library_; }
   const nvml::Functions& functions() const { return library_->functions(); }
 
  private:
