@@ -1,17 +1,12 @@
 // The memory limits of cgroups that drivers of R615 and later enforce, as the device plugin sets
 // them.
 #include <fmt/format.h>
-#include <sys/stat.h>
 #include <unistd.h>
 
 #include <algorithm>
-#include <cerrno>
-#include <cstring>
 #include <fstream>
 #include <iterator>
-#include <memory>
 #include <string>
-#include <utility>
 #include <vector>
 
 #include "bench/gpu/checks/checks.h"
@@ -23,32 +18,13 @@ namespace {
 constexpr std::int64_t kCgroupLimitMiB = 2'048;
 constexpr std::int64_t kBeyondCgroupLimitMiB = 1'024;
 
-// A cgroup for the programs of this check, which exists as long as the object.
-class LimitedCgroup {
- public:
-  static Result<std::unique_ptr<LimitedCgroup>> make(std::string path) {
-    if (::mkdir(path.c_str(), 0755) != 0 && errno != EEXIST)
-      return error(fmt::format("cannot make the cgroup {}: {}", path, std::strerror(errno)));
-    return std::unique_ptr<LimitedCgroup>(new LimitedCgroup(std::move(path)));
-  }
-  ~LimitedCgroup() { ::rmdir(path_.c_str()); }
-  LimitedCgroup(const LimitedCgroup&) = delete;
-  LimitedCgroup& operator=(const LimitedCgroup&) = delete;
-
-  const std::string& path() const { return path_; }
-  // The program enters the cgroup before it starts.
-  Command with(Command command) const {
-    constexpr char kEnter[] = "echo $$ >>\"$0\"/cgroup.procs && exec \"$@\"";
-    command.arguments.insert(command.arguments.begin(), {"-c", kEnter, path_, command.path});
-    command.path = "/bin/sh";
-    return command;
-  }
-
- private:
-  explicit LimitedCgroup(std::string path) : path_(std::move(path)) {}
-
-  const std::string path_;
-};
+// The program enters the cgroup before it starts.
+Command in_cgroup(const plugin::EmptyCgroup& cgroup, Command command) {
+  constexpr char kEnter[] = "echo $$ >>\"$0\"/cgroup.procs && exec \"$@\"";
+  command.arguments.insert(command.arguments.begin(), {"-c", kEnter, cgroup.path(), command.path});
+  command.path = "/bin/sh";
+  return command;
+}
 
 // What a program in the cgroup can allocate. `limit` is 0 if there is none.
 void try_to_allocate(const Command& command, std::int64_t limit, Findings& findings) {
@@ -64,11 +40,11 @@ void try_to_allocate(const Command& command, std::int64_t limit, Findings& findi
 }
 
 // Two programs that hold 5/8 of the limit each.
-void try_two_programs(const Trial& trial, const NodeUnderTest& node, const LimitedCgroup& cgroup,
-                      Findings& findings) {
+void try_two_programs(const Trial& trial, const NodeUnderTest& node,
+                      const plugin::EmptyCgroup& cgroup, Findings& findings) {
   const std::string held = std::to_string(kCgroupLimitMiB * 5 / 8);
   const auto hold = [&] {
-    return start_and_wait(cgroup.with(program_on_node(trial, node, {"hold", held})));
+    return start_and_wait(in_cgroup(cgroup, program_on_node(trial, node, {"hold", held})));
   };
   auto first = hold();
   if (!first) return findings.expect("the first program runs", false, first.error().message);
@@ -102,11 +78,13 @@ Result<void> check_driver_limits(const Trial& trial, const NodeUnderTest& node,
   const CardUuid& card = node.card.uuid;
   plugin::MemoryLimits limits(nvml_call_options(trial));
   if (!has_driver_limits(limits, card, findings)) return {};
-  const auto cgroup =
-      LimitedCgroup::make(fmt::format("{}/mgpu-gpu-limits-{}", limits.cgroup_root(), ::getpid()));
+  const auto cgroup = plugin::EmptyCgroup::make(
+      fmt::format("{}/mgpu-gpu-limits-{}", limits.cgroup_root(), ::getpid()));
   if (!cgroup) return cgroup.error();
-  const Command command = (*cgroup)->with(program_on_node(
-      trial, node, {"largest", std::to_string(kCgroupLimitMiB + kBeyondCgroupLimitMiB)}));
+  const Command command = in_cgroup(
+      **cgroup,
+      program_on_node(trial, node,
+                      {"largest", std::to_string(kCgroupLimitMiB + kBeyondCgroupLimitMiB)}));
   const auto set = limits.set((*cgroup)->path(), {{card, MiB(kCgroupLimitMiB)}});
   expect_success(findings, "a limit can be set for a cgroup with the kernel's controllers", set);
   if (!set) return {};

@@ -8,7 +8,6 @@
 #include <cstring>
 #include <filesystem>
 #include <iterator>
-#include <memory>
 #include <set>
 #include <sstream>
 #include <utility>
@@ -101,27 +100,6 @@ Result<void> clear_limits(const NvmlCallOptions& options, const std::string& cgr
   return result;
 }
 
-// A cgroup without processes, which exists as long as the object. Removing it clears its limits.
-class EmptyCgroup {
- public:
-  static Result<std::unique_ptr<EmptyCgroup>> make(std::string path) {
-    if (::mkdir(path.c_str(), 0755) != 0 && errno != EEXIST) {
-      return error(fmt::format("cannot make the cgroup {}: {}", path, std::strerror(errno)));
-    }
-    return std::unique_ptr<EmptyCgroup>(new EmptyCgroup(std::move(path)));
-  }
-  ~EmptyCgroup() { ::rmdir(path_.c_str()); }
-  EmptyCgroup(const EmptyCgroup&) = delete;
-  EmptyCgroup& operator=(const EmptyCgroup&) = delete;
-
-  const std::string& path() const { return path_; }
-
- private:
-  explicit EmptyCgroup(std::string path) : path_(std::move(path)) {}
-
-  const std::string path_;
-};
-
 // The controllers of the kernel. Errors: this is not a folder of cgroup v2.
 Result<std::set<std::string>> controllers_of(const std::string& root) {
   constexpr std::size_t kBytesMax = 4'096;
@@ -167,6 +145,17 @@ std::string cgroup_root_of(const NvmlCallOptions& options) {
 }
 
 }  // namespace
+
+Result<std::unique_ptr<EmptyCgroup>> EmptyCgroup::make(std::string path) {
+  if (::mkdir(path.c_str(), 0755) != 0 && errno != EEXIST) {
+    return error(fmt::format("cannot make the cgroup {}: {}", path, std::strerror(errno)));
+  }
+  return std::unique_ptr<EmptyCgroup>(new EmptyCgroup(std::move(path)));
+}
+
+EmptyCgroup::~EmptyCgroup() {
+  ::rmdir(path_.c_str());
+}
 
 MemoryLimits::MemoryLimits(NvmlCallOptions options)
     : options_(std::move(options)),

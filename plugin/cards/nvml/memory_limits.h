@@ -7,7 +7,9 @@
 // above as well, and does not subtract again if the cgroup is removed as container runtimes do it.
 #pragma once
 
+#include <memory>
 #include <string>
+#include <utility>
 #include <vector>
 
 #include "common/base/ids.h"
@@ -21,6 +23,23 @@ struct CardLimit {
   CardUuid card;
   MiB memory;
   bool operator==(const CardLimit&) const = default;
+};
+
+// A cgroup without processes when it is made, which exists as long as the object. Removing it
+// clears its limits.
+class EmptyCgroup {
+ public:
+  static Result<std::unique_ptr<EmptyCgroup>> make(std::string path);
+  ~EmptyCgroup();
+  EmptyCgroup(const EmptyCgroup&) = delete;
+  EmptyCgroup& operator=(const EmptyCgroup&) = delete;
+
+  const std::string& path() const { return path_; }
+
+ private:
+  explicit EmptyCgroup(std::string path) : path_(std::move(path)) {}
+
+  const std::string path_;
 };
 
 // Any thread, see NvmlCalls.
