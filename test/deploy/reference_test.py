@@ -51,8 +51,8 @@ class Reference(unittest.TestCase):
         headings = re.findall(r"^## (.*)$", PAGE.read_text(), re.MULTILINE)
         for folder in ("extender", "plugin", "bench"):
             for path in (BUILD / folder).iterdir():
-                # Libraries for containers, a program for trials that is in no image, and the one of the self test.
-                other = ".so" in path.name or path.name in (*BENCHMARKS, "mgpu-share-page", "mgpu-check-share")
+                # Libraries for containers, and the program of the self test.
+                other = ".so" in path.name or path.name in (*BENCHMARKS, "mgpu-check-share")
                 if not other and path.is_file() and path.stat().st_mode & 0o100:
                     with self.subTest(path.name):
                         name = path.name.replace("kubectl-", "kubectl ")

@@ -62,7 +62,7 @@ def run_on_machine(build, name, packages, command, libraries):
         scenario.write_text(SCENARIO, encoding="utf-8")
         pages.mkdir(parents=True)
         subprocess.run([build / "test/fake-gpu/fake_gpu_machine", scenario, scratch + "/machine"], check=True)
-        subprocess.run([build / "plugin/mgpu-share-page", "make", pages, CARD, "4096", "528"], check=True)
+        subprocess.run([build / "test/gpu/mgpu-share-page", "make", pages, CARD, "4096", "528"], check=True)
         environment = dict(os.environ, MGPU_FAKE_GPU=scratch + "/machine", LD_LIBRARY_PATH=str(libraries),
                            PYTHONPATH=":".join(map(str, folders)))
         done = subprocess.run([sys.executable, "-B", *command], env=environment, cwd=scratch, text=True,

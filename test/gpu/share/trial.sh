@@ -1,9 +1,10 @@
 #!/usr/bin/env bash
 # Tries the libraries that limit the memory of containers on a machine with a GPU: trial.sh FOLDER
-# FOLDER has libmgpu-cuda.so, libmgpu-nvml.so and mgpu-share-page, as build/release/plugin. Needs root, python3, and for
-# some cases pynvml, torch, cupy, jax and nvcc. In a mount namespace of its own, the first library takes the place of the
-# driver's libcuda.so.1, with a share of 4,096 MiB, and after the attacks, which need NVML to see the card, the second one
-# that of NVML. Prints a line for each case: what was seen on the card, the limit, and pass or fail.
+# FOLDER has libmgpu-cuda.so and libmgpu-nvml.so of build/release/plugin, and mgpu-share-page of build/release/test/gpu.
+# Needs root, python3, and for some cases pynvml, torch, cupy, jax and nvcc. In a mount namespace of its own, the first
+# library takes the place of the driver's libcuda.so.1, with a share of 4,096 MiB, and after the attacks, which need NVML
+# to see the card, the second one that of NVML. Prints a line for each case: what was seen on the card, the limit, and pass
+# or fail.
 # CASES names the programs of attacks.py to run, and nothing else runs then.
 set -u
 export PATH=$PATH:/usr/local/nvidia/bin:/usr/local/cuda/bin PYTHONUNBUFFERED=1
