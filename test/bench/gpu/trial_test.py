@@ -548,9 +548,9 @@ class HowATrialEnds(TrialTest):
         self.assertGreaterEqual(run.fact("mps-start", "time until the daemon answered"), 0)
 
     def test_a_driver_that_hangs_in_nvml_stops_no_other(self):
-        self.node.set_nvml(more="hang nvmlDeviceGetComputeRunningProcesses_v3")
-        run = self.node.run_only("process-lists", "driver-libraries", flags=["--check-limit", "10s"])
-        self.expect(run, process_lists="TIMED OUT", driver_libraries="passed")
+        self.node.set_nvml(more="hang nvmlDeviceGetProcessUtilization")
+        run = self.node.run_only("utilization", "driver-libraries", flags=["--check-limit", "10s"])
+        self.expect(run, utilization="TIMED OUT", driver_libraries="passed")
 
     def test_a_call_that_the_driver_refuses_is_named(self):
         self.node.behaves("fail cuDevicePrimaryCtxRetain 999")
