@@ -433,7 +433,7 @@ TEST_F(VerbsTest, FlagsMayComeBeforeTheCommand) {
   EXPECT_EQ(cluster.with_config({"-A", "pods", "-o", "name"}).out,
             cluster.with_config({"pods", "-A", "-o", "name"}).out);
   // No word after a flag without a value belongs to it.
-  const Ran pending = cluster.at_url({"--pending", "pods", "-A"});
+  const Ran pending = cluster.with_config({"--pending", "pods", "-n", "default"});
   EXPECT_THAT(pending.out + pending.err, HasSubstr("No pods that request cards found."));
   EXPECT_THAT(cluster.with_config({"-n", "research", "pod"}).err,
               HasSubstr("unknown command \"pod\"; did you mean \"pods\"?"));
