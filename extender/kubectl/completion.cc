@@ -182,7 +182,7 @@ class CompletionVerb {
   }
   Result<int> run(Console& console) {
     console.print(completion_script(shells_.front()));
-    return kOk;
+    return kSucceeded;
   }
 
  private:

@@ -67,7 +67,7 @@ class ConvertVerb {
     }
     for (const std::string& left : all.left) fail(console, left);
     console.print(all.text);
-    return all.left.empty() ? kOk : kFoundOrFailed;
+    return all.left.empty() ? kSucceeded : kFoundOrFailed;
   }
 
  private:

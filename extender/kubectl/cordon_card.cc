@@ -100,7 +100,7 @@ class CordonVerb {
     const auto outcome = change((*cluster)->api());
     if (!outcome) return outcome.error();
     console.print(fmt::format("node/{} card {} {}\n", words_.front(), words_.back(), *outcome));
-    return kOk;
+    return kSucceeded;
   }
 
  private:

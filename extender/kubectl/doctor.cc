@@ -35,7 +35,7 @@ class DoctorVerb {
     if (!cluster) return cluster.error();
     const auto reports = run_checks(collect(**cluster));
     console.print(output_ == "json" ? report_json(reports) : report_table(reports, console.colors));
-    return has_problems(reports) ? kFoundOrFailed : kOk;
+    return has_problems(reports) ? kFoundOrFailed : kSucceeded;
   }
 
  private:

@@ -121,7 +121,7 @@ class ExplainVerb {
     const auto text = explain_text(*explained, output_ == "wide", console.colors);
     if (!text) return text.error();
     print_as(output_, *explained, *text, console);
-    return kOk;
+    return kSucceeded;
   }
 
  private:

@@ -86,7 +86,7 @@ class NodesVerb {
     if (!chosen) return chosen.error();
     if (auto printed = show(make_(*chosen, clock_now()), shown_, console); !printed)
       return printed.error();
-    return kOk;
+    return kSucceeded;
   }
 
  private:

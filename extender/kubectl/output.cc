@@ -110,7 +110,7 @@ int fail(Console& console, const std::string& sentence) {
 int fail(Console& console, const std::vector<std::string>& sentences) {
   const std::size_t shown = std::min(sentences.size(), kProblemsShownMax);
   for (std::size_t i = 0; i < shown; ++i) fail(console, sentences[i]);
-  if (shown == sentences.size()) return shown == 0 ? kOk : kFoundOrFailed;
+  if (shown == sentences.size()) return shown == 0 ? kSucceeded : kFoundOrFailed;
   return fail(console, fmt::format("{} more like these", sentences.size() - shown));
 }
 

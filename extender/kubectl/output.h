@@ -47,8 +47,8 @@ void print_as(const std::string& format, const Json& json, const std::string& te
 
 // "kubectl mgpu: <sentence>" to standard error. Returns kFoundOrFailed.
 int fail(Console& console, const std::string& sentence);
-// The first kProblemsShownMax sentences, and how many more there are. Returns kOk if there are
-// none.
+// The first kProblemsShownMax sentences, and how many more there are. Returns kSucceeded if there
+// are none.
 int fail(Console& console, const std::vector<std::string>& sentences);
 
 }  // namespace mgpu::kubectl

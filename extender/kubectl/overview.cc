@@ -50,7 +50,7 @@ class OverviewVerb {
     const auto pods =
         read_pods((*cluster)->api(), {.all = true}, "", *Contract::for_domain(domain_));
     console.print(overview_text(*nodes, pods ? &*pods : nullptr, clock_now(), console.colors));
-    return pods ? kOk : fail(console, pods.error().message);
+    return pods ? kSucceeded : fail(console, pods.error().message);
   }
 
  private:

@@ -84,7 +84,7 @@ class PodsVerb {
         by_ == "pod" ? pods_view(*pods, shown_.choice.all, clock_now()) : pods_by_view(*pods, by_);
     if (auto printed = show(std::move(view), shown_.view, console); !printed)
       return printed.error();
-    return kOk;
+    return kSucceeded;
   }
 
  private:

@@ -194,7 +194,7 @@ class SimulateVerb {
     const auto view = simulate_view(*answer);
     if (!view) return view.error();
     if (auto shown = show_simulation(*view, output_, console); !shown) return shown.error();
-    return view->all_fit ? kOk : kFoundOrFailed;
+    return view->all_fit ? kSucceeded : kFoundOrFailed;
   }
 
  private:

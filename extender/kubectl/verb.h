@@ -13,7 +13,7 @@
 namespace mgpu::kubectl {
 
 // The exit codes of every command.
-inline constexpr int kOk = 0;
+inline constexpr int kSucceeded = 0;
 inline constexpr int kFoundOrFailed = 1;  // there are findings, or the command failed
 inline constexpr int kUsage = 2;          // the command line is wrong
 

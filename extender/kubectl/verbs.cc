@@ -175,7 +175,7 @@ int run_kubectl_mgpu(int argc, const char* const* argv, Console& console) {
   // Shells call it; see completion.cc.
   if (argc > 1 && std::string_view(argv[1]) == kCompleteWord) {
     console.print(completions(options, {argv + 2, argv + argc}, read_names));
-    return kOk;
+    return kSucceeded;
   }
   const auto words = with_command(argc, argv, options);
   const ParsedOptions parsed = options.parse(static_cast<int>(words.size()), words.data());

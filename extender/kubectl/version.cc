@@ -78,7 +78,7 @@ class VersionVerb {
     print_as(output_, json, text, console);
     if (!versions) return versions.error();
     const std::string skew = skew_of(*versions);
-    return skew.empty() ? kOk : fail(console, skew);
+    return skew.empty() ? kSucceeded : fail(console, skew);
   }
 
  private:

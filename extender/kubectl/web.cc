@@ -74,7 +74,7 @@ class WebVerb {
     console.print_error(
         fmt::format("The page is served through pod {} until Ctrl+C.\n", to_string(pod)));
     if (open_) open_url(url);
-    if (wait_for_end()) return kOk;
+    if (wait_for_end()) return kSucceeded;
     return error(fmt::format("kubectl port-forward to pod {} has ended", to_string(pod)));
   }
 

@@ -47,7 +47,7 @@ class ConvertCommand : public testing::Test {
 
 TEST_F(ConvertCommand, PrintsManifestsAndWhatWasChanged) {
   const auto ran = convert(manifest_with("nvidia.com/gpu: 1"));
-  EXPECT_EQ(ran.code, kubectl::kOk);
+  EXPECT_EQ(ran.code, kubectl::kSucceeded);
   EXPECT_EQ(ran.out,
             "{kind: Pod, metadata: {name: a}, spec: {containers: [{name: app, resources: {limits: "
             "{vke.volcengine.com/mgpu-core: \"100\"}}}]}}\n");
@@ -104,7 +104,7 @@ TEST_F(ConvertCommand, KeepsComments) {
       "        # one is enough\n"
       "        nvidia.com/gpu: 1  # a T4\n"
       "        cpu: 1  # for loading\n");
-  EXPECT_EQ(ran.code, kubectl::kOk);
+  EXPECT_EQ(ran.code, kubectl::kSucceeded);
   EXPECT_EQ(ran.out,
             "# of team a\n"
             "kind: Pod  # the trainer\n"
@@ -125,7 +125,7 @@ TEST_F(ConvertCommand, ConvertsSeveralFiles) {
   const std::string other = folder_.path() + "/other.yaml";
   EXPECT_TRUE(write_file(other, "kind: Service\nmetadata: {name: s}\n", Durability::kProcess));
   const auto ran = convert(manifest_with("nvidia.com/gpu: 1"), {"-f", other});
-  EXPECT_EQ(ran.code, kubectl::kOk);
+  EXPECT_EQ(ran.code, kubectl::kSucceeded);
   EXPECT_THAT(ran.out, HasSubstr("mgpu-core: \"100\"}}}]}}\n---\nkind: Service\n"));
   EXPECT_EQ(convert(manifest_with("nvidia.com/gpumem: 10"), {"-f", other}).out, "");
 }
@@ -160,7 +160,7 @@ TEST_F(ConvertCommand, ShowsHostileNamesHarmlessly) {
       "{kind: Pod, metadata: {name: \"a\\e[31m\\u202e\"}, spec: {containers: [{name: app, "
       "resources: "
       "{limits: {nvidia.com/gpu: 1}}}]}}");
-  EXPECT_EQ(ran.code, kubectl::kOk);
+  EXPECT_EQ(ran.code, kubectl::kSucceeded);
   EXPECT_THAT(ran.err, HasSubstr("# Pod a\\u{1b}[31m\\u{202e}: container"));
 }
 
