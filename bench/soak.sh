@@ -20,4 +20,4 @@ read_flags '
   extender . a program' "$@"
 [[ $minutes -ge 2 && $minutes -le 1440 ]] || fail_usage "--minutes: \"$minutes\" is not a number from 2 to 1440"
 [[ -z $extender || (-f $extender && -x $extender) ]] || fail_usage "--extender: \"$extender\" is not a program"
-MGPU_SOAK_MINUTES=$minutes MGPU_SOAK_SEED=$seed MGPU_EXTENDER_BINARY=${extender:+$(realpath "$extender")} exec bash test/run.sh soak
+MGPU_SOAK_MINUTES=$minutes MGPU_SOAK_SEED=$seed MGPU_SOAK_EXTENDER=${extender:+$(realpath "$extender")} exec bash test/run.sh soak

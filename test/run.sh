@@ -7,8 +7,7 @@
 #   test/run.sh --again                            also runs tests that have passed here with the same inputs (reuse.sh)
 #   test/run.sh simulate --histories N             runs at least N histories with the release build
 #   test/run.sh fuzz [--seconds N]                 runs each fuzzer for N seconds, or a minute
-#   MGPU_TEST=REGEX test/run.sh cluster|web|node|install|skew|kueue
-#                                                  runs only the matching Go tests of the stage
+#   MGPU_TEST=REGEX test/run.sh STAGE...           runs only the matching Go tests of stages with such tests
 #
 # A stage is a preset of ctest, and what it needs of mgpu is the target programs_of_STAGE. This script installs and builds
 # that and the rest, and counts.
@@ -53,7 +52,7 @@
 #          of CUDA; it needs the network the first time
 #
 # The programs under test have AddressSanitizer and UBSan, except in the stages format, tidy, tsan, release, images,
-# skew, faults, install, bench, throughput, failover, web-scale and soak, and in simulate --histories. The stages node,
+# skew, faults, install, bench, throughput, failover, failover-service, web-scale and soak, and in simulate --histories. The stages node,
 # install, cluster, web and gpu wait most of the time: they are prepared first, each begins in the background as soon as
 # it is prepared, while the others compile and compute, and their output is printed at the end. A stage with a kubelet
 # has its own mounts, network and processes (test/cluster/namespaces.sh), so that several can run at the same time.
@@ -79,11 +78,12 @@ declare -rA needs=(
   [images]="spdx runtime helm" [gpu]=gpu_folder
   [node]="components runtime" [node-slow]="components runtime" [bench]="components runtime"
   [old-kubelets]="components runtime kubelets"
-  [cluster]="components prometheus" [web]="components prometheus chromium" [web-scale]="components chromium"
+  [cluster]="components prometheus" [web]="components prometheus chromium" [web-scale]="components chromium web_nodes"
   [kueue]="components prometheus kueue kueue_controller"
-  [install]="components runtime helm kueue etcd images" [failover-service]="components runtime helm kueue etcd images"
+  [install]="components runtime helm kueue etcd images" 
+  [failover-service]="components runtime helm kueue etcd images runs"
   [skew]="components runtime helm kueue etcd images earlier previous legacy"
-  [throughput]=components [failover]=components [soak]=components
+  [throughput]="components throughput_sizes" [failover]="components runs" [soak]="components soak_length"
 )
 
 jobs=$(nproc)
@@ -186,11 +186,15 @@ run_tests() { # stage
   done
   [[ ${#known[@]} -eq 0 ]] || say "${#known[@]} of the tests have passed before"
   run ctest_with_report "$1" "$report" "^($(IFS='|' && echo "${known[*]}"))\$" || status=$?
+  : >"$scratch/$1.counts"
+  [[ ! -f $report ]] || python3 -B test/results.py "$report" "$scratch/failures" >"$scratch/$1.counts" || status=1
+  # ctest without a test succeeds.
+  [[ -s $scratch/$1.counts || ${#known[@]} -gt 0 ]] || status=1
   while read -r test its_passed its_failed; do
     passed=$((passed + its_passed))
     failed=$((failed + its_failed))
     [[ $its_failed -ne 0 ]] || keep_result "$preset/$test" "${inputs[$test]-}" "$its_passed"
-  done < <([[ ! -f $report ]] || python3 -B test/results.py "$report" "$scratch/failures")
+  done <"$scratch/$1.counts"
   count_unexplained "$status" "$before"
 }
 
@@ -206,13 +210,16 @@ inputs_of_tests() { # test preset, preset of the build
 }
 
 # A preset that shows the output of its tests begins each of their lines with a number. The signal that ends the tests
-# must not end the program that reads what they print meanwhile.
+# must not end the program that reads what they print meanwhile. ctest ends, and the tests go on without it.
 ctest_with_report() { # test preset, report, tests to leave out
-  $no_randomization ctest --preset "$1" -j "$((jobs + 1))" -E "$3" --output-junit "$2" \
-    --test-output-size-passed 10000000 --test-output-size-failed 10000000 2>&1 |
-    (trap '' TERM && sed -uE -e '/^( *Start |test [0-9]+$|[0-9]+: (Test command|Working Directory|Environment|Test timeout))/d' \
+  local -a command=(ctest)
+  # Kubernetes and benchmarks run as users run them.
+  [[ ! $1 =~ ^(unit|tsan)$ ]] || command=($no_randomization ctest)
+  "${command[@]}" --preset "$1" -j "$((jobs + 1))" -E "$3" --output-junit "$2" \
+    --test-output-size-passed 1000000000 --test-output-size-failed 1000000000 2>&1 |
+    (trap '' TERM && sed -uE -e '/^( *Start |test [0-9]+$|[0-9]+: (Test command:|Working Directory:|Environment variables:|Test timeout computed| [A-Z_]+=))/d' \
       -e '/^(UpdateCTest|Constructing|Done constructing|Updating test list|Added 0 tests|Checking test dependency)/d' \
-      -e 's/^[0-9]+: //' -e '/^(=== |$)/d')
+      -e 's/^[0-9]+: //' -e '/^(=== |$)| \.\.\. ok$/d')
 }
 
 # If a runner failed without a failed test, for example because it was not built, this counts as one
@@ -248,6 +255,15 @@ need_chromium() { install MGPU_CHROMIUM_BINARY chromium; }
 # It uses the build of the unit tests.
 need_gpu_folder() {
   step "build the folder of the trial" env MGPU_PRESET=asan bash bench/gpu/build.sh build/asan/gpu-trial
+}
+
+# What the scripts of bench/ set.
+need_runs() { export MGPU_FAILOVER_RUNS=${MGPU_FAILOVER_RUNS:-5}; }
+need_soak_length() { export MGPU_SOAK_MINUTES=${MGPU_SOAK_MINUTES:-30} MGPU_SOAK_SEED=${MGPU_SOAK_SEED:-$(date +%s)}; }
+need_web_nodes() { export MGPU_WEB_NODES=${MGPU_WEB_NODES:-5000}; }
+need_throughput_sizes() {
+  [[ -z ${MGPU_WAITS_PENDING-}${MGPU_START_PENDING-} ]] || return 0
+  export MGPU_THROUGHPUT_NODES=${MGPU_THROUGHPUT_NODES:-100} MGPU_THROUGHPUT_PAIRS=${MGPU_THROUGHPUT_PAIRS:-1}
 }
 
 need_components() {

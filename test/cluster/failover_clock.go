@@ -38,5 +38,9 @@ func (m *MovedClock) move(difference time.Duration) {
 
 // command returns the command line that runs a program with this clock.
 func (m *MovedClock) command(program string, arguments []string) (string, []string) {
+	// A benchmark measures programs whose clock is the kernel's.
+	if os.Getenv("MGPU_FAILOVER_RUNS") != "" {
+		return program, arguments
+	}
 	return "env", append([]string{"LD_PRELOAD=" + m.library, "MGPU_MOVED_CLOCK_FILE=" + m.path, program}, arguments...)
 }

@@ -17,7 +17,7 @@ import (
 func extenderByPortForward(ctx context.Context, t *testing.T, name string) *Extender {
 	t.Helper()
 	if plane.full == nil {
-		t.Skip("MGPU_HELM_BINARY is not set; test/run.sh install sets it")
+		t.Skip("this needs a full cluster, which test/run.sh install has")
 	}
 	node := realNode(t)
 	node.label(t, "true")

@@ -35,7 +35,7 @@ func TestInstallStaticPodOfKubeadmCallsTheExtender(t *testing.T) {
 
 func TestInstallSchedulerFilesNeedACompleteSecret(t *testing.T) {
 	if plane.full == nil {
-		t.Skip("MGPU_HELM_BINARY is not set; test/run.sh install sets it")
+		t.Skip("this needs a full cluster, which test/run.sh install has")
 	}
 	ctx := context.Background()
 	namespace := newNamespace(ctx, t)

@@ -43,7 +43,7 @@ type Release struct {
 func newRelease(t testing.TB) *Release {
 	t.Helper()
 	if plane.full == nil {
-		t.Skip("MGPU_HELM_BINARY is not set; test/run.sh install sets it")
+		t.Skip("this needs a full cluster, which test/run.sh install has")
 	}
 	ctx, node := context.Background(), realNode(t)
 	node.forgetCards(t)

@@ -66,6 +66,8 @@ func runAll(m *testing.M) int {
 func endOnSignal(folder string) func() {
 	signals := make(chan os.Signal, 1)
 	signal.Notify(signals, syscall.SIGINT, syscall.SIGTERM)
+	// ctest, which reads what this prints, ends at the same signal. A write fails then, and ends nothing.
+	signal.Notify(make(chan os.Signal, 1), syscall.SIGPIPE)
 	go func() {
 		if _, received := <-signals; received {
 			stopNode()

@@ -3,8 +3,8 @@
 #
 #   run_tests.sh [FLAG...] [PATTERN] [FLAG OF GO...]
 #
-# It runs the tests whose names match the pattern and begin with the variable MGPU_TEST, both regular expressions, or the
-# benchmarks that MGPU_BENCH names.
+# It runs the tests whose names match the pattern and the variable MGPU_TEST, both regular expressions, or the benchmarks
+# that MGPU_BENCH names.
 #
 #   --except PATTERN   not those that match this
 #   --benchmarks       benchmarks and no tests
@@ -16,13 +16,15 @@
 set -euo pipefail
 cd "$(dirname "${BASH_SOURCE[0]}")"
 
-# Prints the pattern of Go for the tests to run; nothing if there are none.
-selected_tests() { # pattern, exceptions
-  local name=${MGPU_TEST-} subtest=
+# Sets `tests` to the pattern of Go for the tests to run, or to nothing if there are none.
+select_tests() { # pattern, exceptions
+  local name=${MGPU_TEST-} subtest= status=0
   [[ $name != */* ]] || subtest=/${name#*/} name=${name%%/*}
-  grep -hoE '^func Test\w+' ./*_test.go | cut -c 6- | grep -E "$1" | grep -vE "${2:-^$}" | grep -E "$name" |
-    paste -sd '|' | sed "s#.*#^(&)\$#" | tr -d '\n'
-  printf '%s' "$subtest"
+  grep -qE "$name" </dev/null 2>/dev/null || status=$?
+  [[ $status -le 1 ]] || { printf 'MGPU_TEST: "%s" is not a regular expression of grep -E\n' "$name" && exit 2; }
+  tests=$(grep -hoE '^func Test\w+' ./*_test.go | cut -c 6- | grep -E "$1" | grep -vE "${2:-^$}" | grep -E "$name" |
+    paste -sd '|') || true
+  [[ -z $tests ]] || tests="^($tests)\$$subtest"
 }
 
 namespaces=() except='' flags=()
@@ -42,9 +44,9 @@ while [[ ${1-} == --* ]]; do
   shift
 done
 if [[ ${#flags[@]} -eq 0 ]]; then
-  tests=$(selected_tests "$1" "$except")
+  select_tests "$1" "$except"
   shift
-  [[ $tests == '^('* ]] || { echo "0 passed, 0 failed" && exit; }
+  [[ -n $tests ]] || { echo "0 passed, 0 failed" && exit; }
   flags=(-test.run "$tests")
 fi
 # Without them tests with containers are skipped.
@@ -52,5 +54,9 @@ if [[ ${#namespaces[@]} -gt 0 ]] && { [[ $EUID -ne 0 ]] || ! bash namespaces.sh 
   [[ $EUID -ne 0 ]] || echo "this machine forbids namespaces with their own mounts, network and processes, so that no kubelet can run"
   namespaces=()
 fi
+# The program of a stage is that of its build, unless a soak names another one, which also says how long it takes.
+unset MGPU_EXTENDER_BINARY
+[[ -z ${MGPU_SOAK_EXTENDER-} ]] || export MGPU_EXTENDER_BINARY=$MGPU_SOAK_EXTENDER
+[[ -z ${MGPU_SOAK_MINUTES-} ]] || set -- "$@" -test.timeout "$((${MGPU_SOAK_MINUTES%.*} + 30))m"
 export TMPDIR=${MGPU_SCRATCH_FOLDER:-${TMPDIR:-/tmp}}
 exec "${namespaces[@]}" ../../build/cluster.test -test.v "${flags[@]}" "$@"

@@ -33,7 +33,8 @@ fuzz_value() { sed -nE "$1" "$folder/log" | tail -n 1; }
 export -f fuzz_one fuzz_value
 
 mkdir -p "$build/fuzzing"
-xargs -P "$(nproc)" -L 1 bash -c 'fuzz_one "$@"' fuzz_one <fuzzers.txt | tee "$build/fuzzing/results" || true
+status=0
+xargs -P "$(nproc)" -L 1 bash -c 'fuzz_one "$@"' fuzz_one <fuzzers.txt | tee "$build/fuzzing/results" || status=$?
 failed=$(grep -c ': failed, ' "$build/fuzzing/results" || true)
 echo "$(grep -c ': passed, ' "$build/fuzzing/results" || true) passed, $failed failed"
-[[ $failed -eq 0 ]]
+[[ $failed -eq 0 && $status -eq 0 ]]
