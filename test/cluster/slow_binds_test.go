@@ -15,8 +15,8 @@ const (
 	slowBindPods = 300
 	// Those in progress before the extender delays filter.
 	bindsBeforeDelay = 64
-	// Binds that may fail because the machine is slow, too.
-	slowBindFailures = slowBindPods / 10
+	// Binds that may fail because the machine is slow, too. If filter did not wait, most of them would.
+	slowBindFailures = slowBindPods / 3
 )
 
 // startSlowBinds starts a proxy of the API server that forwards bindings at a limited rate, and everything else
