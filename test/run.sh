@@ -169,6 +169,8 @@ prepare() { # stage
   preset=$(preset_of "$1")
   [[ $1 != unit ]] || target=all
   step "configure $preset" configure "$preset" || return 1
+  # Tests of a whole build folder would find what is not built any more.
+  ninja -C "build/$preset" -t cleandead >/dev/null || true
   step "build $preset" nice ninja -C "build/$preset" -j "$jobs" "$target" || return 1
   for need in ${needs[$1]-}; do "need_$need" || return 1; done
 }
