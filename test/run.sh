@@ -80,7 +80,7 @@ declare -rA needs=(
   [old-kubelets]="components runtime kubelets"
   [cluster]="components prometheus" [web]="components prometheus chromium" [web-scale]="components chromium web_nodes"
   [kueue]="components prometheus kueue kueue_controller"
-  [install]="components runtime helm kueue etcd images" 
+  [install]="components runtime helm kueue etcd images"
   [failover-service]="components runtime helm kueue etcd images runs"
   [skew]="components runtime helm kueue etcd images earlier previous legacy"
   [throughput]="components throughput_sizes" [failover]="components runs" [soak]="components soak_length"

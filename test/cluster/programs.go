@@ -6,8 +6,7 @@ import (
 	"testing"
 )
 
-// built returns the path of a program or library in the build folder. MGPU_EXTENDER_BINARY names another
-// mgpu-extender.
+// built returns the path of a program or library in the build folder.
 func built(t testing.TB, path string) string {
 	t.Helper()
 	folder := os.Getenv("MGPU_BUILD_FOLDER")
@@ -17,6 +16,7 @@ func built(t testing.TB, path string) string {
 	return filepath.Join(folder, path)
 }
 
+// extenderBinary returns the program of the build folder, or that of MGPU_EXTENDER_BINARY in a soak.
 func extenderBinary(t testing.TB) string {
 	t.Helper()
 	if binary := os.Getenv("MGPU_EXTENDER_BINARY"); binary != "" {

@@ -39,6 +39,7 @@ constexpr Duration kRefusedStart{120'000};
 constexpr Duration kSettledAfter{60'000};
 // The Node object, by kubelet.
 constexpr Duration kNodeCreatedAgain{2'000};
+// The containers of a group that is bound start within it.
 constexpr Duration kStartedAfter{3'000};
 
 struct Amounts {
@@ -598,7 +599,8 @@ class World {
 
   // --- after quiet -------------------------------------------------------------------------------
 
-  // Pending groups are tried again meanwhile. Waits for one that is just bound or started.
+  // Waits until no pod is being bound or started, for a while: pending groups are tried again also
+  // after quiet.
   void wait_for_late_group() {
     constexpr int kTries = 5;
     const auto is_started = [](const auto& node) { return node->not_started().empty(); };
