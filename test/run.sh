@@ -99,7 +99,6 @@ export NINJA_STATUS='[%f/%t %es] '
 # 28), so its tests run without address randomization.
 no_randomization=
 if setarch "$(uname -m)" -R true 2>/dev/null; then no_randomization="setarch $(uname -m) -R"; fi
-export no_randomization
 # Other checkouts can use the results of this compilation.
 export CCACHE_BASEDIR=$PWD CCACHE_NOHASHDIR=1 CCACHE_SLOPPINESS=pch_defines,time_macros
 
