@@ -19,7 +19,7 @@
 // replaces every list but status.conditions, unknown members are kept, there are no JSON patches,
 // label selectors, managed fields, finalizers or admission.
 //
-// Faults can be injected, for what a real server does only under load.
+// A subclass of the tests (test/support/faulty_api_server.h) adds faults.
 #pragma once
 
 #include <chrono>
@@ -39,26 +39,7 @@ namespace mgpu::kube {
 struct GuardedCluster;
 class MemoryWatch;
 
-// What happens to one request instead of the ordinary answer.
-struct Fault {
-  enum class Kind {
-    kAnswer,      // the request is not served; the answer is `status` and `body`
-    kRefuse,      // the connection is refused: the request was never sent
-    kLoseAnswer,  // the request is served, then the connection is lost
-    kDelay,       // the request is served, the answer comes after `delay`
-    // The request is served after `delay`, and the answer comes before that: `status` and `body`,
-    // or with status 0 none, as when the connection is lost. A binding whose write etcd did not
-    // confirm is an example, or a request that waits in a proxy whose client has gone.
-    kServeLater,
-  };
-  Kind kind = Kind::kAnswer;
-  int status = 503;
-  std::optional<std::string> body = {};  // none: the API server's own Status
-  Duration delay{0};
-  std::optional<Duration> retry_after = {};
-};
-
-class MemoryApiServer final : public Transport {
+class MemoryApiServer : public Transport {
  public:
   struct Options {
     std::size_t history_events = 100'000;  // per collection; an older resourceVersion gives 410
@@ -67,7 +48,6 @@ class MemoryApiServer final : public Transport {
     // machine's.
     std::optional<std::chrono::sys_seconds> start = {};
   };
-  using Faults = std::function<std::optional<Fault>(const Request&)>;
 
   // `executor` outlives the server.
   MemoryApiServer(Executor& executor, Options options);
@@ -78,31 +58,22 @@ class MemoryApiServer final : public Transport {
   std::unique_ptr<Stream> stream(Request request, StreamEvents events) override;
   Executor& executor() override { return executor_; }
 
-  // Serves one request at once, on the caller's thread, without faults. A watch is answered as a
-  // list. Safe for concurrent use.
+  // Serves one request at once, on the caller's thread. A watch is answered as a list. Safe for
+  // concurrent use.
   Response call(const Request& request);
 
-  // `faults` is called once for each send() and stream(), on the caller's thread; empty: there are
-  // no faults. Safe for concurrent use.
-  void set_faults(Faults faults);
   // A TokenReview of this token finds this user from now on. A SubjectAccessReview allows
   // everything to the group system:masters, and nothing to others. Safe for concurrent use.
   void set_token(const std::string& token, UserInfo user);
-  // Ends every open watch as a lost connection; lines not yet delivered are lost. Safe for
-  // concurrent use, as is compact().
-  void drop_watches();
   // Removes all history, as etcd's compaction does: older resourceVersions and continue tokens give
-  // 410.
+  // 410. Safe for concurrent use.
   void compact();
 
  private:
-  std::optional<Fault> fault_for(const Request& request);
-
   Executor& executor_;
   const Options options_;
   const std::shared_ptr<GuardedCluster> guarded_;
   Mutex mutex_;  // never held together with that of guarded_
-  Faults faults_ MGPU_GUARDED_BY(mutex_);
   // The open watches, and some that have ended.
   std::vector<std::weak_ptr<MemoryWatch>> watches_ MGPU_GUARDED_BY(mutex_);
   CallbackGuard callbacks_;

@@ -1,6 +1,6 @@
 // One open watch at the in-memory API server.
 //
-//   Waiting --start--> Open --timeout, lost connection, refusal--> Ended
+//   Waiting --start--> Open --timeout, refusal--> Ended
 //      any --close--> Ended, and no handler is called any more
 //
 // All functions run on the executor. Writers on any thread only append to its queue.
@@ -22,12 +22,12 @@ class MemoryWatch : public std::enable_shared_from_this<MemoryWatch> {
       : executor_(executor), guarded_(std::move(guarded)), events_(std::move(events)) {}
 
   void start(WatchRequest request, Duration bookmark_interval);
-  // The server ends the watch: on_end gets `response`.
-  void end(Response response);
   // The client ends the watch.
   void close();
 
  private:
+  // The server ends the watch: on_end gets `response`.
+  void end(Response response);
   void fail_as_expired(std::uint64_t version);
   // Sends the lines of the queue; with `bookmark` also a bookmark of the newest version.
   void deliver(bool bookmark);

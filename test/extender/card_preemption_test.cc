@@ -182,7 +182,7 @@ TEST_F(CardPreemptionTest, TakesTheNominationBackWhereTheLeaseMayNotBeRead) {
 }
 
 TEST_F(CardPreemptionTest, TakesTheNominationBackWhereTheProcessStopsDeciding) {
-  server.fault = [this](const kube::Request& request) -> std::optional<kube::Fault> {
+  server.fault = [this](const kube::Request& request) -> std::optional<test::Fault> {
     if (request.target == kTeamPods + "/p/status") decides = false;
     return std::nullopt;
   };
@@ -225,9 +225,9 @@ TEST_F(CardPreemptionTest, EvictsNobodyForAPodThatIsBoundOrNominated) {
 }
 
 TEST_F(CardPreemptionTest, TakesTheNominationBackWhereNobodyCanBeEvicted) {
-  server.fault = [](const kube::Request& request) -> std::optional<kube::Fault> {
+  server.fault = [](const kube::Request& request) -> std::optional<test::Fault> {
     if (request.method != kube::Method::kDelete) return std::nullopt;
-    return kube::Fault{.status = 403};
+    return test::Fault{.status = 403};
   };
   refuse("p");
   wait(4 * kPreemptPollInterval);
@@ -241,9 +241,9 @@ TEST_F(CardPreemptionTest, TakesTheNominationBackWhereNobodyCanBeEvicted) {
 }
 
 TEST_F(CardPreemptionTest, WithoutTheRightToEvictNoPodIsLookedAtForAWhile) {
-  server.fault = [](const kube::Request& request) -> std::optional<kube::Fault> {
+  server.fault = [](const kube::Request& request) -> std::optional<test::Fault> {
     if (request.target != kTeamPods + "/p/status") return std::nullopt;
-    return kube::Fault{.status = 403};
+    return test::Fault{.status = 403};
   };
   for (std::size_t i = 0; i < kPreemptRefusalsMax; ++i) {
     refuse("p");
@@ -287,10 +287,10 @@ TEST_F(CardPreemptionTest, AChoiceIsVoidWhereFilterPassesThePodMeanwhile) {
 
 TEST_F(CardPreemptionTest, AnEvictionWithoutAnAnswerIsRepeated) {
   int lost = 2;
-  server.fault = [&lost](const kube::Request& request) -> std::optional<kube::Fault> {
+  server.fault = [&lost](const kube::Request& request) -> std::optional<test::Fault> {
     if (request.method != kube::Method::kDelete || lost == 0) return std::nullopt;
     --lost;
-    return kube::Fault{.status = 504};
+    return test::Fault{.status = 504};
   };
   refuse("p");
   wait(20 * kPreemptPollInterval);
@@ -344,7 +344,7 @@ TEST_F(CardPreemptionTest, ABoundedNumberOfGroupsIsReadAtATime) {
   for (int i = 0; i < 100; ++i) claim_alone("alone-" + std::to_string(i), "n1", "1/10");
   create_of("large", std::to_string(kVictims), 9);
   int reads = 0;
-  server.api().set_faults([&reads](const kube::Request& request) -> std::optional<kube::Fault> {
+  server.api().set_faults([&reads](const kube::Request& request) -> std::optional<test::Fault> {
     if (request.target.find("podgroups") != request.target.npos) ++reads;
     return std::nullopt;
   });
@@ -378,9 +378,9 @@ TEST_F(CardPreemptionTest, ManyGroupsThatAreEvictedTogetherDoNotProtectOtherPods
 
 TEST_F(CardPreemptionTest, AGroupThatCannotBeReadIsSpared) {
   claim_of_group("g");
-  server.api().set_faults([](const kube::Request& request) -> std::optional<kube::Fault> {
+  server.api().set_faults([](const kube::Request& request) -> std::optional<test::Fault> {
     if (request.target.find("podgroups") == request.target.npos) return std::nullopt;
-    return kube::Fault{.status = 403};
+    return test::Fault{.status = 403};
   });
   refuse("p");
   wait(4 * kPreemptPollInterval);
@@ -390,10 +390,10 @@ TEST_F(CardPreemptionTest, AGroupThatCannotBeReadIsSpared) {
 
 TEST_F(CardPreemptionTest, WhereOnePodOfAGroupHasChangedNobodyIsEvicted) {
   create_group();
-  server.fault = [](const kube::Request& request) -> std::optional<kube::Fault> {
+  server.fault = [](const kube::Request& request) -> std::optional<test::Fault> {
     if (request.method != kube::Method::kPatch || !request.target.ends_with("/g-1/status"))
       return std::nullopt;
-    return kube::Fault{.status = 409};
+    return test::Fault{.status = 409};
   };
   refuse("g-1");
   wait(4 * kPreemptPollInterval);
@@ -405,11 +405,11 @@ TEST_F(CardPreemptionTest, WhereOnePodOfAGroupHasChangedNobodyIsEvicted) {
 // kube-scheduler writes what it says of a pod to its status.
 TEST_F(CardPreemptionTest, ANominationIsTakenBackWhereThePodHasChanged) {
   create_group();
-  server.fault = [this](const kube::Request& request) -> std::optional<kube::Fault> {
+  server.fault = [this](const kube::Request& request) -> std::optional<test::Fault> {
     if (request.method != kube::Method::kPatch || !request.target.ends_with("/g-1/status"))
       return std::nullopt;
     server.api().call(kube::set_pod_condition({"team", "g-0"}, {"Changed", "since then"}));
-    return kube::Fault{.status = 409};
+    return test::Fault{.status = 409};
   };
   refuse("g-1");
   wait(4 * kPreemptPollInterval);
@@ -419,13 +419,13 @@ TEST_F(CardPreemptionTest, ANominationIsTakenBackWhereThePodHasChanged) {
 
 TEST_F(CardPreemptionTest, ANominationThatWasReplacedMeanwhileIsNotTakenBack) {
   create_group();
-  server.fault = [this](const kube::Request& request) -> std::optional<kube::Fault> {
+  server.fault = [this](const kube::Request& request) -> std::optional<test::Fault> {
     if (request.method != kube::Method::kPatch || !request.target.ends_with("/g-1/status"))
       return std::nullopt;
     kube::Pod nominated = pod("g-0");
     nominated.metadata.resource_version.clear();
     server.api().call(kube::nominate(nominated, NodeName("n2")));
-    return kube::Fault{.status = 409};
+    return test::Fault{.status = 409};
   };
   refuse("g-1");
   wait(4 * kPreemptPollInterval);

@@ -205,14 +205,14 @@ TEST_F(ClusterEventsTest, WritesAFewAtATimeAndAllInTheEnd) {
 }
 
 TEST_F(ClusterEventsTest, CountsEventsThatCannotBeWritten) {
-  server.fault = [](const kube::Request&) { return kube::Fault{.status = 403}; };
+  server.fault = [](const kube::Request&) { return test::Fault{.status = 403}; };
   ledger.apply_pod(edited_claim("a"));
   poll(10);
   EXPECT_EQ(events->dropped(), 1U);
 }
 
 TEST_F(ClusterEventsTest, WritesAFindingOnceItCanBeWritten) {
-  server.fault = [](const kube::Request&) { return kube::Fault{.status = 403}; };
+  server.fault = [](const kube::Request&) { return test::Fault{.status = 403}; };
   ledger.apply_pod(edited_claim("a"));
   poll(10);
   server.fault = nullptr;

@@ -4,13 +4,13 @@
 
 #include <thread>
 
-#include "bench/apiserver/api_server.h"
 #include "common/base/asio_executor.h"
 #include "common/base/log.h"
 #include "common/kube/objects/object_json.h"
 #include "common/kube/request.h"
 #include "extender/extender.h"
 #include "test/support/certificates.h"
+#include "test/support/faulty_api_server.h"
 #include "test/support/raw_http.h"
 
 namespace mgpu::extender {
@@ -48,9 +48,9 @@ class ExtenderCertificatesTest : public testing::Test {
     return false;
   }
   void refuse_secrets() {
-    api_server.set_faults([](const kube::Request& request) -> std::optional<kube::Fault> {
+    api_server.set_faults([](const kube::Request& request) -> std::optional<test::Fault> {
       if (request.target.find("/secrets") == std::string::npos) return std::nullopt;
-      return kube::Fault{.status = 403};
+      return test::Fault{.status = 403};
     });
   }
   kube::StringMap secret() {
@@ -79,7 +79,7 @@ class ExtenderCertificatesTest : public testing::Test {
 
   test::Certificates files;
   AsioExecutor executor;
-  kube::MemoryApiServer api_server{executor, {}};
+  test::FaultyApiServer api_server{executor, {}};
   std::unique_ptr<Extender> extender;
 };
 

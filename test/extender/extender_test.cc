@@ -10,12 +10,12 @@
 #include <thread>
 #include <utility>
 
-#include "bench/apiserver/api_server.h"
 #include "common/base/asio_executor.h"
 #include "common/base/log.h"
 #include "common/kube/request.h"
 #include "extender/placement/policies/policies.h"
 #include "extender/requeue/requeue.h"
+#include "test/support/faulty_api_server.h"
 #include "test/support/kube_objects.h"
 #include "test/support/raw_http.h"
 
@@ -100,7 +100,7 @@ class ExtenderTest : public testing::Test {
   }
   void stop_api_server() {
     api_server.set_faults(
-        [](const kube::Request&) { return kube::Fault{.kind = kube::Fault::Kind::kRefuse}; });
+        [](const kube::Request&) { return test::Fault{.kind = test::Fault::Kind::kRefuse}; });
     api_server.drop_watches();
   }
 
@@ -195,7 +195,7 @@ class ExtenderTest : public testing::Test {
   }
 
   AsioExecutor executor;
-  kube::MemoryApiServer api_server{executor, {}};
+  test::FaultyApiServer api_server{executor, {}};
   std::unique_ptr<Extender> extender;
 };
 
@@ -440,9 +440,9 @@ TEST_F(ExtenderTest, IsNotReadyWhileTheApiServerDoesNotAnswer) {
 
 // They only order the victims of preemption.
 TEST_F(ExtenderTest, IsReadyWithoutDisruptionBudgets) {
-  api_server.set_faults([](const kube::Request& request) -> std::optional<kube::Fault> {
+  api_server.set_faults([](const kube::Request& request) -> std::optional<test::Fault> {
     if (request.target.find("poddisruptionbudgets") == std::string::npos) return std::nullopt;
-    return kube::Fault{.status = 403};
+    return test::Fault{.status = 403};
   });
   create_pod("p", {{kCore, "30"}, {kMemory, "500"}});
   start_ready();
@@ -676,10 +676,10 @@ TEST_F(ExtenderTest, FinishesABindBeforeItEnds) {
                      {"PodUID", pod("p")["metadata"]["uid"]},
                      {"Node", "n1"}};
   std::atomic<bool> reached = false;
-  api_server.set_faults([&](const kube::Request& request) -> std::optional<kube::Fault> {
+  api_server.set_faults([&](const kube::Request& request) -> std::optional<test::Fault> {
     if (request.target.find("/binding") == std::string::npos) return std::nullopt;
     reached = true;
-    return kube::Fault{.kind = kube::Fault::Kind::kDelay, .delay = Duration(200)};
+    return test::Fault{.kind = test::Fault::Kind::kDelay, .delay = Duration(200)};
   });
   test::RawClient client(extender->port());
   client.send(post_text("/mgpu/bind", args.dump()));
@@ -695,15 +695,15 @@ TEST_F(ExtenderTest, EndsWhileItListsPodsAsTheNewLeader) {
   std::atomic<bool> leads = false;
   std::atomic<bool> lists = false;
   // The pods arrive while the extender waits for the answer that it has given up the Lease.
-  api_server.set_faults([&](const kube::Request& request) -> std::optional<kube::Fault> {
+  api_server.set_faults([&](const kube::Request& request) -> std::optional<test::Fault> {
     const bool of_lease = request.target.find("/leases") != std::string::npos;
     if (of_lease && request.method == kube::Method::kPost) leads = true;
     if (of_lease && request.method == kube::Method::kPut) {
-      return kube::Fault{.kind = kube::Fault::Kind::kDelay, .delay = Duration(1'500)};
+      return test::Fault{.kind = test::Fault::Kind::kDelay, .delay = Duration(1'500)};
     }
     const bool of_bound_pods = request.target.find("nodeName%21%3D") != std::string::npos;
     if (!leads || !of_bound_pods || lists.exchange(true)) return std::nullopt;
-    return kube::Fault{.kind = kube::Fault::Kind::kDelay, .delay = Duration(500)};
+    return test::Fault{.kind = test::Fault::Kind::kDelay, .delay = Duration(500)};
   });
   ExtenderSettings elected = settings();
   elected.election = ElectionSettings();

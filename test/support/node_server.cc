@@ -35,7 +35,7 @@ NodeServer::NodeServer(std::string node)
   api_.set_faults([this](const kube::Request& request) { return observe(request); });
 }
 
-std::optional<kube::Fault> NodeServer::observe(const kube::Request& request) {
+std::optional<Fault> NodeServer::observe(const kube::Request& request) {
   if (request.method == kube::Method::kGet) return std::nullopt;
   writes.push_back(std::string(verb(request.method)) + " " + request.target);
   return fault ? fault(request) : std::nullopt;

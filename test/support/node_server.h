@@ -7,7 +7,7 @@
 #include <string>
 #include <vector>
 
-#include "bench/apiserver/api_server.h"
+#include "test/support/faulty_api_server.h"
 #include "test/support/manual_executor.h"
 
 namespace mgpu::test {
@@ -18,7 +18,7 @@ class NodeServer {
 
   explicit NodeServer(std::string node = "n1");
 
-  kube::MemoryApiServer& api() { return api_; }
+  FaultyApiServer& api() { return api_; }
   ManualExecutor& executor() { return executor_; }
   void run() { executor_.run_ready(); }
 
@@ -33,15 +33,15 @@ class NodeServer {
   // The writes over the transport: "PATCH /api/v1/nodes/n1".
   std::vector<std::string> writes;
   // Called for each write; may return a fault for it.
-  std::function<std::optional<kube::Fault>(const kube::Request&)> fault;
+  std::function<std::optional<Fault>(const kube::Request&)> fault;
 
  private:
   kube::Response call(kube::Method method, const std::string& target, const std::string& body);
-  std::optional<kube::Fault> observe(const kube::Request& request);
+  std::optional<Fault> observe(const kube::Request& request);
 
   std::string node_;
   ManualExecutor executor_{1};
-  kube::MemoryApiServer api_;
+  FaultyApiServer api_;
 };
 
 }  // namespace mgpu::test

@@ -1,5 +1,5 @@
-// The functions that only the in-memory API server has: faults, its own clock, compaction on
-// demand. conformance/ tests the behaviour that it shares with a real one.
+// The functions that only the in-memory API server has: its own clock, compaction on demand, and
+// the faults of support/. conformance/ tests the behaviour that it shares with a real one.
 #include "bench/apiserver/api_server.h"
 
 #include <gmock/gmock.h>
@@ -13,6 +13,7 @@
 #include <utility>
 #include <vector>
 
+#include "test/support/faulty_api_server.h"
 #include "test/support/kube_objects.h"
 #include "test/support/manual_executor.h"
 
@@ -20,6 +21,8 @@ namespace mgpu::kube {
 namespace {
 
 using namespace std::chrono_literals;
+using test::Fault;
+using test::FaultyApiServer;
 using testing::ElementsAre;
 using testing::HasSubstr;
 using testing::IsEmpty;
@@ -54,7 +57,7 @@ struct Watched {
 class MemoryApiServerTest : public testing::Test {
  protected:
   void start(MemoryApiServer::Options options) {
-    server_ = std::make_unique<MemoryApiServer>(executor_, options);
+    server_ = std::make_unique<FaultyApiServer>(executor_, options);
   }
   Response call(Method method, const std::string& target, const std::string& body = "",
                 const std::string& content_type = "application/json") {
@@ -86,7 +89,7 @@ class MemoryApiServerTest : public testing::Test {
   }
 
   test::ManualExecutor executor_;
-  std::unique_ptr<MemoryApiServer> server_ = std::make_unique<MemoryApiServer>(
+  std::unique_ptr<FaultyApiServer> server_ = std::make_unique<FaultyApiServer>(
       executor_, MemoryApiServer::Options{.start = std::chrono::sys_seconds(1'800'000'000s)});
 };
 

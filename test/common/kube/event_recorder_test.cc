@@ -136,7 +136,7 @@ TEST_F(EventRecorderTest, CreatesANewObjectAfterTheServerDeletedTheOld) {
 }
 
 TEST_F(EventRecorderTest, DropsAndCountsEventsThatTheServerRejects) {
-  server_.fault = [](const Request&) { return Fault{.status = 403}; };
+  server_.fault = [](const Request&) { return test::Fault{.status = 403}; };
   record();
   record();
   server_.run();
@@ -151,7 +151,7 @@ TEST_F(EventRecorderTest, DropsAndCountsEventsThatTheServerRejects) {
 
 TEST_F(EventRecorderTest, SendsAgainWhatFailedForAReasonThatMayGoAway) {
   const struct {
-    Fault fault;
+    test::Fault fault;
     bool again;
   } cases[] = {{{.status = 403}, true},  {{.status = 429}, true},  {{.status = 503}, true},
                {{.status = 404}, false}, {{.status = 422}, false}, {{.status = 400}, false}};
@@ -171,7 +171,7 @@ TEST_F(EventRecorderTest, SendsAgainWhatFailedForAReasonThatMayGoAway) {
 }
 
 TEST_F(EventRecorderTest, SendsAgainLessAndLessOftenAndThenNoMore) {
-  server_.fault = [](const Request&) { return Fault{.status = 403}; };
+  server_.fault = [](const Request&) { return test::Fault{.status = 403}; };
   record();
   server_.run();
   server_.executor().advance(4 * kEventRetryMin);
@@ -185,7 +185,7 @@ TEST_F(EventRecorderTest, SendsAgainLessAndLessOftenAndThenNoMore) {
 TEST_F(EventRecorderTest, SendsTheFullCountAfterAFailedUpdate) {
   record();
   server_.run();
-  server_.fault = [](const Request&) { return Fault{.status = 503}; };
+  server_.fault = [](const Request&) { return test::Fault{.status = 503}; };
   record();
   server_.run();
   EXPECT_EQ(recorder_->dropped(), 1u);
@@ -204,7 +204,7 @@ TEST_F(EventRecorderTest, SendsEventsOverTheLimitInFlightWhenRequestsEnd) {
 }
 
 TEST_F(EventRecorderTest, BoundsTheEventsThatWait) {
-  server_.fault = [](const Request&) { return Fault{.status = 503}; };
+  server_.fault = [](const Request&) { return test::Fault{.status = 503}; };
   for (std::size_t n = 0; n < kEventsRememberedMax + 9; ++n) {
     record(std::to_string(n));
     server_.run();

@@ -7,8 +7,8 @@
 #include <atomic>
 #include <thread>
 
-#include "bench/apiserver/api_server.h"
 #include "test/support/certificates.h"
+#include "test/support/faulty_api_server.h"
 #include "test/support/raw_http.h"
 
 namespace mgpu {
@@ -55,7 +55,7 @@ class ServiceServerTest : public testing::Test {
   }
 
   AsioExecutor executor_;
-  kube::MemoryApiServer api_{executor_, {}};
+  test::FaultyApiServer api_{executor_, {}};
   http::Router router_;
   Metrics metrics_;
   std::unique_ptr<ServiceServer> service_;
@@ -131,7 +131,7 @@ TEST_F(ServiceServerTest, EndsWhileATokenIsBeingChecked) {
   std::atomic<bool> reached = false;
   api_.set_faults([&](const kube::Request&) {
     reached = true;
-    return kube::Fault{.kind = kube::Fault::Kind::kDelay, .delay = Duration(200)};
+    return test::Fault{.kind = test::Fault::Kind::kDelay, .delay = Duration(200)};
   });
   start_on("0.0.0.0", true);
   test::RawClient client(service_->port());

@@ -6,9 +6,9 @@
 #include <optional>
 #include <vector>
 
-#include "bench/apiserver/api_server.h"
 #include "common/base/log.h"
 #include "common/program/limits.h"
+#include "test/support/faulty_api_server.h"
 #include "test/support/manual_executor.h"
 
 namespace mgpu {
@@ -52,12 +52,12 @@ class TokenAccessTest : public testing::Test {
                    });
   }
   void delay_answers() {
-    fault_ = kube::Fault{.kind = kube::Fault::Kind::kDelay, .delay = kAccessCheckTimeout / 2};
+    fault_ = test::Fault{.kind = test::Fault::Kind::kDelay, .delay = kAccessCheckTimeout / 2};
   }
 
   test::ManualExecutor executor_;
-  kube::MemoryApiServer api_{executor_, {}};
-  std::optional<kube::Fault> fault_;
+  test::FaultyApiServer api_{executor_, {}};
+  std::optional<test::Fault> fault_;
   std::vector<std::string> requests_;
   std::vector<int> ended_;
   std::optional<TokenAccess> access_{std::in_place, api_};
@@ -126,15 +126,15 @@ TEST_F(TokenAccessTest, ARevokedTokenIsRefusedWhenTheResultHasExpired) {
 }
 
 TEST_F(TokenAccessTest, RefusesWhileTheApiServerDoesNotAnswer) {
-  const kube::Fault faults[] = {
-      {.kind = kube::Fault::Kind::kRefuse},
-      {.kind = kube::Fault::Kind::kLoseAnswer},
+  const test::Fault faults[] = {
+      {.kind = test::Fault::Kind::kRefuse},
+      {.kind = test::Fault::Kind::kLoseAnswer},
       {.status = 403, .body = "{\"message\": \"tokenreviews is forbidden to extender\"}"},
       {.status = 500},
       {.status = 201, .body = "not JSON"},
       {.status = 201, .body = "{\"status\": {\"authenticated\": \"yes\"}}"},
   };
-  for (const kube::Fault& fault : faults) {
+  for (const test::Fault& fault : faults) {
     fault_ = fault;
     const Answer answer = ask("Bearer good");
     EXPECT_EQ(answer.status, 503) << fault.status;
@@ -146,9 +146,9 @@ TEST_F(TokenAccessTest, RefusesWhileTheApiServerDoesNotAnswer) {
 }
 
 TEST_F(TokenAccessTest, RefusesWhereOnlyTheSecondReviewFails) {
-  api_.set_faults([](const kube::Request& request) -> std::optional<kube::Fault> {
+  api_.set_faults([](const kube::Request& request) -> std::optional<test::Fault> {
     if (request.target.find("subjectaccessreviews") == std::string::npos) return std::nullopt;
-    return kube::Fault{.status = 503};
+    return test::Fault{.status = 503};
   });
   EXPECT_EQ(ask("Bearer good").status, 503);
 }
@@ -157,7 +157,7 @@ TEST_F(TokenAccessTest, LogsNoToken) {
   ASSERT_TRUE(set_log_level("debug"));
   testing::internal::CaptureStderr();
   ask("Bearer secret-token");
-  fault_ = kube::Fault{.status = 500, .body = "{\"message\": \"no\"}"};
+  fault_ = test::Fault{.status = 500, .body = "{\"message\": \"no\"}"};
   ask("Bearer secret-token-2");
   const std::string log = testing::internal::GetCapturedStderr();
   EXPECT_THAT(log, HasSubstr("a bearer token cannot be checked"));

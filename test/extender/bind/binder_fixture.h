@@ -10,11 +10,12 @@
 
 #include "extender/bind/limits.h"
 #include "test/extender/bind/binder_world.h"
+#include "test/support/faulty_api_server.h"
 #include "test/support/manual_executor.h"
 
 namespace mgpu::extender::test {
 
-using kube::Fault;
+using mgpu::test::Fault;
 using mgpu::test::ManualExecutor;
 
 struct BinderTest : testing::Test, VerbsWorld {
@@ -96,7 +97,7 @@ struct BinderTest : testing::Test, VerbsWorld {
   }
 
   ManualExecutor executor;
-  kube::MemoryApiServer server{executor, {}};
+  mgpu::test::FaultyApiServer server{executor, {}};
   kube::Client client{server};
   test::Process process{client, settings.contract};
   int conflicts = 0;

@@ -7,7 +7,7 @@
 namespace mgpu::extender {
 namespace {
 
-using kube::Fault;
+using mgpu::test::Fault;
 using mgpu::test::used_text;
 using test::BinderTest;
 using test::create;

@@ -11,12 +11,13 @@
 
 #include "common/base/asio_executor.h"
 #include "test/extender/bind/binder_world.h"
+#include "test/support/faulty_api_server.h"
 #include "test/support/manual_executor.h"
 
 namespace mgpu::extender {
 namespace {
 
-using kube::Fault;
+using mgpu::test::Fault;
 using test::is_bind;
 
 constexpr int kNodes = 4;
@@ -114,7 +115,7 @@ struct Cluster {
   }
 
   mgpu::test::ManualExecutor executor;
-  kube::MemoryApiServer server{executor, {}};
+  mgpu::test::FaultyApiServer server{executor, {}};
   Settings settings = test::settings_of();
   std::mt19937_64 random;
   std::vector<BindingArgs> pods;

@@ -11,7 +11,7 @@
 namespace mgpu::extender {
 namespace {
 
-using kube::Fault;
+using mgpu::test::Fault;
 using mgpu::test::ManualExecutor;
 using mgpu::test::used_text;
 using test::BinderTest;

@@ -3,16 +3,16 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
-#include "bench/apiserver/api_server.h"
 #include "common/kube/objects/object_json.h"
 #include "extender/bind/limits.h"
 #include "test/extender/bind/binder_world.h"
+#include "test/support/faulty_api_server.h"
 #include "test/support/manual_executor.h"
 
 namespace mgpu::extender {
 namespace {
 
-using kube::Fault;
+using mgpu::test::Fault;
 using test::is_lease;
 using testing::ElementsAre;
 using testing::HasSubstr;
@@ -53,7 +53,7 @@ class HolderLeaseTest : public testing::Test {
   }
 
   mgpu::test::ManualExecutor executor;
-  kube::MemoryApiServer server{executor, {}};
+  mgpu::test::FaultyApiServer server{executor, {}};
   kube::Client client{server};
   std::vector<std::string> lost;
   HolderLease a{client, kLease, "a", [this](const std::string& why) { lost.push_back(why); }};

@@ -10,6 +10,7 @@
 #include "extender/ledger/limits.h"
 #include "test/extender/bind/binder_world.h"
 #include "test/support/cluster_text.h"
+#include "test/support/faulty_api_server.h"
 #include "test/support/kube_objects.h"
 #include "test/support/ledger_text.h"
 #include "test/support/manual_executor.h"
@@ -17,7 +18,7 @@
 namespace mgpu::extender {
 namespace {
 
-using kube::Fault;
+using mgpu::test::Fault;
 using mgpu::test::ManualExecutor;
 using test::create;
 using test::is_bind;
@@ -91,7 +92,7 @@ class StartSequenceTest : public testing::Test {
   }
 
   ManualExecutor executor;
-  kube::MemoryApiServer server{executor, {}};
+  mgpu::test::FaultyApiServer server{executor, {}};
   kube::Client client{server};
   Settings settings = test::settings_of();
   test::Process process{client, settings.contract};

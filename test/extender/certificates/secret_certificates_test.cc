@@ -4,20 +4,20 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
-#include "bench/apiserver/api_server.h"
 #include "common/kube/objects/object_json.h"
 #include "common/kube/request.h"
 #include "extender/certificates/facts.h"
 #include "extender/certificates/limits.h"
+#include "test/support/faulty_api_server.h"
 #include "test/support/manual_executor.h"
 
 namespace mgpu::extender {
 namespace {
 
 using namespace std::chrono_literals;
-using kube::Fault;
 using std::chrono::days;
 using std::chrono::sys_seconds;
+using test::Fault;
 using testing::ElementsAre;
 using testing::HasSubstr;
 using testing::IsEmpty;
@@ -82,7 +82,7 @@ class SecretCertificatesTest : public testing::Test {
   }
 
   test::ManualExecutor executor;
-  kube::MemoryApiServer server{executor, {}};
+  test::FaultyApiServer server{executor, {}};
   sys_seconds now = kStart;
   Replica a{server, now, {"10.96.0.20"}};
   Replica b{server, now, {"10.96.0.20"}};

@@ -5,16 +5,16 @@
 
 #include <memory>
 
-#include "bench/apiserver/api_server.h"
 #include "common/kube/objects/object_json.h"
 #include "common/kube/request.h"
+#include "test/support/faulty_api_server.h"
 #include "test/support/hanging_executor.h"
 #include "test/support/manual_executor.h"
 
 namespace mgpu::extender {
 namespace {
 
-using kube::Fault;
+using mgpu::test::Fault;
 using std::chrono::milliseconds;
 using std::chrono::seconds;
 using testing::Contains;
@@ -55,7 +55,7 @@ class LeaderElectionTest : public testing::Test {
   void write(kube::Lease lease) { ASSERT_TRUE(server.call(kube::replace_lease(lease)).ok()); }
 
   mgpu::test::ManualExecutor executor;
-  kube::MemoryApiServer server{executor, {}};
+  mgpu::test::FaultyApiServer server{executor, {}};
   mgpu::test::HangingExecutor working{executor};
   Heartbeat work{working};
   int writes = 0;

@@ -7,13 +7,13 @@
 #include <optional>
 #include <utility>
 
-#include "bench/apiserver/api_server.h"
 #include "common/kube/client.h"
 #include "common/kube/objects/object_json.h"
 #include "extender/inspect/limits.h"
 #include "extender/inspect/views.h"
 #include "extender/ledger/limits.h"
 #include "extender/placement/reason.h"
+#include "test/support/faulty_api_server.h"
 #include "test/support/kube_objects.h"
 #include "test/support/ledger_text.h"
 #include "test/support/manual_executor.h"
@@ -80,7 +80,7 @@ class Inspect : public testing::Test {
 
   test::ManualExecutor executor;
   test::ManualExecutor inspections;
-  kube::MemoryApiServer api_server{executor, {}};
+  test::FaultyApiServer api_server{executor, {}};
   kube::Client client{api_server};
   Ledger ledger;
   Settings settings = binpack();
@@ -448,7 +448,7 @@ TEST_F(Inspect, AnUnknownPodIsNotFound) {
 
 TEST_F(Inspect, IsUnavailableWithoutTheApiServer) {
   api_server.set_faults(
-      [](const kube::Request&) { return kube::Fault{.kind = kube::Fault::Kind::kRefuse}; });
+      [](const kube::Request&) { return test::Fault{.kind = test::Fault::Kind::kRefuse}; });
   EXPECT_EQ(get("explain", "name=q").status, 503);
 }
 
@@ -550,7 +550,7 @@ TEST_F(Inspect, RefusesMoreRequestsThanMayWait) {
 
 TEST_F(Inspect, ARequestWithoutAnAnswerOfTheApiServerFreesItsSlot) {
   api_server.set_faults(
-      [](const kube::Request&) { return kube::Fault{.kind = kube::Fault::Kind::kRefuse}; });
+      [](const kube::Request&) { return test::Fault{.kind = test::Fault::Kind::kRefuse}; });
   for (std::size_t i = 0; i < 2 * kInspectionsMax; ++i)
     EXPECT_EQ(get("explain", "name=q").status, 503);
 }

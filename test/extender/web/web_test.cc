@@ -8,10 +8,10 @@
 #include <utility>
 #include <vector>
 
-#include "bench/apiserver/api_server.h"
 #include "extender/web/limits.h"
 #include "extender/web/static_files.h"
 #include "test/extender/web/scripted_prometheus.h"
+#include "test/support/faulty_api_server.h"
 #include "test/support/kube_objects.h"
 #include "test/support/ledger_text.h"
 #include "test/support/manual_executor.h"
@@ -105,7 +105,7 @@ class WebPage : public testing::Test {
   }
 
   test::ManualExecutor executor;
-  kube::MemoryApiServer api_server{executor, {}};
+  test::FaultyApiServer api_server{executor, {}};
   test::ScriptedPrometheus prometheus{executor};
   Ledger ledger;
   Settings settings;
@@ -403,7 +403,7 @@ TEST_F(WebWaiting, AreNotWatchedWithoutAPage) {
   std::size_t watches = 0;
   api_server.set_faults([&](const kube::Request& request) {
     if (request.target.find("watch=") != std::string::npos) ++watches;
-    return std::optional<kube::Fault>();
+    return std::optional<test::Fault>();
   });
   executor.advance(kWebHeartbeatInterval);
   EXPECT_EQ(watches, 0U);

@@ -43,9 +43,9 @@ class AgentAccessTest : public AgentTest {
               Json{{"status", {{"capacity", {{"nvidia.com/gpu", amount}}}}}}.dump());
   }
   void answer_slices(int status, const std::string& body) {
-    api_.transport().set_faults([=](const kube::Request& request) -> std::optional<kube::Fault> {
+    api_.transport().set_faults([=](const kube::Request& request) -> std::optional<test::Fault> {
       if (!contains("/resource.k8s.io/v1/resourceslices?", request.target)) return std::nullopt;
-      return kube::Fault{.status = status, .body = body};
+      return test::Fault{.status = status, .body = body};
     });
   }
   // The agent samples every few seconds, and when its cards change.

@@ -245,7 +245,7 @@ TEST_F(PodsTest, FetchReportsWhyThereIsNoPod) {
 
 TEST_F(PodsTest, FetchEndsAtItsTimeout) {
   api_.transport().set_faults([](const kube::Request&) {
-    return kube::Fault{.kind = kube::Fault::Kind::kDelay, .delay = std::chrono::hours(1)};
+    return test::Fault{.kind = test::Fault::Kind::kDelay, .delay = std::chrono::hours(1)};
   });
   EXPECT_THAT(pods_.fetch({"ml", "a"}, Duration(10)).error().message, HasSubstr("get pod ml/a"));
 }

@@ -17,7 +17,7 @@
 namespace mgpu::plugin {
 namespace {
 
-using kube::Fault;
+using test::Fault;
 using test::NodeServer;
 using ::testing::Contains;
 using ::testing::Each;

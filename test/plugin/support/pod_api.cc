@@ -25,8 +25,7 @@ std::string content_type(Method method) {
 }  // namespace
 
 PodApi::PodApi()
-    : server_(
-          std::make_unique<kube::MemoryApiServer>(executor_, kube::MemoryApiServer::Options())) {}
+    : server_(std::make_unique<FaultyApiServer>(executor_, FaultyApiServer::Options())) {}
 
 PodApi::~PodApi() {
   executor_.stop();
@@ -107,17 +106,17 @@ std::vector<PodApi::Json> PodApi::events(const std::string& name_space) {
 }
 
 void PodApi::cut_off(bool off) {
-  server_->set_faults([off](const kube::Request&) -> std::optional<kube::Fault> {
+  server_->set_faults([off](const kube::Request&) -> std::optional<Fault> {
     if (!off) return std::nullopt;
-    return kube::Fault{.kind = kube::Fault::Kind::kRefuse};
+    return Fault{.kind = Fault::Kind::kRefuse};
   });
   if (off) server_->drop_watches();
 }
 
 void PodApi::cut_off_watches() {
-  server_->set_faults([](const kube::Request& request) -> std::optional<kube::Fault> {
+  server_->set_faults([](const kube::Request& request) -> std::optional<Fault> {
     if (request.target.find('?') == std::string::npos) return std::nullopt;
-    return kube::Fault{.kind = kube::Fault::Kind::kRefuse};
+    return Fault{.kind = Fault::Kind::kRefuse};
   });
   server_->drop_watches();
 }

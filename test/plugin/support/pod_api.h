@@ -7,9 +7,9 @@
 #include <string>
 #include <vector>
 
-#include "bench/apiserver/api_server.h"
 #include "common/base/asio_executor.h"
 #include "test/plugin/support/gpu_objects.h"
+#include "test/support/faulty_api_server.h"
 
 namespace mgpu::test {
 
@@ -23,7 +23,7 @@ class PodApi {
   PodApi();
   ~PodApi();
 
-  kube::MemoryApiServer& transport() { return *server_; }
+  FaultyApiServer& transport() { return *server_; }
 
   // The pod as the server made it.
   kube::Pod create(const std::string& name, const std::vector<GpuContainer>& containers);
@@ -53,7 +53,7 @@ class PodApi {
 
  private:
   AsioExecutor executor_;
-  std::unique_ptr<kube::MemoryApiServer> server_;
+  std::unique_ptr<FaultyApiServer> server_;
 };
 
 }  // namespace mgpu::test

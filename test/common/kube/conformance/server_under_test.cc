@@ -5,10 +5,10 @@
 #include <random>
 #include <utility>
 
-#include "bench/apiserver/api_server.h"
 #include "common/base/asio_executor.h"
 #include "common/kube/config/config.h"
 #include "common/kube/curl/curl_transport.h"
+#include "test/support/faulty_api_server.h"
 
 namespace mgpu::test {
 namespace {
@@ -25,7 +25,7 @@ class MemoryServer final : public ApiServerUnderTest {
 
  private:
   AsioExecutor executor_;
-  kube::MemoryApiServer server_;
+  FaultyApiServer server_;
 };
 
 std::unique_ptr<kube::CurlTransport> connect(const kube::Config& config, AsioExecutor& executor) {
