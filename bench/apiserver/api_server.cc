@@ -59,11 +59,6 @@ std::unique_ptr<Stream> MemoryApiServer::stream(Request request, StreamEvents ev
   return std::make_unique<MemoryStream>(std::move(watch));
 }
 
-void MemoryApiServer::set_token(const std::string& token, UserInfo user) {
-  const MutexLock lock(guarded_->mutex);
-  guarded_->cluster.tokens().insert_or_assign(token, std::move(user));
-}
-
 void MemoryApiServer::compact() {
   const MutexLock lock(guarded_->mutex);
   guarded_->cluster.compact();

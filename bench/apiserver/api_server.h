@@ -12,26 +12,24 @@
 //   - binding: nodeName and annotations in one write, preconditions on uid and resourceVersion,
 //     second bind 409, pod gone 404, pod being deleted 409
 //   - eviction: a delete that a disruption budget can refuse (429)
-//   - TokenReview and SubjectAccessReview, see set_token()
 //   - quantities are stored in canonical form ("8000" -> "8k"); extended resources must be whole
 //
 // It differs where nothing here depends on it: every namespace exists, a strategic merge patch
 // replaces every list but status.conditions, unknown members are kept, there are no JSON patches,
 // label selectors, managed fields, finalizers or admission.
 //
-// A subclass of the tests (test/support/faulty_api_server.h) adds faults.
+// A subclass of the tests (test/support/faulty_api_server.h) adds faults, and reviews of tokens and
+// rights.
 #pragma once
 
 #include <chrono>
 #include <functional>
 #include <memory>
 #include <optional>
-#include <string>
 #include <vector>
 
 #include "common/base/callback_guard.h"
 #include "common/base/mutex.h"
-#include "common/kube/objects/objects.h"
 #include "common/kube/transport.h"
 
 namespace mgpu::kube {
@@ -62,9 +60,6 @@ class MemoryApiServer : public Transport {
   // concurrent use.
   Response call(const Request& request);
 
-  // A TokenReview of this token finds this user from now on. A SubjectAccessReview allows
-  // everything to the group system:masters, and nothing to others. Safe for concurrent use.
-  void set_token(const std::string& token, UserInfo user);
   // Removes all history, as etcd's compaction does: older resourceVersions and continue tokens give
   // 410. Safe for concurrent use.
   void compact();

@@ -6,7 +6,6 @@
 #include <cstdint>
 #include <deque>
 #include <functional>
-#include <map>
 #include <memory>
 #include <optional>
 #include <string>
@@ -18,7 +17,6 @@
 #include "bench/apiserver/store.h"
 #include "common/base/executor.h"
 #include "common/base/mutex.h"
-#include "common/kube/objects/objects.h"
 
 namespace mgpu::kube {
 
@@ -65,9 +63,6 @@ class MemoryCluster {
               std::optional<std::uint64_t> version);
   void compact();
 
-  // The users of the bearer tokens that a TokenReview finds valid.
-  std::map<std::string, UserInfo>& tokens() { return tokens_; }
-
   std::string new_uid();
   // RFC 3339, in seconds: `later` from now.
   std::string timestamp(std::chrono::seconds later = std::chrono::seconds(0)) const;
@@ -79,7 +74,6 @@ class MemoryCluster {
   // The version of the first list must not be "0", which means any version.
   std::uint64_t version_ = 1;
   std::uint64_t uids_ = 0;
-  std::map<std::string, UserInfo> tokens_;
   std::vector<Collection> collections_;
   std::vector<std::vector<std::weak_ptr<WatchQueue>>> queues_;
 };

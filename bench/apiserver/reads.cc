@@ -151,7 +151,6 @@ Response serve(MemoryCluster& cluster, const Request& request) try {
     return answer(200, R"({"major":"1","minor":"37","gitVersion":"v1.37.2","platform":"memory"})");
   }
   if (bare == "/healthz" || bare == "/livez" || bare == "/readyz") return answer(200, "ok");
-  if (const auto review = serve_review(cluster, request)) return *review;
   const auto path = read_api_path(target);
   if (!path) throw no_such_path();
   return path->name.empty() ? serve_collection(cluster, *path, request)

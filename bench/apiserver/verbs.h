@@ -26,8 +26,6 @@ Response serve_patch(MemoryCluster& cluster, const ApiPath& path, const Request&
 Response serve_delete(MemoryCluster& cluster, const ApiPath& path, const Request& request);
 Response serve_binding(MemoryCluster& cluster, const ApiPath& path, const Request& request);
 Response serve_eviction(MemoryCluster& cluster, const ApiPath& path, const Request& request);
-// None if the request is neither a TokenReview nor a SubjectAccessReview.
-std::optional<Response> serve_review(MemoryCluster& cluster, const Request& request);
 
 // What a watch requests, or why it is refused. It throws nothing.
 struct WatchRequest {

@@ -5,13 +5,21 @@
 #include <utility>
 
 #include "bench/apiserver/json.h"
+#include "bench/apiserver/verbs.h"
 #include "common/kube/limits.h"
 
 namespace mgpu::test {
 namespace {
 
+using kube::Json;
 using kube::Request;
 using kube::Response;
+
+constexpr std::string_view kTokenReviews = "/apis/authentication.k8s.io/v1/tokenreviews";
+constexpr std::string_view kAccessReviews = "/apis/authorization.k8s.io/v1/subjectaccessreviews";
+constexpr std::string_view kAllRights = "system:masters";
+
+// --- faults --------------------------------------------------------------------------------------
 
 Response lost(std::string message, bool sent) {
   Response response;
@@ -30,6 +38,32 @@ Response fault_answer(const Fault& fault) {
       kube::answer(fault.status, fault.body.value_or(kube::status_text({.code = fault.status})));
   response.retry_after = fault.retry_after;
   return response;
+}
+
+// --- reviews -------------------------------------------------------------------------------------
+
+bool is_review(const Request& request) {
+  return request.method == kube::Method::kPost &&
+         (request.target == kTokenReviews || request.target == kAccessReviews);
+}
+
+// The status of a TokenReview; `user` is null if the token is not valid.
+Json status_of_token(const kube::UserInfo* user) {
+  if (user == nullptr) return {{"user", Json::object()}, {"error", "invalid bearer token"}};
+  return {{"authenticated", true},
+          {"user",
+           {{"username", user->name},
+            {"uid", user->uid},
+            {"groups", user->groups},
+            {"extra", user->extra}}}};
+}
+
+// The status of a SubjectAccessReview.
+Json status_of_access(const Json& review) {
+  const Json& groups = kube::member_at(review, "spec.groups");
+  const bool allowed =
+      groups.is_array() && std::ranges::find(groups, Json(kAllRights)) != groups.end();
+  return {{"allowed", allowed}};
 }
 
 }  // namespace
@@ -114,25 +148,47 @@ void FaultyApiServer::drop_watches() {
 
 void FaultyApiServer::send(Request request, std::function<void(Response)> done) {
   auto fault = fault_for(request);
-  if (!fault) return MemoryApiServer::send(std::move(request), std::move(done));
-  executor().post(callbacks_.wrap([this, fault = std::move(fault), request = std::move(request),
-                                   done = std::move(done)] { fail(*fault, request, done); }));
+  if (!fault && !is_review(request)) {
+    return MemoryApiServer::send(std::move(request), std::move(done));
+  }
+  executor().post(callbacks_.wrap(
+      [this, fault = std::move(fault), request = std::move(request), done = std::move(done)] {
+        fault ? fail(*fault, request, done) : done(serve(request));
+      }));
 }
 
 void FaultyApiServer::fail(const Fault& fault, const Request& request,
                            const std::function<void(Response)>& done) {
   using Kind = Fault::Kind;
-  if (fault.kind == Kind::kLoseAnswer) call(request);
+  if (fault.kind == Kind::kLoseAnswer) serve(request);
   if (fault.kind == Kind::kServeLater) {
-    executor().after(fault.delay, callbacks_.wrap([this, request] { call(request); }));
+    executor().after(fault.delay, callbacks_.wrap([this, request] { serve(request); }));
   }
   if (fault.kind != Kind::kDelay) return done(fault_answer(fault));
   const Duration timeout =
       request.timeout > Duration(0) ? request.timeout : Duration(kube::kApiRequestTimeout);
-  Response response = call(request);
+  Response response = serve(request);
   if (fault.delay > timeout) response = lost("timed out", true);
   executor().after(std::min(fault.delay, timeout),
                    callbacks_.wrap([response, done] { done(response); }));
+}
+
+Response FaultyApiServer::serve(const Request& request) try {
+  if (!is_review(request)) return call(request);
+  const bool is_token = request.target == kTokenReviews;
+  Json review = kube::read_body(is_token ? "TokenReview" : "SubjectAccessReview", request);
+  const std::string token = kube::text_at(review, "spec.token");
+  if (is_token && token.empty()) throw kube::bad_request("spec.token: Required value");
+  if (is_token) {
+    const MutexLock lock(mutex_);
+    const auto user = tokens_.find(token);
+    review["status"] = status_of_token(user == tokens_.end() ? nullptr : &user->second);
+  } else {
+    review["status"] = status_of_access(review);
+  }
+  return kube::answer(201, review.dump(-1, ' ', false, Json::error_handler_t::replace));
+} catch (const kube::Refusal& refusal) {
+  return kube::answer(refusal.code, kube::status_text(refusal));
 }
 
 std::optional<Fault> FaultyApiServer::fault_for(const Request& request) {
@@ -147,6 +203,11 @@ std::optional<Fault> FaultyApiServer::fault_for(const Request& request) {
 void FaultyApiServer::set_faults(Faults faults) {
   const MutexLock lock(mutex_);
   faults_ = std::move(faults);
+}
+
+void FaultyApiServer::set_token(const std::string& token, kube::UserInfo user) {
+  const MutexLock lock(mutex_);
+  tokens_.insert_or_assign(token, std::move(user));
 }
 
 }  // namespace mgpu::test

@@ -1,7 +1,9 @@
-// The in-memory API server with faults, for what a real server does only under load.
+// The in-memory API server with faults, for what a real server does only under load, and with the
+// reviews of bearer tokens and rights.
 #pragma once
 
 #include <functional>
+#include <map>
 #include <memory>
 #include <optional>
 #include <string>
@@ -10,6 +12,7 @@
 #include "bench/apiserver/api_server.h"
 #include "common/base/callback_guard.h"
 #include "common/base/mutex.h"
+#include "common/kube/objects/objects.h"
 #include "common/kube/transport.h"
 
 namespace mgpu::test {
@@ -33,7 +36,7 @@ struct Fault {
   std::optional<Duration> retry_after = {};
 };
 
-// As MemoryApiServer, which it is without faults. call() has no faults.
+// As MemoryApiServer, which it is without faults. call() has neither faults nor reviews.
 class FaultyApiServer final : public kube::MemoryApiServer {
  public:
   using Faults = std::function<std::optional<Fault>(const kube::Request&)>;
@@ -46,6 +49,9 @@ class FaultyApiServer final : public kube::MemoryApiServer {
   // `faults` is called once for each send() and stream(), on the caller's thread; empty: there are
   // no faults. Safe for concurrent use.
   void set_faults(Faults faults);
+  // A TokenReview of this token finds this user from now on. A SubjectAccessReview allows
+  // everything to the group system:masters, and nothing to others. Safe for concurrent use.
+  void set_token(const std::string& token, kube::UserInfo user);
   // Ends every open watch as a lost connection; lines not yet delivered are lost. Safe for
   // concurrent use.
   void drop_watches();
@@ -54,11 +60,14 @@ class FaultyApiServer final : public kube::MemoryApiServer {
   class Watch;
 
   std::optional<Fault> fault_for(const kube::Request& request);
+  // Serves any request but a watch. It throws nothing.
+  kube::Response serve(const kube::Request& request);
   void fail(const Fault& fault, const kube::Request& request,
             const std::function<void(kube::Response)>& done);
 
   Mutex mutex_;
   Faults faults_ MGPU_GUARDED_BY(mutex_);
+  std::map<std::string, kube::UserInfo> tokens_ MGPU_GUARDED_BY(mutex_);
   // The open watches, and some that have ended.
   std::vector<std::weak_ptr<Watch>> watches_ MGPU_GUARDED_BY(mutex_);
   CallbackGuard callbacks_;  // the last member, which is destroyed first
