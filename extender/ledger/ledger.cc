@@ -289,10 +289,11 @@ std::variant<Assumed, Reason> Ledger::assume(Claim claim, const Policy& card_pol
   }
   claim.placement = std::move(std::get<Placed>(result).placement);
   check_room(record->node, claim);
-  const Entry& entry = insert(std::move(claim), Phase::kAssumed, now);
+  Entry& entry = insert(std::move(claim), Phase::kAssumed, now);
+  entry.prolonged_until = nominations_.binds_prolong_until(entry.view.claim.uid);
   nominations_.end_assumed(entry.view.claim.uid, entry.view.claim.node, entry.view.holds);
   // A failed bind of another member must not lose its cards.
-  nominations_.count_group_until(entry.view.claim.group, now + kGroupRetryLife, true);
+  nominations_.keep_group(entry.view.claim.group, now, entry.prolonged_until);
   MGPU_DEBUG_CHECK(within_capacity(entry), "a card over its capacity by an assumed claim");
   return Assumed{entry.id, *entry.view.claim.placement};
 }
@@ -325,9 +326,8 @@ void Ledger::forget_for_now(ClaimId id, Instant now) {
   if (entry == nullptr || entry->view.phase != Phase::kAssumed) return;
   const Claim& claim = entry->view.claim;
   const DecidedPod pod{claim.uid, claim.priority, claim.pod.name_space, claim.group};
-  std::vector<NominatedPlacement> kept{{claim.node, entry->view.holds, claim.resources}};
-  if (!pod.group.empty())
-    nominations_.offer(pod, std::move(kept), {}, now + kGroupRetryLife, now + kGroupRetryLife);
+  nominations_.keep_member(pod, {claim.node, entry->view.holds, claim.resources}, now,
+                           entry->prolonged_until);
   release(*entry);
 }
 
@@ -404,7 +404,7 @@ std::uint64_t Ledger::answers() const {
 void Ledger::keep_group(const std::string& group, Instant now) {
   const MutexLock lock(mutex_);
   nominations_.expire(now);
-  nominations_.count_group_until(group, now + kGroupRetryLife, true);
+  nominations_.keep_group(group, now);
 }
 
 void Ledger::end_nomination(const PodUid& uid) {

@@ -38,9 +38,14 @@ inline constexpr std::chrono::milliseconds kGroupReservationLife{30'000};
 // a reason that may pass, or after a start while a part of its group is bound: after a restart of
 // the API server, kube-scheduler may try no pod for half a minute.
 inline constexpr std::chrono::milliseconds kGroupRetryLife{60'000};
+// How long binds that fail again and again may prolong this, from the first one on: a tenant can
+// make each bind of its pod fail by changing the pod meanwhile.
+inline constexpr std::chrono::milliseconds kGroupRetriesLife{300'000};
 // How long a pod that waited for the cards of groups comes first once they keep them no longer:
 // kube-scheduler tries it again after a requeue and at most 10 seconds of back-off.
 inline constexpr std::chrono::milliseconds kTurnLife{15'000};
+// How long other groups whose cards the pod waits for may prolong this.
+inline constexpr std::chrono::milliseconds kTurnsLife{120'000};
 // kube-scheduler proposes at least 100 nodes if there are so many, and at most a tenth of all.
 inline constexpr std::size_t kNominatedNodesMax = 128;
 // Objects of a relist that are applied under one hold of the ledger's lock: a millisecond or two.

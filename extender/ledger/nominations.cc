@@ -25,7 +25,9 @@ void Nominations::put(const DecidedPod& pod, std::vector<NominatedPlacement> pla
   std::optional<NominatedPlacement> before;
   bool awaited = false;
   std::optional<Turn> next;
+  Instant latest = Instant::max();
   if (const auto earlier = offers_.find(pod.uid); earlier != offers_.end()) {
+    if (!earlier->second.is_turn) latest = binds_prolong_until(pod.uid);
     awaited = earlier->second.awaited;
     next = earlier->second.next;
     set_next(earlier->second, {});
@@ -51,6 +53,7 @@ void Nominations::put(const DecidedPod& pod, std::vector<NominatedPlacement> pla
                                               .name_space = pod.name_space,
                                               .group = pod.group,
                                               .until = until,
+                                              .latest = latest,
                                               .placements = std::move(placements),
                                               .counted_on = {},
                                               // A preemptor waits for the end of its own.
@@ -94,12 +97,31 @@ void Nominations::count_until(Offers::iterator at, Instant until) {
   count_group_until(offer.group, until);
 }
 
-void Nominations::count_group_until(const std::string& group, Instant until, bool begun) {
+void Nominations::count_group_until(const std::string& group, Instant until) {
   if (group.empty()) return;
   for (auto& [uid, offer] : offers_) {
     if (offer.group == group && !offer.counted_on.empty() && offer.counted_until < until)
-      offer.counted_until = begun ? until : std::min(until, offer.group_until);
+      offer.counted_until = std::min(until, offer.group_until);
   }
+}
+
+void Nominations::keep_group(const std::string& group, Instant now, Instant latest) {
+  if (group.empty()) return;
+  for (auto& [uid, offer] : offers_) {
+    if (offer.group != group || offer.counted_on.empty()) continue;
+    offer.latest = std::min(offer.latest, now + kGroupRetriesLife);
+    offer.counted_until =
+        std::max(offer.counted_until, std::min({now + kGroupRetryLife, latest, offer.latest}));
+  }
+}
+
+void Nominations::keep_member(const DecidedPod& pod, NominatedPlacement cards, Instant now,
+                              Instant latest) {
+  latest = std::min(latest, now + kGroupRetriesLife);
+  const Instant until = std::min(now + kGroupRetryLife, latest);
+  if (pod.group.empty() || until <= now) return;
+  offer(pod, {std::move(cards)}, {}, until, until);
+  offers_.at(pod.uid).latest = latest;
 }
 
 void Nominations::nominate(const PodUid& uid, const NodeName& node) {
@@ -200,6 +222,11 @@ bool Nominations::answered_since(const PodUid& uid, std::uint64_t answers) const
   return at != offers_.end() && at->second.answer > answers;
 }
 
+Instant Nominations::binds_prolong_until(const PodUid& uid) const {
+  const auto at = offers_.find(uid);
+  return at == offers_.end() || at->second.counted_on.empty() ? Instant::max() : at->second.latest;
+}
+
 void Nominations::end_assumed(const PodUid& uid, const NodeName& node,
                               const std::vector<CardHold>& holds) {
   const NominatedPlacement* kept = counted(uid);
@@ -279,7 +306,7 @@ void Nominations::expire(Instant now) {
   for (const PodUid& uid : ended) end_everywhere(uid);
   for (auto at = offers_.begin(); at != offers_.end();) {
     if (at->second.counted_until <= now && goes_on(at))
-      at->second.until = at->second.counted_until = now + kTurnLife;
+      at->second.until = at->second.counted_until = std::min(now + kTurnLife, at->second.latest);
     if (at->second.counted_until <= now) stop_counting(at);
     if (at->second.until <= now) {
       at = erase(at);
@@ -288,15 +315,17 @@ void Nominations::expire(Instant now) {
     first_end_ = std::min({first_end_, at->second.until, at->second.counted_until});
     ++at;
   }
-  for (const Turn& turn : std::exchange(turns_, {})) give_turn(turn, now + kTurnLife);
+  for (const Turn& turn : std::exchange(turns_, {})) give_turn(turn, now);
 }
 
-void Nominations::give_turn(const Turn& turn, Instant until) {
+void Nominations::give_turn(const Turn& turn, Instant now) {
   const PodUid& uid = turn.pod.uid;
   const std::string& node = turn.cards.node.str();
   const auto own = offers_.find(uid);
   const bool has_cards = own != offers_.end() && !own->second.counted_on.empty();
   if (has_cards && !(own->second.is_turn && own->second.counted_on == node)) return;
+  const Instant latest = has_cards ? own->second.latest : now + kTurnsLife;
+  const Instant until = std::min(now + kTurnLife, latest);
   for (const PodUid& other : pods_counted_on(node)) {
     Offer& offer = offers_.at(other);
     if (!offer.is_turn || other == uid) continue;
@@ -305,6 +334,7 @@ void Nominations::give_turn(const Turn& turn, Instant until) {
   }
   put(turn.pod, {turn.cards}, {}, until, until);
   offers_.at(uid).is_turn = true;
+  offers_.at(uid).latest = latest;
 }
 
 // Whether the pod that has the turn waits for another one on the node.

@@ -21,7 +21,7 @@
 // kube-scheduler asks about all members of a group before it binds the first one. So what a member
 // was answered counts for the other members whatever their priority, and as long as filter is asked
 // about the next ones, up to kGroupReservationLife, and for kGroupRetryLife after a bind of one of
-// them has begun.
+// them has begun or has failed. Binds that fail again and again prolong it for kGroupRetriesLife.
 //
 // kube-scheduler tries a group that does not fit again for ever, and a pod that was rejected
 // because of it may be tried again shortly after the group each time. So where the cards of a
@@ -31,8 +31,9 @@
 // nor for a bind, since filter has answered those pods before.
 //
 // A turn lasts for kTurnLife after the last end of cards for which its pod waits on the node, since
-// groups may keep them one after another. It ends when filter answers the pod. A node has one turn
-// at a time, as two pods may need the same cards; the first one that was refused then is next.
+// groups may keep them one after another, and for kTurnsLife at most. It ends when filter answers
+// the pod. A node has one turn at a time, as two pods may need the same cards; the first one that
+// was refused then is next.
 //
 // What a late binding of an unsettled pod may take (bind/start_sequence.h) is kept in the same way,
 // but for pods of every priority, and on each card of each node, since its node is not known. So is
@@ -107,11 +108,18 @@ class Nominations {
   // How often preempt or filter answered, and whether they have answered the pod since then.
   std::uint64_t answers() const { return answers_; }
   bool answered_since(const PodUid& uid, std::uint64_t answers) const;
+  // Until when binds of the pod's group prolong what is counted for the pod. Instant::max() before
+  // the first one.
+  Instant binds_prolong_until(const PodUid& uid) const;
   // The pod is assumed with these cards. If they are those that were reserved, none becomes free.
   void end_assumed(const PodUid& uid, const NodeName& node, const std::vector<CardHold>& holds);
-  // What is counted of the group is counted until then, or kGroupReservationLife unless it has
-  // `begun`. Those that are nominated count in any case.
-  void count_group_until(const std::string& group, Instant until, bool begun = false);
+  // A bind of a member has begun or ended: what is counted of the group is counted for
+  // kGroupRetryLife, but not beyond `latest`, nor kGroupRetriesLife after the first such bind.
+  // Those that are nominated count in any case.
+  void keep_group(const std::string& group, Instant now, Instant latest = Instant::max());
+  // The bind of a member, which is not counted, has failed: its cards are counted in the same way.
+  // `latest` is what binds_prolong_until() was before the bind.
+  void keep_member(const DecidedPod& pod, NominatedPlacement cards, Instant now, Instant latest);
   // Ends the answers whose `until` is not after `now`.
   void expire(Instant now);
   // Until `until`, `most` is not available on any card, except to the pod itself. With a group it
@@ -162,6 +170,8 @@ class Nominations {
     std::string group;
     Instant until{};
     Instant group_until{};  // as long as its group may count it
+    // As long as binds of its group, or other pods for which its own waits, may prolong it.
+    Instant latest = Instant::max();
     std::vector<NominatedPlacement> placements;
     std::string counted_on;                  // a node of `placements`, or empty
     Instant counted_until = Instant::max();  // unless the watch shows the nomination before
@@ -201,9 +211,10 @@ class Nominations {
   void begin_turn_later(std::optional<Turn> turn);
   Offers::iterator erase(Offers::iterator at);
   void make_room(const std::string& name_space);
-  void give_turn(const Turn& turn, Instant until);
+  void give_turn(const Turn& turn, Instant now);
   bool goes_on(Offers::const_iterator turn) const;
   void count_until(Offers::iterator at, Instant until);
+  void count_group_until(const std::string& group, Instant until);
   void stop_counting(Offers::iterator at);
   void each_kept(const DecidedPod& pod, std::string_view node,
                  const std::function<void(const Offer&, const NominatedPlacement&)>& visit) const;

@@ -424,6 +424,14 @@ struct GroupTest : NominationTest {
                    {NodeName(node), {{CardIndex(0), share_of("100/1000")}}, {}}, NodeName(),
                    at_ms(1'000'000), at_ms(now + 1'000));
   }
+  ClaimId assume(const char* uid, const char* node, const std::string& group, int now = 0) {
+    Claim claim = bound_claim(uid, node, "whole", "0");
+    claim.placement.reset();
+    claim.group = group;
+    claim.priority = kPriority;
+    const auto assumed = ledger.assume(std::move(claim), *find_policy("binpack")->card, at_ms(now));
+    return std::get<Assumed>(assumed).id;
+  }
   std::string fit_member(const char* node, int priority, int now, const std::string& group,
                          const char* containers = "30/300") {
     const std::vector<std::string_view> nodes{node};
@@ -454,11 +462,7 @@ TEST_F(GroupTest, TheyAreKeptWhileFilterIsAskedAboutTheNextMembers) {
 TEST_F(GroupTest, TheyAreKeptWhileOtherMembersAreBound) {
   answer("a", "n1", 0);
   answer("b", "n2", 0);
-  Claim b = bound_claim("b", "n2", "whole", "0");
-  b.placement.reset();
-  b.group = "team/g";
-  ASSERT_TRUE(std::holds_alternative<Assumed>(
-      ledger.assume(std::move(b), *find_policy("binpack")->card, at_ms(900))));
+  assume("b", "n2", "team/g", 900);
   EXPECT_EQ(fit("n1", kPriority, "other", 60'800), kept);
   EXPECT_EQ(fit("n1", kPriority, "other", 60'900), "fits") << "none was bound for a minute";
 }
@@ -494,20 +498,46 @@ TEST_F(GroupTest, AllCardsAreKeptForAGroupThatWasBoundInPart) {
 
 // The others may be bound already: kube-scheduler tries this one again for ever.
 TEST_F(GroupTest, TheCardsOfAMemberWhoseBindHasFailedAreKeptForItsNextTry) {
-  const auto assume = [this](const char* uid, const std::string& group) {
-    Claim claim = bound_claim(uid, "n1", "whole", "0");
-    claim.placement.reset();
-    claim.group = group;
-    claim.priority = kPriority;
-    const auto assumed = ledger.assume(std::move(claim), *find_policy("binpack")->card, at_ms(0));
-    return std::get<Assumed>(assumed).id;
-  };
-  ledger.forget_for_now(assume("a", ""), at_ms(0));
+  ledger.forget_for_now(assume("a", "n1", ""), at_ms(0));
   EXPECT_EQ(fit("n1"), "fits") << "a pod that is bound alone keeps nothing from others";
-  ledger.forget_for_now(assume("a", "team/g"), at_ms(0));
+  ledger.forget_for_now(assume("a", "n1", "team/g"), at_ms(0));
   const int end = static_cast<int>(kGroupRetryLife.count());
   EXPECT_EQ(fit("n1", kPriority, "other", end - 1), kept);
   EXPECT_EQ(fit("n1", kPriority, "a", end - 1), "fits");
+  EXPECT_EQ(fit("n1", kPriority, "other", end), "fits");
+}
+
+// A tenant can make each bind fail. The time counts from the first one, and then anew.
+TEST_F(GroupTest, BindsThatFailAgainAndAgainKeepThemForABoundedTime) {
+  const int end = static_cast<int>(kGroupRetriesLife.count());
+  for (int now = 0; now < end; now += 10'000) {
+    answer("a", "n1", now);
+    ledger.forget_for_now(assume("a", "n1", "team/g", now), at_ms(now));
+    EXPECT_EQ(fit("n1", kPriority, "other", now + 5'000), kept) << now;
+  }
+  EXPECT_EQ(fit("n1", kPriority, "other", end), "fits") << "a minute after the last one is later";
+  answer("a", "n1", end);
+  ledger.forget_for_now(assume("a", "n1", "team/g", end), at_ms(end));
+  EXPECT_EQ(fit("n1", kPriority, "other", end + 1), kept);
+}
+
+// A bind that ends after the time keeps nothing.
+TEST_F(GroupTest, ABindThatFailsAfterThatTimeKeepsNothing) {
+  const int end = static_cast<int>(kGroupRetriesLife.count());
+  ledger.forget_for_now(assume("a", "n1", "team/g"), at_ms(0));
+  for (int now = 50'000; now < end; now += 50'000)
+    ledger.forget_for_now(assume("a", "n1", "team/g", now), at_ms(now));
+  const ClaimId last = assume("a", "n1", "team/g", end - 1);
+  ledger.forget_for_now(last, at_ms(end));
+  EXPECT_EQ(fit("n1", kPriority, "other", end), "fits");
+}
+
+// So that new members whose binds fail do not prolong what is kept for others.
+TEST_F(GroupTest, BindsOfOthersProlongWhatIsKeptForABoundedTime) {
+  const int end = static_cast<int>(kGroupRetriesLife.count());
+  answer("a", "n1", 0);
+  for (int now = 0; now < end; now += 10'000) ledger.keep_group("team/g", at_ms(now));
+  EXPECT_EQ(fit("n1", kPriority, "other", end - 1), kept);
   EXPECT_EQ(fit("n1", kPriority, "other", end), "fits");
 }
 
@@ -746,6 +776,19 @@ TEST_F(GroupTest, ATurnLastsAsLongAsItsPodWaitsForAnotherGroupOnTheNode) {
     EXPECT_EQ(fit_member("n3", kPriority, now, "team/g"), kept) << now;
   EXPECT_EQ(fit("n3", kPriority, "large", 60'000, "whole whole"), "fits");
   EXPECT_EQ(fit_member("n3", kPriority, 50'000 + 2 * kTurn, "team/g"), "fits");
+}
+
+TEST_F(GroupTest, OtherGroupsProlongATurnForABoundedTime) {
+  ledger.apply_node(facts_of("n3: 0[100/1000] 1[100/1000]"));
+  answer("a", "n3", 0);
+  ledger.reserve({PodUid("b"), kPriority, "team", "team/other"},
+                 {NodeName("n3"), {{CardIndex(1), share_of("100/1000")}}, {}}, NodeName(),
+                 at_ms(1'000'000), at_ms(1'000'000));
+  EXPECT_EQ(fit("n3", kPriority, "large", 500, "whole whole"), kept);
+  const int end = 1'000 + static_cast<int>(kTurnsLife.count());
+  for (int now = 1'000; now < end; now += 10'000)
+    EXPECT_EQ(fit_member("n3", kPriority, now, "team/g"), kept) << now;
+  EXPECT_EQ(fit_member("n3", kPriority, end, "team/g"), "fits");
 }
 
 // Otherwise both would keep cards from each other.
