@@ -176,7 +176,7 @@ void Ledger::release_all(const PodUid& uid) {
 Entry& Ledger::confirm(Claim claim) {
   expected_.end(claim.uid);
   nominations_.end_with_cards(claim.uid);
-  nominations_.end_everywhere(claim.uid);
+  nominations_.everywhere().end(claim.uid);
   remove_non_gpu(claim.uid);
   const std::vector<Entry*> known = claims_.of(claim.uid);
   const Entry* first = bound_with(known, claim.node);
@@ -232,7 +232,7 @@ std::vector<DriftChange> Ledger::replace_pods(std::vector<Claim> claims,
   std::vector<DriftChange> changes;
   in_steps(claims, under(mutex_), [this, &changes](Claim&& claim) MGPU_REQUIRES(mutex_) {
     Entry& entry = confirm(std::move(claim));
-    nominations_.begin_group(entry.view.claim.group);
+    nominations_.everywhere().begin(entry.view.claim.group);
     if (changes.size() >= kDriftChangesMax) return;
     if (auto change = report_drift(entry)) changes.push_back(*std::move(change));
   });
@@ -255,7 +255,7 @@ void Ledger::remove_pod(const PodUid& uid) {
   remove_non_gpu(uid);
   expected_.end(uid);
   nominations_.end(uid);
-  nominations_.end_everywhere(uid);
+  nominations_.everywhere().end(uid);
   release_all(uid);
 }
 
@@ -430,17 +430,17 @@ std::vector<NodeName> Ledger::nodes_of_group(const std::string& group) const {
 void Ledger::keep_everywhere(const PodUid& uid, const Share& most, Instant until,
                              const std::string& group) {
   const MutexLock lock(mutex_);
-  nominations_.keep_everywhere(uid, most, until, group);
+  nominations_.everywhere().keep(uid, most, until, group);
 }
 
 void Ledger::end_everywhere(const PodUid& uid) {
   const MutexLock lock(mutex_);
-  nominations_.end_everywhere(uid);
+  nominations_.everywhere().end(uid);
 }
 
 void Ledger::end_kept_for_group(const PodUid& uid) {
   const MutexLock lock(mutex_);
-  nominations_.end_kept_for_group(uid);
+  nominations_.everywhere().end_for_group(uid);
 }
 
 Node Ledger::with_reservations(const Node& node, const DecidedPod& pod) const {

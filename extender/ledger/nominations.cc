@@ -43,7 +43,7 @@ void Nominations::put(const DecidedPod& pod, std::vector<NominatedPlacement> pla
   }
   const auto earlier = offers_.find(pod.uid);
   if (earlier != offers_.end()) erase(earlier);
-  end_kept_for_group(pod.uid);
+  everywhere_.end_for_group(pod.uid);
   if (placements.empty()) return begin_turn_later(std::move(next));
   if (placements.size() > kNominatedNodesMax) placements.resize(kNominatedNodesMax);
   make_room(pod.name_space);
@@ -236,74 +236,10 @@ void Nominations::end_assumed(const PodUid& uid, const NodeName& node,
   if (same) releases_ = releases;
 }
 
-void Nominations::keep_everywhere(const PodUid& uid, const Share& most, Instant until,
-                                  const std::string& group) {
-  end_everywhere(uid);
-  if (!group.empty() && everywhere_.size() >= kNominationsMax) return;
-  everywhere_[uid] = {most, until, group};
-  first_end_ = std::min(first_end_, until);
-  if (group.empty()) {
-    everywhere_sum_ += most;
-    return;
-  }
-  KeptForGroup& kept = kept_for_groups_[group];
-  kept.sum += most;
-  ++kept.pods;
-  if (kept.begun) begun_groups_sum_ += most;
-}
-
-void Nominations::begin_group(const std::string& group) {
-  const auto kept = kept_for_groups_.find(group);
-  if (kept == kept_for_groups_.end() || std::exchange(kept->second.begun, true)) return;
-  begun_groups_sum_ += kept->second.sum;
-}
-
-void Nominations::end_everywhere(const PodUid& uid) {
-  const auto at = everywhere_.find(uid);
-  if (at == everywhere_.end()) return;
-  const KeptEverywhere ended = at->second;
-  everywhere_.erase(at);
-  if (ended.group.empty()) {
-    everywhere_sum_ -= ended.most;
-    ++releases_;
-    return;
-  }
-  const auto kept = kept_for_groups_.find(ended.group);
-  kept->second.sum -= ended.most;
-  if (kept->second.begun) {
-    begun_groups_sum_ -= ended.most;
-    ++releases_;
-  }
-  if (--kept->second.pods == 0) kept_for_groups_.erase(kept);
-}
-
-void Nominations::end_kept_for_group(const PodUid& uid) {
-  const auto at = everywhere_.find(uid);
-  if (at != everywhere_.end() && !at->second.group.empty()) end_everywhere(uid);
-}
-
-Share Nominations::kept_everywhere(const DecidedPod& pod) const {
-  if (everywhere_.empty() || pod.uid.empty()) return {};
-  Share kept = everywhere_sum_;
-  const auto own = everywhere_.find(pod.uid);
-  if (own != everywhere_.end() && own->second.group.empty()) kept -= own->second.most;
-  const auto group = kept_for_groups_.find(pod.group);
-  const bool begun = group != kept_for_groups_.end() && group->second.begun;
-  return begun ? kept : kept + begun_groups_sum_;
-}
-
 void Nominations::expire(Instant now) {
+  everywhere_.expire(now);
   if (now < first_end_) return;
   first_end_ = Instant::max();
-  std::vector<PodUid> ended;
-  for (const auto& [uid, kept] : everywhere_) {
-    if (kept.until <= now) {
-      ended.push_back(uid);
-    } else {
-      first_end_ = std::min(first_end_, kept.until);
-    }
-  }
-  for (const PodUid& uid : ended) end_everywhere(uid);
   for (auto at = offers_.begin(); at != offers_.end();) {
     if (at->second.counted_until <= now && goes_on(at))
       at->second.until = at->second.counted_until = std::min(now + kTurnLife, at->second.latest);
@@ -376,7 +312,7 @@ void Nominations::count_for_turn(const DecidedPod& pod, Node& node) const {
 }
 
 void Nominations::count(const DecidedPod& pod, Node& node, bool for_turn) const {
-  const Share everywhere = kept_everywhere(pod);
+  const Share everywhere = everywhere_.kept_from(pod.uid, pod.group);
   for (Card& card : node.cards) card.used += at_most_of(card, everywhere);
   each_kept(pod, node.name.str(), [&](const Offer& offer, const NominatedPlacement& kept) {
     if (for_turn && (offer.is_turn || !offer.group.empty())) return;
@@ -410,7 +346,7 @@ void Nominations::stop_counting(Offers::iterator at) {
 }
 
 void Nominations::waits_for(const DecidedPod& pod, const NominatedPlacement& cards) {
-  bool any = !(everywhere_sum_ + begun_groups_sum_).zero();  // whose end is a release in any case
+  bool any = everywhere_.any();  // whose end is a release in any case
   for (const PodUid& uid : pods_counted_on(cards.node.str())) {
     if (uid == pod.uid) continue;
     Offer& offer = offers_.at(uid);

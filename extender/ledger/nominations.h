@@ -35,11 +35,7 @@
 // the pod. A node has one turn at a time, as two pods may need the same cards; the first one that
 // was refused then is next.
 //
-// What a late binding of an unsettled pod may take (bind/start_sequence.h) is kept in the same way,
-// but for pods of every priority, and on each card of each node, since its node is not known. So is
-// what the pending members of a group may take of which an earlier process has bound a part: what
-// filter has answered for them is not known any more. It is free to all such groups, and each
-// member's part ends with the next answer for it.
+// What is kept everywhere (kept_everywhere.h) is kept from pods of every priority.
 #pragma once
 
 #include <cstddef>
@@ -55,6 +51,7 @@
 
 #include "common/base/executor.h"
 #include "common/base/ids.h"
+#include "extender/ledger/kept_everywhere.h"
 #include "extender/ledger/text_hash.h"
 #include "extender/placement/cluster.h"
 #include "extender/placement/holds.h"
@@ -122,22 +119,14 @@ class Nominations {
   void keep_member(const DecidedPod& pod, NominatedPlacement cards, Instant now, Instant latest);
   // Ends the answers whose `until` is not after `now`.
   void expire(Instant now);
-  // Until `until`, `most` is not available on any card, except to the pod itself. With a group it
-  // is so once the group has begun, and except to all groups that have. Those beyond
-  // kNominationsMax are not kept for groups.
-  void keep_everywhere(const PodUid& uid, const Share& most, Instant until,
-                       const std::string& group = {});
-  // A member of the group is bound.
-  void begin_group(const std::string& group);
-  // filter has answered or refused the pod, for whose group this was kept.
-  void end_kept_for_group(const PodUid& uid);
-  void end_everywhere(const PodUid& uid);
+  // What is kept on each card, and counts for has_reservations_on() and count().
+  KeptEverywhere& everywhere() { return everywhere_; }
   // The node has changed to this, or is removed. Ends what has lost a card of the node.
   void end_on(const NodeName& node, const Node* now);
 
   // Whether anything is counted on the node that is not free to the pod.
   bool has_reservations_on(const DecidedPod& pod, std::string_view node) const {
-    if (!everywhere_.empty() && !kept_everywhere(pod).zero()) return true;
+    if (!everywhere_.kept_from(pod.uid, pod.group).zero()) return true;
     return !counted_.empty() && finds_reservations(pod, node);  // mostly there are none
   }
   // Adds that to what is used of a copy of the node.
@@ -157,7 +146,7 @@ class Nominations {
   // Returns how often something that a pod waited for is not counted any more. Ends for which only
   // pods of the same group wait do not count: kube-scheduler asks about these again without a
   // requeue.
-  std::uint64_t releases() const { return releases_; }
+  std::uint64_t releases() const { return releases_ + everywhere_.releases(); }
 
  private:
   struct Turn {
@@ -182,19 +171,6 @@ class Nominations {
   };
   using Offers = std::unordered_map<PodUid, Offer>;
 
-  struct KeptEverywhere {
-    Share most;
-    Instant until{};
-    std::string group{};
-  };
-  struct KeptForGroup {
-    Share sum;
-    std::size_t pods = 0;
-    bool begun = false;  // it is part of begun_groups_sum_
-  };
-
-  // By other pods than this one.
-  Share kept_everywhere(const DecidedPod& pod) const;
   bool finds_reservations(const DecidedPod& pod, std::string_view node) const;
   const std::vector<PodUid>& pods_counted_on(std::string_view node) const;
   // Null if nothing is counted for the pod.
@@ -225,10 +201,7 @@ class Nominations {
   // By node. filter searches for each node that it is asked about.
   std::unordered_map<std::string, std::vector<PodUid>, TextHash, TextEqual> counted_;
   std::size_t counted_pods_ = 0;
-  std::unordered_map<PodUid, KeptEverywhere> everywhere_;
-  std::map<std::string, KeptForGroup> kept_for_groups_;
-  Share everywhere_sum_;  // without groups
-  Share begun_groups_sum_;
+  KeptEverywhere everywhere_;
   Instant first_end_ = Instant::max();  // nothing ends before it
   std::uint64_t releases_ = 0;
   std::uint64_t answers_ = 0;
