@@ -3,7 +3,6 @@
 #include <dlfcn.h>
 
 #include <cstdio>
-#include <type_traits>
 
 #include "bench/gpu/cuda/kernels.h"
 
@@ -17,35 +16,21 @@ std::string loader_error() {
   return text != nullptr ? text : "unknown error";
 }
 
+void* loaded() {
+  void* const library = ::dlopen(kLibrary, RTLD_NOW | RTLD_LOCAL);
+  return library != nullptr ? library : throw Failure("dlopen", loader_error());
+}
+
 }  // namespace
 
-Driver::Driver() : library(::dlopen(kLibrary, RTLD_NOW | RTLD_LOCAL)) {
-  if (library == nullptr) throw Failure("dlopen", loader_error());
-  const auto bind = [this](auto*& function, const char* name) {
-    function =
-        reinterpret_cast<std::remove_reference_t<decltype(function)>>(::dlsym(library, name));
-    if (function == nullptr) throw Failure("dlsym", loader_error());
-  };
-  bind(init, "cuInit");
-  bind(driver_version, "cuDriverGetVersion");
-  bind(error_name, "cuGetErrorName");
-  bind(device, "cuDeviceGet");
-  bind(device_name, "cuDeviceGetName");
-  bind(device_uuid, "cuDeviceGetUuid_v2");
-  bind(device_attribute, "cuDeviceGetAttribute");
-  bind(retain_context, "cuDevicePrimaryCtxRetain");
-  bind(set_context, "cuCtxSetCurrent");
-  bind(synchronize, "cuCtxSynchronize");
-  bind(load_module, "cuModuleLoadData");
-  bind(get_function, "cuModuleGetFunction");
-  bind(launch, "cuLaunchKernel");
-  bind(allocate, "cuMemAlloc_v2");
-  bind(free, "cuMemFree_v2");
-  bind(copy_to_device, "cuMemcpyHtoD_v2");
-  bind(copy_to_host, "cuMemcpyDtoH_v2");
-  bind(memory_info, "cuMemGetInfo_v2");
+Driver::Driver() : library(loaded()) {
   Dl_info where{};
   if (::dladdr(reinterpret_cast<void*>(init), &where) != 0) path = where.dli_fname;
+}
+
+Symbol Driver::function(const char* name) const {
+  void* const address = ::dlsym(library, name);
+  return address != nullptr ? Symbol{address} : throw Failure("dlsym", loader_error());
 }
 
 std::string Driver::name_of(int code) const {

@@ -1,14 +1,40 @@
 // The functions of libcuda.so.1, which is loaded at run time, and one context on the first device.
-// Not thread-safe.
+// The part of the CUDA driver API that the test programs call
+// (docs.nvidia.com/cuda/cuda-driver-api) is declared here so that no CUDA toolkit is needed to
+// build. Not thread-safe.
 #pragma once
 
+#include <cstddef>
+#include <cstdint>
 #include <stdexcept>
 #include <string>
 #include <utility>
 
-#include "bench/gpu/cuda/driver_api.h"
-
 namespace mgpu::gpu_trial::cuda {
+
+// CUresult: cuGetErrorName() names all others.
+inline constexpr int kSuccess = 0;
+
+// CUdevice_attribute
+enum Attribute : int {
+  kMultiprocessorCount = 16,
+  kMpsEnabled = 133,  // from CUDA 12.2 on
+};
+
+using Device = int;
+using DevicePointer = std::uint64_t;
+struct ContextHandle;
+using Context = ContextHandle*;
+struct ModuleHandle;
+using Module = ModuleHandle*;
+struct FunctionHandle;
+using Function = FunctionHandle*;
+struct StreamHandle;
+using Stream = StreamHandle*;
+
+struct Uuid {
+  unsigned char bytes[16];
+};
 
 // A failed call of the driver. what() is "<function>: <name of the error>".
 class Failure : public std::runtime_error {
@@ -27,6 +53,17 @@ class Failure : public std::runtime_error {
   std::string reason_;
 };
 
+// The address of a function, which converts to a pointer to a function of any type.
+struct Symbol {
+  template <class Type>
+  operator Type*() const {
+    return reinterpret_cast<Type*>(address);
+  }
+
+  void* address;
+};
+
+// The names and signatures are those that libcuda.so.1 has exported since CUDA 11.
 struct Driver {
   // Throws a Failure if the library or one of the functions is missing.
   Driver();
@@ -36,27 +73,35 @@ struct Driver {
   // Throws a Failure if `code` is not kSuccess.
   void check(const char* function, int code) const;
 
-  void* library = nullptr;
-  std::string path;  // path of the file that the loader chose
+  // A function of the library. Throws a Failure if there is none of this name.
+  Symbol function(const char* name) const;
 
-  Init* init = nullptr;
-  DriverGetVersion* driver_version = nullptr;
-  GetErrorText* error_name = nullptr;
-  DeviceGet* device = nullptr;
-  DeviceGetName* device_name = nullptr;
-  DeviceGetUuid* device_uuid = nullptr;
-  DeviceGetAttribute* device_attribute = nullptr;
-  DevicePrimaryContextRetain* retain_context = nullptr;
-  ContextSetCurrent* set_context = nullptr;
-  ContextSynchronize* synchronize = nullptr;
-  ModuleLoadData* load_module = nullptr;
-  ModuleGetFunction* get_function = nullptr;
-  LaunchKernel* launch = nullptr;
-  MemoryAllocate* allocate = nullptr;
-  MemoryFree* free = nullptr;
-  MemoryCopyToDevice* copy_to_device = nullptr;
-  MemoryCopyToHost* copy_to_host = nullptr;
-  MemoryGetInfo* memory_info = nullptr;
+  void* const library;
+  int (*init)(unsigned flags) = function("cuInit");
+  int (*driver_version)(int* version) = function("cuDriverGetVersion");  // 13000 is CUDA 13.0
+  int (*error_name)(int code, const char** text) = function("cuGetErrorName");
+  int (*device)(Device* device, int ordinal) = function("cuDeviceGet");
+  int (*device_name)(char* name, int bytes, Device device) = function("cuDeviceGetName");
+  int (*device_uuid)(Uuid* uuid, Device device) = function("cuDeviceGetUuid_v2");
+  int (*device_attribute)(int* value, int attribute,
+                          Device device) = function("cuDeviceGetAttribute");
+  int (*retain_context)(Context* context, Device device) = function("cuDevicePrimaryCtxRetain");
+  int (*set_context)(Context context) = function("cuCtxSetCurrent");
+  int (*synchronize)() = function("cuCtxSynchronize");
+  int (*load_module)(Module* module, const void* image) = function("cuModuleLoadData");
+  int (*get_function)(Function* function, Module module,
+                      const char* name) = function("cuModuleGetFunction");
+  int (*launch)(Function function, unsigned grid_x, unsigned grid_y, unsigned grid_z,
+                unsigned block_x, unsigned block_y, unsigned block_z, unsigned shared_bytes,
+                Stream stream, void** arguments, void** extra) = function("cuLaunchKernel");
+  int (*allocate)(DevicePointer* pointer, std::size_t bytes) = function("cuMemAlloc_v2");
+  int (*free)(DevicePointer pointer) = function("cuMemFree_v2");
+  int (*copy_to_device)(DevicePointer to, const void* from,
+                        std::size_t bytes) = function("cuMemcpyHtoD_v2");
+  int (*copy_to_host)(void* to, DevicePointer from,
+                      std::size_t bytes) = function("cuMemcpyDtoH_v2");
+  int (*memory_info)(std::size_t* free, std::size_t* total) = function("cuMemGetInfo_v2");
+  std::string path;  // path of the file that the loader chose
 };
 
 // The first device with its primary context, which exists until the process ends.
