@@ -230,10 +230,8 @@ pid_t pid_of_container(const Trial& trial) {
 void remove_runc_cgroups() {
   const std::string id = container_id(::getpid());
   ::rmdir(("/sys/fs/cgroup/" + id).c_str());
-  std::error_code failed;
-  fs::directory_iterator at("/sys/fs/cgroup", failed);
-  for (; !failed && at != fs::directory_iterator(); at.increment(failed)) {
-    ::rmdir((at->path() / id).c_str());
+  for (const std::string& name : names_in("/sys/fs/cgroup")) {
+    ::rmdir(("/sys/fs/cgroup/" + name + "/" + id).c_str());
   }
 }
 

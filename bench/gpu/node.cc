@@ -6,6 +6,8 @@
 
 #include <algorithm>
 #include <cstdlib>
+#include <filesystem>
+#include <set>
 #include <utility>
 
 #include "common/base/text.h"
@@ -103,16 +105,6 @@ Result<NodeUnderTest> inspect_node(const Trial& trial) {
 
 std::string path_on_node(const Trial& trial, const std::string& path) {
   return (trial.node_root == "/" ? "" : trial.node_root) + path;
-}
-
-std::set<std::string> names_in(const std::filesystem::path& folder) {
-  std::set<std::string> names;
-  std::error_code failed;
-  std::filesystem::directory_iterator at(folder, failed);
-  for (; !failed && at != std::filesystem::directory_iterator(); at.increment(failed)) {
-    names.insert(at->path().filename());
-  }
-  return names;
 }
 
 std::string find_program(const std::string& name) {

@@ -2,10 +2,8 @@
 // share of it.
 #pragma once
 
-#include <filesystem>
 #include <map>
 #include <optional>
-#include <set>
 #include <string>
 
 #include "bench/gpu/container.h"
@@ -40,8 +38,6 @@ Result<NodeUnderTest> inspect_node(const Trial& trial);
 
 // Returns `path` of the node as a path for this process.
 std::string path_on_node(const Trial& trial, const std::string& path);
-// The names in a folder of this process; empty if it cannot be read.
-std::set<std::string> names_in(const std::filesystem::path& folder);
 // Returns the path of a program in $PATH, or `name` itself if it is a path. Empty if there is no
 // such program.
 std::string find_program(const std::string& name);

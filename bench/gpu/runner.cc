@@ -103,14 +103,11 @@ std::optional<pid_t> parent_of(const std::filesystem::path& process) {
 
 std::vector<pid_t> children_except(const std::set<pid_t>& stuck) {
   std::vector<pid_t> found;
-  std::error_code failed;
-  std::filesystem::directory_iterator at("/proc", failed);
-  for (; !failed && at != std::filesystem::directory_iterator(); at.increment(failed)) {
-    const std::string name = at->path().filename();
+  for (const std::string& name : names_in("/proc")) {
     pid_t pid = 0;
     const auto [end, code] = std::from_chars(name.data(), name.data() + name.size(), pid);
     if (code != std::errc() || end != name.data() + name.size()) continue;
-    if (parent_of(at->path()) == ::getpid() && !stuck.contains(pid)) found.push_back(pid);
+    if (parent_of("/proc/" + name) == ::getpid() && !stuck.contains(pid)) found.push_back(pid);
   }
   return found;
 }

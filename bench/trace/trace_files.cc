@@ -88,11 +88,8 @@ std::vector<std::string> models_of(Row& row) {
 
 // A text with the names of the traces in the folder, ascending.
 std::string traces_in(const std::string& folder) {
-  std::error_code code;
   std::set<std::string> names;
-  for (std::filesystem::directory_iterator entry(folder, code), end; !code && entry != end;
-       entry.increment(code)) {
-    const std::string file = entry->path().filename().string();
+  for (const std::string& file : names_in(folder)) {
     if (!file.starts_with(kPodsPrefix) || !file.ends_with(kSuffix)) continue;
     names.insert(
         file.substr(kPodsPrefix.size(), file.size() - kPodsPrefix.size() - kSuffix.size()));

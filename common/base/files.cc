@@ -16,6 +16,8 @@
 namespace mgpu {
 namespace {
 
+namespace fs = std::filesystem;
+
 constexpr std::size_t kReadBytes = 16 * 1024;  // at most, in one read()
 // A file that is being written is younger.
 constexpr std::chrono::minutes kUnfinishedTimeMax{5};
@@ -77,12 +79,20 @@ Result<std::string> read_input(const std::string& path, std::size_t bytes_max) {
   return read_to_end(file.number(), path, bytes_max, "file");
 }
 
+std::set<std::string> names_in(const std::string& folder) {
+  std::set<std::string> names;
+  std::error_code failed;
+  fs::directory_iterator at(folder, failed);
+  for (; !failed && at != fs::directory_iterator(); at.increment(failed)) {
+    names.insert(at->path().filename());
+  }
+  return names;
+}
+
 void remove_unfinished(const std::string& prefix) {
-  namespace fs = std::filesystem;
-  std::error_code problem;
-  fs::directory_iterator at(fs::path(prefix).parent_path(), problem);
-  for (; !problem && at != fs::directory_iterator(); at.increment(problem)) {
-    const std::string path = at->path();
+  const fs::path folder = fs::path(prefix).parent_path();
+  for (const std::string& name : names_in(folder)) {
+    const std::string path = folder / name;
     if (!path.starts_with(prefix) || !path.ends_with(kUnfinished)) continue;
     std::error_code gone;
     const auto written = fs::last_write_time(path, gone);

@@ -2,6 +2,7 @@
 #pragma once
 
 #include <cstddef>
+#include <set>
 #include <string>
 #include <string_view>
 #include <utility>
@@ -54,6 +55,8 @@ enum class Durability {
 // and the reason.
 Result<void> write_file(const std::string& path, std::string_view text, Durability durability);
 inline constexpr std::string_view kUnfinished = ".part";
+// The names in a folder; empty if it cannot be read.
+std::set<std::string> names_in(const std::string& folder);
 // Removes what killed processes left of writing files whose paths begin with `prefix`.
 void remove_unfinished(const std::string& prefix);
 

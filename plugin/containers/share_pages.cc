@@ -15,6 +15,7 @@
 #include <system_error>
 #include <utility>
 
+#include "common/base/files.h"
 #include "common/base/log.h"
 #include "plugin/share/look.h"
 #include "plugin/share/turn_page.h"
@@ -180,14 +181,10 @@ std::map<CardUuid, MiB> SharePages::reserved(const Record& record) const {
 void SharePages::keep_only(const std::vector<Record>& records) const {
   std::set<std::string> kept;
   for (const Record& record : records) kept.insert(record.id.str());
-  std::vector<AllocationId> left;
-  std::error_code failed;
-  for (std::filesystem::directory_iterator at(folder_, failed), end; !failed && at != end;
-       at.increment(failed)) {
-    const AllocationId id(at->path().filename().string());
-    if (valid(id) && !kept.contains(id.str())) left.push_back(id);
+  for (const std::string& name : names_in(folder_)) {
+    const AllocationId id(name);
+    if (valid(id) && !kept.contains(name)) remove(id);
   }
-  for (const AllocationId& id : left) remove(id);
 }
 
 void SharePages::set_overhead(const AllocationId& id, const CardUuid& card, MiB overhead) const {

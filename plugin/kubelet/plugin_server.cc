@@ -7,11 +7,11 @@
 #include <unistd.h>
 
 #include <cstring>
-#include <filesystem>
 #include <random>
 #include <string_view>
 #include <utility>
 
+#include "common/base/files.h"
 #include "common/base/text.h"
 #include "plugin/allocation/limits.h"
 #include "plugin/kubelet/limits.h"
@@ -44,15 +44,13 @@ std::unique_ptr<grpc::Server> listen(const std::string& path, PluginService& ser
 // A server that starts at this moment does not listen yet. It loses its file and starts again.
 std::size_t live_sockets(const std::string& folder, const std::string& prefix) {
   std::size_t live = 0;
-  std::error_code problem;
-  std::filesystem::directory_iterator at(folder, problem);
-  for (; !problem && at != std::filesystem::directory_iterator(); at.increment(problem)) {
-    const std::string name = at->path().filename();
+  for (const std::string& name : names_in(folder)) {
     if (!name.starts_with(prefix) || !name.ends_with(kSocket)) continue;
-    if (has_listener(at->path())) {
+    const std::string path = folder + "/" + name;
+    if (has_listener(path)) {
       ++live;
     } else {
-      ::unlink(at->path().c_str());
+      ::unlink(path.c_str());
     }
   }
   return live;

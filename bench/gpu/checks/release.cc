@@ -21,11 +21,9 @@ constexpr std::chrono::milliseconds kCloseTimeout{5'000};
 Json open_device_files(const Trial& trial) {
   const std::string begin = path_on_node(trial, "/dev/nvidia");
   std::vector<std::string> names;
-  std::error_code failed;
-  for (fs::directory_iterator at("/proc/self/fd", failed), end; !failed && at != end;
-       at.increment(failed)) {
+  for (const std::string& file : names_in("/proc/self/fd")) {
     std::error_code closed;
-    const std::string target = fs::read_symlink(at->path(), closed);
+    const std::string target = fs::read_symlink("/proc/self/fd/" + file, closed);
     if (target.starts_with(begin)) names.push_back(fs::path(target).filename());
   }
   std::sort(names.begin(), names.end());

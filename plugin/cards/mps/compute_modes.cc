@@ -238,11 +238,8 @@ bool ComputeModes::changed(const CardUuid& card) const {
 
 std::vector<CardUuid> ComputeModes::all_changed() const {
   std::vector<CardUuid> cards;
-  std::error_code failed;
-  std::filesystem::directory_iterator at(run_dir_ + "/mps", failed);
-  for (; !failed && at != std::filesystem::directory_iterator(); at.increment(failed)) {
-    const CardUuid card(at->path().filename().string());
-    if (changed(card)) cards.push_back(card);
+  for (const std::string& name : names_in(run_dir_ + "/mps")) {
+    if (changed(CardUuid(name))) cards.emplace_back(name);
   }
   return cards;
 }

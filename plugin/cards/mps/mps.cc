@@ -3,10 +3,9 @@
 #include <fmt/format.h>
 
 #include <algorithm>
-#include <filesystem>
-#include <system_error>
 #include <utility>
 
+#include "common/base/files.h"
 #include "common/base/text.h"
 
 namespace mgpu::plugin {
@@ -125,11 +124,9 @@ void Mps::stop() {
 
 void Mps::run() {
   // Daemons that an earlier process started.
-  std::error_code failed;
-  std::filesystem::directory_iterator at(options_.run_dir + "/mps", failed);
-  for (; !failed && at != std::filesystem::directory_iterator(); at.increment(failed)) {
-    const CardUuid card(at->path().filename().string());
-    if (is_card_uuid(card.str())) daemons_.try_emplace(card, options_, card);
+  for (const std::string& name : names_in(options_.run_dir + "/mps")) {
+    const CardUuid card(name);
+    if (is_card_uuid(name)) daemons_.try_emplace(card, options_, card);
   }
   MutexLock lock(mutex_);
   while (!ending_) {

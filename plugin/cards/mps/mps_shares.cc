@@ -10,6 +10,7 @@
 #include <string>
 #include <system_error>
 
+#include "common/base/files.h"
 #include "common/base/log.h"
 #include "common/base/text.h"
 #include "plugin/cards/mps/mps_process.h"
@@ -34,16 +35,6 @@ std::string namespace_of(const AllocationId& id) {
 bool runs_v3(const MpsFolders& folders) {
   const auto daemon = known_mps_daemon(folders);
   return daemon && daemon->v3;
-}
-
-std::set<std::string> names_in(const std::string& folder) {
-  std::set<std::string> names;
-  std::error_code failed;
-  fs::directory_iterator at(folder, failed);
-  for (; !failed && at != fs::directory_iterator(); at.increment(failed)) {
-    names.insert(at->path().filename().string());
-  }
-  return names;
 }
 
 Result<void> make_share_folder(const std::string& shares, const std::string& folder) {

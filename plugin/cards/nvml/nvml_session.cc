@@ -25,8 +25,6 @@
 #include <fmt/format.h>
 
 #include <algorithm>
-#include <filesystem>
-#include <system_error>
 #include <utility>
 
 #include "common/base/files.h"
@@ -52,12 +50,8 @@ std::string or_unknown(const std::string& version) {
 }
 
 // The number of cards of the kernel module, including those that do not work.
-std::size_t cards_in_proc(const std::filesystem::path& root) {
-  std::error_code failure;
-  std::filesystem::directory_iterator at(root / "proc/driver/nvidia/gpus", failure);
-  std::size_t count = 0;
-  for (; !failure && at != std::filesystem::directory_iterator(); at.increment(failure)) ++count;
-  return count;
+std::size_t cards_in_proc(const std::string& node_root) {
+  return names_in(joined(node_root, "/proc/driver/nvidia/gpus")).size();
 }
 
 // Whether the kernel module is that of this driver.
