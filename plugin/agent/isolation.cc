@@ -6,6 +6,7 @@
 #include <unistd.h>
 
 #include <algorithm>
+#include <array>
 #include <filesystem>
 #include <system_error>
 #include <utility>
@@ -24,6 +25,16 @@ constexpr char kCudaLibrary[] = "libmgpu-cuda.so";
 constexpr char kNvmlLibrary[] = "libmgpu-nvml.so";
 constexpr char kCheckProgram[] = "mgpu-check-share";
 constexpr std::size_t kHookBytesMax = std::size_t{64} << 20;
+// By the values of IsolationMode and of ComputeMode.
+constexpr std::array<std::string_view, 5> kIsolationNames{"auto", "none", "intercept", "mps",
+                                                          "driver"};
+constexpr std::array<std::string_view, 4> kComputeNames{"none", "burst", "fixed", "mps"};
+
+template <class Mode>
+Mode mode_of(std::string_view name, const auto& names) {
+  const auto at = std::ranges::find(names, name);
+  return at == names.end() ? Mode::kNone : static_cast<Mode>(at - names.begin());
+}
 
 bool is_executable(const std::string& path) {
   std::error_code unreadable;
@@ -85,48 +96,19 @@ Result<std::string> hook_program(const IsolationSettings& settings) {
 }  // namespace
 
 std::string_view to_string(IsolationMode mode) {
-  switch (mode) {
-    case IsolationMode::kAuto:
-      return "auto";
-    case IsolationMode::kNone:
-      return "none";
-    case IsolationMode::kIntercept:
-      return "intercept";
-    case IsolationMode::kMps:
-      return "mps";
-    case IsolationMode::kDriver:
-      return "driver";
-  }
-  return "";
+  return kIsolationNames.at(static_cast<std::size_t>(mode));
 }
 
 IsolationMode isolation_mode(std::string_view name) {
-  for (const auto mode : {IsolationMode::kAuto, IsolationMode::kIntercept, IsolationMode::kMps,
-                          IsolationMode::kDriver}) {
-    if (to_string(mode) == name) return mode;
-  }
-  return IsolationMode::kNone;
+  return mode_of<IsolationMode>(name, kIsolationNames);
 }
 
 std::string_view to_string(ComputeMode mode) {
-  switch (mode) {
-    case ComputeMode::kNone:
-      return "none";
-    case ComputeMode::kBurst:
-      return "burst";
-    case ComputeMode::kFixed:
-      return "fixed";
-    case ComputeMode::kMps:
-      return "mps";
-  }
-  return "";
+  return kComputeNames.at(static_cast<std::size_t>(mode));
 }
 
 ComputeMode compute_mode(std::string_view name) {
-  for (const auto mode : {ComputeMode::kBurst, ComputeMode::kFixed, ComputeMode::kMps}) {
-    if (to_string(mode) == name) return mode;
-  }
-  return ComputeMode::kNone;
+  return mode_of<ComputeMode>(name, kComputeNames);
 }
 
 ComputeMode compute_with(IsolationMode memory, ComputeMode wanted) {
