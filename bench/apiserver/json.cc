@@ -61,7 +61,7 @@ Response answer(int code, std::string body) {
 }
 
 std::string full_text(const ServedKind& kind, const StoredObject& object) {
-  return fmt::format(R"({{"kind":"{}","apiVersion":"{}",{})", kind.kind, kind.api_version,
+  return fmt::format(R"({{"kind":"{}","apiVersion":"{}",{})", kind.kind, kind.api_version(),
                      std::string_view(object.text).substr(1));
 }
 

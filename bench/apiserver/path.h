@@ -13,14 +13,16 @@ namespace mgpu::kube {
 
 // A collection and its names in Kubernetes.
 struct ServedKind {
-  std::string_view prefix;       // "/apis/policy/v1"
-  std::string_view plural;       // "poddisruptionbudgets"
-  std::string_view kind;         // "PodDisruptionBudget"
-  std::string_view api_version;  // "policy/v1"
-  bool in_namespaces = true;     // false: cluster-scoped
-  bool has_status = false;       // as a subresource
+  std::string_view prefix;    // "/apis/policy/v1"
+  std::string_view plural;    // "poddisruptionbudgets"
+  std::string_view kind;      // "PodDisruptionBudget"
+  bool in_namespaces = true;  // false: cluster-scoped
+  bool has_status = false;    // as a subresource
   // The fields that a selector may name. The first two are metadata.name and metadata.namespace.
-  std::vector<std::string_view> fields;
+  std::vector<std::string_view> fields{"metadata.name", "metadata.namespace"};
+
+  // "policy/v1"
+  std::string_view api_version() const { return prefix.substr(prefix.find('/', 1) + 1); }
 };
 const std::vector<ServedKind>& served_kinds();
 

@@ -182,7 +182,7 @@ Response serve_list(MemoryCluster& cluster, const ApiPath& path) {
   if (page.remaining > 0) metadata["continue"] = to_token(version, page.last_key);
   if (page.remaining > 0 && filter.terms.empty()) metadata["remainingItemCount"] = page.remaining;
   std::string text = fmt::format(R"({{"kind":"{}List","apiVersion":"{}","metadata":{},"items":[)",
-                                 path.served().kind, path.served().api_version, metadata.dump());
+                                 path.served().kind, path.served().api_version(), metadata.dump());
   for (const ObjectPtr& object : page.items) {
     if (object != page.items.front()) text += ',';
     text += object->text;
