@@ -253,10 +253,9 @@ void Probe::unsettled_pods(std::size_t count) {
 }
 
 void Probe::events_dropped(std::uint64_t count) {
-  metrics_.replace({{"mgpu_extender_events_dropped_total",
-                     "Number of Events that were not sent, or whose request failed.",
-                     prometheus::MetricType::Counter,
-                     {series({}, static_cast<double>(count))}}});
+  metrics_.replace({counters("mgpu_extender_events_dropped_total",
+                             "Number of Events that were not sent, or whose request failed.",
+                             {series({}, static_cast<double>(count))})});
 }
 
 void Probe::certificates_end(const std::map<std::string, std::chrono::sys_seconds>& ends) {

@@ -14,8 +14,6 @@ namespace mgpu::extender {
 
 namespace {
 
-using prometheus::MetricType;
-
 // Copies of a few nodes, whose memory is used again: assigning a node to them rarely allocates.
 class NodeCopies {
  public:
@@ -30,7 +28,7 @@ class NodeCopies {
 
 // Without a value the family has no series.
 MetricFamily ratio(const char* name, const char* help, std::optional<double> value) {
-  MetricFamily family{name, help, MetricType::Gauge, {}};
+  auto family = gauges(name, help);
   if (value) family.metric.push_back(series({}, *value));
   return family;
 }
@@ -44,20 +42,17 @@ MetricFamily compute_family(const ClusterUse& use) {
   const double mig = in_cards(use.core_free_mig);
   const double free = in_cards(use.core_free) - mig;
   const double unusable = in_cards(use.core) - allocated - free - mig;
-  return {"mgpu_extender_compute_cards",
-          "Compute of all cards, in cards, by state. free_mig is free on MIG devices; unusable is "
-          "that of unhealthy and blocked cards that is not allocated.",
-          MetricType::Gauge,
-          {series({{"state", "allocated"}}, allocated), series({{"state", "free"}}, free),
-           series({{"state", "free_mig"}}, mig), series({{"state", "unusable"}}, unusable)}};
+  return gauges("mgpu_extender_compute_cards",
+                "Compute of all cards, in cards, by state. free_mig is free on MIG devices; "
+                "unusable is that of unhealthy and blocked cards that is not allocated.",
+                {series({{"state", "allocated"}}, allocated), series({{"state", "free"}}, free),
+                 series({{"state", "free_mig"}}, mig), series({{"state", "unusable"}}, unusable)});
 }
 
 MetricFamily fragmentation_family(const ClusterUse& use) {
-  MetricFamily family{"mgpu_extender_fragmentation_ratio",
-                      "Free compute that the expected pods cannot use, as FGD measures it, as a "
-                      "part of all compute or of the free compute.",
-                      MetricType::Gauge,
-                      {}};
+  auto family = gauges("mgpu_extender_fragmentation_ratio",
+                       "Free compute that the expected pods cannot use, as FGD measures it, as a "
+                       "part of all compute or of the free compute.");
   const std::pair<const char*, std::optional<double>> parts[] = {
       {"all", use.fragmentation_amount()}, {"free", use.fragmentation_rate()}};
   for (const auto& [of, value] : parts)
@@ -66,42 +61,37 @@ MetricFamily fragmentation_family(const ClusterUse& use) {
 }
 
 std::vector<MetricFamily> families_of(const ClusterUse& use) {
-  return {compute_family(use),
-          {"mgpu_extender_free_cards",
-           "Healthy cards of which nothing is allocated, without MIG devices.",
-           MetricType::Gauge,
-           {series({}, static_cast<double>(use.cards_free))}},
-          {"mgpu_extender_free_compute_on_used_cards",
-           "Free compute on cards of which something is allocated, in cards, without MIG devices.",
-           MetricType::Gauge,
-           {series({}, in_cards(use.core_free_in_parts))}},
-          {"mgpu_extender_partly_used_nodes",
-           "Nodes with cards of which something is allocated, and with others.",
-           MetricType::Gauge,
-           {series({}, static_cast<double>(use.nodes_partly_used))}},
-          {"mgpu_extender_gpu_nodes",
-           "Nodes with cards.",
-           MetricType::Gauge,
-           {series({}, static_cast<double>(use.nodes))}},
-          ratio("mgpu_extender_gpu_allocation_ratio",
-                "Allocated compute as a part of the compute of all cards (GAR).",
-                use.gpu_allocation_ratio()),
-          ratio("mgpu_extender_memory_allocation_ratio",
-                "Allocated memory as a part of the memory of all cards.",
-                use.memory_allocation_ratio()),
-          ratio("mgpu_extender_gpu_node_fragmentation_ratio",
-                "Nodes of whose compute some is allocated and some is free, as a part of the nodes "
-                "with cards (GFR).",
-                use.gpu_node_fragmentation_ratio()),
-          fragmentation_family(use)};
+  return {
+      compute_family(use),
+      gauges("mgpu_extender_free_cards",
+             "Healthy cards of which nothing is allocated, without MIG devices.",
+             {series({}, static_cast<double>(use.cards_free))}),
+      gauges(
+          "mgpu_extender_free_compute_on_used_cards",
+          "Free compute on cards of which something is allocated, in cards, without MIG devices.",
+          {series({}, in_cards(use.core_free_in_parts))}),
+      gauges("mgpu_extender_partly_used_nodes",
+             "Nodes with cards of which something is allocated, and with others.",
+             {series({}, static_cast<double>(use.nodes_partly_used))}),
+      gauges("mgpu_extender_gpu_nodes", "Nodes with cards.",
+             {series({}, static_cast<double>(use.nodes))}),
+      ratio("mgpu_extender_gpu_allocation_ratio",
+            "Allocated compute as a part of the compute of all cards (GAR).",
+            use.gpu_allocation_ratio()),
+      ratio("mgpu_extender_memory_allocation_ratio",
+            "Allocated memory as a part of the memory of all cards.",
+            use.memory_allocation_ratio()),
+      ratio("mgpu_extender_gpu_node_fragmentation_ratio",
+            "Nodes of whose compute some is allocated and some is free, as a part of the nodes "
+            "with cards (GFR).",
+            use.gpu_node_fragmentation_ratio()),
+      fragmentation_family(use)};
 }
 
 MetricFamily rejected_family(const RejectedPods::Counts& counts) {
-  MetricFamily family{"mgpu_extender_rejected_pods",
-                      "Pods that filter rejected on all nodes at their last try, by what they "
-                      "wait for.",
-                      MetricType::Gauge,
-                      {}};
+  auto family =
+      gauges("mgpu_extender_rejected_pods",
+             "Pods that filter rejected on all nodes at their last try, by what they wait for.");
   for (std::size_t i = 0; i < counts.size(); ++i) {
     const std::string reason(to_string(static_cast<Rejection>(i)));
     family.metric.push_back(series({{"reason", reason}}, static_cast<double>(counts[i])));

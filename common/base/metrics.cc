@@ -95,6 +95,15 @@ prometheus::ClientMetric series(const Labels& labels, double value) {
   return metric;
 }
 
+MetricFamily gauges(std::string name, std::string help, std::vector<prometheus::ClientMetric> all) {
+  return {std::move(name), std::move(help), prometheus::MetricType::Gauge, std::move(all)};
+}
+
+MetricFamily counters(std::string name, std::string help,
+                      std::vector<prometheus::ClientMetric> all) {
+  return {std::move(name), std::move(help), prometheus::MetricType::Counter, std::move(all)};
+}
+
 std::vector<double> latency_buckets_seconds() {
   return {0.00005, 0.0001, 0.00025, 0.0005, 0.001, 0.0025, 0.005, 0.01, 0.025,
           0.05,    0.1,    0.25,    0.5,    1,     2.5,    5,     10};

@@ -54,6 +54,11 @@ class Metrics {
 // A series of a counter or gauge for replace(). In the values of labels, bytes that are not UTF-8
 // are replaced by U+FFFD, and what is longer than kLabelValueBytesMax is cut.
 prometheus::ClientMetric series(const Labels& labels, double value);
+// Families for replace(). Names and help texts follow those of Metrics::counter().
+MetricFamily gauges(std::string name, std::string help,
+                    std::vector<prometheus::ClientMetric> all = {});
+MetricFamily counters(std::string name, std::string help,
+                      std::vector<prometheus::ClientMetric> all = {});
 
 inline constexpr const char* kMetricsContentType = "text/plain; version=0.0.4; charset=utf-8";
 

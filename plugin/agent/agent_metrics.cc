@@ -15,11 +15,9 @@ double seconds(std::chrono::nanoseconds took) {
 
 // A series for each reason, so that a finding that ends is seen.
 MetricFamily access_family(const std::optional<AccessReport>& access) {
-  MetricFamily family{"mgpu_other_access",
-                      "1 if other software can give cards of this node to containers, by reason. "
-                      "The reason NotChecked is 1 if the check was incomplete.",
-                      prometheus::MetricType::Gauge,
-                      {}};
+  auto family = gauges("mgpu_other_access",
+                       "1 if other software can give cards of this node to containers, by reason. "
+                       "The reason NotChecked is 1 if the check was incomplete.");
   if (!access) return family;
   for (const std::string& reason : other_access_reasons()) {
     const bool found =
@@ -31,11 +29,9 @@ MetricFamily access_family(const std::optional<AccessReport>& access) {
 }
 
 MetricFamily drift_family(const std::map<DriftKind, std::size_t>& drifts) {
-  MetricFamily family{"mgpu_drifts",
-                      "Number of differences between annotations, records and processes on cards, "
-                      "by kind.",
-                      prometheus::MetricType::Gauge,
-                      {}};
+  auto family =
+      gauges("mgpu_drifts",
+             "Number of differences between annotations, records and processes on cards, by kind.");
   for (const auto& [kind, number] : drifts) {
     family.metric.push_back(
         series({{"kind", std::string(to_string(kind))}}, static_cast<double>(number)));
@@ -44,10 +40,8 @@ MetricFamily drift_family(const std::map<DriftKind, std::size_t>& drifts) {
 }
 
 MetricFamily self_test_family(const std::map<CardUuid, SelfTest>& tests) {
-  MetricFamily family{"mgpu_plugin_self_test",
-                      "1 for the result of the self test of the library on the card.",
-                      prometheus::MetricType::Gauge,
-                      {}};
+  auto family = gauges("mgpu_plugin_self_test",
+                       "1 for the result of the self test of the library on the card.");
   for (const auto& [card, test] : tests) {
     family.metric.push_back(
         series({{"uuid", card.str()}, {"result", std::string(to_string(test.outcome))}}, 1));
@@ -105,43 +99,32 @@ void AgentMetrics::sampled(std::chrono::nanoseconds took) {
 }
 
 void AgentMetrics::update(const Status& status) {
-  using prometheus::MetricType;
-  MetricFamily registered{"mgpu_plugin_registered",
-                          "1 while kubelet reads the devices of the resource.",
-                          MetricType::Gauge,
-                          {}};
+  auto registered =
+      gauges("mgpu_plugin_registered", "1 while kubelet reads the devices of the resource.");
   for (const auto& [resource, is_registered] : status.registered) {
     registered.metric.push_back(series({{"resource", resource}}, is_registered ? 1 : 0));
   }
-  MetricFamily mps_up{"mgpu_mps_up",
-                      "1 while the MPS daemon of the card answers. With protocol 3 containers have "
-                      "namespaces, whose percentage only root can raise.",
-                      MetricType::Gauge,
-                      {}};
-  MetricFamily mps_restarts{"mgpu_mps_restarts_total",
-                            "Number of restarts of the MPS daemon of the card.",
-                            MetricType::Counter,
-                            {}};
+  auto mps_up = gauges("mgpu_mps_up",
+                       "1 while the MPS daemon of the card answers. With protocol 3 containers "
+                       "have namespaces, whose percentage only root can raise.");
+  auto mps_restarts =
+      counters("mgpu_mps_restarts_total", "Number of restarts of the MPS daemon of the card.");
   for (const MpsState& one : status.mps) {
     mps_up.metric.push_back(
         series({{"uuid", one.uuid.str()}, {"protocol", one.v3 ? "3" : "2"}}, one.running ? 1 : 0));
     mps_restarts.metric.push_back(
         series({{"uuid", one.uuid.str()}}, static_cast<double>(one.restarts)));
   }
-  MetricFamily exclusive{
-      "mgpu_mps_exclusive",
-      "1 while the compute mode of the card keeps programs out that do not use MPS.",
-      MetricType::Gauge,
-      {}};
+  auto exclusive =
+      gauges("mgpu_mps_exclusive",
+             "1 while the compute mode of the card keeps programs out that do not use MPS.");
   for (const MpsState& one : status.mps) {
     const auto found = status.exclusive.find(one.uuid);
     const bool is_exclusive = found != status.exclusive.end() && found->second;
     exclusive.metric.push_back(series({{"uuid", one.uuid.str()}}, is_exclusive ? 1 : 0));
   }
-  MetricFamily isolation{"mgpu_plugin_isolation",
-                         "1 for the way in which the memory of shares is limited.",
-                         MetricType::Gauge,
-                         {}};
+  auto isolation =
+      gauges("mgpu_plugin_isolation", "1 for the way in which the memory of shares is limited.");
   if (!status.isolation.empty()) {
     isolation.metric.push_back(series({{"isolation", status.isolation}}, 1));
   }
@@ -153,24 +136,18 @@ void AgentMetrics::update(const Status& status) {
       std::move(exclusive),
       access_family(status.access),
       drift_family(status.drifts),
-      {"mgpu_plugin_ready",
-       "1 while GET /readyz answers 200.",
-       MetricType::Gauge,
-       {series({}, status.ready ? 1 : 0)}},
-      {"mgpu_plugin_allocations",
-       "Number of containers with allocated devices by state.",
-       MetricType::Gauge,
-       {series({{"state", "allocated"}}, static_cast<double>(status.allocated)),
-        series({{"state", "bound"}}, static_cast<double>(status.bound))}},
-      {"mgpu_plugin_unreadable_objects_total",
-       "Number of times an object from the API server could not be read.",
-       MetricType::Counter,
-       {series({{"resource", "pods"}}, static_cast<double>(status.unreadable_pods)),
-        series({{"resource", "nodes"}}, static_cast<double>(status.unreadable_nodes))}},
-      {"mgpu_plugin_events_dropped_total",
-       "Number of Events that were not sent, or whose request failed.",
-       MetricType::Counter,
-       {series({}, static_cast<double>(status.events_dropped))}}};
+      gauges("mgpu_plugin_ready", "1 while GET /readyz answers 200.",
+             {series({}, status.ready ? 1 : 0)}),
+      gauges("mgpu_plugin_allocations", "Number of containers with allocated devices by state.",
+             {series({{"state", "allocated"}}, static_cast<double>(status.allocated)),
+              series({{"state", "bound"}}, static_cast<double>(status.bound))}),
+      counters("mgpu_plugin_unreadable_objects_total",
+               "Number of times an object from the API server could not be read.",
+               {series({{"resource", "pods"}}, static_cast<double>(status.unreadable_pods)),
+                series({{"resource", "nodes"}}, static_cast<double>(status.unreadable_nodes))}),
+      counters("mgpu_plugin_events_dropped_total",
+               "Number of Events that were not sent, or whose request failed.",
+               {series({}, static_cast<double>(status.events_dropped))})};
   // Without the library there are no such tests.
   if (!status.self_tests.empty()) families.push_back(self_test_family(status.self_tests));
   metrics_.replace(std::move(families));

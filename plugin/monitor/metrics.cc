@@ -101,7 +101,7 @@ template <class Subject, std::size_t N>
 void add_families(const Metric<Subject> (&metrics)[N], const Labelled<Subject>& subjects,
                   std::vector<MetricFamily>& families) {
   for (const Metric<Subject>& metric : metrics) {
-    MetricFamily family{metric.name, metric.help, prometheus::MetricType::Gauge, {}};
+    auto family = gauges(metric.name, metric.help);
     for (const auto& [labels, subject] : subjects) {
       if (const auto value = metric.value(subject)) {
         family.metric.push_back(series(labels, *value));
@@ -183,10 +183,7 @@ void MonitorMetrics::add_cards(const std::vector<CardReading>& cards, const Join
                                std::vector<MetricFamily>& families) const {
   const auto allocated = allocated_by_card(joined);
   Labelled<CardView> views;
-  MetricFamily about{"mgpu_card_info",
-                     "1 for each card of the node, with its model and driver.",
-                     prometheus::MetricType::Gauge,
-                     {}};
+  auto about = gauges("mgpu_card_info", "1 for each card of the node, with its model and driver.");
   for (const CardReading& card : cards) {
     const CardUuid& uuid = card.facts.uuid;
     const auto granted = allocated.find(uuid);
@@ -206,21 +203,14 @@ void MonitorMetrics::add_cards(const std::vector<CardReading>& cards, const Join
 
 void MonitorMetrics::add_containers(const Uses& uses, std::vector<MetricFamily>& families) const {
   Labelled<ContainerUse> subjects;
-  constexpr auto kCounter = prometheus::MetricType::Counter;
-  MetricFamily over{"mgpu_container_over_limit_total",
-                    "Number of times the container exceeded the memory allocated to it.",
-                    kCounter,
-                    {}};
-  MetricFamily granted{"mgpu_container_granted_card_seconds_total",
-                       "Compute of the card allocated to the container, times the time that it "
-                       "held it; 1 is the whole card for a second.",
-                       kCounter,
-                       {}};
-  MetricFamily used{"mgpu_container_used_card_seconds_total",
-                    "Compute of the card that the container used, times the time; 1 is the whole "
-                    "card for a second.",
-                    kCounter,
-                    {}};
+  auto over = counters("mgpu_container_over_limit_total",
+                       "Number of times the container exceeded the memory allocated to it.");
+  auto granted = counters("mgpu_container_granted_card_seconds_total",
+                          "Compute of the card allocated to the container, times the time that it "
+                          "held it; 1 is the whole card for a second.");
+  auto used = counters("mgpu_container_used_card_seconds_total",
+                       "Compute of the card that the container used, times the time; 1 is the "
+                       "whole card for a second.");
   for (const auto& [key, use] : uses) {
     const Labels& labels = subjects.emplace_back(container_labels(*use), *use).first;
     const Counts& counts = counts_.at(key);
@@ -234,11 +224,9 @@ void MonitorMetrics::add_containers(const Uses& uses, std::vector<MetricFamily>&
 }
 
 MetricFamily MonitorMetrics::owners(const Uses& uses) {
-  MetricFamily family{"mgpu_container_owner_info",
-                      "1 for each container that holds a share of a card, with the owner of its "
-                      "pod.",
-                      prometheus::MetricType::Gauge,
-                      {}};
+  auto family =
+      gauges("mgpu_container_owner_info",
+             "1 for each container that holds a share of a card, with the owner of its pod.");
   const Owner* last = nullptr;
   for (const auto& [key, use] : uses) {
     const Owner& owner = use->owner;
