@@ -1,5 +1,6 @@
 #include "extender/probe.h"
 
+#include <array>
 #include <string>
 
 #include "common/base/check.h"
@@ -12,49 +13,13 @@ namespace {
 constexpr const char* kResources[] = {"nodes", "pods", "poddisruptionbudgets", "nominatedpods"};
 constexpr const char* kFilterNodes = "Nodes that filter was asked about, by result.";
 
-const char* to_string(BindOutcome outcome) {
-  switch (outcome) {
-    case BindOutcome::kBound:
-      return "bound";
-    case BindOutcome::kUnfit:
-      return "unfit";
-    case BindOutcome::kBadRequest:
-      return "bad_request";
-    case BindOutcome::kConflict:
-      return "conflict";
-    case BindOutcome::kUnavailable:
-      return "unavailable";
-  }
-  return "unknown";
-}
-
-const char* to_string(TouchResult result) {
-  switch (result) {
-    case TouchResult::kUnbound:
-      return "unbound";
-    case TouchResult::kBound:
-      return "bound";
-    case TouchResult::kFull:
-      return "full";
-    case TouchResult::kGone:
-      return "gone";
-    case TouchResult::kFailed:
-      return "failed";
-  }
-  return "unknown";
-}
-
-const char* to_string(RequeueOutcome outcome) {
-  switch (outcome) {
-    case RequeueOutcome::kRequeued:
-      return "requeued";
-    case RequeueOutcome::kRefused:
-      return "refused";
-    case RequeueOutcome::kFailed:
-      return "failed";
-  }
-  return "unknown";
-}
+// By the numbers of the values.
+constexpr std::array kBindOutcomes = {"bound", "unfit", "bad_request", "conflict", "unavailable"};
+static_assert(static_cast<std::size_t>(BindOutcome::kUnavailable) + 1 == kBindOutcomes.size());
+constexpr std::array kTouchResults = {"unbound", "bound", "full", "gone", "failed"};
+static_assert(static_cast<std::size_t>(TouchResult::kFailed) + 1 == kTouchResults.size());
+constexpr std::array kRequeueOutcomes = {"requeued", "refused", "failed"};
+static_assert(static_cast<std::size_t>(RequeueOutcome::kFailed) + 1 == kRequeueOutcomes.size());
 
 double number(std::size_t count) {
   return static_cast<double>(count);
@@ -94,18 +59,9 @@ void Probe::create_series() {
                             latency_buckets_seconds(), {{"verb", verb}});
     bad_request(verb, 0);
   }
-  for (const auto outcome : {BindOutcome::kBound, BindOutcome::kUnfit, BindOutcome::kBadRequest,
-                             BindOutcome::kConflict, BindOutcome::kUnavailable}) {
-    bind_ended(outcome, 0);
-  }
-  for (const auto result : {TouchResult::kUnbound, TouchResult::kBound, TouchResult::kFull,
-                            TouchResult::kGone, TouchResult::kFailed}) {
-    pod_touched(result, 0);
-  }
-  for (const auto outcome :
-       {RequeueOutcome::kRequeued, RequeueOutcome::kRefused, RequeueOutcome::kFailed}) {
-    requeue_ended(outcome, 0);
-  }
+  for (std::size_t i = 0; i < kBindOutcomes.size(); ++i) bind_ended(BindOutcome(i), 0);
+  for (std::size_t i = 0; i < kTouchResults.size(); ++i) pod_touched(TouchResult(i), 0);
+  for (std::size_t i = 0; i < kRequeueOutcomes.size(); ++i) requeue_ended(RequeueOutcome(i), 0);
   preempted_by_card(0);
   for (const auto drift : {DriftKind::kChangedAnnotations, DriftKind::kBindingWithoutCards}) {
     drifted(drift, 0);
@@ -170,7 +126,8 @@ void Probe::filtered(std::size_t fitting, std::size_t refused) {
 }
 
 void Probe::bind_ended(BindOutcome outcome, double count) {
-  counter("binds_total", "Binds answered, by outcome.", {{"outcome", to_string(outcome)}})
+  counter("binds_total", "Binds answered, by outcome.",
+          {{"outcome", kBindOutcomes.at(static_cast<std::size_t>(outcome))}})
       .Increment(count);
 }
 
@@ -185,13 +142,13 @@ void Probe::filter_delayed() {
 void Probe::pod_touched(TouchResult result, double count) {
   counter("pod_touches_total",
           "Writes that change the resourceVersion of a pod whose binding is uncertain, by result.",
-          {{"result", to_string(result)}})
+          {{"result", kTouchResults.at(static_cast<std::size_t>(result))}})
       .Increment(count);
 }
 
 void Probe::requeue_ended(RequeueOutcome outcome, double count) {
   counter("requeues_total", "Writes that make kube-scheduler try rejected pods again, by result.",
-          {{"result", to_string(outcome)}})
+          {{"result", kRequeueOutcomes.at(static_cast<std::size_t>(outcome))}})
       .Increment(count);
 }
 

@@ -38,6 +38,10 @@ constexpr int kExitError = 1;
 // Maximum length of /proc/<pid>/stat, which has about 50 numbers and a short name.
 constexpr std::size_t kProcFileBytesMax = 4096;
 
+// By the numbers of the statuses.
+constexpr std::array<std::string_view, 5> kStatuses{"passed", "FAILED", "ERROR", "TIMED OUT",
+                                                    "skipped"};
+static_assert(static_cast<std::size_t>(Status::kSkipped) + 1 == kStatuses.size());
 constexpr std::array kSignals = {SIGHUP, SIGINT, SIGQUIT, SIGTERM};
 // Limit for the files that a check and its programs write, because a daemon may write an endless
 // log.
@@ -246,19 +250,7 @@ Outcome cannot_run(Outcome outcome, const char* what, int number) {
 }  // namespace
 
 std::string_view to_string(Status status) {
-  switch (status) {
-    case Status::kPassed:
-      return "passed";
-    case Status::kFailed:
-      return "FAILED";
-    case Status::kError:
-      return "ERROR";
-    case Status::kTimedOut:
-      return "TIMED OUT";
-    case Status::kSkipped:
-      return "skipped";
-  }
-  return "unknown";
+  return kStatuses.at(static_cast<std::size_t>(status));
 }
 
 Status status_of(const std::vector<Json>& findings) {

@@ -1,6 +1,7 @@
 #include "extender/placement/reason.h"
 
 #include <algorithm>
+#include <array>
 #include <cstddef>
 #include <iterator>
 
@@ -43,6 +44,11 @@ constexpr Sentence kSentences[] = {
     {"node(s) had free cards that are kept for another pod"},
 };
 static_assert(std::size(kSentences) == static_cast<std::size_t>(Reason::kNominated) + 1);
+
+// By the numbers of the rejections.
+constexpr std::array<std::string_view, 5> kRejectionNames{"fragmentation", "kept", "unhealthy",
+                                                          "never_fits", "invalid"};
+static_assert(static_cast<std::size_t>(Rejection::kInvalid) + 1 == kRejectionNames.size());
 
 }  // namespace
 
@@ -95,19 +101,7 @@ Rejection rejection(Reason reason) {
 }
 
 std::string_view to_string(Rejection rejection) {
-  switch (rejection) {
-    case Rejection::kFragmentation:
-      return "fragmentation";
-    case Rejection::kKept:
-      return "kept";
-    case Rejection::kUnhealthy:
-      return "unhealthy";
-    case Rejection::kNeverFits:
-      return "never_fits";
-    case Rejection::kInvalid:
-      return "invalid";
-  }
-  return "unknown";
+  return kRejectionNames.at(static_cast<std::size_t>(rejection));
 }
 
 }  // namespace mgpu::extender

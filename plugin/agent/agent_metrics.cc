@@ -59,12 +59,7 @@ AgentMetrics::AgentMetrics(Metrics& metrics)
       refused_(prestart("refused")),
       scrape_(metrics.gauge("mgpu_plugin_scrape_duration_seconds",
                             "Duration of the last sample of the use of the cards.")) {
-  for (const RefusalReason reason :
-       {RefusalReason::kUnknownContainer, RefusalReason::kUnknownPod, RefusalReason::kNoCards,
-        RefusalReason::kBadCards, RefusalReason::kNoSuchCard, RefusalReason::kUnhealthyCard,
-        RefusalReason::kFullCard, RefusalReason::kOtherCards, RefusalReason::kNotReady}) {
-    refusals(reason);
-  }
+  for (int i = 0; i <= static_cast<int>(RefusalReason::kNotReady); ++i) refusals(RefusalReason(i));
   add_process_metrics(metrics, "mgpu_plugin");
 }
 

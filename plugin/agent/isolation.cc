@@ -25,10 +25,12 @@ constexpr char kCudaLibrary[] = "libmgpu-cuda.so";
 constexpr char kNvmlLibrary[] = "libmgpu-nvml.so";
 constexpr char kCheckProgram[] = "mgpu-check-share";
 constexpr std::size_t kHookBytesMax = std::size_t{64} << 20;
-// By the values of IsolationMode and of ComputeMode.
+// By the numbers of the modes.
 constexpr std::array<std::string_view, 5> kIsolationNames{"auto", "none", "intercept", "mps",
                                                           "driver"};
+static_assert(static_cast<std::size_t>(IsolationMode::kDriver) + 1 == kIsolationNames.size());
 constexpr std::array<std::string_view, 4> kComputeNames{"none", "burst", "fixed", "mps"};
+static_assert(static_cast<std::size_t>(ComputeMode::kMps) + 1 == kComputeNames.size());
 
 template <class Mode>
 Mode mode_of(std::string_view name, const auto& names) {

@@ -3,6 +3,7 @@
 #include <fmt/format.h>
 
 #include <algorithm>
+#include <array>
 #include <functional>
 #include <map>
 #include <optional>
@@ -231,38 +232,26 @@ struct ReasonNames {
   std::string_view event;
 };
 
-ReasonNames names_of(Reason reason) {
-  switch (reason) {
-    case Reason::kUnknownContainer:
-      return {"unknown_container", "MGPUUnknownContainer"};
-    case Reason::kUnknownPod:
-      return {"unknown_pod", "MGPUUnknownPod"};
-    case Reason::kNoCards:
-      return {"no_cards", "MGPUNoCards"};
-    case Reason::kBadCards:
-      return {"bad_cards", "MGPUBadCards"};
-    case Reason::kNoSuchCard:
-      return {"no_such_card", "MGPUNoSuchCard"};
-    case Reason::kUnhealthyCard:
-      return {"unhealthy_card", "MGPUCardUnhealthy"};
-    case Reason::kFullCard:
-      return {"full_card", "MGPUCardFull"};
-    case Reason::kOtherCards:
-      return {"other_cards", "MGPUOtherCards"};
-    case Reason::kNotReady:
-      return {"not_ready", "MGPUNotReady"};
-  }
-  return {"unknown", "MGPURefused"};
-}
+// By the numbers of the reasons.
+constexpr std::array<ReasonNames, 9> kReasonNames{{{"unknown_container", "MGPUUnknownContainer"},
+                                                   {"unknown_pod", "MGPUUnknownPod"},
+                                                   {"no_cards", "MGPUNoCards"},
+                                                   {"bad_cards", "MGPUBadCards"},
+                                                   {"no_such_card", "MGPUNoSuchCard"},
+                                                   {"unhealthy_card", "MGPUCardUnhealthy"},
+                                                   {"full_card", "MGPUCardFull"},
+                                                   {"other_cards", "MGPUOtherCards"},
+                                                   {"not_ready", "MGPUNotReady"}}};
+static_assert(static_cast<std::size_t>(Reason::kNotReady) + 1 == kReasonNames.size());
 
 }  // namespace
 
 std::string_view to_string(RefusalReason reason) {
-  return names_of(reason).label;
+  return kReasonNames.at(static_cast<std::size_t>(reason)).label;
 }
 
 std::string_view event_reason(RefusalReason reason) {
-  return names_of(reason).event;
+  return kReasonNames.at(static_cast<std::size_t>(reason)).event;
 }
 
 void throw_exception_from_error(const Refusal& refusal, const boost::source_location&) {

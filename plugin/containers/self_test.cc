@@ -6,6 +6,7 @@
 #include <unistd.h>
 
 #include <algorithm>
+#include <array>
 #include <vector>
 
 #include "common/base/files.h"
@@ -17,6 +18,9 @@
 namespace mgpu::plugin {
 namespace {
 
+// By the numbers of the outcomes.
+constexpr std::array<std::string_view, 3> kOutcomes{"passed", "failed", "not-tested"};
+static_assert(static_cast<std::size_t>(SelfTest::Outcome::kNotTested) + 1 == kOutcomes.size());
 constexpr std::string_view kFailed = "failed ";
 constexpr std::string_view kSkipped = "skipped ";
 
@@ -50,15 +54,7 @@ void add_file(const std::string& from, const std::string& to, std::string& text)
 }  // namespace
 
 std::string_view to_string(SelfTest::Outcome outcome) {
-  switch (outcome) {
-    case SelfTest::Outcome::kPassed:
-      return "passed";
-    case SelfTest::Outcome::kFailed:
-      return "failed";
-    case SelfTest::Outcome::kNotTested:
-      return "not-tested";
-  }
-  return "";
+  return kOutcomes.at(static_cast<std::size_t>(outcome));
 }
 
 // A function that this driver does not have is skipped. Without a share that was filled, nothing is
