@@ -59,12 +59,12 @@ namespace mgpu::extender {
 
 struct ExtenderSettings {
   Settings verbs;
-  http::ServerOptions http;          // of the verbs
-  ServiceSettings service;           // probes, metrics and inspection
+  http::ServerOptions http{};        // of the verbs
+  ServiceSettings service{};         // probes, metrics and inspection
   std::string url_prefix = "/mgpu";  // of the verbs; starts with "/", and does not end with it
   std::size_t binds_in_flight = kBindsInFlight;
   bool preempts_by_card = true;
-  std::string requeue_namespace;  // of the object that Requeue writes; empty: none
+  std::string requeue_namespace{};  // of the object that Requeue writes; empty: none
   kube::LeaseRef lease{"kube-system", "mgpu-extender"};  // names the process that may bind
   // Set: the Lease is taken when it is free, and renewed. Not set: it is taken at once, whoever
   // holds it.

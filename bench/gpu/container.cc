@@ -134,7 +134,7 @@ Json config(const Container& container) {
 
 Command runc(const Trial& trial, std::vector<std::string> arguments) {
   arguments.insert(arguments.begin(), {"--root", trial.scratch + "/runc"});
-  Command command{.path = trial.runc, .arguments = std::move(arguments), .environment = {}};
+  Command command{.path = trial.runc, .arguments = std::move(arguments)};
   // The library of the folder's runc is in the folder too.
   if (trial.runc.starts_with(trial.folder + "/")) {
     command.environment = {{"LD_LIBRARY_PATH", trial.folder + "/lib"}};
@@ -193,8 +193,7 @@ Result<Command> run_command(const Trial& trial, const Container& container) {
 // Without arguments the test program prints its usage and ends with 2.
 std::string problem_of_runc(const Trial& trial) {
   constexpr int kUsage = 2;
-  const auto command = run_command(
-      trial, {.edits = {}, .user = 0, .more_mounts = {}, .command = {kProgramInContainer}});
+  const auto command = run_command(trial, {.edits = {}, .command = {kProgramInContainer}});
   if (!command) return command.error().message;
   auto program = RunningProgram::start(*command);
   if (!program) return program.error().message;

@@ -17,8 +17,8 @@ namespace mgpu::gpu_trial {
 struct Container {
   plugin::Edits edits;
   int user = 0;  // user ID and group ID
-  std::vector<plugin::Mount> more_mounts;
-  std::vector<std::string> command;  // the program in the container and its arguments
+  std::vector<plugin::Mount> more_mounts{};
+  std::vector<std::string> command{};  // the program in the container and its arguments
 };
 
 // The test program of the image.

@@ -207,10 +207,7 @@ Command MpsOfCard::client(Share share, std::vector<std::string> arguments) const
 
 Container MpsOfCard::container(Share share, bool read_only,
                                std::vector<std::string> command) const {
-  Container container{.edits = edits_of(trial_, node_, share),
-                      .user = 0,
-                      .more_mounts = {},
-                      .command = std::move(command)};
+  Container container{.edits = edits_of(trial_, node_, share), .command = std::move(command)};
   const plugin::Edits limits = plugin::mps_edits(options_, record_of(node_, share));
   for (const auto& [name, value] : limits.environment) container.edits.environment[name] = value;
   for (plugin::Mount mount : limits.mounts) {

@@ -62,8 +62,7 @@ Result<SmiReport> parse_smi_report(const std::string& xml) {
     boost::property_tree::read_xml(text, tree, boost::property_tree::xml_parser::trim_whitespace);
     const Tree& log = tree.get_child("nvidia_smi_log");
     SmiReport report{.driver = log.get("driver_version", std::string()),
-                     .cuda = log.get("cuda_version", std::string()),
-                     .cards = {}};
+                     .cuda = log.get("cuda_version", std::string())};
     for (const auto& [name, child] : log) {
       if (name == "gpu") report.cards.emplace(child.get("uuid", std::string()), card_of(child));
     }

@@ -33,7 +33,7 @@ struct SmiCard {
 struct SmiReport {
   std::string driver;
   std::string cuda;
-  std::map<std::string, SmiCard> cards;  // by UUID
+  std::map<std::string, SmiCard> cards{};  // by UUID
 };
 
 // Runs nvidia-smi -q -x. Errors: it cannot be started, fails, or does not print XML.

@@ -20,8 +20,8 @@ namespace mgpu::gpu_trial {
 struct Command {
   std::string path;
   std::vector<std::string> arguments;
-  std::map<std::string, std::string>
-      environment;  // in addition to that of this process; CUDA_* are removed
+  // In addition to that of this process, of which CUDA_* are removed.
+  std::map<std::string, std::string> environment{};
 };
 
 class RunningProgram {

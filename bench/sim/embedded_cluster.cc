@@ -24,11 +24,7 @@ EmbeddedCluster::~EmbeddedCluster() {
 
 Result<void> EmbeddedCluster::start(extender::Settings settings, std::uint16_t port,
                                     std::uint16_t service_port) {
-  extender::ExtenderSettings extender{.verbs = std::move(settings),
-                                      .http = {},
-                                      .service = {},
-                                      .url_prefix = kUrlPrefix,
-                                      .requeue_namespace = {}};
+  extender::ExtenderSettings extender{.verbs = std::move(settings), .url_prefix = kUrlPrefix};
   extender.http.port = port;
   extender.service.http.port = service_port;
   auto started = extender::Extender::start(std::move(extender), api_server_);

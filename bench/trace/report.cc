@@ -88,13 +88,12 @@ std::string row_of_all(const Report& report, const char* title,
 }  // namespace
 
 Report report_of(Heading heading, const std::vector<SeedResult>& seeds) {
-  Report report{.heading = std::move(heading), .load = {}, .columns = {}, .rows = {}};
+  Report report{.heading = std::move(heading)};
   for (const auto arrived : kReported) {
     report.columns.push_back({fmt::format("at{}", arrived), fmt::format("at {}", arrived)});
   }
   for (const SeedResult& seed : seeds) {
     Report::Row row{.seed = seed.seed,
-                    .values = {},
                     .overcommitted = seed.overcommitted,
                     .stats = seed.stats,
                     .curve = seed.curve};
@@ -109,14 +108,12 @@ Report report_of(Heading heading, double load, const std::vector<TurnoverResult>
                 .load = load,
                 .columns = {{"allocation", "held %"},
                             {"rejected_gpus", "rejected GPU %"},
-                            {"rejected_pods", "rejected %"}},
-                .rows = {}};
+                            {"rejected_pods", "rejected %"}}};
   for (const TurnoverResult& seed : seeds) {
     report.rows.push_back({.seed = seed.seed,
                            .values = {seed.allocation, seed.rejected_gpus, seed.rejected_pods},
                            .overcommitted = seed.overcommitted,
-                           .stats = seed.stats,
-                           .curve = {}});
+                           .stats = seed.stats});
   }
   return report;
 }

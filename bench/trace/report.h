@@ -32,16 +32,16 @@ struct Report {
   };
   struct Row {
     std::uint64_t seed = 0;
-    std::vector<std::optional<double>> values;  // one for each column; not set: not reached
+    std::vector<std::optional<double>> values{};  // one for each column; not set: not reached
     std::int64_t overcommitted = 0;
     DecisionStats stats;
-    std::vector<CurvePoint> curve;
+    std::vector<CurvePoint> curve{};
   };
 
   Heading heading;
-  std::optional<double> load;  // the offered load, if pods terminate
-  std::vector<Column> columns;
-  std::vector<Row> rows;
+  std::optional<double> load{};  // the offered load, if pods terminate
+  std::vector<Column> columns{};
+  std::vector<Row> rows{};
 };
 
 // Allocated percentages at95, at100 and at130, when the arrived pods request so much.

@@ -139,8 +139,7 @@ Result<std::vector<TraceNode>> read_nodes(std::string_view text, const std::stri
   auto read = read_table(text, source, limits::kNodesMax, kColumns, [&](Row& row) {
     TraceNode node{.name = names.read(row, "sn"),
                    .resources = resources_of(row),
-                   .cards = cards_of(row, "gpu"),
-                   .model = {}};
+                   .cards = cards_of(row, "gpu")};
     if (node.cards > 0) node.model = model_of(row, "model", row.text("model"));
     nodes.push_back(std::move(node));
   });
@@ -159,8 +158,7 @@ Result<std::vector<TracePod>> read_pods(std::string_view text, const std::string
   auto read = read_table(text, source, limits::kPodsMax, kColumns, [&](Row& row) {
     TracePod pod{.name = names.read(row, "name"),
                  .resources = resources_of(row),
-                 .cards = cards_of(row, "num_gpu"),
-                 .models = {}};
+                 .cards = cards_of(row, "num_gpu")};
     pod.milli = milli_of(row, pod.cards);
     if (pod.cards > 0) pod.models = models_of(row);
     pods.push_back(std::move(pod));

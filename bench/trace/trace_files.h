@@ -21,15 +21,15 @@ struct TraceNode {
   std::string name;
   extender::NodeResources resources;
   std::int32_t cards = 0;
-  std::string model;
+  std::string model{};
 };
 
 struct TracePod {
   std::string name;
   extender::NodeResources resources;
-  std::int32_t cards = 0;           // 0 for a non-GPU pod
-  std::int32_t milli = 0;           // of each card, 10 to 1000 in steps of 10; 0 without cards
-  std::vector<std::string> models;  // as in the file, which names some models twice
+  std::int32_t cards = 0;             // 0 for a non-GPU pod
+  std::int32_t milli = 0;             // of each card, 10 to 1000 in steps of 10; 0 without cards
+  std::vector<std::string> models{};  // as in the file, which names some models twice
 
   std::int64_t total_milli() const { return std::int64_t{cards} * milli; }
 };

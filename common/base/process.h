@@ -17,8 +17,8 @@ namespace mgpu {
 
 struct ProgramCall {
   std::string path;  // or a name to be found in $PATH
-  std::vector<std::string> arguments;
-  std::vector<std::string> variables;  // "NAME=value", in addition to those of this process
+  std::vector<std::string> arguments{};
+  std::vector<std::string> variables{};  // "NAME=value", in addition to those of this process
   int in = -1;
   int out = -1;  // its standard output
   int err = -1;  // its standard error; negative: the same as `out`

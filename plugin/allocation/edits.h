@@ -33,9 +33,9 @@ using Environment = std::map<std::string, std::string>;
 struct Hook {
   std::string name;  // the hookName of a CDI spec: "createRuntime"
   std::string path;
-  std::vector<std::string> arguments;    // the first is the name of the program
-  std::vector<std::string> environment;  // "NAME=value"
-  int timeout_seconds = 0;               // after which the runtime kills it; 0: never
+  std::vector<std::string> arguments;      // the first is the name of the program
+  std::vector<std::string> environment{};  // "NAME=value"
+  int timeout_seconds = 0;                 // after which the runtime kills it; 0: never
   bool operator==(const Hook&) const = default;
 };
 

@@ -14,7 +14,6 @@ void add_hook(const LimitHook& hook, const std::string& first, const std::string
   edits.hooks.push_back({.name = "createRuntime",
                          .path = hook.program,
                          .arguments = {hook.program, first, second},
-                         .environment = {},
                          .timeout_seconds = kLimitHookSeconds});
 }
 

@@ -128,7 +128,6 @@ SelfTest run_self_test(const SelfTestProgram& program, const CardUuid& card,
   const ProgramCall call{.path = program.path,
                          .arguments = {program.empty, card.str(),
                                        std::to_string(program.context.value()), input.libcuda},
-                         .variables = {},
                          .in = in->number()};
   const auto ran = run_for_output(call, kSelfTestBytesMax, kSelfTestTimeout, cancelled);
   if (!ran) return {SelfTest::Outcome::kNotTested, ran.error().message};

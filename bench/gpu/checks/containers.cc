@@ -14,7 +14,6 @@ namespace {
 Container container_of(const Trial& trial, const NodeUnderTest& node, int user) {
   return {.edits = edits_of(trial, node, share_of(30, 1'024)),
           .user = user,
-          .more_mounts = {},
           .command = {kProgramInContainer, "vector-add"}};
 }
 
@@ -71,9 +70,7 @@ Result<void> check_container(const Trial& trial, Findings& findings) {
     for (const auto& [share_name, share] : shares) {
       for (const int user : {0, kOtherUser}) {
         const Container container{.edits = edits_of(trial, *node, share, *kind.edits),
-                                  .user = user,
-                                  .more_mounts = {},
-                                  .command = {}};
+                                  .user = user};
         const std::string which =
             fmt::format("as user {} with {} and {}", user, share_name, kind.name);
         try_in_container(trial, container, which, findings);

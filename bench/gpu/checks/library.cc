@@ -70,9 +70,7 @@ class SharedCard {
       if (of_node) mount.host_path = path_on_node(trial_, mount.host_path);
     }
     Container container{.edits = edits_of(trial_, node_, share_of(30, kShareLimitMiB), shared),
-                        .user = user,
-                        .more_mounts = {},
-                        .command = {}};
+                        .user = user};
     replace_mounts(*std::move(mounts), container.edits.mounts);
     return container;
   }
@@ -145,10 +143,7 @@ Result<double> rate_in(const Trial& trial, const Container& container) {
 
 void compare_rates(const Trial& trial, const NodeUnderTest& node, const Container& container,
                    Findings& findings) {
-  const Container without{.edits = edits_of(trial, node, share_of(30, kShareLimitMiB)),
-                          .user = 0,
-                          .more_mounts = {},
-                          .command = {}};
+  const Container without{.edits = edits_of(trial, node, share_of(30, kShareLimitMiB))};
   const auto limited = rate_in(trial, container);
   const auto free = rate_in(trial, without);
   expect_success(findings, "a program computes with the library", limited);

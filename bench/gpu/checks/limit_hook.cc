@@ -42,14 +42,11 @@ Container container_with_hook(const Trial& trial, const NodeUnderTest& node,
   const auto devices = plugin::DeviceSet::of(std::vector<std::string>{plugin::core_device_id(0)});
   const plugin::AllocationId id = plugin::allocation_id(*devices, "trial");
   Container container{.edits = edits_of(trial, node, share_of(30, kHookLimitMiB)),
-                      .user = 0,
-                      .more_mounts = {},
                       .command = {kProgramInContainer, "largest",
                                   std::to_string(kHookLimitMiB + kBeyondHookLimitMiB)}};
   container.edits.hooks.push_back({.name = "createRuntime",
                                    .path = trial.set_limits(),
                                    .arguments = {trial.set_limits(), socket, id.str()},
-                                   .environment = {},
                                    .timeout_seconds = kHookSeconds});
   return container;
 }

@@ -33,8 +33,7 @@ Json open_device_files(const Trial& trial) {
 // The outcome of a reset of the card. Error: it was refused.
 Result<RunningProgram> reset(const Trial& trial, const NodeUnderTest& node) {
   return run_to_end({.path = find_program(trial.nvidia_smi),
-                     .arguments = {"--gpu-reset", "-i", node.card.uuid.str()},
-                     .environment = {}},
+                     .arguments = {"--gpu-reset", "-i", node.card.uuid.str()}},
                     kResetTimeout);
 }
 

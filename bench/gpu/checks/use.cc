@@ -82,8 +82,6 @@ void expect_container_is_listed(const Trial& trial, const NodeUnderTest& node, F
     return findings.fact(kFact, "(not tried: " + problem + ")");
   }
   const Container container{.edits = edits_of(trial, node, whole_card(node)),
-                            .user = 0,
-                            .more_mounts = {},
                             .command = {kProgramInContainer, "hold", "256"}};
   const auto program = start_container(trial, container);
   const std::string pid = std::to_string(pid_of_container(trial));

@@ -38,7 +38,6 @@ Result<void> run_on_node(const std::string& node_root, const std::string& name,
     if (!file_on_node(node_root, path)) continue;
     const auto output = run_with_input({.path = path,
                                         .arguments = std::move(arguments),
-                                        .variables = {},
                                         // They name libraries of the image.
                                         .removed_prefix = "LD_",
                                         .root = node_root == "/" ? "" : node_root},

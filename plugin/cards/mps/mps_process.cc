@@ -240,11 +240,9 @@ Result<std::string> mps_command(const std::string& control, const MpsFolders& fo
                                 const std::string& command, std::chrono::milliseconds timeout) {
   const auto daemon = known_mps_daemon(folders);
   if (daemon && daemon->v3) return mps_v2_response({control, folders, timeout}, command);
-  auto response = run_with_input({.path = control,
-                                  .arguments = {},
-                                  .variables = mps_environment(folders),
-                                  .removed_prefix = kMpsVariables},
-                                 command + "\n", kMpsResponseBytesMax, timeout);
+  auto response = run_with_input(
+      {.path = control, .variables = mps_environment(folders), .removed_prefix = kMpsVariables},
+      command + "\n", kMpsResponseBytesMax, timeout);
   if (response) return response;
   return error(fmt::format("\"{}\" failed: {}", command.substr(0, command.find('\n')),
                            response.error().message));
