@@ -10,6 +10,8 @@
 #include <string>
 #include <utility>
 
+#include "common/base/symbol.h"
+
 namespace mgpu::gpu_trial::cuda {
 
 // CUresult: cuGetErrorName() names all others.
@@ -51,16 +53,6 @@ class Failure : public std::runtime_error {
  private:
   std::string call_;
   std::string reason_;
-};
-
-// The address of a function, which converts to a pointer to a function of any type.
-struct Symbol {
-  template <class Type>
-  operator Type*() const {
-    return reinterpret_cast<Type*>(address);
-  }
-
-  void* address;
 };
 
 // The names and signatures are those that libcuda.so.1 has exported since CUDA 11.

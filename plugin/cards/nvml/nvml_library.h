@@ -8,6 +8,7 @@
 #include <vector>
 
 #include "common/base/result.h"
+#include "common/base/symbol.h"
 #include "plugin/cards/nvml/nvml_abi.h"
 
 namespace mgpu::plugin::nvml {
@@ -21,54 +22,79 @@ struct ProcessList {
   explicit operator bool() const { return get != nullptr; }
 };
 
+// Each has the name that its prototype belongs to: one without a version suffix stands for the
+// oldest layout of the function.
 struct Functions {
-  // These are never null.
-  int (*init)();
-  int (*shutdown)();
-  const char* (*error_string)(int code);
-  int (*device_count)(unsigned* count);
-  int (*device_by_index)(unsigned index, Device* device);
-  int (*uuid)(Device device, char* text, unsigned bytes);
-  int (*minor_number)(Device device, unsigned* number);
-  int (*memory)(Device device, Memory* memory);
+  explicit Functions(void* loaded) : library(loaded) {}
+
+  // Null if the library has no function of this name.
+  Symbol find(const std::string& symbol) const;
+  Symbol need(const char* symbol);
+  ProcessList find_list(const std::string& symbol) const;
+
+  void* const library;
+  const char* missing = nullptr;  // the first of those that are needed
+
+  // These are never null, unless one is missing.
+  int (*init)() = need("nvmlInit_v2");
+  int (*shutdown)() = need("nvmlShutdown");
+  const char* (*error_string)(int code) = need("nvmlErrorString");
+  int (*device_count)(unsigned* count) = need("nvmlDeviceGetCount_v2");
+  int (*device_by_index)(unsigned index, Device* device) = need("nvmlDeviceGetHandleByIndex_v2");
+  int (*uuid)(Device device, char* text, unsigned bytes) = need("nvmlDeviceGetUUID");
+  int (*minor_number)(Device device, unsigned* number) = need("nvmlDeviceGetMinorNumber");
+  int (*memory)(Device device, Memory* memory) = need("nvmlDeviceGetMemoryInfo");
 
   // These are null if the driver does not have them.
-  int (*driver_version)(char* text, unsigned bytes);
-  int (*nvml_version)(char* text, unsigned bytes);
-  int (*name)(Device device, char* text, unsigned bytes);
-  int (*memory_v2)(Device device, MemoryV2* memory);
-  int (*mig_mode)(Device device, unsigned* current, unsigned* pending);
-  int (*mig_device_count)(Device device, unsigned* most);
-  int (*mig_device)(Device device, unsigned index, Device* instance);
-  int (*gpu_instance)(Device instance, unsigned* id);
-  int (*compute_instance)(Device instance, unsigned* id);
-  int (*compute_capability)(Device device, int* major, int* minor);
-  int (*get_compute_mode)(Device device, unsigned* mode);
-  int (*set_compute_mode)(Device device, unsigned mode);
-  int (*utilization)(Device device, Utilization* rates);
+  int (*driver_version)(char* text, unsigned bytes) = find("nvmlSystemGetDriverVersion");
+  int (*nvml_version)(char* text, unsigned bytes) = find("nvmlSystemGetNVMLVersion");
+  int (*name)(Device device, char* text, unsigned bytes) = find("nvmlDeviceGetName");
+  int (*memory_v2)(Device device, MemoryV2* memory) = find("nvmlDeviceGetMemoryInfo_v2");
+  int (*mig_mode)(Device device, unsigned* current,
+                  unsigned* pending) = find("nvmlDeviceGetMigMode");
+  int (*mig_device_count)(Device device, unsigned* most) = find("nvmlDeviceGetMaxMigDeviceCount");
+  int (*mig_device)(Device device, unsigned index,
+                    Device* instance) = find("nvmlDeviceGetMigDeviceHandleByIndex");
+  int (*gpu_instance)(Device instance, unsigned* id) = find("nvmlDeviceGetGpuInstanceId");
+  int (*compute_instance)(Device instance, unsigned* id) = find("nvmlDeviceGetComputeInstanceId");
+  int (*compute_capability)(Device device, int* major,
+                            int* minor) = find("nvmlDeviceGetCudaComputeCapability");
+  int (*get_compute_mode)(Device device, unsigned* mode) = find("nvmlDeviceGetComputeMode");
+  int (*set_compute_mode)(Device device, unsigned mode) = find("nvmlDeviceSetComputeMode");
+  int (*utilization)(Device device, Utilization* rates) = find("nvmlDeviceGetUtilizationRates");
   int (*process_utilization)(Device device, UtilizationSample* samples, unsigned* count,
-                             unsigned long long since_us);
-  int (*field_values)(Device device, int count, FieldValue* values);
+                             unsigned long long since_us) = find("nvmlDeviceGetProcessUtilization");
+  int (*field_values)(Device device, int count,
+                      FieldValue* values) = find("nvmlDeviceGetFieldValues");
   int (*remapped_rows)(Device device, unsigned* correctable, unsigned* uncorrectable,
-                       unsigned* pending, unsigned* failed);
-  int (*fabric_info)(Device device, FabricInfo* info);
-  int (*pci_info)(Device device, PciInfo* info);
-  int (*topology_ancestor)(Device a, Device b, int* level);
-  int (*nvlink_state)(Device device, unsigned link, unsigned* active);
-  int (*nvlink_remote_pci)(Device device, unsigned link, PciInfo* info);
-  int (*nvlink_remote_type)(Device device, unsigned link, int* type);
-  int (*confidential_state)(ConfidentialState* state);
-  int (*confidential_ready)(unsigned* accepting);
-  int (*event_types)(Device device, unsigned long long* types);
-  int (*register_events)(Device device, unsigned long long types, EventSet set);
-  int (*event_set_create)(EventSet* set);
-  int (*event_set_wait)(EventSet set, Event* event, unsigned timeout_ms);
-  int (*event_set_free)(EventSet set);
-  int (*set_memory_limits)(Device device, SetMemoryLimits* limits);
-  int (*get_memory_limits)(Device device, GetMemoryLimits* limits);
-  ProcessList compute;
-  ProcessList graphics;
-  ProcessList mps;
+                       unsigned* pending, unsigned* failed) = find("nvmlDeviceGetRemappedRows");
+  int (*fabric_info)(Device device, FabricInfo* info) = find("nvmlDeviceGetGpuFabricInfo");
+  int (*pci_info)(Device device, PciInfo* info) = find("nvmlDeviceGetPciInfo_v3");
+  int (*topology_ancestor)(Device a, Device b,
+                           int* level) = find("nvmlDeviceGetTopologyCommonAncestor");
+  int (*nvlink_state)(Device device, unsigned link,
+                      unsigned* active) = find("nvmlDeviceGetNvLinkState");
+  int (*nvlink_remote_pci)(Device device, unsigned link,
+                           PciInfo* info) = find("nvmlDeviceGetNvLinkRemotePciInfo_v2");
+  int (*nvlink_remote_type)(Device device, unsigned link,
+                            int* type) = find("nvmlDeviceGetNvLinkRemoteDeviceType");
+  int (*confidential_state)(ConfidentialState* state) = find("nvmlSystemGetConfComputeState");
+  int (*confidential_ready)(unsigned* accepting) = find("nvmlSystemGetConfComputeGpusReadyState");
+  int (*event_types)(Device device,
+                     unsigned long long* types) = find("nvmlDeviceGetSupportedEventTypes");
+  int (*register_events)(Device device, unsigned long long types,
+                         EventSet set) = find("nvmlDeviceRegisterEvents");
+  int (*event_set_create)(EventSet* set) = find("nvmlEventSetCreate");
+  int (*event_set_wait)(EventSet set, Event* event,
+                        unsigned timeout_ms) = find("nvmlEventSetWait_v2");
+  int (*event_set_free)(EventSet set) = find("nvmlEventSetFree");
+  int (*set_memory_limits)(Device device,
+                           SetMemoryLimits* limits) = find("nvmlDeviceSetMemoryLimits_v1");
+  int (*get_memory_limits)(Device device,
+                           GetMemoryLimits* limits) = find("nvmlDeviceGetMemoryLimits_v1");
+  ProcessList compute = find_list("nvmlDeviceGetComputeRunningProcesses");
+  ProcessList graphics = find_list("nvmlDeviceGetGraphicsRunningProcesses");
+  ProcessList mps = find_list("nvmlDeviceGetMPSComputeRunningProcesses");
 
   bool has_events() const {
     return event_types != nullptr && register_events != nullptr && event_set_create != nullptr &&
@@ -102,13 +128,11 @@ class Library {
 
  private:
   Library(void* loaded, std::string name);
-  // Returns the first required function that is missing, or null.
-  const char* bind();
 
   void* const loaded_;
   const std::string name_;
   const std::string file_;
-  Functions functions_{};
+  const Functions functions_{loaded_};
 };
 
 // A hint at the cause of an error of nvmlInit_v2, to end a sentence: "; is the nvidia kernel module
