@@ -3,6 +3,7 @@
 #include <fmt/format.h>
 
 #include <algorithm>
+#include <array>
 #include <bit>
 #include <optional>
 #include <span>
@@ -269,14 +270,15 @@ Result<CardSelector> read_selector(const kube::Pod& pod, const Contract& contrac
   return selector;
 }
 
-constexpr LinkPreference kLinkPreferences[] = {LinkPreference::kPreferred,
-                                               LinkPreference::kRequired, LinkPreference::kIgnored};
+// By the numbers of the preferences.
+constexpr std::array<std::string_view, 3> kLinkPreferences{"preferred", "required", "ignored"};
+static_assert(static_cast<std::size_t>(LinkPreference::kIgnored) + 1 == kLinkPreferences.size());
 
 Result<LinkPreference> read_links(const kube::Pod& pod, const Contract& contract) {
   const std::string* text = find(pod.metadata.annotations, contract.gpu_links);
   if (text == nullptr) return LinkPreference::kPreferred;
-  for (const LinkPreference preference : kLinkPreferences)
-    if (*text == to_string(preference)) return preference;
+  const auto known = std::ranges::find(kLinkPreferences, *text) - kLinkPreferences.begin();
+  if (known < std::ssize(kLinkPreferences)) return static_cast<LinkPreference>(known);
   return error(fmt::format("annotation {} must be required, preferred or ignored, found {}",
                            contract.gpu_links, in_quotes(*text)));
 }
@@ -284,15 +286,7 @@ Result<LinkPreference> read_links(const kube::Pod& pod, const Contract& contract
 }  // namespace
 
 std::string_view to_string(LinkPreference preference) {
-  switch (preference) {
-    case LinkPreference::kRequired:
-      return "required";
-    case LinkPreference::kIgnored:
-      return "ignored";
-    case LinkPreference::kPreferred:
-      break;
-  }
-  return "preferred";
+  return kLinkPreferences.at(static_cast<std::size_t>(preference));
 }
 
 Result<GpuRequest> read_containers(const kube::Pod& pod, const Contract& contract, MiB min_memory) {

@@ -3,6 +3,7 @@
 #include <fmt/format.h>
 
 #include <algorithm>
+#include <array>
 
 #include "common/base/text.h"
 #include "common/contract/cpu_taint.h"
@@ -14,17 +15,9 @@
 namespace mgpu::plugin {
 namespace {
 
-std::string_view to_string(NodeReport::Ready ready) {
-  switch (ready) {
-    case NodeReport::Ready::kTrue:
-      return "True";
-    case NodeReport::Ready::kFalse:
-      return "False";
-    case NodeReport::Ready::kUnknown:
-      break;
-  }
-  return "Unknown";
-}
+// By the numbers of NodeReport::Ready.
+constexpr std::array<const char*, 3> kReady{"True", "False", "Unknown"};
+static_assert(static_cast<std::size_t>(NodeReport::Ready::kUnknown) + 1 == kReady.size());
 
 void compare_cards(const NodeReport& report, const kube::Node& node, const Contract& contract,
                    NodeDifference& difference) {
@@ -102,7 +95,7 @@ NodeDifference difference(const NodeReport& report, const kube::Node& node,
                           const Contract& contract, const std::string& now) {
   NodeDifference difference;
   compare_cards(report, node, contract, difference);
-  compare_condition({std::string(kConditionType), std::string(to_string(report.ready)),
+  compare_condition({std::string(kConditionType), kReady.at(static_cast<std::size_t>(report.ready)),
                      report.reason, report.message},
                     node, now, difference);
   if (report.exclusive) compare_condition(*report.exclusive, node, now, difference);
