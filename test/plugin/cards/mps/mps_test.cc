@@ -11,7 +11,6 @@
 
 #include <atomic>
 #include <fstream>
-#include <set>
 #include <string>
 #include <thread>
 
@@ -116,12 +115,6 @@ TEST_F(MpsTest, RestartsADaemonThatEnds) {
 
 // What containers get has no FIFO, which would stop the daemon, and no socket for commands of root.
 TEST_F(MpsTest, GivesContainersTheSocketForClientsAlone) {
-  const auto names_in = [](const std::string& folder) {
-    std::set<std::string> names;
-    for (const auto& entry : std::filesystem::directory_iterator(folder))
-      names.insert(entry.path().filename().string());
-    return names;
-  };
   const auto socket_of = [](const std::string& folder) {
     struct stat socket {};
     EXPECT_EQ(::stat((folder + "/control").c_str(), &socket), 0) << folder;
