@@ -8,8 +8,7 @@
 # without a GPU. It prints the figures, and checks none.
 set -euo pipefail
 cd "$(dirname "${BASH_SOURCE[0]}")/.."
-[[ ${1-1} =~ ^[1-9][0-9]{0,3}$ && ${1-1} -le 5000 ]] || {
-  printf 'web.sh: "%s" is not a number from 1 to 5000\n' "$1" >&2
-  exit 2
-}
+. bench/flags.sh
+
+[[ ${1-1} =~ ^[1-9][0-9]{0,3}$ && ${1-1} -le 5000 ]] || fail_usage "\"$1\" is not a number from 1 to 5000"
 MGPU_WEB_NODES=${1:-5000} exec bash test/run.sh web-scale
