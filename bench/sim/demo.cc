@@ -21,7 +21,6 @@
 #include "bench/sim/examples.h"
 #include "bench/sim/nvidia.h"
 #include "bench/sim/scheduler.h"
-#include "common/base/query_text.h"
 #include "common/base/text.h"
 #include "common/kube/client.h"
 #include "common/kube/objects/object_json.h"
@@ -229,7 +228,7 @@ class Demo {
       if (auto read = kubectl::read_inspected_nodes(page))
         std::ranges::move(*read, std::back_inserter(all));
       const std::string after = page.value("next", "");
-      if (!after.empty()) next = "/inspect/cluster?limit=500&after=" + query_text(after);
+      if (!after.empty()) next = "/inspect/cluster?limit=500&after=" + kube::query_text(after);
     }
     return all;
   }

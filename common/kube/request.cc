@@ -23,7 +23,7 @@ std::string percent_encoded(std::string_view text) {
   // These two would change the path.
   if (text == ".") return "%2E";
   if (text == "..") return "%2E%2E";
-  return boost::urls::encode(text, boost::urls::unreserved_chars);
+  return query_text(text);
 }
 
 std::string selector_query(const Resource& resource) {
@@ -150,6 +150,10 @@ Json annotation_patch(std::string_view key, std::string_view value) {
 }
 
 }  // namespace
+
+std::string query_text(std::string_view text) {
+  return boost::urls::encode(text, boost::urls::unreserved_chars);
+}
 
 Resource in_protobuf(Resource pods) {
   pods.protobuf = true;

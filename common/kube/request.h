@@ -14,6 +14,9 @@
 
 namespace mgpu::kube {
 
+// `text` as the value of a parameter in the query of a URL, percent-encoded.
+std::string query_text(std::string_view text);
+
 // What to list and watch: a collection, with optional selectors.
 struct Resource {
   std::string path;              // "/api/v1/nodes"

@@ -1,8 +1,8 @@
 // kubectl mgpu explain
 #include <fmt/format.h>
 
-#include "common/base/query_text.h"
 #include "common/base/text.h"
+#include "common/kube/request.h"
 #include "extender/kubectl/doctor/read_facts.h"
 #include "extender/kubectl/explain_text.h"
 #include "extender/kubectl/limits.h"
@@ -16,9 +16,9 @@ Result<Json> whole_explanation(Extender& extender, const PodRef& pod) {
   Json all;
   std::string after;
   for (std::size_t page = 0; page < kPagesMax; ++page) {
-    const std::string path =
-        fmt::format("/inspect/explain?namespace={}&name={}&limit=1000&after={}",
-                    query_text(pod.name_space), query_text(pod.name), query_text(after));
+    const std::string path = fmt::format(
+        "/inspect/explain?namespace={}&name={}&limit=1000&after={}",
+        kube::query_text(pod.name_space), kube::query_text(pod.name), kube::query_text(after));
     auto json = extender.get(path, "explain pod " + to_string(pod));
     if (!json) return json.error();
     if (all.is_null()) {
@@ -110,10 +110,10 @@ class ExplainVerb {
     auto explained = whole_explanation(**extender, pod);
     if (!explained) return explained.error();
     if (explained->contains("node")) {
-      const auto held =
-          (*extender)->get(fmt::format("/inspect/pod?namespace={}&name={}",
-                                       query_text(pod.name_space), query_text(pod.name)),
-                           "read the cards of pod " + to_string(pod));
+      const auto held = (*extender)->get(
+          fmt::format("/inspect/pod?namespace={}&name={}", kube::query_text(pod.name_space),
+                      kube::query_text(pod.name)),
+          "read the cards of pod " + to_string(pod));
       if (held) (*explained)["holds"] = *held;
     } else {
       add_pod((*cluster)->api(), pod, *explained);

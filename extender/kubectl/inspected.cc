@@ -7,10 +7,10 @@
 #include <set>
 #include <string_view>
 
-#include "common/base/query_text.h"
 #include "common/base/rfc3339.h"
 #include "common/base/text.h"
 #include "common/kube/objects/object_json.h"
+#include "common/kube/request.h"
 #include "extender/kubectl/age.h"
 #include "extender/kubectl/doctor/read_facts.h"
 #include "extender/kubectl/limits.h"
@@ -86,8 +86,8 @@ Result<std::vector<InspectedNode>> all_nodes(Extender& extender, Json* first) {
   std::vector<InspectedNode> all;
   std::string after;
   for (std::size_t page = 0; page < kPagesMax; ++page) {
-    const auto json =
-        extender.get("/inspect/cluster?limit=500&after=" + query_text(after), "read the nodes");
+    const auto json = extender.get("/inspect/cluster?limit=500&after=" + kube::query_text(after),
+                                   "read the nodes");
     if (!json) return json.error();
     if (first != nullptr && page == 0) *first = *json;
     auto nodes = read_inspected_nodes(*json);

@@ -4,9 +4,9 @@
 #include <map>
 #include <vector>
 
-#include "common/base/query_text.h"
 #include "common/base/text.h"
 #include "common/kube/objects/manifest.h"
+#include "common/kube/request.h"
 #include "common/yaml/json.h"
 #include "extender/kubectl/extender_access.h"
 #include "extender/kubectl/gpu_pods.h"
@@ -188,7 +188,7 @@ class SimulateVerb {
     const auto extender = Extender::connect(**cluster, extender_);
     if (!extender) return extender.error();
     const auto answer = (*extender)->post(
-        fmt::format("/inspect/simulate?replicas={}&policy={}", replicas, query_text(policy_)),
+        fmt::format("/inspect/simulate?replicas={}&policy={}", replicas, kube::query_text(policy_)),
         json_text(pods->pod), "simulate");
     if (!answer) return answer.error();
     const auto view = simulate_view(*answer);

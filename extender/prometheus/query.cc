@@ -3,8 +3,8 @@
 #include <fmt/format.h>
 
 #include "common/base/check.h"
-#include "common/base/query_text.h"
 #include "common/base/text.h"
+#include "common/kube/request.h"
 #include "extender/prometheus/limits.h"
 
 namespace mgpu::promql {
@@ -16,8 +16,8 @@ constexpr Duration kAnswerTime{2'000};
 kube::Request query(std::string_view path, std::string_view expression, const std::string& when,
                     Duration timeout) {
   kube::Request request;
-  request.target = fmt::format("/api/v1/{}?query={}{}&timeout={}ms", path, query_text(expression),
-                               when, timeout.count());
+  request.target = fmt::format("/api/v1/{}?query={}{}&timeout={}ms", path,
+                               kube::query_text(expression), when, timeout.count());
   request.timeout = timeout + kAnswerTime;
   return request;
 }

@@ -31,6 +31,12 @@ TEST(Request, WatchesWithBookmarksFromAVersion) {
             "&timeoutSeconds=301&fieldSelector=a%3Db");
 }
 
+TEST(QueryText, KeepsUnreservedCharactersAndEncodesOthers) {
+  EXPECT_EQ(query_text("aZ0-._~"), "aZ0-._~");
+  EXPECT_EQ(query_text("a b&c=d/e+f%"), "a%20b%26c%3Dd%2Fe%2Bf%25");
+  EXPECT_EQ(query_text("\xC3\xA9\n"), "%C3%A9%0A");
+}
+
 TEST(Request, KeepsHostileNamesInsideTheirPathSegment) {
   const std::pair<std::string, std::string> cases[] = {
       {"a/b", "a%2Fb"}, {"..", "%2E%2E"},       {".", "%2E"},           {"a?b#c", "a%3Fb%23c"},
