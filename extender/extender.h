@@ -65,7 +65,7 @@ struct ExtenderSettings {
   std::size_t binds_in_flight = kBindsInFlight;
   bool preempts_by_card = true;
   std::string requeue_namespace{};  // of the object that Requeue writes; empty: none
-  kube::LeaseRef lease{"kube-system", "mgpu-extender"};  // names the process that may bind
+  kube::ObjectRef lease{"kube-system", "mgpu-extender"};  // names the process that may bind
   // Set: the Lease is taken when it is free, and renewed. Not set: it is taken at once, whoever
   // holds it.
   std::optional<ElectionSettings> election{};

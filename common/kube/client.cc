@@ -77,46 +77,40 @@ void Client::set_pod_condition(const PodRef& pod, const PodCondition& condition,
            "patch status of pod " + to_string(pod), read_pod, std::move(done));
 }
 
-void Client::get_lease(const LeaseRef& lease, Duration timeout,
+void Client::get_lease(const ObjectRef& lease, Duration timeout,
                        std::function<void(ApiResult<Lease>)> done) {
-  send_for(transport_, kube::get_lease(lease), timeout,
-           fmt::format("get lease {}/{}", lease.name_space, lease.name), read_lease,
+  send_for(transport_, kube::get_lease(lease), timeout, "get lease " + to_string(lease), read_lease,
            std::move(done));
 }
 
 void Client::write_lease(const Lease& lease, Duration timeout,
                          std::function<void(ApiResult<Lease>)> done) {
-  send_for(transport_, lease.resource_version.empty() ? create_lease(lease) : replace_lease(lease),
-           timeout, fmt::format("write lease {}/{}", lease.ref.name_space, lease.ref.name),
+  send_for(transport_, kube::write_lease(lease), timeout, "write lease " + to_string(lease.ref),
            read_lease, std::move(done));
 }
 
-void Client::get_service(const ServiceRef& service, Duration timeout,
+void Client::get_service(const ObjectRef& service, Duration timeout,
                          std::function<void(ApiResult<Service>)> done) {
-  send_for(transport_, kube::get_service(service), timeout,
-           fmt::format("get service {}/{}", service.name_space, service.name), read_service,
-           std::move(done));
+  send_for(transport_, kube::get_service(service), timeout, "get service " + to_string(service),
+           read_service, std::move(done));
 }
 
-void Client::get_pod_group(const PodGroupRef& group, Duration timeout,
+void Client::get_pod_group(const ObjectRef& group, Duration timeout,
                            std::function<void(ApiResult<PodGroup>)> done) {
-  send_for(transport_, kube::get_pod_group(group), timeout,
-           fmt::format("get pod group {}/{}", group.name_space, group.name), read_pod_group,
-           std::move(done));
+  send_for(transport_, kube::get_pod_group(group), timeout, "get pod group " + to_string(group),
+           read_pod_group, std::move(done));
 }
 
-void Client::get_endpoint_slice(const ServiceRef& slice, Duration timeout,
+void Client::get_endpoint_slice(const ObjectRef& slice, Duration timeout,
                                 std::function<void(ApiResult<EndpointSlice>)> done) {
   send_for(transport_, kube::get_endpoint_slice(slice), timeout,
-           fmt::format("get endpointslice {}/{}", slice.name_space, slice.name),
-           read_endpoint_slice, std::move(done));
+           "get endpointslice " + to_string(slice), read_endpoint_slice, std::move(done));
 }
 
-void Client::get_secret(const SecretRef& secret, Duration timeout,
+void Client::get_secret(const ObjectRef& secret, Duration timeout,
                         std::function<void(ApiResult<Secret>)> done) {
-  send_for(transport_, kube::get_secret(secret), timeout,
-           fmt::format("get secret {}/{}", secret.name_space, secret.name), read_secret,
-           std::move(done));
+  send_for(transport_, kube::get_secret(secret), timeout, "get secret " + to_string(secret),
+           read_secret, std::move(done));
 }
 
 void Client::bind(const Binding& binding, Duration timeout,

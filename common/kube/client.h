@@ -48,18 +48,18 @@ class Client {
   // The pod as the write has left it.
   void set_pod_condition(const PodRef& pod, const PodCondition& condition, Duration timeout,
                          std::function<void(ApiResult<Pod>)> done);
-  void get_lease(const LeaseRef& lease, Duration timeout,
+  void get_lease(const ObjectRef& lease, Duration timeout,
                  std::function<void(ApiResult<Lease>)> done);
   // POST of a Lease without a resourceVersion, PUT of another: the Lease as the write has left it.
   void write_lease(const Lease& lease, Duration timeout,
                    std::function<void(ApiResult<Lease>)> done);
-  void get_service(const ServiceRef& service, Duration timeout,
+  void get_service(const ObjectRef& service, Duration timeout,
                    std::function<void(ApiResult<Service>)> done);
-  void get_pod_group(const PodGroupRef& group, Duration timeout,
+  void get_pod_group(const ObjectRef& group, Duration timeout,
                      std::function<void(ApiResult<PodGroup>)> done);
-  void get_endpoint_slice(const ServiceRef& slice, Duration timeout,
+  void get_endpoint_slice(const ObjectRef& slice, Duration timeout,
                           std::function<void(ApiResult<EndpointSlice>)> done);
-  void get_secret(const SecretRef& secret, Duration timeout,
+  void get_secret(const ObjectRef& secret, Duration timeout,
                   std::function<void(ApiResult<Secret>)> done);
   // Sends a request whose answer has no body of interest. An error sentence begins with `subject`.
   void write(Request request, std::string subject, std::function<void(ApiResult<void>)> done);

@@ -37,39 +37,34 @@ std::string selector_query(const Resource& resource) {
   return query;
 }
 
+// A kind of objects that are in namespaces.
+struct NamespacedKind {
+  std::string_view group;
+  std::string_view plural;
+};
+constexpr NamespacedKind kPods{"/api/v1", "pods"};
+constexpr NamespacedKind kEvents{"/api/v1", "events"};
+constexpr NamespacedKind kSecrets{"/api/v1", "secrets"};
+constexpr NamespacedKind kServices{"/api/v1", "services"};
+constexpr NamespacedKind kLeases{"/apis/coordination.k8s.io/v1", "leases"};
+constexpr NamespacedKind kEndpointSlices{"/apis/discovery.k8s.io/v1", "endpointslices"};
+constexpr NamespacedKind kPodGroups{"/apis/scheduling.k8s.io/v1beta1", "podgroups"};
+constexpr NamespacedKind kStorageCapacities{"/apis/storage.k8s.io/v1", "csistoragecapacities"};
+
+std::string path_of(const NamespacedKind& all, std::string_view name_space) {
+  return fmt::format("{}/namespaces/{}/{}", all.group, percent_encoded(name_space), all.plural);
+}
+
+std::string path_of(const NamespacedKind& all, std::string_view name_space, std::string_view name) {
+  return path_of(all, name_space) + "/" + percent_encoded(name);
+}
+
 std::string pod_path(const PodRef& pod) {
-  return fmt::format("/api/v1/namespaces/{}/pods/{}", percent_encoded(pod.name_space),
-                     percent_encoded(pod.name));
+  return path_of(kPods, pod.name_space, pod.name);
 }
 
 std::string node_path(const NodeName& node) {
   return "/api/v1/nodes/" + percent_encoded(node.str());
-}
-
-std::string storage_capacities_path(std::string_view name_space) {
-  return fmt::format("/apis/storage.k8s.io/v1/namespaces/{}/csistoragecapacities",
-                     percent_encoded(name_space));
-}
-
-std::string leases_path(std::string_view name_space) {
-  return fmt::format("/apis/coordination.k8s.io/v1/namespaces/{}/leases",
-                     percent_encoded(name_space));
-}
-
-std::string lease_path(const LeaseRef& lease) {
-  return leases_path(lease.name_space) + "/" + percent_encoded(lease.name);
-}
-
-std::string secrets_path(std::string_view name_space) {
-  return fmt::format("/api/v1/namespaces/{}/secrets", percent_encoded(name_space));
-}
-
-std::string secret_path(const SecretRef& secret) {
-  return secrets_path(secret.name_space) + "/" + percent_encoded(secret.name);
-}
-
-std::string events_path(std::string_view name_space) {
-  return fmt::format("/api/v1/namespaces/{}/events", percent_encoded(name_space));
 }
 
 Request get(std::string target) {
@@ -102,11 +97,6 @@ Json lease_json(const Lease& lease) {
           {"spec", std::move(spec)}};
 }
 
-std::string endpoint_slices_path(std::string_view name_space) {
-  return fmt::format("/apis/discovery.k8s.io/v1/namespaces/{}/endpointslices",
-                     percent_encoded(name_space));
-}
-
 Json endpoint_slice_json(const Service& service, const EndpointSlice& slice) {
   Json metadata = {{"name", slice.metadata.name},
                    {"namespace", slice.metadata.name_space},
@@ -125,6 +115,15 @@ Json endpoint_slice_json(const Service& service, const EndpointSlice& slice) {
           {"addressType", slice.address_type},
           {"endpoints", {{{"addresses", slice.addresses}, {"conditions", {{"ready", true}}}}}},
           {"ports", {{{"name", slice.port_name}, {"port", slice.port}, {"protocol", "TCP"}}}}};
+}
+
+// POST of an object without a resourceVersion, PUT of another.
+Request write_object(const NamespacedKind& all, const ObjectRef& object, const std::string& version,
+                     const Json& body) {
+  if (version.empty()) {
+    return with_body(Method::kPost, path_of(all, object.name_space), kJson, body);
+  }
+  return with_body(Method::kPut, path_of(all, object.name_space, object.name), kJson, body);
 }
 
 Request access_review(const UserInfo& user, const char* attributes, Json access) {
@@ -273,50 +272,41 @@ Request delete_pod(const PodRef& pod, const PodUid& uid) {
       {{"apiVersion", "v1"}, {"kind", "DeleteOptions"}, {"preconditions", {{"uid", uid.str()}}}});
 }
 
-Request get_lease(const LeaseRef& lease) {
-  return get(lease_path(lease));
+Request get_lease(const ObjectRef& lease) {
+  return get(path_of(kLeases, lease.name_space, lease.name));
 }
 
-Request create_lease(const Lease& lease) {
-  return with_body(Method::kPost, leases_path(lease.ref.name_space), kJson, lease_json(lease));
+Request write_lease(const Lease& lease) {
+  return write_object(kLeases, lease.ref, lease.resource_version, lease_json(lease));
 }
 
-Request replace_lease(const Lease& lease) {
-  return with_body(Method::kPut, lease_path(lease.ref), kJson, lease_json(lease));
+Resource one_lease(const ObjectRef& lease) {
+  return {path_of(kLeases, lease.name_space), "metadata.name=" + lease.name};
 }
 
-Resource one_lease(const LeaseRef& lease) {
-  return {leases_path(lease.name_space), "metadata.name=" + lease.name};
+Request get_service(const ObjectRef& service) {
+  return get(path_of(kServices, service.name_space, service.name));
 }
 
-Request get_service(const ServiceRef& service) {
-  return get(fmt::format("/api/v1/namespaces/{}/services/{}", percent_encoded(service.name_space),
-                         percent_encoded(service.name)));
+Request get_pod_group(const ObjectRef& group) {
+  return get(path_of(kPodGroups, group.name_space, group.name));
 }
 
-Request get_pod_group(const PodGroupRef& group) {
-  return get(fmt::format("/apis/scheduling.k8s.io/v1beta1/namespaces/{}/podgroups/{}",
-                         percent_encoded(group.name_space), percent_encoded(group.name)));
-}
-
-Request get_endpoint_slice(const ServiceRef& slice) {
-  return get(endpoint_slices_path(slice.name_space) + "/" + percent_encoded(slice.name));
+Request get_endpoint_slice(const ObjectRef& slice) {
+  return get(path_of(kEndpointSlices, slice.name_space, slice.name));
 }
 
 Request write_endpoint_slice(const Service& service, const EndpointSlice& slice) {
-  const bool is_new = slice.metadata.resource_version.empty();
-  const std::string path = endpoint_slices_path(slice.metadata.name_space);
-  return with_body(is_new ? Method::kPost : Method::kPut,
-                   is_new ? path : path + "/" + percent_encoded(slice.metadata.name), kJson,
-                   endpoint_slice_json(service, slice));
+  return write_object(kEndpointSlices, {slice.metadata.name_space, slice.metadata.name},
+                      slice.metadata.resource_version, endpoint_slice_json(service, slice));
 }
 
-Request get_secret(const SecretRef& secret) {
-  return get(secret_path(secret));
+Request get_secret(const ObjectRef& secret) {
+  return get(path_of(kSecrets, secret.name_space, secret.name));
 }
 
-Request create_secret(const SecretRef& secret, const StringMap& data) {
-  return with_body(Method::kPost, secrets_path(secret.name_space), kJson,
+Request create_secret(const ObjectRef& secret, const StringMap& data) {
+  return with_body(Method::kPost, path_of(kSecrets, secret.name_space), kJson,
                    {{"apiVersion", "v1"},
                     {"kind", "Secret"},
                     {"metadata", {{"name", secret.name}, {"namespace", secret.name_space}}},
@@ -324,15 +314,15 @@ Request create_secret(const SecretRef& secret, const StringMap& data) {
                     {"data", encoded(data)}});
 }
 
-Request change_secret(const SecretRef& secret, std::string_view resource_version,
+Request change_secret(const ObjectRef& secret, std::string_view resource_version,
                       const StringMap& data) {
   return with_body(
-      Method::kPatch, secret_path(secret), kMergePatch,
+      Method::kPatch, path_of(kSecrets, secret.name_space, secret.name), kMergePatch,
       {{"metadata", {{"resourceVersion", resource_version}}}, {"data", encoded(data)}});
 }
 
 Request create_storage_capacity(const StorageCapacity& capacity) {
-  return with_body(Method::kPost, storage_capacities_path(capacity.name_space), kJson,
+  return with_body(Method::kPost, path_of(kStorageCapacities, capacity.name_space), kJson,
                    {{"apiVersion", "storage.k8s.io/v1"},
                     {"kind", "CSIStorageCapacity"},
                     {"metadata",
@@ -343,10 +333,8 @@ Request create_storage_capacity(const StorageCapacity& capacity) {
 }
 
 Request annotate_storage_capacity(const StorageCapacity& capacity) {
-  return with_body(
-      Method::kPatch,
-      storage_capacities_path(capacity.name_space) + "/" + percent_encoded(capacity.name),
-      kMergePatch, annotation_patch(capacity.annotation, capacity.value));
+  return with_body(Method::kPatch, path_of(kStorageCapacities, capacity.name_space, capacity.name),
+                   kMergePatch, annotation_patch(capacity.annotation, capacity.value));
 }
 
 Request review_token(std::string_view token) {
@@ -410,7 +398,7 @@ Request create_event(const EventObject& event) {
       {"apiVersion", "v1"}, {"kind", event.involved_kind}, {"name", event.involved_name}};
   if (!event.involved_namespace.empty()) involved["namespace"] = event.involved_namespace;
   if (!event.involved_uid.empty()) involved["uid"] = event.involved_uid;
-  return with_body(Method::kPost, events_path(event.name_space), kJson,
+  return with_body(Method::kPost, path_of(kEvents, event.name_space), kJson,
                    {{"apiVersion", "v1"},
                     {"kind", "Event"},
                     {"metadata", {{"name", event.name}, {"namespace", event.name_space}}},
@@ -428,8 +416,8 @@ Request create_event(const EventObject& event) {
 
 Request count_event(std::string_view name_space, std::string_view name, std::uint64_t count,
                     std::string_view time) {
-  return with_body(Method::kPatch, events_path(name_space) + "/" + percent_encoded(name),
-                   kMergePatch, {{"count", count}, {"lastTimestamp", time}});
+  return with_body(Method::kPatch, path_of(kEvents, name_space, name), kMergePatch,
+                   {{"count", count}, {"lastTimestamp", time}});
 }
 
 Request evict(const PodRef& pod, const PodUid& uid) {

@@ -84,30 +84,29 @@ Request mark_preempted(const PodRef& pod, const PodUid& uid, std::string_view me
 Request delete_pod(const PodRef& pod, const PodUid& uid);
 
 // GET of a Lease, from etcd: without the parameter resourceVersion.
-Request get_lease(const LeaseRef& lease);
-// POST; 409 if it exists.
-Request create_lease(const Lease& lease);
-// PUT; 409 if it has changed since lease.resource_version.
-Request replace_lease(const Lease& lease);
+Request get_lease(const ObjectRef& lease);
+// POST of a Lease without a resourceVersion, 409 if it exists; PUT of another, 409 if it has
+// changed since.
+Request write_lease(const Lease& lease);
 
 // A collection of this one Lease.
-Resource one_lease(const LeaseRef& lease);
+Resource one_lease(const ObjectRef& lease);
 
-Request get_service(const ServiceRef& service);
-Request get_pod_group(const PodGroupRef& group);
+Request get_service(const ObjectRef& service);
+Request get_pod_group(const ObjectRef& group);
 // The EndpointSlice of this name.
-Request get_endpoint_slice(const ServiceRef& slice);
+Request get_endpoint_slice(const ObjectRef& slice);
 // POST of a slice without a resourceVersion, PUT of another, as for a Lease. The slice is owned by
 // the Service, which it is deleted with, has `slice.metadata.labels` and one ready endpoint.
 Request write_endpoint_slice(const Service& service, const EndpointSlice& slice);
 
 // GET of a Secret, from etcd.
-Request get_secret(const SecretRef& secret);
+Request get_secret(const ObjectRef& secret);
 // POST of a Secret of the type Opaque; 409 if it exists. The body has the data.
-Request create_secret(const SecretRef& secret, const StringMap& data);
+Request create_secret(const ObjectRef& secret, const StringMap& data);
 // Merge PATCH of these members of `data`; the others, labels and annotations stay. 409 if the
 // Secret has changed since `resource_version`.
-Request change_secret(const SecretRef& secret, std::string_view resource_version,
+Request change_secret(const ObjectRef& secret, std::string_view resource_version,
                       const StringMap& data);
 
 // A CSIStorageCapacity (storage.k8s.io/v1) with one annotation.

@@ -16,7 +16,7 @@ using Kind = kube::ApiError::Kind;
 
 }  // namespace
 
-HolderLease::HolderLease(kube::Client& client, kube::LeaseRef lease, std::string identity,
+HolderLease::HolderLease(kube::Client& client, kube::ObjectRef lease, std::string identity,
                          std::function<void(const std::string&)> on_lost,
                          std::function<void(Done)> acquire)
     : client_(client),
@@ -28,23 +28,17 @@ HolderLease::HolderLease(kube::Client& client, kube::LeaseRef lease, std::string
 void HolderLease::take(Done done) {
   if (acquire_) return acquire_(std::move(done));
   const auto on_read = [this, done = std::move(done)](const kube::ApiResult<kube::Lease>& read) {
+    if (!read && read.error().kind != Kind::kNotFound) return done(read.error());
     // Without the times of an earlier holder: this process does not renew the Lease.
     kube::Lease mine;
     mine.ref = lease_;
     mine.holder = identity_;
-    if (read) {
-      mine.resource_version = read->resource_version;
-      return write(kube::replace_lease(mine), done);
-    }
-    if (read.error().kind != Kind::kNotFound) return done(read.error());
-    write(kube::create_lease(mine), done);
+    if (read) mine.resource_version = read->resource_version;
+    kube::Request request = kube::write_lease(mine);
+    request.timeout = kBindTimeout;
+    client_.write(std::move(request), "take lease " + name(), callbacks_.wrap(done));
   };
   client_.get_lease(lease_, kBindTimeout, callbacks_.wrap(on_read));
-}
-
-void HolderLease::write(kube::Request request, Done done) {
-  request.timeout = kBindTimeout;
-  client_.write(std::move(request), "take lease " + name(), callbacks_.wrap(std::move(done)));
 }
 
 void HolderLease::confirm(Done done) {

@@ -29,7 +29,7 @@ class HolderLease {
   // `client` outlives the Lease. `identity` must differ from that of every other process, earlier
   // ones included. `on_lost` is called once. `acquire` takes the Lease when it may be taken, where
   // several processes elect a leader (election/leader_election.h).
-  HolderLease(kube::Client& client, kube::LeaseRef lease, std::string identity,
+  HolderLease(kube::Client& client, kube::ObjectRef lease, std::string identity,
               std::function<void(const std::string& sentence)> on_lost,
               std::function<void(Done done)> acquire = {});
   // No callback runs after the destructor returns.
@@ -51,10 +51,9 @@ class HolderLease {
   bool lost() const { return lost_; }
   const std::string& identity() const { return identity_; }
   // "kube-system/mgpu-extender"
-  std::string name() const { return lease_.name_space + "/" + lease_.name; }
+  std::string name() const { return to_string(lease_); }
 
  private:
-  void write(kube::Request request, Done done);
   void read();
   void read_later();
   bool calls_overlap() const;
@@ -62,7 +61,7 @@ class HolderLease {
   kube::ApiResult<void> lose(const std::string& found);
 
   kube::Client& client_;
-  const kube::LeaseRef lease_;
+  const kube::ObjectRef lease_;
   const std::string identity_;
   const std::function<void(const std::string&)> on_lost_;
   const std::function<void(Done)> acquire_;

@@ -28,7 +28,7 @@
 namespace mgpu::extender {
 
 struct CertificateSettings {
-  kube::SecretRef secret;
+  kube::ObjectRef secret;
   ServerNames names;  // of the server certificate
 };
 
@@ -59,7 +59,7 @@ class SecretCertificates {
   // Certificates are in use. Any thread.
   bool available() const { return available_; }
   // "kube-system/mgpu-extender-tls"
-  std::string name() const { return settings_.secret.name_space + "/" + settings_.secret.name; }
+  std::string name() const { return to_string(settings_.secret); }
 
  private:
   struct Renewal {

@@ -68,7 +68,7 @@ bool LeaseCandidate::is_asked(Instant now) const {
   return asked_at_ && now - *asked_at_ < kAskedFor;
 }
 
-kube::Lease LeaseCandidate::taken(const kube::LeaseRef& ref, const std::string& time) const {
+kube::Lease LeaseCandidate::taken(const kube::ObjectRef& ref, const std::string& time) const {
   kube::Lease mine = lease_.value_or(kube::Lease());
   mine.ref = ref;
   if (lease_ && mine.holder != identity_) ++mine.transitions;

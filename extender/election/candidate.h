@@ -45,7 +45,7 @@ class LeaseCandidate {
   // After this time may_take() may be true, if nothing happens before. Positive.
   Duration wait(Instant now) const;
   // What to write to take the Lease now. `time` is the wall clock's, as metav1.MicroTime.
-  kube::Lease taken(const kube::LeaseRef& ref, const std::string& time) const;
+  kube::Lease taken(const kube::ObjectRef& ref, const std::string& time) const;
   // The holder that was observed last; empty: there is none.
   std::string holder() const { return lease_ ? lease_->holder : std::string(); }
 

@@ -20,7 +20,7 @@ constexpr Duration kRenewalRetryMax{1'000};
 
 }  // namespace
 
-LeaderElection::LeaderElection(kube::Transport& transport, kube::LeaseRef lease,
+LeaderElection::LeaderElection(kube::Transport& transport, kube::ObjectRef lease,
                                std::string identity, const ElectionSettings& settings,
                                const Heartbeat& work, Events events,
                                std::function<std::string()> time)

@@ -42,7 +42,7 @@ class LeaderElection {
   // else delays a renewal. `identity` differs from that of every other process. `work` is of the
   // executor that binds pods, and outlives it. `time` returns the wall clock's time as
   // metav1.MicroTime, for the Lease alone.
-  LeaderElection(kube::Transport& transport, kube::LeaseRef lease, std::string identity,
+  LeaderElection(kube::Transport& transport, kube::ObjectRef lease, std::string identity,
                  const ElectionSettings& settings, const Heartbeat& work, Events events,
                  std::function<std::string()> time = utc_micro_now);
   // No callback runs after it returns.
@@ -81,11 +81,11 @@ class LeaderElection {
   void end();
   void wait(Duration delay, void (LeaderElection::*then)());
   Duration request_timeout() const;
-  std::string name() const { return lease_.name_space + "/" + lease_.name; }
+  std::string name() const { return to_string(lease_); }
 
   kube::Transport& transport_;
   kube::Client client_{transport_};
-  const kube::LeaseRef lease_;
+  const kube::ObjectRef lease_;
   const std::string identity_;
   const ElectionSettings settings_;
   const Heartbeat& work_;

@@ -59,9 +59,9 @@ void LeaderEndpoints::get_service() {
 void LeaderEndpoints::get_slice(const kube::Service& service) {
   if (service.has_selector) {
     return fail(fmt::format(
-        "service {}/{} has a selector, so that Kubernetes sends requests to all replicas; expected "
+        "service {} has a selector, so that Kubernetes sends requests to all replicas; expected "
         "a Service without spec.selector",
-        settings_.service.name_space, settings_.service.name));
+        to_string(settings_.service)));
   }
   client_.get_endpoint_slice(
       settings_.service, kBindTimeout,
@@ -81,7 +81,7 @@ void LeaderEndpoints::write_if_different(const kube::Service& service,
   if (found) slice.metadata.resource_version = found->metadata.resource_version;
   kube::Request request = kube::write_endpoint_slice(service, slice);
   request.timeout = kBindTimeout;
-  const std::string name = settings_.service.name_space + "/" + settings_.service.name;
+  const std::string name = to_string(settings_.service);
   client_.write(std::move(request), "write endpointslice " + name,
                 callbacks_.wrap([this, name](const kube::ApiResult<void>& written) {
                   if (!written) return fail(written.error().message);

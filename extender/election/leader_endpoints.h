@@ -23,8 +23,8 @@
 namespace mgpu::extender {
 
 struct EndpointSettings {
-  kube::ServiceRef service;  // the EndpointSlice has its name
-  std::string address;       // an IP address of this process that kube-scheduler reaches
+  kube::ObjectRef service;  // the EndpointSlice has its name
+  std::string address;      // an IP address of this process that kube-scheduler reaches
 };
 
 // On the client's executor, except for the functions with another comment.

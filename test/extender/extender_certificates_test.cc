@@ -19,7 +19,7 @@ namespace {
 using namespace std::chrono_literals;
 using testing::HasSubstr;
 
-const kube::SecretRef kSecret{"kube-system", "mgpu-extender-tls"};
+const kube::ObjectRef kSecret{"kube-system", "mgpu-extender-tls"};
 
 class ExtenderCertificatesTest : public testing::Test {
  protected:

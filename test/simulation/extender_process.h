@@ -31,8 +31,8 @@
 namespace mgpu::simulation {
 
 // Of all processes.
-inline const kube::LeaseRef kExtenderLease{"kube-system", "mgpu-extender"};
-inline const kube::ServiceRef kExtenderService{"kube-system", "mgpu-extender"};
+inline const kube::ObjectRef kExtenderLease{"kube-system", "mgpu-extender"};
+inline const kube::ObjectRef kExtenderService{"kube-system", "mgpu-extender"};
 
 class ExtenderProcess {
  public:

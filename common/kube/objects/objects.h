@@ -160,20 +160,16 @@ struct Node {
   std::vector<Taint> taints;
 };
 
-struct LeaseRef {
+// The namespace and name of an object other than a pod.
+struct ObjectRef {
   std::string name_space;
   std::string name;
 };
 
-struct PodGroupRef {
-  std::string name_space;
-  std::string name;
-};
-
-struct ServiceRef {
-  std::string name_space;
-  std::string name;
-};
+// "namespace/name", as Kubernetes writes it.
+inline std::string to_string(const ObjectRef& object) {
+  return object.name_space + "/" + object.name;
+}
 
 // What is read of a PodGroup (scheduling.k8s.io/v1beta1).
 struct PodGroup {
@@ -182,7 +178,7 @@ struct PodGroup {
 
 // A Lease (coordination.k8s.io/v1).
 struct Lease {
-  LeaseRef ref;
+  ObjectRef ref;
   std::string resource_version;
   std::string holder;  // spec.holderIdentity; empty: no process holds the Lease
   // What a holder that renews the Lease writes besides. Times are metav1.MicroTime in UTC.
@@ -208,13 +204,8 @@ struct EndpointSlice {
   std::int32_t port = 0;
 };
 
-struct SecretRef {
-  std::string name_space;
-  std::string name;
-};
-
 struct Secret {
-  SecretRef ref;
+  ObjectRef ref;
   std::string resource_version;
   std::string type;  // "Opaque", "kubernetes.io/tls", ...
   StringMap data;    // decoded: bytes

@@ -98,14 +98,14 @@ TEST(Request, ReadsAndWritesALease) {
   lease.holder = "me";
   const std::string collection = "/apis/coordination.k8s.io/v1/namespaces/ns/leases";
   EXPECT_EQ(get_lease(lease.ref).target, collection + "/l");
-  const Request put = replace_lease(lease);
+  const Request put = write_lease(lease);
   EXPECT_EQ(put.method, Method::kPut);
   EXPECT_EQ(put.target, collection + "/l");
   EXPECT_EQ(put.body,
             R"({"apiVersion":"coordination.k8s.io/v1","kind":"Lease","metadata":{"name":"l",)"
             R"("namespace":"ns","resourceVersion":"7"},"spec":{"holderIdentity":"me"}})");
   lease.resource_version.clear();
-  const Request post = create_lease(lease);
+  const Request post = write_lease(lease);
   EXPECT_EQ(post.method, Method::kPost);
   EXPECT_EQ(post.target, collection);
   EXPECT_EQ(post.body,
@@ -114,7 +114,7 @@ TEST(Request, ReadsAndWritesALease) {
 }
 
 TEST(Request, ReadsAndWritesASecret) {
-  const SecretRef secret{"ns", "s"};
+  const ObjectRef secret{"ns", "s"};
   EXPECT_EQ(get_secret(secret).target, "/api/v1/namespaces/ns/secrets/s");
   const Request post = create_secret(secret, {{"key", "a"}});
   EXPECT_EQ(post.method, Method::kPost);

@@ -17,7 +17,7 @@ using test::is_lease;
 using testing::ElementsAre;
 using testing::HasSubstr;
 
-const kube::LeaseRef kLease{"kube-system", "mgpu-extender"};
+const kube::ObjectRef kLease{"kube-system", "mgpu-extender"};
 
 class HolderLeaseTest : public testing::Test {
  protected:

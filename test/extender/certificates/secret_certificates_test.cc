@@ -25,7 +25,7 @@ using testing::SizeIs;
 using testing::StartsWith;
 
 const sys_seconds kStart = std::chrono::sys_days(std::chrono::year(2026) / 3 / 1);
-const kube::SecretRef kSecret{"kube-system", "mgpu-extender-tls"};
+const kube::ObjectRef kSecret{"kube-system", "mgpu-extender-tls"};
 
 // An extender as far as its certificates are concerned.
 struct Replica {

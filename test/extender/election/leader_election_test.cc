@@ -23,7 +23,7 @@ using testing::HasSubstr;
 using testing::IsEmpty;
 using testing::SizeIs;
 
-const kube::LeaseRef kLease{"kube-system", "mgpu-extender"};
+const kube::ObjectRef kLease{"kube-system", "mgpu-extender"};
 
 class LeaderElectionTest : public testing::Test {
  protected:
@@ -52,7 +52,7 @@ class LeaderElectionTest : public testing::Test {
     return read ? std::optional(*read) : std::nullopt;
   }
   std::string holder() { return lease() ? lease()->holder : "no lease"; }
-  void write(kube::Lease lease) { ASSERT_TRUE(server.call(kube::replace_lease(lease)).ok()); }
+  void write(kube::Lease lease) { ASSERT_TRUE(server.call(kube::write_lease(lease)).ok()); }
 
   mgpu::test::ManualExecutor executor;
   mgpu::test::FaultyApiServer server{executor, {}};
@@ -117,7 +117,7 @@ TEST_F(LeaderElectionTest, ACandidateNamesEachOtherHolderOnce) {
 
 // No API server stores such a Lease; one that is too long to be read looks the same.
 TEST_F(LeaderElectionTest, ALeaseThatCannotBeReadIsReportedAndNotTaken) {
-  kube::Request create = kube::create_lease({.ref = kLease, .resource_version = {}, .holder = "c"});
+  kube::Request create = kube::write_lease({.ref = kLease, .resource_version = {}, .holder = "c"});
   create.body.replace(create.body.find("\"c\""), 3, "[7]");
   ASSERT_TRUE(server.call(create).ok());
   add(a, "a");

@@ -21,8 +21,8 @@ using testing::ElementsAre;
 using testing::HasSubstr;
 using testing::IsEmpty;
 
-const kube::LeaseRef kEndpointsLease{"kube-system", "mgpu-extender"};
-const kube::ServiceRef kService{"kube-system", "mgpu-extender"};
+const kube::ObjectRef kEndpointsLease{"kube-system", "mgpu-extender"};
+const kube::ObjectRef kService{"kube-system", "mgpu-extender"};
 
 class LeaderEndpointsTest : public testing::Test {
  protected:

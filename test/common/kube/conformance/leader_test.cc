@@ -44,7 +44,7 @@ class LeaderConformance : public Conformance {
     return create(request.target, request.body);
   }
   Json create_lease(const kube::Lease& lease) {
-    const kube::Request request = kube::create_lease(lease);
+    const kube::Request request = kube::write_lease(lease);
     return create(request.target, request.body);
   }
   kube::Lease held_lease() {
@@ -99,7 +99,7 @@ TEST_P(LeaderConformance, ALeaseThatIsGivenUpHasNoHolder) {
   kube::Lease lease = held_lease();
   lease.resource_version = version_of(create_lease(lease));
   lease.holder.clear();
-  const Answer given_up = send(kube::replace_lease(lease));
+  const Answer given_up = send(kube::write_lease(lease));
   EXPECT_EQ(given_up.code, 200) << given_up.text;
   EXPECT_EQ(given_up.body["spec"].value("holderIdentity", ""), "");
 }
