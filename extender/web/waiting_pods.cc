@@ -11,7 +11,6 @@
 #include "common/base/log.h"
 #include "common/base/text.h"
 #include "common/contract/gpu_request.h"
-#include "common/kube/objects/json_value.h"
 #include "common/kube/objects/object_json.h"
 #include "common/kube/request.h"
 #include "extender/web/limits.h"
@@ -36,45 +35,6 @@ struct WaitingPods::Seen {
 };
 
 namespace {
-
-// The condition PodScheduled and the time of creation, which kube::Pod does not have.
-struct Scheduling {
-  std::string created;
-  std::string reason;
-  std::string message;
-  std::string since;
-};
-
-void read_condition(kube::JsonValue& condition, Scheduling& out) {
-  std::string type;
-  Scheduling read;
-  condition.read({{"type", type},
-                  {"reason", read.reason},
-                  {"message", read.message},
-                  {"lastTransitionTime", read.since}});
-  if (type != "PodScheduled") return;
-  read.created = std::move(out.created);
-  out = std::move(read);
-}
-
-Scheduling read_scheduling(std::string_view json) {
-  Scheduling out;
-  // A pod of which this cannot be read has no message.
-  (void)kube::read_json(json, [&](kube::JsonValue& root) {
-    root.read({{"metadata",
-                [&](kube::JsonValue& metadata) {
-                  metadata.read({{"creationTimestamp", out.created}});
-                }},
-               {"status", [&](kube::JsonValue& status) {
-                  status.read({{"conditions", [&](kube::JsonValue& conditions) {
-                                  conditions.elements([&](kube::JsonValue& condition) {
-                                    read_condition(condition, out);
-                                  });
-                                }}});
-                }}});
-  });
-  return out;
-}
 
 std::string cut(std::string text) {
   if (text.size() <= kWaitingMessageBytesMax) return text;
@@ -159,14 +119,16 @@ Result<WaitingPods::Seen> WaitingPods::read(std::string_view json) const {
     detailed_->fetch_sub(1);
     return seen;
   }
-  Scheduling scheduling = read_scheduling(json);
+  // A pod of which this cannot be read has no message.
+  auto details = kube::read_pod_scheduling(json);
+  kube::PodScheduling scheduling = details ? *std::move(details) : kube::PodScheduling();
   seen.pod = {new Pod{.ref = pod->ref(),
                       .created = cut(std::move(scheduling.created)),
                       .priority = pod->priority,
                       .containers = request ? std::move(request->containers)
                                             : std::vector<ContainerRequest>(),
-                      .reason = cut(std::move(scheduling.reason)),
-                      .message = cut(std::move(scheduling.message)),
+                      .reason = cut(std::move(scheduling.scheduled.reason)),
+                      .message = cut(std::move(scheduling.scheduled.message)),
                       .since = cut(std::move(scheduling.since)),
                       .nominated = pod->nominated_node},
               [detailed = detailed_](const Pod* old) {

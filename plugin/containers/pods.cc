@@ -8,9 +8,7 @@
 
 #include "common/base/log.h"
 #include "common/base/mutex.h"
-#include "common/base/rfc3339.h"
 #include "common/kube/limits.h"
-#include "common/kube/objects/json_value.h"
 #include "common/kube/objects/object_json.h"
 
 namespace mgpu::plugin {
@@ -93,42 +91,23 @@ std::chrono::sys_seconds Pods::node_clock() {
   return std::chrono::floor<std::chrono::seconds>(std::chrono::system_clock::now());
 }
 
-Result<Pods::WatchedPod> Pods::read(std::string_view json) {
-  constexpr bool kReplaceBadBytes = true;
-  auto pod = kube::read_pod(json);
-  if (!pod) return pod.error();
-  WatchedPod watched{.pod = *std::move(pod)};
-  if (!watched.pod.metadata.being_deleted) return watched;
-  const auto read_metadata = [&watched](kube::JsonValue& metadata) {
-    std::string time;
-    metadata.read({{"deletionTimestamp", time}});
-    watched.deletion_time = read_rfc3339(time);
-  };
-  const auto read_root = [&read_metadata](kube::JsonValue& root) {
-    root.read({{"metadata", read_metadata}});
-  };
-  // The pod is valid, so that an invalid time is just not known.
-  static_cast<void>(kube::read_json(json, read_root, kReplaceBadBytes));
-  return watched;
-}
-
-kube::Consumer<Pods::WatchedPod> Pods::consumer() {
-  return {.read = &Pods::read,
+kube::Consumer<kube::Pod> Pods::consumer() {
+  return {.read = kube::read_pod,
           .apply =
-              [this](WatchedPod watched) {
+              [this](kube::Pod pod) {
                 const MutexLock lock(mutex_);
                 problem_.clear();
-                add(std::move(watched), Origin::kEvent);
+                add(std::move(pod), Origin::kEvent);
                 forget_deletions();
               },
           .remove =
-              [this](const WatchedPod& watched) {
+              [this](const kube::Pod& pod) {
                 const MutexLock lock(mutex_);
-                remove(watched.pod.uid());
+                remove(pod.uid());
                 forget_deletions();
               },
           .relist =
-              [this](std::vector<WatchedPod> pods, bool complete) {
+              [this](std::vector<kube::Pod> pods, bool complete) {
                 const MutexLock lock(mutex_);
                 problem_.clear();
                 // If an object could not be read, a pod that is missing from the list may still
@@ -137,24 +116,23 @@ kube::Consumer<Pods::WatchedPod> Pods::consumer() {
                   pods_.clear();
                   uids_.clear();
                 }
-                for (WatchedPod& watched : pods) add(std::move(watched), Origin::kList);
+                for (kube::Pod& pod : pods) add(std::move(pod), Origin::kList);
                 forget_deletions();
                 listed_ = true;
               }};
 }
 
-void Pods::add(WatchedPod watched, Origin origin) {
-  note_deletion(watched, origin);
-  kube::Pod& pod = watched.pod;
+void Pods::add(kube::Pod pod, Origin origin) {
+  note_deletion(pod, origin);
   // The name may have belonged to another pod.
   if (const auto at = uids_.find(pod.ref()); at != uids_.end()) remove(PodUid(at->second));
   uids_[pod.ref()] = pod.uid();
   pods_[pod.uid()] = std::move(pod);
 }
 
-void Pods::note_deletion(const WatchedPod& watched, Origin origin) {
-  const kube::Metadata& metadata = watched.pod.metadata;
-  const PodUid uid = watched.pod.uid();
+void Pods::note_deletion(const kube::Pod& pod, Origin origin) {
+  const kube::Metadata& metadata = pod.metadata;
+  const PodUid uid = pod.uid();
   if (!metadata.being_deleted || !metadata.deletion_grace_seconds) {
     deletions_.erase(uid);
     return;
@@ -164,8 +142,8 @@ void Pods::note_deletion(const WatchedPod& watched, Origin origin) {
   // A second deletion may shorten the grace period, which begins anew then.
   if (known != deletions_.end() && known->second.grace_seconds == grace) return;
   std::chrono::seconds left(grace);
-  if (origin == Origin::kList && watched.deletion_time) {
-    left = std::clamp(*watched.deletion_time - wall_clock_(), std::chrono::seconds(0), left);
+  if (origin == Origin::kList && metadata.deletion_time) {
+    left = std::clamp(*metadata.deletion_time - wall_clock_(), std::chrono::seconds(0), left);
   }
   deletions_[uid] = {.uid = uid, .grace_seconds = grace, .ends = executor_.now() + left};
 }

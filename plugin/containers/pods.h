@@ -59,20 +59,15 @@ class Pods {
   kube::ApiResult<kube::Pod> fetch(const PodRef& pod, Duration timeout);
 
  private:
-  struct WatchedPod {
-    kube::Pod pod;
-    std::optional<std::chrono::sys_seconds> deletion_time{};  // metadata.deletionTimestamp
-  };
   enum class Origin { kEvent, kList };
 
   static std::chrono::sys_seconds node_clock();
-  static Result<WatchedPod> read(std::string_view json);
-  kube::Consumer<WatchedPod> consumer();
+  kube::Consumer<kube::Pod> consumer();
   void on_problem(const std::string& problem);
   void on_unreadable(const std::string& problem);
-  void add(WatchedPod watched, Origin origin) MGPU_REQUIRES(mutex_);
+  void add(kube::Pod pod, Origin origin) MGPU_REQUIRES(mutex_);
   void remove(const PodUid& uid) MGPU_REQUIRES(mutex_);
-  void note_deletion(const WatchedPod& watched, Origin origin) MGPU_REQUIRES(mutex_);
+  void note_deletion(const kube::Pod& pod, Origin origin) MGPU_REQUIRES(mutex_);
   void forget_deletions() MGPU_REQUIRES(mutex_);
 
   const WallClock wall_clock_;

@@ -4,6 +4,8 @@
 #include <string>
 #include <utility>
 
+#include "common/base/rfc3339.h"
+
 namespace mgpu::kube {
 namespace {
 
@@ -47,6 +49,7 @@ Metadata read_metadata(JsonValue& from) {
                 });
               }}});
   metadata.being_deleted = !deletion.empty();
+  metadata.deletion_time = read_rfc3339(deletion);
   return metadata;
 }
 

@@ -311,6 +311,39 @@ Result<Pod> read_pod(std::string_view json) {
   return pod;
 }
 
+Result<PodScheduling> read_pod_scheduling(std::string_view json) {
+  PodScheduling pod;
+  const auto read_gate = [&pod](JsonValue& gate) {
+    gate.read({{"name", pod.gates.emplace_back()}});
+  };
+  const auto read_scheduled = [&pod](JsonValue& from) {
+    Condition condition;
+    std::string since;
+    from.read({{"type", condition.type},
+               {"status", condition.status},
+               {"reason", condition.reason},
+               {"message", condition.message},
+               {"lastTransitionTime", since}});
+    if (condition.type != "PodScheduled") return;
+    pod.scheduled = std::move(condition);
+    pod.since = std::move(since);
+  };
+  const auto read_metadata = [&](JsonValue& from) {
+    from.read({{"creationTimestamp", pod.created}});
+  };
+  const auto read_spec = [&](JsonValue& from) {
+    from.read({{"schedulingGates", [&](JsonValue& list) { list.elements(read_gate); }}});
+  };
+  const auto read_conditions = [&](JsonValue& from) {
+    from.read({{"conditions", [&](JsonValue& list) { list.elements(read_scheduled); }}});
+  };
+  const auto read = read_object(json, [&](JsonValue& root) {
+    root.read({{"metadata", read_metadata}, {"spec", read_spec}, {"status", read_conditions}});
+  });
+  if (!read) return read.error();
+  return pod;
+}
+
 Result<Node> read_node(std::string_view json) {
   Node node;
   const auto read = read_object(json, [&](JsonValue& root) {

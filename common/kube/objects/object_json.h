@@ -14,6 +14,7 @@ namespace mgpu::kube {
 // Errors: not JSON; a member of another type than Kubernetes gives it (the sentence names it).
 // Member names match exactly, as Kubernetes writes them.
 Result<Pod> read_pod(std::string_view json);
+Result<PodScheduling> read_pod_scheduling(std::string_view json);
 Result<Node> read_node(std::string_view json);
 Result<PodDisruptionBudget> read_pod_disruption_budget(std::string_view json);
 Result<Lease> read_lease(std::string_view json);

@@ -3,6 +3,7 @@
 // object_protobuf.h pods and what they come in from protobuf.
 #pragma once
 
+#include <chrono>
 #include <cstdint>
 #include <map>
 #include <optional>
@@ -36,6 +37,8 @@ struct Metadata {
   // bits.
   std::optional<std::int32_t> deletion_grace_seconds{};
   std::optional<OwnerRef> controller{};
+  // deletionTimestamp, from JSON only. None: it is not set, or not a time.
+  std::optional<std::chrono::sys_seconds> deletion_time{};
 };
 
 struct Container {
@@ -141,6 +144,14 @@ struct Condition {
   std::string reason;
   std::string message;
   bool operator==(const Condition&) const = default;
+};
+
+// What is read only where a person sees why a pod waits.
+struct PodScheduling {
+  std::string created;             // metadata.creationTimestamp, RFC 3339
+  std::vector<std::string> gates;  // spec.schedulingGates
+  Condition scheduled;             // the condition PodScheduled; empty: there is none
+  std::string since;               // its lastTransitionTime
 };
 
 struct Taint {

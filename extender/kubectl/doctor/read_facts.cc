@@ -216,37 +216,18 @@ Result<CheckedNode> read_checked_node(std::string_view json) {
 Result<GpuPod> read_gpu_pod(std::string_view json) {
   auto pod = kube::read_pod(json);
   if (!pod) return pod.error();
-  GpuPod gpu;
-  gpu.pod = std::move(*pod);
-  return filled<GpuPod>(json, std::move(gpu), [](JsonValue& root, GpuPod& into) {
-    const auto metadata = [&into](JsonValue& value) {
-      std::string created;
-      value.read({{"creationTimestamp", created}});
-      into.created = read_rfc3339(created);
-    };
-    const auto condition = [&into](JsonValue& one) {
-      kube::Condition read;
-      one.read({{"type", read.type},
-                {"status", read.status},
-                {"reason", read.reason},
-                {"message", read.message}});
-      if (read.type != "PodScheduled" || read.status != "False") return;
-      into.unscheduled_reason = read.reason;
-      into.unscheduled_message = read.message;
-    };
-    const auto status = [&](JsonValue& value) {
-      value.read({{"conditions", [&](JsonValue& list) { list.elements(condition); }}});
-    };
-    const auto gate = [&into](JsonValue& one) {
-      std::string name;
-      one.read({{"name", name}});
-      into.gates.push_back(std::move(name));
-    };
-    const auto spec = [&](JsonValue& value) {
-      value.read({{"schedulingGates", [&](JsonValue& list) { list.elements(gate); }}});
-    };
-    root.read({object("metadata", metadata), object("spec", spec), object("status", status)});
-  });
+  auto scheduling = kube::read_pod_scheduling(json);
+  if (!scheduling) return scheduling.error();
+  GpuPod gpu{.pod = *std::move(pod),
+             .created = read_rfc3339(scheduling->created),
+             .unscheduled_reason = {},
+             .unscheduled_message = {},
+             .gates = std::move(scheduling->gates)};
+  if (scheduling->scheduled.status == "False") {
+    gpu.unscheduled_reason = std::move(scheduling->scheduled.reason);
+    gpu.unscheduled_message = std::move(scheduling->scheduled.message);
+  }
+  return gpu;
 }
 
 Result<std::map<std::string, bool>> read_feature_gates(std::string_view json) {
