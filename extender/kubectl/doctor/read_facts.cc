@@ -7,6 +7,7 @@
 #include "common/base/rfc3339.h"
 #include "common/base/text.h"
 #include "common/kube/objects/json_value.h"
+#include "common/kube/objects/object_fields.h"
 #include "common/kube/objects/object_json.h"
 
 namespace mgpu::kubectl {
@@ -14,24 +15,12 @@ namespace {
 
 using kube::JsonValue;
 
-// Fields of managedFields need not be UTF-8 (common/kube/objects/object_json.cc).
-constexpr bool kReplaceBadBytes = true;
-
 // `into` after `read` has filled it.
 template <class T>
 Result<T> filled(std::string_view json, T into, const std::function<void(JsonValue&, T&)>& read) {
-  auto done = kube::read_json(
-      json, [&](JsonValue& root) { read(root, into); }, kReplaceBadBytes);
+  auto done = kube::read_object(json, [&](JsonValue& root) { read(root, into); });
   if (!done) return done.error();
   return into;
-}
-
-// A member that is an object, read by `read`.
-kube::JsonField object(std::string_view name, std::function<void(JsonValue&)> read) {
-  return {name, [read = std::move(read)](JsonValue& value) {
-            if (value.kind() == JsonValue::Kind::kNull) return;
-            read(value);
-          }};
 }
 
 // The text of the member at `path`, for example metadata.name; empty if there is none.
@@ -39,10 +28,9 @@ Result<std::string> text_at(std::string_view json, std::vector<std::string_view>
   std::string text;
   kube::JsonField field(path.back(), text);
   for (std::size_t i = path.size() - 1; i-- > 0;) {
-    field = object(path[i], [inner = field](JsonValue& value) { value.read({inner}); });
+    field = {path[i], [inner = field](JsonValue& value) { value.read({inner}); }};
   }
-  auto done = kube::read_json(
-      json, [&](JsonValue& root) { root.read({field}); }, kReplaceBadBytes);
+  auto done = kube::read_object(json, [&](JsonValue& root) { root.read({field}); });
   if (!done) return done.error();
   return text;
 }
@@ -68,8 +56,7 @@ void read_program_status(JsonValue& status, ProgramPod& pod) {
     list.elements([&pod](JsonValue& one) {
       std::string reason;
       const auto waiting = [&reason](JsonValue& state) { state.read({{"reason", reason}}); };
-      one.read(
-          {object("state", [&](JsonValue& state) { state.read({object("waiting", waiting)}); })});
+      one.read({{"state", [&](JsonValue& state) { state.read({{"waiting", waiting}}); }}});
       if (pod.waiting.empty()) pod.waiting = reason;
     });
   };
@@ -109,12 +96,9 @@ Result<ProgramPod> read_program_pod(std::string_view json) {
     value.read({{"serviceAccountName", program.service_account}, {"containers", containers}});
   };
   const auto status = [&](JsonValue& value) { read_program_status(value, program); };
-  auto read = kube::read_json(
-      json,
-      [&](JsonValue& root) {
-        root.read({object("spec", spec), object("status", status)});
-      },
-      kReplaceBadBytes);
+  auto read = kube::read_object(json, [&](JsonValue& root) {
+    root.read({{"spec", spec}, {"status", status}});
+  });
   if (!read) return read.error();
   if (program.version.empty()) program.version = tag_of(image);
   return program;
@@ -122,15 +106,15 @@ Result<ProgramPod> read_program_pod(std::string_view json) {
 
 Result<LeaseFacts> read_lease_facts(std::string_view json) {
   return filled<LeaseFacts>(json, {}, [](JsonValue& root, LeaseFacts& lease) {
-    root.read({object("spec", [&lease](JsonValue& spec) {
-      std::int32_t duration = 0;
-      std::string renewed;
-      spec.read({{"holderIdentity", lease.holder},
-                 {"leaseDurationSeconds", duration},
-                 {"renewTime", renewed}});
-      if (duration > 0) lease.duration_seconds = duration;
-      lease.renewed = read_rfc3339(renewed);
-    })});
+    root.read({{"spec", [&lease](JsonValue& spec) {
+                  std::int32_t duration = 0;
+                  std::string renewed;
+                  spec.read({{"holderIdentity", lease.holder},
+                             {"leaseDurationSeconds", duration},
+                             {"renewTime", renewed}});
+                  if (duration > 0) lease.duration_seconds = duration;
+                  lease.renewed = read_rfc3339(renewed);
+                }}});
   });
 }
 
@@ -148,7 +132,7 @@ Result<SliceFacts> read_slice(std::string_view json) {
                                      }
                                    }}});
                     };
-                    one.read({{"addresses", addresses}, object("conditions", conditions)});
+                    one.read({{"addresses", addresses}, {"conditions", conditions}});
                     if (!ready) return;
                     std::ranges::move(addresses, std::back_inserter(slice.addresses));
                   });
@@ -168,9 +152,9 @@ Result<std::string> read_namespace(std::string_view json) {
 Result<Installer> read_installer(std::string_view json) {
   return filled<Installer>(json, {}, [](JsonValue& root, Installer& installer) {
     kube::StringMap annotations;
-    root.read({object("metadata", [&](JsonValue& value) {
-      value.read({{"annotations", annotations}});
-    })});
+    root.read({{"metadata", [&](JsonValue& value) {
+                  value.read({{"annotations", annotations}});
+                }}});
     const auto release = annotations.find("meta.helm.sh/release-name");
     if (release != annotations.end()) installer.release = release->second;
   });
@@ -186,11 +170,11 @@ Result<DeviceClass> read_device_class(std::string_view json) {
 
 Result<PolicyBinding> read_policy_binding(std::string_view json) {
   return filled<PolicyBinding>(json, {}, [](JsonValue& root, PolicyBinding& binding) {
-    root.read({object("spec", [&binding](JsonValue& spec) {
-      std::vector<std::string> actions;
-      spec.read({{"policyName", binding.policy}, {"validationActions", actions}});
-      binding.denies = std::ranges::find(actions, "Deny") != actions.end();
-    })});
+    root.read({{"spec", [&binding](JsonValue& spec) {
+                  std::vector<std::string> actions;
+                  spec.read({{"policyName", binding.policy}, {"validationActions", actions}});
+                  binding.denies = std::ranges::find(actions, "Deny") != actions.end();
+                }}});
   });
 }
 
@@ -208,8 +192,7 @@ Result<CheckedNode> read_checked_node(std::string_view json) {
     const auto info = [&into](JsonValue& value) {
       value.read({{"kubeletVersion", into.kubelet_version}});
     };
-    root.read(
-        {object("status", [&](JsonValue& status) { status.read({object("nodeInfo", info)}); })});
+    root.read({{"status", [&](JsonValue& status) { status.read({{"nodeInfo", info}}); }}});
   });
 }
 
@@ -238,8 +221,9 @@ Result<std::map<std::string, bool>> read_feature_gates(std::string_view json) {
         gates[std::string(name)] = gate.boolean();
       });
     };
-    root.read({object("kubeletconfig",
-                      [&](JsonValue& config) { config.read({object("featureGates", read)}); })});
+    root.read({{"kubeletconfig", [&](JsonValue& config) {
+                  config.read({{"featureGates", read}});
+                }}});
   });
 }
 
