@@ -2,7 +2,6 @@
 // requests.
 #include <fmt/format.h>
 
-#include <charconv>
 #include <string>
 #include <utility>
 
@@ -29,19 +28,11 @@ Response answer_of(const Refusal& refusal) {
   return answer(refusal.code, status_text(refusal));
 }
 
-template <class Number>
-std::optional<Number> read_number(std::string_view text) {
-  Number number{};
-  const auto [read, code] = std::from_chars(text.data(), text.data() + text.size(), number);
-  if (code != std::errc() || read != text.data() + text.size()) return std::nullopt;
-  return number;
-}
-
 // A number in a query; 0 if it is absent.
 template <class Number>
 Number read_parameter(const ApiPath& path, std::string_view name) {
   const std::string_view text = path.parameter(name);
-  const auto number = read_number<Number>(text.empty() ? "0" : text);
+  const auto number = parse_number<Number>(text.empty() ? "0" : text);
   if (number) return *number;
   throw bad_request("strconv.ParseInt: parsing " + in_quotes(text) + ": invalid syntax");
 }
@@ -62,7 +53,7 @@ ListPosition read_position(MemoryCluster& cluster, const ApiPath& path) {
   const std::string_view token = path.parameter("continue");
   if (!token.empty()) {
     const std::size_t dot = token.find('.');
-    const auto version = read_number<std::uint64_t>(token.substr(0, dot));
+    const auto version = parse_number<std::uint64_t>(token.substr(0, dot));
     if (dot == std::string_view::npos || !version) {
       throw bad_request("invalid continue token: continue key is not valid");
     }
@@ -89,7 +80,7 @@ void check_list_version(const MemoryCluster& cluster, const ApiPath& path) {
     throw bad_request("lists of an exact version are not supported by the in-memory API server");
   }
   if (text.empty()) return;
-  const auto version = read_number<std::uint64_t>(text);
+  const auto version = parse_number<std::uint64_t>(text);
   if (!version) {
     throw bad_request("invalid resource version: resourceVersion: Invalid value: " +
                       in_quotes(text));
@@ -200,7 +191,7 @@ WatchRequest read_watch(const Request& request) try {
   const auto seconds = read_parameter<std::uint32_t>(*path, "timeoutSeconds");
   if (seconds != 0) watch.timeout = std::chrono::seconds(seconds);
   const std::string_view version = path->parameter("resourceVersion");
-  watch.version = read_number<std::uint64_t>(version.empty() ? "0" : version);
+  watch.version = parse_number<std::uint64_t>(version.empty() ? "0" : version);
   if (!watch.version) {
     throw Refusal{.code = 500, .message = "resourceVersion: Invalid value: " + in_quotes(version)};
   }

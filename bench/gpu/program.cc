@@ -9,7 +9,6 @@
 #include <algorithm>
 #include <array>
 #include <cerrno>
-#include <charconv>
 #include <cstring>
 #include <string_view>
 #include <utility>
@@ -144,11 +143,7 @@ std::string RunningProgram::value(const std::string& name) const {
 }
 
 std::optional<double> RunningProgram::number(const std::string& name) const {
-  const std::string text = value(name);
-  double number = 0;
-  const auto [end, code] = std::from_chars(text.data(), text.data() + text.size(), number);
-  const bool whole = code == std::errc() && end == text.data() + text.size();
-  return whole ? std::optional(number) : std::nullopt;
+  return parse_number<double>(value(name));
 }
 
 std::string RunningProgram::failure() const {

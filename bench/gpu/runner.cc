@@ -108,10 +108,9 @@ std::optional<pid_t> parent_of(const std::filesystem::path& process) {
 std::vector<pid_t> children_except(const std::set<pid_t>& stuck) {
   std::vector<pid_t> found;
   for (const std::string& name : names_in("/proc")) {
-    pid_t pid = 0;
-    const auto [end, code] = std::from_chars(name.data(), name.data() + name.size(), pid);
-    if (code != std::errc() || end != name.data() + name.size()) continue;
-    if (parent_of("/proc/" + name) == ::getpid() && !stuck.contains(pid)) found.push_back(pid);
+    const auto pid = parse_number<pid_t>(name);
+    if (pid && parent_of("/proc/" + name) == ::getpid() && !stuck.contains(*pid))
+      found.push_back(*pid);
   }
   return found;
 }

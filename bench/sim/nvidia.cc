@@ -3,7 +3,6 @@
 #include <fmt/format.h>
 
 #include <algorithm>
-#include <charconv>
 #include <nlohmann/json.hpp>
 #include <optional>
 #include <vector>
@@ -26,11 +25,8 @@ std::string label_of(const Json& node, const char* name) {
 
 // Nothing for another text than a number from 1 to `most`.
 std::optional<std::int64_t> number_in(const std::string& text, std::int64_t most) {
-  std::int64_t number = 0;
-  const char* const end = text.data() + text.size();
-  const auto [stop, failure] = std::from_chars(text.data(), end, number);
-  const bool good = failure == std::errc() && stop == end && number >= 1 && number <= most;
-  return good ? std::optional(number) : std::nullopt;
+  const auto number = parse_number<std::int64_t>(text);
+  return number && *number >= 1 && *number <= most ? number : std::nullopt;
 }
 
 }  // namespace

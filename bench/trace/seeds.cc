@@ -1,6 +1,5 @@
 #include "bench/trace/seeds.h"
 
-#include <charconv>
 #include <optional>
 #include <string>
 
@@ -16,11 +15,8 @@ struct Range {
 };
 
 std::optional<std::uint64_t> number_of(std::string_view text) {
-  std::uint64_t number = 0;
-  const auto [end, code] = std::from_chars(text.data(), text.data() + text.size(), number);
-  const bool whole = code == std::errc() && end == text.data() + text.size();
-  if (!whole || number > static_cast<std::uint64_t>(limits::kSeedMax)) return std::nullopt;
-  return number;
+  const auto number = parse_number<std::uint64_t>(text);
+  return number && *number <= static_cast<std::uint64_t>(limits::kSeedMax) ? number : std::nullopt;
 }
 
 std::optional<Range> range_of(std::string_view text) {

@@ -3,7 +3,6 @@
 #include <fmt/format.h>
 
 #include <algorithm>
-#include <charconv>
 #include <utility>
 
 #include "bench/trace/limits.h"
@@ -62,10 +61,8 @@ std::string_view Row::text(std::string_view column) const {
 
 std::int64_t Row::number(std::string_view column, std::int64_t least, std::int64_t most) {
   const std::string_view value = text(column);
-  std::int64_t number = 0;
-  const auto [end, code] = std::from_chars(value.data(), value.data() + value.size(), number);
-  const bool whole = code == std::errc() && end == value.data() + value.size();
-  if (whole && number >= least && number <= most) return number;
+  const auto number = parse_number<std::int64_t>(value);
+  if (number && *number >= least && *number <= most) return *number;
   refuse(column, value, fmt::format("a whole number from {} to {}", least, most));
   return 0;
 }

@@ -3,11 +3,14 @@
 #pragma once
 
 #include <array>
+#include <charconv>
 #include <chrono>
 #include <cstddef>
 #include <cstdint>
+#include <optional>
 #include <string>
 #include <string_view>
+#include <system_error>
 
 #include "common/base/limits.h"
 
@@ -42,6 +45,15 @@ std::string in_quotes(std::string_view value);
 
 // "1 card", "2 cards".
 std::string counted(std::int64_t count, std::string_view one);
+
+// All of `text` as a number, without a plus or blanks; none if it is not one.
+template <class Number>
+std::optional<Number> parse_number(std::string_view text) {
+  Number number{};
+  const char* const end = text.data() + text.size();
+  const auto [stop, failure] = std::from_chars(text.data(), end, number);
+  return failure == std::errc() && stop == end ? std::optional(number) : std::nullopt;
+}
 
 struct DurationUnit {
   std::string_view name;

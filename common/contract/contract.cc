@@ -3,7 +3,6 @@
 #include <fmt/format.h>
 
 #include <algorithm>
-#include <charconv>
 #include <optional>
 #include <set>
 #include <string>
@@ -42,11 +41,9 @@ std::string_view without_blanks(std::string_view text) {
 
 // A number without sign, blanks and leading zeros.
 std::optional<std::int32_t> read_number(std::string_view text, std::int32_t most) {
-  std::int32_t value = 0;
-  const auto [end, failure] = std::from_chars(text.data(), text.data() + text.size(), value);
-  const bool plain = failure == std::errc() && end == text.data() + text.size() &&
-                     (text == "0" || (text[0] != '0' && text[0] != '-'));
-  return plain && value <= most ? std::optional(value) : std::nullopt;
+  const auto value = parse_number<std::int32_t>(text);
+  const bool plain = value && (text == "0" || (text[0] != '0' && text[0] != '-'));
+  return plain && *value <= most ? value : std::nullopt;
 }
 
 Error bad_list(std::string_view what, std::string_view text, std::string_view why) {

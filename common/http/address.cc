@@ -4,7 +4,6 @@
 
 #include <algorithm>
 #include <boost/asio/ip/address.hpp>
-#include <charconv>
 #include <optional>
 
 #include "common/base/text.h"
@@ -12,13 +11,6 @@
 namespace mgpu::http {
 
 namespace {
-
-std::optional<std::uint16_t> read_port(std::string_view text) {
-  std::uint16_t port = 0;
-  const auto [end, failure] = std::from_chars(text.data(), text.data() + text.size(), port);
-  const bool whole = !text.empty() && end == text.data() + text.size();
-  return failure == std::errc() && whole ? std::optional(port) : std::nullopt;
-}
 
 struct HostAndPort {
   std::string_view host;  // an IPv6 address without its brackets
@@ -41,7 +33,7 @@ std::optional<HostAndPort> split_port(std::string_view text) {
   }
   if (end >= text.size()) return out;
   out.port = text.substr(end + 1);
-  if (!read_port(out.port)) return std::nullopt;
+  if (!parse_number<std::uint16_t>(out.port)) return std::nullopt;
   return out;
 }
 
@@ -61,7 +53,7 @@ bool is_loopback(const std::string& address) {
 
 Result<Endpoint> parse_endpoint(std::string_view text) {
   const auto parts = split_port(text);
-  const auto port = parts ? read_port(parts->port) : std::nullopt;
+  const auto port = parts ? parse_number<std::uint16_t>(parts->port) : std::nullopt;
   const std::string address(parts ? parts->host : "");
   const bool has_brackets = parts && parts->bracketed;
   const bool v6 = address.find(':') != std::string::npos;

@@ -3,7 +3,6 @@
 #include <fmt/format.h>
 
 #include <algorithm>
-#include <charconv>
 #include <utility>
 
 #include "common/base/text.h"
@@ -14,10 +13,8 @@ Result<std::size_t> read_count(const std::string& query, const std::string& name
                                std::size_t otherwise, std::size_t most) {
   const std::string text = http::query_value(query, name);
   if (text.empty()) return otherwise;
-  std::size_t count = 0;
-  const char* end = text.data() + text.size();
-  const auto [stop, failed] = std::from_chars(text.data(), end, count);
-  if (failed == std::errc() && stop == end && count >= 1 && count <= most) return count;
+  const auto count = parse_number<std::size_t>(text);
+  if (count && *count >= 1 && *count <= most) return *count;
   return error(fmt::format("query parameter {} is {}, expected a number from 1 to {}", name,
                            in_quotes(text), most));
 }

@@ -2,7 +2,6 @@
 #include <fmt/format.h>
 
 #include <algorithm>
-#include <charconv>
 #include <optional>
 #include <vector>
 
@@ -21,13 +20,9 @@ namespace {
 constexpr int kConflictStatus = 409;
 
 std::optional<CardIndex> card_index(const std::string& text) {
-  std::int32_t index = 0;
-  const char* const end = text.data() + text.size();
-  const auto [stop, failure] = std::from_chars(text.data(), end, index);
-  if (failure != std::errc() || stop != end || index < 0 || index > kCardIndexMax) {
-    return std::nullopt;
-  }
-  return CardIndex(index);
+  const auto index = parse_number<std::int32_t>(text);
+  if (!index || *index < 0 || *index > kCardIndexMax) return std::nullopt;
+  return CardIndex(*index);
 }
 
 // Errors: the node has no such card, or its cards cannot be read.

@@ -1,10 +1,10 @@
 #include "extender/placement/node_gates.h"
 
 #include <algorithm>
-#include <charconv>
 #include <functional>
 #include <string>
 
+#include "common/base/text.h"
 #include "extender/placement/limits.h"
 
 namespace mgpu::extender {
@@ -29,13 +29,6 @@ bool has(const NodeGates& gates, std::uint64_t hash) {
   return std::ranges::binary_search(gates.labels, hash);
 }
 
-std::optional<std::int64_t> number_in(std::string_view text) {
-  std::int64_t number = 0;
-  const auto [end, failure] = std::from_chars(text.data(), text.data() + text.size(), number);
-  const bool whole = failure == std::errc() && end == text.data() + text.size();
-  return whole ? std::optional(number) : std::nullopt;
-}
-
 // Compares by the operators Gt and Lt.
 bool compares(const std::string& op, std::optional<std::int64_t> left,
               std::optional<std::int64_t> right) {
@@ -46,7 +39,8 @@ bool is_tolerated(const kube::Taint& taint, const kube::Toleration& one) {
   if (!one.effect.empty() && one.effect != taint.effect) return false;
   if (!one.key.empty() && one.key != taint.key) return false;
   if (one.op.empty() || one.op == "Equal") return one.value == taint.value;
-  return one.op == "Exists" || compares(one.op, number_in(taint.value), number_in(one.value));
+  return one.op == "Exists" || compares(one.op, parse_number<std::int64_t>(taint.value),
+                                        parse_number<std::int64_t>(one.value));
 }
 
 bool is_tolerated(const kube::Taint& taint, const kube::NodeRules& rules) {
@@ -68,8 +62,8 @@ bool is_met(const kube::LabelRequirement& one, const NodeGates& gates) {
   if (one.op == "NotIn") return std::ranges::none_of(one.values, has_value);
   if (one.op == "DoesNotExist") return !has(gates, hash_of(one.key));
   if (one.op == "Exists") return has(gates, hash_of(one.key));
-  return one.values.size() == 1 &&
-         compares(one.op, number_of(gates, hash_of(one.key)), number_in(one.values[0]));
+  return one.values.size() == 1 && compares(one.op, number_of(gates, hash_of(one.key)),
+                                            parse_number<std::int64_t>(one.values[0]));
 }
 
 bool is_met(const kube::LabelRequirement& one, std::string_view node) {
@@ -104,7 +98,8 @@ NodeGates gates_of(const kube::Node& node) {
   for (const auto& [key, value] : node.metadata.labels) {
     gates.labels.push_back(hash_of(key));
     gates.labels.push_back(hash_of(key, value));
-    if (const auto number = number_in(value)) gates.numbers.emplace_back(hash_of(key), *number);
+    if (const auto number = parse_number<std::int64_t>(value))
+      gates.numbers.emplace_back(hash_of(key), *number);
   }
   std::ranges::sort(gates.labels);
   std::ranges::sort(gates.numbers);

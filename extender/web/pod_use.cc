@@ -3,7 +3,6 @@
 #include <fmt/format.h>
 
 #include <algorithm>
-#include <charconv>
 #include <cmath>
 #include <optional>
 #include <tuple>
@@ -43,11 +42,9 @@ struct UsedShare {
 using ShareKey = std::tuple<std::string, std::int32_t, std::string>;
 
 std::optional<ShareKey> key_of(const promql::Series& series) {
-  const std::string_view text = series.label("index");
-  std::int32_t index = 0;
-  const auto [end, failure] = std::from_chars(text.data(), text.data() + text.size(), index);
-  if (failure != std::errc() || end != text.data() + text.size()) return std::nullopt;
-  return ShareKey(cut_text(series.label("container"), kPrometheusLabelBytesMax), index,
+  const auto index = parse_number<std::int32_t>(series.label("index"));
+  if (!index) return std::nullopt;
+  return ShareKey(cut_text(series.label("container"), kPrometheusLabelBytesMax), *index,
                   cut_text(series.label("uuid"), kPrometheusLabelBytesMax));
 }
 

@@ -4,7 +4,6 @@
 #include <unistd.h>
 
 #include <array>
-#include <charconv>
 #include <set>
 #include <string_view>
 #include <utility>
@@ -72,12 +71,11 @@ Result<std::set<std::uint64_t>> xids(const std::string& text) {
   const auto names = parse_names(text);
   if (!names) return error("--xid-ignore: " + names.error().message);
   for (const std::string& name : *names) {
-    std::uint64_t xid = 0;
-    const auto [end, failure] = std::from_chars(name.data(), name.data() + name.size(), xid);
-    if (failure != std::errc() || end != name.data() + name.size()) {
+    const auto xid = parse_number<std::uint64_t>(name);
+    if (!xid) {
       return error("--xid-ignore: " + in_quotes(name) + " is not an XID, a whole number");
     }
-    all.insert(xid);
+    all.insert(*xid);
   }
   return all;
 }

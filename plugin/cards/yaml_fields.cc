@@ -3,7 +3,6 @@
 #include <fmt/format.h>
 
 #include <algorithm>
-#include <charconv>
 #include <type_traits>
 
 #include "common/base/text.h"
@@ -97,11 +96,9 @@ Number Fields::number(std::string_view name, Number least, Number most) const {
   const std::string expected = fmt::format("a {}number from {} to {}",
                                            std::is_integral_v<Number> ? "whole " : "", least, most);
   const std::string found = scalar(name, expected);
-  Number value{};
-  const char* const end = found.data() + found.size();
-  const auto [stop, code] = std::from_chars(found.data(), end, value);
+  const auto value = parse_number<Number>(found);
   // Written so that "nan" is out of range.
-  if (code == std::errc() && stop == end && value >= least && value <= most) return value;
+  if (value && *value >= least && *value <= most) return *value;
   refuse(fmt::format("{} must be {}, found {}", place_of(name), expected, in_quotes(found)));
 }
 

@@ -4,7 +4,6 @@
 #include <fmt/ranges.h>
 
 #include <algorithm>
-#include <charconv>
 #include <limits>
 #include <utility>
 
@@ -108,10 +107,7 @@ bool has_failed(const Value& job) {
 std::int64_t number_in(const Value& map, std::string_view name, std::int64_t absent) {
   const Value& found = map[name];
   if (found.is_null()) return absent;
-  std::int64_t number = -1;
-  const char* const end = found.text.data() + found.text.size();
-  const auto [stop, failure] = std::from_chars(found.text.data(), end, number);
-  return failure == std::errc() && stop == end && !found.quoted ? number : -1;
+  return found.quoted ? -1 : parse_number<std::int64_t>(found.text).value_or(-1);
 }
 
 }  // namespace

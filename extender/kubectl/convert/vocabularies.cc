@@ -1,7 +1,6 @@
 #include <fmt/format.h>
 
 #include <algorithm>
-#include <charconv>
 
 #include "common/base/text.h"
 #include "extender/kubectl/convert/pod.h"
@@ -127,10 +126,8 @@ Result<std::int64_t> aliyun_cards(const Pod& pod) {
   const auto found = pod.labels.find("aliyun.com/gpu-count");
   if (found == pod.labels.end()) return std::int64_t{1};
   const std::string& text = found->second;
-  std::int64_t cards = 0;
-  const auto [end, failure] = std::from_chars(text.data(), text.data() + text.size(), cards);
-  const bool number = failure == std::errc() && end == text.data() + text.size();
-  if (number && text.front() != '0' && cards >= 1 && cards <= kMaxCards) return cards;
+  const auto cards = parse_number<std::int64_t>(text);
+  if (cards && text.front() != '0' && *cards >= 1 && *cards <= kMaxCards) return *cards;
   return error(fmt::format("label aliyun.com/gpu-count is \"{}\"; expected a number from 1 to {}",
                            text, kMaxCards));
 }

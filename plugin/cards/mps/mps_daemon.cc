@@ -5,7 +5,6 @@
 
 #include <algorithm>
 #include <cerrno>
-#include <charconv>
 #include <filesystem>
 #include <sstream>
 #include <utility>
@@ -27,14 +26,6 @@ constexpr std::size_t kSocketPathMax = 107;
 constexpr char kMultiUserServer[] = "-multiuser-server";
 // Printed by NVIDIA's program if there is no daemon.
 constexpr char kNoDaemon[] = "Cannot find MPS control daemon process";
-
-template <class Number>
-std::optional<Number> parse_number(const std::string& text) {
-  Number number{};
-  const char* const end = text.data() + text.size();
-  const auto [stop, code] = std::from_chars(text.data(), end, number);
-  return code == std::errc() && stop == end ? std::optional(number) : std::nullopt;
-}
 
 // A client in another pid namespace may be listed as 0, and may then be running.
 bool may_be_running(std::int64_t pid) {

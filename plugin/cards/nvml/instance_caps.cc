@@ -1,7 +1,5 @@
 #include "plugin/cards/nvml/instance_caps.h"
 
-#include <charconv>
-
 #include "common/base/files.h"
 #include "common/base/text.h"
 #include "plugin/cards/driver/driver_files.h"
@@ -26,10 +24,8 @@ InstanceCaps parse_instance_caps(std::string_view text) {
     const std::string_view line = take_line(text);
     const std::size_t space = line.find(' ');
     if (space == line.npos || space == 0) continue;
-    unsigned minor = 0;
-    const char* const end = line.data() + line.size();
-    const auto read = std::from_chars(line.data() + space + 1, end, minor);
-    if (read.ec == std::errc() && read.ptr == end) caps.emplace(line.substr(0, space), minor);
+    const auto minor = parse_number<unsigned>(line.substr(space + 1));
+    if (minor) caps.emplace(line.substr(0, space), *minor);
   }
   return caps;
 }
