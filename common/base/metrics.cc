@@ -2,7 +2,6 @@
 
 #include <prometheus/text_serializer.h>
 
-#include <algorithm>
 #include <set>
 #include <string_view>
 #include <utility>
@@ -23,15 +22,7 @@ const Labels& checked(const Labels& labels) {
 
 // Prometheus refuses a whole response in which one label is not UTF-8.
 std::string label_value(std::string_view text) {
-  text = cut_text(text, kLabelValueBytesMax);
-  std::string out;
-  out.reserve(text.size());
-  for (std::size_t at = 0; at < text.size();) {
-    const std::size_t length = utf8_sequence_at(text, at);
-    out += length == 0 ? std::string_view("\xEF\xBF\xBD") : text.substr(at, length);
-    at += std::max<std::size_t>(length, 1);
-  }
-  return out;
+  return valid_text(cut_text(text, kLabelValueBytesMax));
 }
 
 }  // namespace

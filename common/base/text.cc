@@ -12,6 +12,8 @@
 namespace mgpu {
 namespace {
 
+constexpr std::string_view kReplacement = "\xEF\xBF\xBD";  // U+FFFD
+
 std::uint8_t byte_at(std::string_view text, std::size_t at) {
   return static_cast<std::uint8_t>(text[at]);
 }
@@ -44,6 +46,18 @@ std::size_t utf8_sequence_at(std::string_view text, std::size_t at) {
   return code >= kLeastOfLength[length] && code <= 0x10FFFF && !surrogate ? length : 0;
 }
 
+std::string valid_text(std::string_view text) {
+  if (std::ranges::all_of(text, [](char c) { return static_cast<signed char>(c) >= 0; }))
+    return std::string(text);
+  std::string valid;
+  for (std::size_t at = 0; at < text.size();) {
+    const std::size_t length = utf8_sequence_at(text, at);
+    valid += length == 0 ? kReplacement : text.substr(at, length);
+    at += std::max<std::size_t>(length, 1);
+  }
+  return valid;
+}
+
 std::string_view cut_text(std::string_view text, std::size_t bytes) {
   if (text.size() <= bytes) return text;
   // A sequence has at most three continuation bytes; a longer run of them is not UTF-8.
@@ -61,8 +75,8 @@ std::string json_escaped(std::string_view text) {
   for (std::size_t i = 0; i < text.size();) {
     const std::size_t length = utf8_sequence_at(text, i);
     if (length == 0) {
-      // U+FFFD: JSON is UTF-8, and the texts of tenants and drivers need not be.
-      out += "\xEF\xBF\xBD";
+      // JSON is UTF-8, and the texts of tenants and drivers need not be.
+      out += kReplacement;
     } else if (const std::size_t special = kSpecial.find(text[i]); special != kSpecial.npos) {
       out += {'\\', kEscapes[special]};
     } else if (byte_at(text, i) < 0x20 || text[i] == 0x7F) {

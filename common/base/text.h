@@ -26,6 +26,9 @@ std::string lower_case(std::string_view text);
 // REQUIRES: at < text.size().
 std::size_t utf8_sequence_at(std::string_view text, std::size_t at);
 
+// `text` as UTF-8: with U+FFFD in place of each byte that is not.
+std::string valid_text(std::string_view text);
+
 // The longest beginning of at most `bytes` bytes that does not end within a UTF-8 sequence.
 std::string_view cut_text(std::string_view text, std::size_t bytes);
 

@@ -23,18 +23,6 @@ namespace {
 
 constexpr std::string_view kMagic("k8s\0", 4);
 
-std::string valid_text(std::string_view text) {
-  if (std::ranges::all_of(text, [](char c) { return static_cast<signed char>(c) >= 0; }))
-    return std::string(text);
-  std::string valid;
-  for (std::size_t at = 0; at < text.size();) {
-    const std::size_t length = utf8_sequence_at(text, at);
-    valid += length == 0 ? std::string_view("\xEF\xBF\xBD") : text.substr(at, length);
-    at += std::max<std::size_t>(length, 1);
-  }
-  return valid;
-}
-
 template <class Message>
 bool parse(Message& message, std::string_view text) {
   constexpr std::size_t kMost = std::numeric_limits<int>::max();
