@@ -37,13 +37,8 @@ Result<void> check_url_prefix(const std::string& prefix) {
                   in_quotes(prefix)));
 }
 
-// A DNS label (RFC 1123), as the API server requires it.
 bool is_label(const std::string& name) {
-  const auto is_allowed = [](char c) {
-    return (c >= 'a' && c <= 'z') || (c >= '0' && c <= '9') || c == '-';
-  };
-  return !name.empty() && name.size() <= kNamespaceMax && std::ranges::all_of(name, is_allowed) &&
-         name.front() != '-' && name.back() != '-';
+  return name.size() <= kNamespaceMax && is_dns_label(name);
 }
 
 Result<void> check_label(const char* flag, const std::string& name, const char* what) {

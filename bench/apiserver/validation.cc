@@ -16,18 +16,8 @@ constexpr std::size_t kNameMax = 253;  // DNS-1123 subdomain
 constexpr std::size_t kLabelMax = 63;  // DNS-1123 label; the name part of a qualified name
 constexpr std::size_t kAnnotationsMax = 262'144;
 
-bool is_lower_alnum(char c) {
-  return (c >= 'a' && c <= 'z') || (c >= '0' && c <= '9');
-}
-
 bool is_alnum(char c) {
-  return is_lower_alnum(c) || (c >= 'A' && c <= 'Z');
-}
-
-bool is_dns_label(std::string_view text) {
-  return !text.empty() && is_lower_alnum(text.front()) && is_lower_alnum(text.back()) &&
-         std::all_of(text.begin(), text.end(),
-                     [](char c) { return is_lower_alnum(c) || c == '-'; });
+  return (c >= 'a' && c <= 'z') || (c >= 'A' && c <= 'Z') || (c >= '0' && c <= '9');
 }
 
 bool is_dns_subdomain(std::string_view text) {

@@ -39,6 +39,10 @@ std::string json_escaped(std::string_view text);
 // `text` without the blanks and ends of lines at both ends.
 std::string_view trimmed(std::string_view text);
 
+// Whether `text` is a label of a DNS name as Kubernetes has them, in lower case (apimachinery's
+// dns1123LabelFmt), of any length.
+bool is_dns_label(std::string_view text);
+
 // Removes the first line from `text`, and returns it without its end.
 std::string_view take_line(std::string_view& text);
 

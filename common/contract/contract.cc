@@ -17,12 +17,6 @@ namespace {
 
 constexpr auto kCountMax = static_cast<std::int32_t>(kCardsPerNodeMax);
 
-// apimachinery's dns1123LabelFmt, which does not limit the length.
-bool is_label(std::string_view label) {
-  return !label.empty() && label.front() != '-' && label.back() != '-' &&
-         label.find_first_not_of("abcdefghijklmnopqrstuvwxyz0123456789-") == label.npos;
-}
-
 std::vector<std::string_view> split(std::string_view text, char separator) {
   std::vector<std::string_view> parts;
   while (true) {
@@ -54,7 +48,8 @@ Error bad_list(std::string_view what, std::string_view text, std::string_view wh
 
 Result<Contract> Contract::for_domain(std::string_view domain) {
   const auto labels = split(domain, '.');
-  if (domain.size() > kResourceDomainMax || !std::all_of(labels.begin(), labels.end(), is_label)) {
+  if (domain.size() > kResourceDomainMax ||
+      !std::all_of(labels.begin(), labels.end(), is_dns_label)) {
     return error(
         fmt::format("resource domain {} must be a DNS subdomain of at most {} characters: "
                     "lower-case letters, digits, '-' and '.'",

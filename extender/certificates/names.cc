@@ -3,7 +3,6 @@
 #include <arpa/inet.h>
 #include <fmt/format.h>
 
-#include <algorithm>
 #include <array>
 
 #include "common/base/text.h"
@@ -18,14 +17,6 @@ std::string_view without_blanks(std::string_view text) {
   const std::size_t begin = text.find_first_not_of(' ');
   if (begin == std::string_view::npos) return {};
   return text.substr(begin, text.find_last_not_of(' ') + 1 - begin);
-}
-
-bool is_dns_label(std::string_view label) {
-  const auto is_allowed = [](char c) {
-    return (c >= 'a' && c <= 'z') || (c >= 'A' && c <= 'Z') || (c >= '0' && c <= '9') || c == '-';
-  };
-  return !label.empty() && label.size() <= kDnsLabelMax && label.front() != '-' &&
-         label.back() != '-' && std::ranges::all_of(label, is_allowed);
 }
 
 Result<std::string> read_server_name(std::string_view text) {
@@ -79,7 +70,8 @@ bool is_dns_name(std::string_view text) {
   if (text.size() > kServerNameBytesMax) return false;
   for (std::size_t dot = 0; dot != std::string_view::npos;) {
     dot = text.find('.');
-    if (!is_dns_label(text.substr(0, dot))) return false;
+    const std::string label = lower_case(text.substr(0, dot));
+    if (label.size() > kDnsLabelMax || !is_dns_label(label)) return false;
     if (dot != std::string_view::npos) text.remove_prefix(dot + 1);
   }
   return true;
