@@ -17,27 +17,6 @@ constexpr int kUnauthorizedStatus = 401;
 constexpr int kForbiddenStatus = 403;
 constexpr int kNotFoundStatus = 404;
 
-// Answers each request with the reason why there is no API server.
-class NoApiServer final : public kube::Transport {
- public:
-  NoApiServer(std::string reason, Executor& executor)
-      : reason_(std::move(reason)), executor_(executor) {}
-
-  void send(kube::Request, std::function<void(kube::Response)> done) override {
-    kube::Response response;
-    response.failure = kube::TransportFailure{.message = reason_};
-    done(std::move(response));
-  }
-  std::unique_ptr<kube::Stream> stream(kube::Request, kube::StreamEvents) override {
-    return nullptr;
-  }
-  Executor& executor() override { return executor_; }
-
- private:
-  const std::string reason_;
-  Executor& executor_;
-};
-
 }  // namespace
 
 void add_cluster_flags(Options& options, ClusterFlags& flags) {
@@ -58,6 +37,11 @@ void add_cluster_flags(Options& options, ClusterFlags& flags) {
 }
 
 std::vector<kube::Response> Api::call_all(std::vector<kube::Request> requests) {
+  if (transport_ == nullptr) {
+    kube::Response none;
+    none.failure = kube::TransportFailure{.message = problem_};
+    return std::vector(requests.size(), none);
+  }
   std::vector<kube::Response> responses;
   for (std::size_t begin = 0; begin < requests.size(); begin += kRequestsAtOnce) {
     const std::size_t end = std::min(requests.size(), begin + kRequestsAtOnce);
@@ -66,7 +50,7 @@ std::vector<kube::Response> Api::call_all(std::vector<kube::Request> requests) {
       const auto answer = std::make_shared<std::promise<kube::Response>>();
       answers.push_back(answer->get_future());
       requests[i].timeout = timeout_;
-      transport_.send(std::move(requests[i]), [answer](kube::Response response) {
+      transport_->send(std::move(requests[i]), [answer](kube::Response response) {
         answer->set_value(std::move(response));
       });
     }
@@ -123,8 +107,7 @@ Result<std::unique_ptr<Cluster>> Cluster::connect(const ClusterFlags& flags,
   std::unique_ptr<Cluster> cluster(new Cluster(flags));
   if (!config) {
     if (url.empty() || !flags.kubeconfig.empty() || !flags.context.empty()) return config.error();
-    cluster->transport_ = std::make_unique<NoApiServer>(config.error().message, cluster->executor_);
-    cluster->api_.emplace(*cluster->transport_, flags.request_timeout);
+    cluster->api_.emplace(config.error().message);
     return cluster;
   }
   if (!flags.as.empty()) config->headers.push_back("Impersonate-User: " + flags.as);

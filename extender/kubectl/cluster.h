@@ -36,7 +36,9 @@ void add_cluster_flags(Options& options, ClusterFlags& flags);
 class Api {
  public:
   // `transport` outlives it.
-  Api(kube::Transport& transport, Duration timeout) : transport_(transport), timeout_(timeout) {}
+  Api(kube::Transport& transport, Duration timeout) : transport_(&transport), timeout_(timeout) {}
+  // There is no API server: each answer is this failure.
+  explicit Api(std::string problem) : problem_(std::move(problem)) {}
 
   kube::Response call(kube::Request request);
   // Sends at most kRequestsAtOnce at a time. The answers are in the order of the requests.
@@ -48,8 +50,9 @@ class Api {
                          const std::function<void(const std::string& object)>& visit);
 
  private:
-  kube::Transport& transport_;
-  const Duration timeout_;
+  kube::Transport* const transport_ = nullptr;
+  const Duration timeout_{};
+  const std::string problem_{};
 };
 
 // The body of an answer, or why there is none.
