@@ -6,6 +6,7 @@
 
 #include <algorithm>
 #include <array>
+#include <atomic>
 #include <boost/asio/io_context.hpp>
 #include <boost/asio/posix/stream_descriptor.hpp>
 #include <cerrno>
@@ -18,12 +19,26 @@
 #include "common/base/check.h"
 #include "common/kube/config/exec_plugin.h"
 #include "common/kube/config/token_source.h"
-#include "common/kube/curl/curl_stream.h"
 #include "common/kube/curl/curl_transfer.h"
 #include "common/kube/limits.h"
 
 namespace mgpu::kube {
 namespace {
+
+// When it is destroyed, sets `closed` and then calls `after`.
+class CurlStream final : public Stream {
+ public:
+  CurlStream(std::shared_ptr<std::atomic<bool>> closed, Task after)
+      : closed_(std::move(closed)), after_(std::move(after)) {}
+  ~CurlStream() override {
+    closed_->store(true);
+    after_();
+  }
+
+ private:
+  std::shared_ptr<std::atomic<bool>> closed_;
+  Task after_;
+};
 
 CURLM* new_multi() {
   // Once, and before any other use of libcurl.

@@ -7,13 +7,19 @@
 #include <set>
 #include <string>
 
+#include "common/kube/limits.h"
+
 namespace mgpu::kube {
 
 class UnreadableObjects {
  public:
   // Counts one. True if this sentence is to be logged, because none of the last
   // kUnreadableRemembered different ones was equal. One thread at a time.
-  bool note(const std::string& why);
+  bool note(const std::string& why) {
+    ++count_;
+    if (logged_.size() >= kUnreadableRemembered) logged_.clear();
+    return logged_.insert(why).second;
+  }
   // Any thread.
   std::uint64_t count() const { return count_; }
 
