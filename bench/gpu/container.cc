@@ -13,6 +13,8 @@
 #include <optional>
 #include <utility>
 
+#include "common/base/files.h"
+
 namespace mgpu::gpu_trial {
 namespace {
 

@@ -290,10 +290,10 @@ std::variant<Assumed, Reason> Ledger::assume(Claim claim, const Policy& card_pol
   claim.placement = std::move(std::get<Placed>(result).placement);
   check_room(record->node, claim);
   Entry& entry = insert(std::move(claim), Phase::kAssumed, now);
-  entry.prolonged_until = nominations_.binds_prolong_until(entry.view.claim.uid);
+  entry.latest = nominations_.latest_of(entry.view.claim.uid);
   nominations_.end_assumed(entry.view.claim.uid, entry.view.claim.node, entry.view.holds);
   // A failed bind of another member must not lose its cards.
-  nominations_.keep_group(entry.view.claim.group, now, entry.prolonged_until);
+  nominations_.keep_group(entry.view.claim.group, now);
   MGPU_DEBUG_CHECK(within_capacity(entry), "a card over its capacity by an assumed claim");
   return Assumed{entry.id, *entry.view.claim.placement};
 }
@@ -326,8 +326,10 @@ void Ledger::forget_for_now(ClaimId id, Instant now) {
   if (entry == nullptr || entry->view.phase != Phase::kAssumed) return;
   const Claim& claim = entry->view.claim;
   const DecidedPod pod{claim.uid, claim.priority, claim.pod.name_space, claim.group};
-  nominations_.keep_member(pod, {claim.node, entry->view.holds, claim.resources}, now,
-                           entry->prolonged_until);
+  // The time of this bind, whose outcome may have been unknown for long, does not count.
+  const Instant latest =
+      entry->latest == Instant::max() ? entry->latest : entry->latest + (now - entry->touched);
+  nominations_.keep_member(pod, {claim.node, entry->view.holds, claim.resources}, now, latest);
   release(*entry);
 }
 

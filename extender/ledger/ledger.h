@@ -175,7 +175,8 @@ class Ledger {
   // ignored, and so is a bound claim, which only the watch releases.
   void forget(ClaimId id);
   // The same, and the pod may be bound there soon: if it is bound with others of a group, its cards
-  // are reserved for it for kGroupRetryLife, since the others may be bound already.
+  // are reserved for it for kGroupRetryLife, since the others may be bound already, but at most
+  // for kGroupRetriesLife after the first such bind.
   void forget_for_now(ClaimId id, Instant now);
   // The pod was read from the API server, bound as in `claim`, which replaces all assumed claims of
   // the pod, and stays assumed until the watch shows the pod. If the watch has shown it bound
@@ -222,8 +223,8 @@ class Ledger {
                                            Instant until, Instant counted_until);
   // How often filter and preempt have answered a pod.
   std::uint64_t answers() const;
-  // A bind of a pod of the group has begun: what filter has answered for the others is reserved for
-  // kGroupRetryLife.
+  // A bind of a pod of the group has begun: what filter has answered for the others is reserved in
+  // the same way.
   void keep_group(const std::string& group, Instant now);
   // Ends what is reserved for the pod, which is not pending any more.
   void end_nomination(const PodUid& uid);

@@ -44,8 +44,8 @@ struct Entry {
   ClaimView view;
   Instant touched{};      // of an assumed claim: when it was assumed, or accepted by the API server
   bool accepted = false;  // of an assumed claim: the API server accepted its binding
-  // Until when the cards of an assumed claim may be kept if binds fail (Nominations).
-  Instant prolonged_until = Instant::max();
+  // Of the cards of an assumed claim: Nominations::latest_of() before.
+  Instant latest = Instant::max();
   std::optional<DriftKind> reported{};  // of a bound claim: the drift of the last DriftChange
   NodeRecord* record = nullptr;
 };

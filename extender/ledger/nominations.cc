@@ -27,7 +27,7 @@ void Nominations::put(const DecidedPod& pod, std::vector<NominatedPlacement> pla
   std::optional<Turn> next;
   Instant latest = Instant::max();
   if (const auto earlier = offers_.find(pod.uid); earlier != offers_.end()) {
-    if (!earlier->second.is_turn) latest = binds_prolong_until(pod.uid);
+    latest = latest_of(pod.uid);
     awaited = earlier->second.awaited;
     next = earlier->second.next;
     set_next(earlier->second, {});
@@ -101,17 +101,20 @@ void Nominations::count_group_until(const std::string& group, Instant until) {
   if (group.empty()) return;
   for (auto& [uid, offer] : offers_) {
     if (offer.group == group && !offer.counted_on.empty() && offer.counted_until < until)
-      offer.counted_until = std::min(until, offer.group_until);
+      offer.counted_until =
+          std::max(offer.counted_until, std::min({until, offer.group_until, offer.latest}));
   }
 }
 
-void Nominations::keep_group(const std::string& group, Instant now, Instant latest) {
+void Nominations::keep_group(const std::string& group, Instant now) {
   if (group.empty()) return;
   for (auto& [uid, offer] : offers_) {
-    if (offer.group != group || offer.counted_on.empty()) continue;
+    const bool nominated = offer.counted_until == Instant::max();
+    if (offer.group != group || offer.counted_on.empty() || nominated) continue;
     offer.latest = std::min(offer.latest, now + kGroupRetriesLife);
-    offer.counted_until =
-        std::max(offer.counted_until, std::min({now + kGroupRetryLife, latest, offer.latest}));
+    const Instant until = std::min(now + kGroupRetryLife, offer.latest);
+    offer.counted_until = std::max(offer.counted_until, until);
+    offer.until = std::max(offer.until, until);
   }
 }
 
@@ -222,9 +225,9 @@ bool Nominations::answered_since(const PodUid& uid, std::uint64_t answers) const
   return at != offers_.end() && at->second.answer > answers;
 }
 
-Instant Nominations::binds_prolong_until(const PodUid& uid) const {
+Instant Nominations::latest_of(const PodUid& uid) const {
   const auto at = offers_.find(uid);
-  return at == offers_.end() || at->second.counted_on.empty() ? Instant::max() : at->second.latest;
+  return at == offers_.end() || at->second.is_turn ? Instant::max() : at->second.latest;
 }
 
 void Nominations::end_assumed(const PodUid& uid, const NodeName& node,
@@ -339,7 +342,7 @@ void Nominations::stop_counting(Offers::iterator at) {
   if (counted->second.empty()) counted_.erase(counted);
   --counted_pods_;
   at->second.counted_on.clear();
-  at->second.counted_until = Instant::max();
+  at->second.counted_until = at->second.latest = Instant::max();
   begin_turn_later(at->second.next);
   set_next(at->second, {});
   if (std::exchange(at->second.awaited, false)) ++releases_;

@@ -105,17 +105,17 @@ class Nominations {
   // How often preempt or filter answered, and whether they have answered the pod since then.
   std::uint64_t answers() const { return answers_; }
   bool answered_since(const PodUid& uid, std::uint64_t answers) const;
-  // Until when binds of the pod's group prolong what is counted for the pod. Instant::max() before
-  // the first one.
-  Instant binds_prolong_until(const PodUid& uid) const;
+  // As long as binds of the pod's group may prolong what is counted for the pod. Instant::max()
+  // before the first one.
+  Instant latest_of(const PodUid& uid) const;
   // The pod is assumed with these cards. If they are those that were reserved, none becomes free.
   void end_assumed(const PodUid& uid, const NodeName& node, const std::vector<CardHold>& holds);
-  // A bind of a member has begun or ended: what is counted of the group is counted for
-  // kGroupRetryLife, but not beyond `latest`, nor kGroupRetriesLife after the first such bind.
-  // Those that are nominated count in any case.
-  void keep_group(const std::string& group, Instant now, Instant latest = Instant::max());
+  // A bind of a member has begun: what is counted of the group is counted for kGroupRetryLife, but
+  // at most for kGroupRetriesLife after the first such bind. Those that are nominated count in any
+  // case.
+  void keep_group(const std::string& group, Instant now);
   // The bind of a member, which is not counted, has failed: its cards are counted in the same way.
-  // `latest` is what binds_prolong_until() was before the bind.
+  // `latest` was latest_of() it when it was assumed.
   void keep_member(const DecidedPod& pod, NominatedPlacement cards, Instant now, Instant latest);
   // Ends the answers whose `until` is not after `now`.
   void expire(Instant now);
@@ -126,7 +126,7 @@ class Nominations {
 
   // Whether anything is counted on the node that is not free to the pod.
   bool has_reservations_on(const DecidedPod& pod, std::string_view node) const {
-    if (!everywhere_.kept_from(pod.uid, pod.group).zero()) return true;
+    if (everywhere_.any() && !everywhere_.kept_from(pod.uid, pod.group).zero()) return true;
     return !counted_.empty() && finds_reservations(pod, node);  // mostly there are none
   }
   // Adds that to what is used of a copy of the node.

@@ -163,6 +163,7 @@ func (w *NodeWorld) checkKept(t testing.TB, pods []*corev1.Pod) {
 	pods[0] = w.waitRestarted(t, crashed.Name, crashed.Status.ContainerStatuses[0].RestartCount+1)
 	w.checkView(t, pods[0])
 	after := w.node.viewOf(t, pods[0], "c0").environment
+	delete(before, "MGPU_ENFORCED") // which the previous version does not set
 	for name, value := range before {
 		ours := strings.HasPrefix(name, "MGPU_") || strings.HasPrefix(name, "NVIDIA_") || strings.HasPrefix(name, "CUDA_")
 		if ours && after[name] != value {

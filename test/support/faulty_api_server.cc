@@ -11,7 +11,6 @@
 namespace mgpu::test {
 namespace {
 
-using kube::Json;
 using kube::Request;
 using kube::Response;
 
@@ -48,8 +47,8 @@ bool is_review(const Request& request) {
 }
 
 // The status of a TokenReview; `user` is null if the token is not valid.
-Json status_of_token(const kube::UserInfo* user) {
-  if (user == nullptr) return {{"user", Json::object()}, {"error", "invalid bearer token"}};
+kube::Json status_of_token(const kube::UserInfo* user) {
+  if (user == nullptr) return {{"user", kube::Json::object()}, {"error", "invalid bearer token"}};
   return {{"authenticated", true},
           {"user",
            {{"username", user->name},
@@ -59,10 +58,10 @@ Json status_of_token(const kube::UserInfo* user) {
 }
 
 // The status of a SubjectAccessReview.
-Json status_of_access(const Json& review) {
-  const Json& groups = kube::member_at(review, "spec.groups");
+kube::Json status_of_access(const kube::Json& review) {
+  const kube::Json& groups = kube::member_at(review, "spec.groups");
   const bool allowed =
-      groups.is_array() && std::ranges::find(groups, Json(kAllRights)) != groups.end();
+      groups.is_array() && std::ranges::find(groups, kube::Json(kAllRights)) != groups.end();
   return {{"allowed", allowed}};
 }
 
@@ -176,7 +175,7 @@ void FaultyApiServer::fail(const Fault& fault, const Request& request,
 Response FaultyApiServer::serve(const Request& request) try {
   if (!is_review(request)) return call(request);
   const bool is_token = request.target == kTokenReviews;
-  Json review = kube::read_body(is_token ? "TokenReview" : "SubjectAccessReview", request);
+  kube::Json review = kube::read_body(is_token ? "TokenReview" : "SubjectAccessReview", request);
   const std::string token = kube::text_at(review, "spec.token");
   if (is_token && token.empty()) throw kube::bad_request("spec.token: Required value");
   if (is_token) {
@@ -186,7 +185,7 @@ Response FaultyApiServer::serve(const Request& request) try {
   } else {
     review["status"] = status_of_access(review);
   }
-  return kube::answer(201, review.dump(-1, ' ', false, Json::error_handler_t::replace));
+  return kube::answer(201, review.dump(-1, ' ', false, kube::Json::error_handler_t::replace));
 } catch (const kube::Refusal& refusal) {
   return kube::answer(refusal.code, kube::status_text(refusal));
 }

@@ -11,6 +11,7 @@
 
 #include "bench/gpu/checks/checks.h"
 #include "bench/gpu/machine.h"
+#include "common/base/files.h"
 
 namespace mgpu::gpu_trial {
 namespace {

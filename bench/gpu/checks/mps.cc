@@ -9,6 +9,7 @@
 
 #include "bench/gpu/checks/checks.h"
 #include "bench/gpu/nvml_more.h"
+#include "common/base/files.h"
 
 namespace mgpu::gpu_trial {
 namespace {

@@ -7,6 +7,7 @@
 #include <string>
 
 #include "bench/gpu/checks/checks.h"
+#include "common/base/files.h"
 
 namespace mgpu::gpu_trial {
 namespace {

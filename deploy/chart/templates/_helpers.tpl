@@ -125,10 +125,15 @@ readinessProbe:
 {{- concat $names .Values.extender.certificates.extraNames | uniq | join "," -}}
 {{- end }}
 
+{{/* How compute is shared out. Values of an earlier chart, which helm upgrade --reuse-values keeps, do not say it. */}}
+{{- define "mgpu.compute" -}}
+{{- .Values.devicePlugin.compute | default "none" -}}
+{{- end }}
+
 {{/* Prints "true" if MPS daemons run in pods. */}}
 {{- define "mgpu.mps" -}}
 {{- $modes := list "mps" -}}
-{{- if eq .Values.devicePlugin.compute "mps" }}{{ $modes = list "mps" "intercept" "driver" "auto" }}{{ end -}}
+{{- if eq (include "mgpu.compute" .) "mps" }}{{ $modes = list "mps" "intercept" "driver" "auto" }}{{ end -}}
 {{- $mps := has .Values.devicePlugin.isolation $modes -}}
 {{- range .Values.profiles }}{{ if has (.isolation | default "") $modes }}{{ $mps = true }}{{ end }}{{ end -}}
 {{- if and .Values.devicePlugin.enabled $mps -}}true{{- end -}}

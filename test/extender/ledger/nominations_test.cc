@@ -521,15 +521,34 @@ TEST_F(GroupTest, BindsThatFailAgainAndAgainKeepThemForABoundedTime) {
   EXPECT_EQ(fit("n1", kPriority, "other", end + 1), kept);
 }
 
-// A bind that ends after the time keeps nothing.
-TEST_F(GroupTest, ABindThatFailsAfterThatTimeKeepsNothing) {
+// Its outcome may be unknown for as long as the API server does not answer.
+TEST_F(GroupTest, ALongBindIsNoPartOfThatTime) {
   const int end = static_cast<int>(kGroupRetriesLife.count());
   ledger.forget_for_now(assume("a", "n1", "team/g"), at_ms(0));
   for (int now = 50'000; now < end; now += 50'000)
     ledger.forget_for_now(assume("a", "n1", "team/g", now), at_ms(now));
-  const ClaimId last = assume("a", "n1", "team/g", end - 1);
-  ledger.forget_for_now(last, at_ms(end));
-  EXPECT_EQ(fit("n1", kPriority, "other", end), "fits");
+  const ClaimId last = assume("a", "n1", "team/g", end - 10);
+  ledger.forget_for_now(last, at_ms(2 * end));
+  EXPECT_EQ(fit("n1", kPriority, "other", 2 * end + 9), kept);
+  EXPECT_EQ(fit("n1", kPriority, "other", 2 * end + 10), "fits");
+}
+
+// It waits for its volume, and its first bind may fail, too.
+TEST_F(GroupTest, ThatTimeDoesNotBeginForAMemberThatIsNominated) {
+  const int end = static_cast<int>(kGroupRetriesLife.count());
+  answer("a", "n1", 0);
+  ledger.nominate(PodUid("a"), NodeName("n1"));
+  ledger.keep_group("team/g", at_ms(0));
+  ledger.forget_for_now(assume("a", "n1", "team/g", end + 1), at_ms(end + 1));
+  EXPECT_EQ(fit("n1", kPriority, "other", end + 2), kept);
+}
+
+// The next bind begins before what is kept after a failed one ends.
+TEST_F(GroupTest, ABindOfAnotherProlongsWhatIsKeptAfterAFailedOne) {
+  ledger.forget_for_now(assume("a", "n1", "team/g"), at_ms(0));
+  ledger.keep_group("team/g", at_ms(50'000));
+  EXPECT_EQ(fit("n1", kPriority, "other", 109'999), kept);
+  EXPECT_EQ(fit("n1", kPriority, "other", 110'000), "fits");
 }
 
 // So that new members whose binds fail do not prolong what is kept for others.
