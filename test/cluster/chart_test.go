@@ -494,3 +494,50 @@ func TestChartPassesThatPartsHaveNoLimits(t *testing.T) {
 		}
 	}
 }
+
+// flagsWithoutValue finds flags of the programs that have no value.
+var flagsWithoutValue = regexp.MustCompile(`(?m)^\s*- "?--[a-z0-9-]+="?$`)
+
+// previousValues returns the values of the chart of the commit in previous-chart, which a shallow clone does not have.
+func previousValues(t testing.TB) []byte {
+	t.Helper()
+	commit, err := os.ReadFile("previous-chart")
+	if err != nil {
+		t.Fatal(err)
+	}
+	of := strings.TrimSpace(string(commit)) + ":deploy/chart/values.yaml"
+	values, err := exec.Command("git", "-C", repositoryPath(), "show", of).Output()
+	if err != nil {
+		t.Skipf("git show %s: %v", of, err)
+	}
+	return values
+}
+
+// The values of --reuse-values are those that the previous chart had, also its defaults.
+func TestChartRendersWithTheValuesOfThePreviousVersion(t *testing.T) {
+	chart := filepath.Join(t.TempDir(), "chart")
+	if err := os.CopyFS(chart, os.DirFS(deployPath("chart"))); err != nil {
+		t.Fatal(err)
+	}
+	if err := os.WriteFile(filepath.Join(chart, "values.yaml"), previousValues(t), 0o644); err != nil {
+		t.Fatal(err)
+	}
+	for _, flags := range [][]string{
+		{},
+		{"--set", "extender.loopback=true"},
+		{"--set", "extender.prometheus.url=http://prometheus:9090"},
+		{"--set", "devicePlugin.isolation=mps,scheduler.enabled=true,scheduler.image.tag=v1.36.3"},
+		{"--set", "extender.certificates.source=certManager,extender.certificates.issuerRef.name=mgpu"},
+		{"--set", "metrics.serviceMonitor.enabled=true,metrics.devicePluginSecretName=metrics"},
+		{"--set", "metrics.prometheusRule.enabled=true,metrics.dashboard.enabled=true"},
+		{"--set", "profiles[0].name=a,profiles[0].isolation=mps"},
+	} {
+		text, err := renderChartAt(t, chart, flags...)
+		if err != nil {
+			t.Errorf("%v: %v", flags, err)
+		}
+		for _, flag := range flagsWithoutValue.FindAllString(text, -1) {
+			t.Errorf("%v: the chart has %s, want a value, or no flag", flags, flag)
+		}
+	}
+}

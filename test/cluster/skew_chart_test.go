@@ -1,9 +1,7 @@
 package cluster
 
 import (
-	"os"
 	"path/filepath"
-	"regexp"
 	"slices"
 	"strings"
 	"testing"
@@ -121,41 +119,4 @@ func TestSkewChartUpgradeWithReusedValuesKeepsLimits(t *testing.T) {
 	limited := release.runLimitedBefore(t, "limited")
 	release.checkUpgrade(t, withNewImages("--reuse-values", digests), withNewImages("--reset-then-reuse-values", digests))
 	release.checkUntouched(t, limited)
-}
-
-// flagsWithoutValue finds flags of the programs that have no value.
-var flagsWithoutValue = regexp.MustCompile(`(?m)^\s*- "?--[a-z0-9-]+="?$`)
-
-// The values of --reuse-values are those that the previous chart had, also its defaults.
-func TestSkewChartRendersWithTheValuesOfThePreviousVersion(t *testing.T) {
-	previous := builtVersion(t, "previous-chart", "MGPU_PREVIOUS_CHART_FOLDER")
-	chart := filepath.Join(t.TempDir(), "chart")
-	if err := os.CopyFS(chart, os.DirFS(deployPath("chart"))); err != nil {
-		t.Fatal(err)
-	}
-	values, err := os.ReadFile(filepath.Join(previous.deploy, "chart", "values.yaml"))
-	if err != nil {
-		t.Fatal(err)
-	}
-	if err := os.WriteFile(filepath.Join(chart, "values.yaml"), values, 0o644); err != nil {
-		t.Fatal(err)
-	}
-	for _, flags := range [][]string{
-		{},
-		{"--set", "extender.loopback=true"},
-		{"--set", "extender.prometheus.url=http://prometheus:9090"},
-		{"--set", "devicePlugin.isolation=mps,scheduler.enabled=true,scheduler.image.tag=v1.36.3"},
-		{"--set", "extender.certificates.source=certManager,extender.certificates.issuerRef.name=mgpu"},
-		{"--set", "metrics.serviceMonitor.enabled=true,metrics.devicePluginSecretName=metrics"},
-		{"--set", "metrics.prometheusRule.enabled=true,metrics.dashboard.enabled=true"},
-		{"--set", "profiles[0].name=a,profiles[0].isolation=mps"},
-	} {
-		text, err := renderChartAt(t, chart, flags...)
-		if err != nil {
-			t.Errorf("%v: %v", flags, err)
-		}
-		for _, flag := range flagsWithoutValue.FindAllString(text, -1) {
-			t.Errorf("%v: the chart has %s, want a value, or no flag", flags, flag)
-		}
-	}
 }
