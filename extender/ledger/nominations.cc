@@ -100,9 +100,9 @@ void Nominations::count_until(Offers::iterator at, Instant until) {
 void Nominations::count_group_until(const std::string& group, Instant until) {
   if (group.empty()) return;
   for (auto& [uid, offer] : offers_) {
-    if (offer.group == group && !offer.counted_on.empty() && offer.counted_until < until)
-      offer.counted_until =
-          std::max(offer.counted_until, std::min({until, offer.group_until, offer.latest}));
+    if (offer.group != group || offer.counted_on.empty()) continue;
+    const Instant most = std::min({until, offer.group_until, offer.latest});
+    offer.counted_until = std::max(offer.counted_until, most);
   }
 }
 
