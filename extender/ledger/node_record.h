@@ -44,7 +44,7 @@ struct Entry {
   ClaimView view;
   Instant touched{};      // of an assumed claim: when it was assumed, or accepted by the API server
   bool accepted = false;  // of an assumed claim: the API server accepted its binding
-  // Of the cards of an assumed claim: Nominations::latest_of() before.
+  // What Nominations::latest_of() returned before the claim was assumed.
   Instant latest = Instant::max();
   std::optional<DriftKind> reported{};  // of a bound claim: the drift of the last DriftChange
   NodeRecord* record = nullptr;
