@@ -115,7 +115,7 @@ class Nominations {
   // case.
   void keep_group(const std::string& group, Instant now);
   // The bind of a member, which is not counted, has failed: its cards are counted in the same way.
-  // `latest` was latest_of() it when it was assumed.
+  // `latest` is what latest_of() returned before the pod was assumed.
   void keep_member(const DecidedPod& pod, NominatedPlacement cards, Instant now, Instant latest);
   // Ends the answers whose `until` is not after `now`.
   void expire(Instant now);
