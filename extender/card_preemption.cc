@@ -104,8 +104,8 @@ void CardPreemption::read(const Preemptors::Preemptor& preemptor) {
   const auto members = preemptor.is_group
                            ? events_.members(preemptor.uid.str(), kPreemptMembersMax)
                            : std::vector<PendingPods::Pending>{{preemptor.ref, preemptor.uid}};
-  const auto reading =
-      std::make_shared<Reading>(Reading{preemptor, members.size(), {}, context_.ledger.answers()});
+  const auto reading = std::make_shared<Reading>(
+      Reading{preemptor, members.size(), {}, context_.ledger.reservations().answers()});
   for (const PendingPods::Pending& member : members) {
     const auto on_pod = [this, reading, uid = member.uid,
                          all = members.size()](const kube::ApiResult<kube::Pod>& pod) {
@@ -120,7 +120,7 @@ void CardPreemption::read(const Preemptors::Preemptor& preemptor) {
 // Where all pods have one priority, as in most clusters, no pod is read and nothing is searched.
 bool CardPreemption::has_lower_priorities(const Preemptors::Preemptor& pod) const {
   bool any = false;
-  context_.ledger.read(executor_.now(), [&](const View& view) {
+  context_.ledger.reader().read(executor_.now(), [&](const View& view) {
     any = std::ranges::any_of(pod.nodes, [&](const std::string& node) {
       return std::ranges::any_of(view.claims_on(node), [&](const ClaimView* held) {
         return held->claim.priority < pod.priority;
@@ -317,8 +317,8 @@ void CardPreemption::fail(const Evicting& eviction, const kube::ApiError& proble
   for (std::size_t i = 0; i < eviction->chosen.pods.size(); ++i) {
     const ChosenVictims::Preemptor& chosen = eviction->chosen.pods[i];
     if (free) {
-      context_.ledger.offer_nomination({chosen.pod.uid(), chosen.pod.priority}, {}, NodeName(),
-                                       executor_.now());
+      context_.ledger.reservations().offer_nomination({chosen.pod.uid(), chosen.pod.priority}, {},
+                                                      NodeName(), executor_.now());
     }
     if (i < nominated) take_back(chosen);
   }

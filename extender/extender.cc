@@ -173,7 +173,7 @@ Result<void> Extender::use_certificates(const CertificateBundle& bundle) {
 
 void Extender::drain() {
   draining_ = true;
-  ledger_.end_searches();
+  ledger_.decisions().end_searches();
   if (server_) server_->drain();
 }
 
@@ -289,7 +289,7 @@ void Extender::on_listed() {
                        warn("the endpoint of the leader could not be written, trying again"));
     endpoints_->start(port_);
   }
-  const Counts counts = ledger_.counts();
+  const Counts counts = ledger_.reader().counts();
   log_info("ready", {{"nodes", std::to_string(counts.nodes)},
                      {"cards", std::to_string(counts.cards)},
                      {"pods", std::to_string(counts.bound)},

@@ -42,7 +42,7 @@ kube::Consumer<PendingEvents::Seen> PendingEvents::consumer() {
           [this](const Seen& seen) {
             pods_.remove(seen.pod.uid);
             // Nothing is kept for a pod that was deleted.
-            context_.ledger.end_nomination(seen.pod.uid);
+            context_.ledger.reservations().end_nomination(seen.pod.uid);
           },
       .relist =
           [this](const std::vector<Seen>& all, bool complete) {
@@ -94,7 +94,8 @@ void PendingEvents::explain(const kube::Pod& pod) {
     const auto go_on = [this, deadline = executor_.now() + kPendingTimeMax] {
       return !explaining_.ending() && executor_.now() < deadline;
     };
-    context_.ledger.read(executor_.now(), [](const View&) {});  // removes what is no longer kept
+    context_.ledger.reader().read(executor_.now(),
+                                  [](const View&) {});  // removes what is no longer kept
     const Json answer =
         explanation_of(context_, pod, {.after = "", .limit = 1},
                        {.steps = kPendingStepsMax, .rows = 1, .go_on = go_on}, group_pods);

@@ -38,7 +38,8 @@ struct Call {
 void answer_filter(const Call& call, const ExtenderArgs& args, const FilterReply& reply) {
   const SchedulerVerbs& to = *call.to;
   // It may fit. kube-scheduler tries it again after its backoff.
-  if (reply.fitting.empty() && to.context.ledger.searches_ended()) return to.refuse(call.respond);
+  if (reply.fitting.empty() && to.context.ledger.decisions().searches_ended())
+    return to.refuse(call.respond);
   if (!reply.fitting.empty()) to.binder.remember(args.pod());
   to.preemption.on_filter(args.pod(), reply);
   const std::size_t refused = args.node_names().size() - reply.nodes_fitting;
@@ -108,9 +109,10 @@ void bind(const Call& call, Request request) {
   call.to->binder.bind(*args, [call, args = *args](const std::string& error) {
     const std::string pod = to_string(args.pod);
     if (error.empty()) {
-      log_info("pod bound", {{"pod", pod},
-                             {"node", args.node.str()},
-                             {"cards", cards_text(call.to->context.ledger.claim(args.pod))}});
+      log_info("pod bound",
+               {{"pod", pod},
+                {"node", args.node.str()},
+                {"cards", cards_text(call.to->context.ledger.reader().claim(args.pod))}});
     } else {
       log_info("pod not bound", {{"pod", pod}, {"node", args.node.str()}, {"error", error}});
     }

@@ -118,7 +118,7 @@ ClusterUse read_cluster_use(const Ledger& ledger, const TargetWorkload* target,
     return steps > 0;
   };
   // It is called without the lock after every kNodeCopiesMax nodes.
-  ledger.visit_in_steps([&](const Node& node) { copies->add(node); }, add_copies);
+  ledger.reader().visit_in_steps([&](const Node& node) { copies->add(node); }, add_copies);
   add_copies();
   return use;
 }
@@ -134,7 +134,7 @@ void UseMetrics::collect() {
   metrics_.replace({rejected_family(rejected_.counts(now))});
   if (read_ && now - *read_ < kUseInterval) return;
   read_ = now;
-  ledger_.read(now, [](const View&) {});  // removes expected placements that have ended
+  ledger_.reader().read(now, [](const View&) {});  // removes expected placements that have ended
   const PriceSnapshotPtr snapshot = prices_.current();
   metrics_.replace(families_of(read_cluster_use(ledger_, snapshot ? &snapshot->target : nullptr)));
 }

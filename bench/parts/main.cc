@@ -130,16 +130,16 @@ void first_score(benchmark::State& state) {
     ledger.apply_node(std::move(node));
   }
   const std::vector<std::string_view> views(names.begin(), names.end());
-  const extender::PriceSnapshot prices = prices_for(ledger.node(NodeName(names[0]))->node);
+  const extender::PriceSnapshot prices = prices_for(ledger.reader().node(NodeName(names[0]))->node);
   std::int64_t requests = 0;
   for (auto _ : state) {
     GpuRequest request;
     request.containers.resize(static_cast<std::size_t>(state.range(1)));
     for (ContainerRequest& container : request.containers)
       container.per_card = {Percent(10), MiB(1'000 + ++requests)};
-    benchmark::DoNotOptimize(
-        ledger.score(views, {request, {extender::MilliCpu(1'000), MiB(1'000)}, 0, &prices},
-                     settings().policy, Instant()));
+    benchmark::DoNotOptimize(ledger.decisions().score(
+        views, {request, {extender::MilliCpu(1'000), MiB(1'000)}, 0, &prices}, settings().policy,
+        Instant()));
   }
 }
 
@@ -198,8 +198,8 @@ void on_one_node(benchmark::State& state, Decide decide) {
   Requests requests(4, kind_of(state));
   const auto args = args_of(requests, 1);
   const auto pod = extender::read_pod_request(args[0].pod(), world.settings);
-  const auto node =
-      world.ledger.node(NodeName(bench::node_name(static_cast<std::size_t>(state.range(0)))));
+  const auto node = world.ledger.reader().node(
+      NodeName(bench::node_name(static_cast<std::size_t>(state.range(0)))));
   const extender::PlacementContext context = pod->context(nullptr);
   for (auto _ : state) decide(node->node, context, *pod->policy.card);
 }

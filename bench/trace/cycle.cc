@@ -129,7 +129,7 @@ std::string_view Cycle::choose_among(const kube::Pod& pod, const extender::PodRe
 std::string_view Cycle::choose_clustered(const extender::PodRequest& request,
                                          const std::vector<std::string_view>& names) {
   std::string_view best;
-  ledger_.read(now_, [&](const extender::View& view) {
+  ledger_.reader().read(now_, [&](const extender::View& view) {
     best = *std::ranges::min_element(names, {}, [&](std::string_view name) {
       return std::pair(-clustering_score(view, name, request.request), request.ties.place(name));
     });

@@ -49,7 +49,7 @@ class Run {
   }
 
   void measure(std::size_t node) {
-    cycle_.ledger().read(cycle_.now(), [&](const extender::View& view) {
+    cycle_.ledger().reader().read(cycle_.now(), [&](const extender::View& view) {
       fragmentation_.update(node, *view.find(cycle_.node_name(node).str()));
     });
   }

@@ -48,7 +48,7 @@ void Binder::admit(BindingArgs args, Instant deadline, Done done) {
   // It may wait here or for a read, and another one of the group may be bound meanwhile.
   const auto kept = context_.pods.facts_of(args.uid);
   if (kept && !kept->group.empty())
-    context_.ledger.keep_group(kept->group, context_.client.executor().now());
+    context_.ledger.reservations().keep_group(kept->group, context_.client.executor().now());
   // Attempts expire in the order in which they were queued.
   while (!waiting_.empty() && waiting_.front()->answered()) waiting_.pop_front();
   if (waiting_.size() >= kBindsQueuedMax) {

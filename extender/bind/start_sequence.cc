@@ -200,8 +200,8 @@ void StartSequence::on_touched(const Pending& pending, const kube::ApiResult<kub
     failed_in_.erase(pending.pod.name_space);
     settle(pending);
     if (touched && !bound && !pending.group.empty()) {
-      ledger_.keep_everywhere(pending.uid, pending.most, client_.executor().now() + kGroupRetryLife,
-                              pending.group);
+      ledger_.reservations().keep_everywhere(
+          pending.uid, pending.most, client_.executor().now() + kGroupRetryLife, pending.group);
     }
   } else if (is_of_this_pod(touched.error(), pending.touches)) {
     set_aside(pending, touched.error().message);
@@ -217,7 +217,7 @@ void StartSequence::settle(const Pending& pending) {
   in_flight_max_ = std::min(in_flight_max_ + 1, kStartTouchesInFlight);
   if (!done()) report_progress();
   if (unsettled_.erase(pending.uid) == 0) return;
-  ledger_.end_everywhere(pending.uid);
+  ledger_.reservations().end_everywhere(pending.uid);
   unsettled_count_ = unsettled_.size();
 }
 
@@ -225,7 +225,7 @@ void StartSequence::set_aside(const Pending& pending, const std::string& problem
   failures_ = 0;
   const auto [unsettled, is_new] = unsettled_.try_emplace(pending.uid, Unsettled{pending, problem});
   if (!is_new) return;
-  ledger_.keep_everywhere(pending.uid, pending.most, bindings_end_);
+  ledger_.reservations().keep_everywhere(pending.uid, pending.most, bindings_end_);
   unsettled_count_ = unsettled_.size();
 }
 

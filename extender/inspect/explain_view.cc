@@ -173,7 +173,7 @@ class Explanation {
 
  private:
   std::optional<Gate> gate_of(const NodeName& name) const {
-    return ledger_.gate_of(name.str(), rules_);
+    return ledger_.reader().gate_of(name.str(), rules_);
   }
 
   NodeExplanation explain_node(const NodeForPod& found, const PriceSnapshot* price_snapshot,
@@ -194,7 +194,7 @@ class Explanation {
   // A copy of the node as if the pod, where it is bound, were not on it. Nothing if the API
   // server has no such node.
   std::optional<NodeForPod> found_without_pod(const NodeName& name) const {
-    auto found = ledger_.node_for(name.str(), pod_.pod);
+    auto found = ledger_.reader().node_for(name.str(), pod_.pod);
     if (!found || !own_claim_ || own_claim_->claim.node != name) return found;
     Candidate own;
     own.holds = own_claim_->holds;
@@ -251,7 +251,7 @@ void set_outcomes(Json& out, const GpuRequest& request, const Outcomes& outcomes
 
 // What the pod holds: its claim by this name, unless that is of an earlier pod.
 std::optional<ClaimView> own_claim(const Ledger& ledger, const kube::Pod& pod) {
-  auto claim = ledger.claim(pod.ref());
+  auto claim = ledger.reader().claim(pod.ref());
   if (claim && (pod.metadata.uid.empty() || claim->claim.uid != pod.uid())) claim.reset();
   return claim;
 }
@@ -308,7 +308,7 @@ void explain_all(Json& out, const VerbContext& context, const PodRequest& pod,
   const Settings& settings = context.settings;
   Explanation explanation(ledger, pod, object.node_rules, own_claim(ledger, object), bounds);
   NearestNodes nearest(ledger, pod, {settings.min_core, settings.min_memory}, bounds.steps);
-  const std::vector<NodeName> names = ledger.node_names();
+  const std::vector<NodeName> names = ledger.reader().node_names();
   const PageOfNodes cut = cut_page(names, page);
   Json nodes = Json::array();
   // The page comes first, so that each page explains a node, however much all others take.

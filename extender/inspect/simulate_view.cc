@@ -24,14 +24,14 @@ using KeptOut = std::map<Gate, std::size_t>;
 std::vector<Node> nodes_for(const Ledger& ledger, const DecidedPod& pod,
                             const kube::NodeRules& rules, KeptOut& kept_out) {
   std::vector<Node> nodes;
-  std::vector<NodeName> names = ledger.node_names();
+  std::vector<NodeName> names = ledger.reader().node_names();
   std::ranges::sort(names);
   for (const NodeName& name : names) {
-    auto found = ledger.node_for(name.str(), pod);
+    auto found = ledger.reader().node_for(name.str(), pod);
     if (!found) continue;
     Node& node = found->with_reservations ? *found->with_reservations : found->node;
     if (node.cards.empty()) continue;
-    if (const auto gate = ledger.gate_of(name.str(), rules)) {
+    if (const auto gate = ledger.reader().gate_of(name.str(), rules)) {
       ++kept_out[*gate];
     } else {
       nodes.push_back(std::move(node));

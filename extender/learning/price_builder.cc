@@ -11,7 +11,7 @@
 namespace mgpu::extender {
 
 PriceBuilder::PriceBuilder(Ledger& ledger, CurrentPrices& current_prices,
-                           CountClasses count_classes, Ledger::Compute compute)
+                           CountClasses count_classes, Decisions::Compute compute)
     : ledger_(ledger),
       current_prices_(current_prices),
       count_classes_(std::move(count_classes)),
@@ -19,7 +19,7 @@ PriceBuilder::PriceBuilder(Ledger& ledger, CurrentPrices& current_prices,
 
 Kinds PriceBuilder::count_kinds() const {
   KindCount count;
-  ledger_.visit_in_steps([&](const Node& node) { count.add(node); });
+  ledger_.reader().visit_in_steps([&](const Node& node) { count.add(node); });
   return count.kinds();
 }
 
@@ -32,7 +32,7 @@ std::vector<NodeRoom> PriceBuilder::read_rooms(const Kinds& kinds) const {
     return true;
   };
   reserve();
-  ledger_.visit_in_steps(
+  ledger_.reader().visit_in_steps(
       [&](const Node& node) {
         if (!node.cards.empty()) rooms.push_back(room_after(node, kinds, {}, {}));
       },
@@ -77,7 +77,7 @@ void PriceBuilder::publish(PriceSnapshot price_snapshot, const Kinds& kinds,
              "a price for each class");
   MGPU_CHECK(!last_ || price_snapshot.version > last_->version, "versions ascend");
   last_ = std::make_shared<const PriceSnapshot>(std::move(price_snapshot));
-  ledger_.prewarm_scores(*last_, go_on, compute_);
+  ledger_.decisions().prewarm_scores(*last_, go_on, compute_);
   current_prices_.publish(last_, now);
 }
 

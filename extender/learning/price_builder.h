@@ -27,7 +27,7 @@ class PriceBuilder {
   // thread, and returns when it is done.
   PriceBuilder(
       Ledger& ledger, CurrentPrices& current_prices, CountClasses count_classes,
-      Ledger::Compute compute = [](const auto& computation) { computation(); });
+      Decisions::Compute compute = [](const auto& computation) { computation(); });
 
   // Builds and publishes a price snapshot, refined from the one before. The first is refined from
   // nothing, which takes seconds in a cluster of thousands of nodes; a quick one is in use until it
@@ -47,7 +47,7 @@ class PriceBuilder {
   Ledger& ledger_;
   CurrentPrices& current_prices_;
   CountClasses count_classes_;
-  Ledger::Compute compute_;
+  Decisions::Compute compute_;
   PriceSnapshotPtr last_;  // null before the first
 };
 

@@ -54,7 +54,7 @@ bool PriceRefresher::ending() {
 void PriceRefresher::run() {
   RefreshState last;
   for (;;) {
-    RefreshState now{window_.pods_that_change_prices(), ledger_.releases(), clock_.now(),
+    RefreshState now{window_.pods_that_change_prices(), ledger_.reader().releases(), clock_.now(),
                      Duration{0}};
     if (is_refresh_due(last, now)) {
       builder_.build(now.began, [this] { return !ending(); });

@@ -21,7 +21,7 @@ namespace mgpu::extender {
 // The counters at the beginning of a refresh.
 struct RefreshState {
   std::uint64_t pods = 0;      // WorkloadWindow::pods_that_change_prices
-  std::uint64_t releases = 0;  // Ledger::releases
+  std::uint64_t releases = 0;  // LedgerReader::releases
   Instant began{};
   Duration took{0};
 };

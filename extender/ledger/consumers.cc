@@ -121,7 +121,7 @@ kube::Consumer<kube::Pod> nomination_consumer(Ledger& ledger, NominationEvents e
   const auto shared = std::make_shared<const NominationEvents>(std::move(events));
   const auto apply = [&ledger, shared](const kube::Pod& pod) {
     shared->on_nominated(pod);
-    ledger.nominate(pod.uid(), nominated_node(pod));
+    ledger.reservations().nominate(pod.uid(), nominated_node(pod));
   };
   return {
       .read = [](std::string_view json) { return with_uid(kube::read_pod(json)); },
@@ -131,7 +131,7 @@ kube::Consumer<kube::Pod> nomination_consumer(Ledger& ledger, NominationEvents e
       .remove =
           [&ledger, shared](const kube::Pod& pod) {
             shared->on_ended(pod.uid());
-            ledger.nominate(pod.uid(), NodeName());
+            ledger.reservations().nominate(pod.uid(), NodeName());
           },
       .relist =
           [&ledger, apply](const std::vector<kube::Pod>& pods, bool complete) {
@@ -140,7 +140,7 @@ kube::Consumer<kube::Pod> nomination_consumer(Ledger& ledger, NominationEvents e
               apply(pod);
               all.emplace_back(pod.uid(), nominated_node(pod));
             }
-            if (complete) ledger.replace_nominated(all);
+            if (complete) ledger.reservations().replace_nominated(all);
           }};
 }
 

@@ -40,57 +40,31 @@
 
 #include <cstddef>
 #include <cstdint>
-#include <functional>
-#include <map>
 #include <optional>
 #include <string>
 #include <string_view>
-#include <unordered_map>
 #include <utility>
 #include <vector>
 
 #include "common/base/executor.h"
 #include "common/base/ids.h"
 #include "extender/ledger/kept_everywhere.h"
-#include "extender/ledger/text_hash.h"
+#include "extender/ledger/offer_table.h"
 #include "extender/placement/cluster.h"
 #include "extender/placement/holds.h"
-#include "extender/placement/node_resources.h"
 
 namespace mgpu::extender {
-
-// What a pod is to get on one node.
-struct NominatedPlacement {
-  NodeName node;
-  std::vector<CardHold> holds;
-  NodeResources resources;  // what it requests beside cards
-  bool operator==(const NominatedPlacement&) const = default;
-};
-
-// The pod that a decision is about. What is reserved for itself, or for a pod of lower priority, is
-// free to it. Without a uid, everything is. Its searches count against the allowance of the
-// namespace (search_allowances.h), and without one against none.
-struct DecidedPod {
-  PodUid uid{};
-  std::int32_t priority = 0;
-  std::string name_space{};
-  std::string group{};     // of pods that are bound together; empty: it is bound alone
-  bool for_group = false;  // what is reserved for others of the group is free to it, too
-  bool binds = false;      // the turns of others do not count
-};
 
 // A pod, and the node that it is nominated for.
 using Nominated = std::pair<PodUid, NodeName>;
 
 class Nominations {
  public:
-  // preempt or filter answered these nodes; the pod's earlier answer ends. At kNominationsMax pods,
-  // and at kNominationsOfNamespaceMax of its namespace, one of them is removed: that is not
-  // counted, or else of the lowest priority, or else ends first. Nodes beyond kNominatedNodesMax
-  // are not remembered. `nominated` is the node that the pod is nominated for already; if it is
-  // empty, the one that the watch has shown. With `counted_until` the first node counts until then,
-  // or longer if the watch shows the nomination, and the same holds for what is counted of the
-  // pod's group.
+  // preempt or filter answered these nodes; the pod's earlier answer ends. Nodes beyond
+  // kNominatedNodesMax are not remembered. `nominated` is the node that the pod is nominated for
+  // already; if it is empty, the one that the watch has shown. With `counted_until` the first node
+  // counts until then, or longer if the watch shows the nomination, and the same holds for what is
+  // counted of the pod's group.
   void offer(const DecidedPod& pod, std::vector<NominatedPlacement> placements,
              const NodeName& nominated, Instant until, std::optional<Instant> counted_until = {});
   // The watch shows the pod nominated for `node`; empty if it is not nominated any more. Ignored
@@ -127,7 +101,7 @@ class Nominations {
   // Whether anything is counted on the node that is not free to the pod.
   bool has_reservations_on(const DecidedPod& pod, std::string_view node) const {
     if (everywhere_.any() && !everywhere_.kept_from(pod.uid, pod.group).zero()) return true;
-    return !counted_.empty() && finds_reservations(pod, node);  // mostly there are none
+    return table_.any_counted() && finds_reservations(pod, node);  // mostly there are none
   }
   // Adds that to what is used of a copy of the node.
   void count(const DecidedPod& pod, Node& node) const;
@@ -139,74 +113,27 @@ class Nominations {
   std::vector<NodeName> nodes_of(const std::string& group) const;
 
   // How many pods have reserved cards.
-  std::size_t size() const { return counted_pods_; }
+  std::size_t size() const { return table_.pods_counted(); }
   // filter has refused the pod on a node, where it is to get `cards` in its turn. Without any it
   // waits and has no turn.
   void waits_for(const DecidedPod& pod, const NominatedPlacement& cards);
   // Returns how often something that a pod waited for is not counted any more. Ends for which only
   // pods of the same group wait do not count: kube-scheduler asks about these again without a
   // requeue.
-  std::uint64_t releases() const { return releases_ + everywhere_.releases(); }
+  std::uint64_t releases() const { return table_.releases() + everywhere_.releases(); }
 
  private:
-  struct Turn {
-    DecidedPod pod;
-    NominatedPlacement cards;
-  };
-  struct Offer {
-    std::int32_t priority = 0;
-    std::string name_space;
-    std::string group;
-    Instant until{};
-    Instant group_until{};  // as long as its group may count it
-    // As long as binds of its group, or other pods for which its own waits, may prolong it.
-    Instant latest = Instant::max();
-    std::vector<NominatedPlacement> placements;
-    std::string counted_on;                  // a node of `placements`, or empty
-    Instant counted_until = Instant::max();  // unless the watch shows the nomination before
-    bool awaited = false;                    // a pod of no or another group waits for its end
-    std::optional<Turn> next{};              // of these, the one that has its turn afterwards
-    bool is_turn = false;
-    std::uint64_t answer = 0;  // its number
-  };
-  using Offers = std::unordered_map<PodUid, Offer>;
-
   bool finds_reservations(const DecidedPod& pod, std::string_view node) const;
-  const std::vector<PodUid>& pods_counted_on(std::string_view node) const;
-  // Null if nothing is counted for the pod.
-  const NominatedPlacement* counted(const PodUid& uid) const;
-  bool is_counted_on(const PodUid& uid, std::string_view node) const;
-  void count_on(Offers::iterator at, const NodeName& node);
   // offer() for a pod that may go on waiting for other cards.
   void put(const DecidedPod& pod, std::vector<NominatedPlacement> placements,
            const NodeName& nominated, Instant until, std::optional<Instant> counted_until);
-  // The pod has no turn.
-  void end_waiting(const PodUid& uid);
-  void set_next(Offer& offer, std::optional<Turn> next);
-  // What the pod waited for is counted no longer.
-  void begin_turn_later(std::optional<Turn> turn);
-  Offers::iterator erase(Offers::iterator at);
-  void make_room(const std::string& name_space);
+  void count_until(OfferTable::At at, Instant until);
   void give_turn(const Turn& turn, Instant now);
-  bool goes_on(Offers::const_iterator turn) const;
-  void count_until(Offers::iterator at, Instant until);
-  void count_group_until(const std::string& group, Instant until);
-  void stop_counting(Offers::iterator at);
-  void each_kept(const DecidedPod& pod, std::string_view node,
-                 const std::function<void(const Offer&, const NominatedPlacement&)>& visit) const;
-  void count(const DecidedPod& pod, Node& node, bool for_turn) const;
 
-  Offers offers_;
-  std::map<std::string, std::size_t> of_namespace_;  // how many offers
-  // By node. filter searches for each node that it is asked about.
-  std::unordered_map<std::string, std::vector<PodUid>, TextHash, TextEqual> counted_;
-  std::size_t counted_pods_ = 0;
+  OfferTable table_;
   KeptEverywhere everywhere_;
   Instant first_end_ = Instant::max();  // nothing ends before it
-  std::uint64_t releases_ = 0;
   std::uint64_t answers_ = 0;
-  std::size_t waiting_ = 0;  // offers with a pod that has its turn afterwards
-  std::vector<Turn> turns_;  // that are about to begin
 };
 
 }  // namespace mgpu::extender

@@ -40,10 +40,10 @@ void Requeue::filter(const PodUid& uid, std::span<const std::string_view> asked,
 // Decides again only after a release: each decision may take a search on many nodes.
 Next Requeue::decide(Call& call) {
   const Instant now = client_.executor().now();
-  const std::uint64_t releases = ledger_.releases(now);
+  const std::uint64_t releases = ledger_.reader().releases(now);
   if (call.releases == releases) return Next::kWait;
   call.releases = releases;
-  call.card_changes = ledger_.card_changes();
+  call.card_changes = ledger_.reader().card_changes();
   call.reply = call.decide(now);
   if (call.reply.outcome == FilterOutcome::kFits) {
     const MutexLock lock(mutex_);
@@ -52,7 +52,7 @@ Next Requeue::decide(Call& call) {
   }
   call.is_requeued = requeue_at_once(call);
   const bool waits = call.reply.outcome == FilterOutcome::kMayChange && !call.is_requeued;
-  return waits && !ledger_.searches_ended() ? Next::kWait : Next::kAnswer;
+  return waits && !ledger_.decisions().searches_ended() ? Next::kWait : Next::kAnswer;
 }
 
 bool Requeue::requeue_at_once(const Call& call) {
@@ -107,8 +107,8 @@ void Requeue::start_timer() {
 
 void Requeue::poll() {
   const Instant now = client_.executor().now();
-  const std::uint64_t releases = ledger_.releases(now);
-  const std::uint64_t card_changes = ledger_.card_changes();
+  const std::uint64_t releases = ledger_.reader().releases(now);
+  const std::uint64_t card_changes = ledger_.reader().card_changes();
   {
     const MutexLock lock(mutex_);
     tracker_.observe(releases, card_changes, now);

@@ -78,7 +78,7 @@ class Requeue {
   // The pod is bound, finished or deleted.
   void on_settled(const PodUid& uid);
   // The ledger has changed.
-  void on_change() { delay_.observe(ledger_.releases()); }
+  void on_change() { delay_.observe(ledger_.reader().releases()); }
   RejectedPods& rejected_pods() { return rejected_; }
 
  private:

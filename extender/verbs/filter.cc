@@ -88,7 +88,7 @@ void name_models(FilterReply& reply, const Ledger& ledger, const GpuRequest& req
 FilterReply every_node(Ledger& ledger, const ExtenderArgs& args, const PodRequest& pod,
                        Instant now) {
   const auto names = args.node_names();
-  const auto reasons = ledger.why_not(names, pod.request, now, pod.pod);
+  const auto reasons = ledger.decisions().why_not(names, pod.request, now, pod.pod);
   FilterReply reply;
   reply.fitting.reserve(names.size());
   reply.failed.reserve(names.size());
@@ -135,13 +135,13 @@ FilterReply filter_nodes(const VerbContext& context, const ExtenderArgs& args,
                          const PodRequest& pod, Instant now) {
   FilterReply reply = answered_nodes(context, args, pod, now);
   const std::size_t asked = args.node_names().size();
-  if (asked < kLeastExaminedNodes || asked >= context.ledger.node_count()) return reply;
+  if (asked < kLeastExaminedNodes || asked >= context.ledger.reader().node_count()) return reply;
   reply.replica_group = replica_group_of(args.pod(), pod);
   if (reply.fitting.empty()) {
     // Pods may end on nodes that were not asked about.
     if (reply.outcome == FilterOutcome::kNeedsOtherCards)
       reply.outcome = FilterOutcome::kMayChangeLater;
-    reply.fitting_elsewhere = context.ledger.fitting_nodes(
+    reply.fitting_elsewhere = context.ledger.decisions().fitting_nodes(
         pod.request, pod.resources, args.pod().node_rules, kNodesElsewhereMax, now, pod.pod);
   }
   return reply;
@@ -161,7 +161,7 @@ FilterReply filter(const ExtenderArgs& args, const VerbContext& context, Instant
   if (pod->request.empty()) return pass_everywhere(args);
   if (context.answered != nullptr) context.answered->asked(pod->pod.uid, now);
   FilterReply reply = filter_nodes(context, args, *pod, now);
-  if (reply.fitting.empty()) context.ledger.end_kept_for_group(pod->pod.uid);
+  if (reply.fitting.empty()) context.ledger.reservations().end_kept_for_group(pod->pod.uid);
   // With one node left kube-scheduler calls bind next, without prioritize.
   if (reply.fitting.size() == 1) expect_on(reply.fitting.front(), *pod, args.pod(), context, now);
   return reply;

@@ -64,7 +64,7 @@ struct NameList {
 std::string models_of(const Ledger& ledger) {
   Models models;
   std::string_view last;
-  ledger.visit_in_steps([&](const Node& node) {
+  ledger.reader().visit_in_steps([&](const Node& node) {
     for (const Card& card : node.cards) add_model(models, card.model, last);
   });
   return text_of(models);
@@ -79,7 +79,7 @@ std::string unmatched_names(const Ledger& ledger, const CardSelector& selector,
                       {contract.gpu_uuid_exclude, selector.uuids_excluded}};
   Models all;
   std::string_view last;
-  ledger.visit_in_steps([&](const Node& node) {
+  ledger.reader().visit_in_steps([&](const Node& node) {
     for (const Card& card : node.cards) {
       add_model(all, card.model, last);
       for (NameList& list : uuids) {

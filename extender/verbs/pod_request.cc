@@ -146,7 +146,7 @@ bool names_cards(const kube::Pod& pod, const Contract& contract) {
 void expect_on(std::string_view node, const PodRequest& pod, const kube::Pod& sent,
                const VerbContext& context, Instant now) {
   if (context.answered != nullptr) context.answered->answered(pod.pod.uid, node);
-  const auto found = context.ledger.node_for(node, pod.pod);
+  const auto found = context.ledger.reader().node_for(node, pod.pod);
   if (!found) return;
   const auto price_snapshot = context.prices.current();
   const auto placement = place_on(found->available(), pod, price_snapshot.get());
@@ -155,7 +155,7 @@ void expect_on(std::string_view node, const PodRequest& pod, const kube::Pod& se
   if (context.settings.expected_placements)
     context.ledger.expect(pod.pod.uid, NodeName(node), pod.request, *placement, now, soon);
   if (pod.pod.uid.empty()) return;
-  context.ledger.reserve(
+  context.ledger.reservations().reserve(
       pod.pod, {NodeName(node), holds(found->node, pod.request, *placement), pod.resources},
       NodeName(sent.nominated_node), now + kReservationLife,
       binds_later(pod, sent) ? std::optional(soon) : std::nullopt);
@@ -167,15 +167,15 @@ void offer_on(std::span<const std::string_view> nodes, const PodRequest& pod, co
   const auto price_snapshot = context.prices.current();
   std::vector<NominatedPlacement> placements;
   for (const std::string_view node : nodes.first(std::min(nodes.size(), kNominatedNodesMax))) {
-    const auto found = context.ledger.node_for(node, pod.pod);
+    const auto found = context.ledger.reader().node_for(node, pod.pod);
     if (!found) continue;
     const auto placement = place_on(found->available(), pod, price_snapshot.get());
     if (!placement) continue;
     placements.push_back(
         {NodeName(node), holds(found->node, pod.request, *placement), pod.resources});
   }
-  context.ledger.offer_nomination(pod.pod, std::move(placements), NodeName(sent.nominated_node),
-                                  now + kReservationLife);
+  context.ledger.reservations().offer_nomination(
+      pod.pod, std::move(placements), NodeName(sent.nominated_node), now + kReservationLife);
 }
 
 std::optional<Placement> place_on(const Node& node, const PodRequest& pod,

@@ -15,7 +15,7 @@ namespace {
 // there (convertToVictims in pkg/scheduler/extender.go). Members on other nodes stay.
 std::vector<NodeVictims> only_local(std::vector<NodeVictims> nodes, Ledger& ledger, Instant now) {
   for (NodeVictims& one : nodes) {
-    ledger.read(now, [&](const View& view) {
+    ledger.reader().read(now, [&](const View& view) {
       std::erase_if(one.victims,
                     [&](const PodUid& uid) { return view.elsewhere(one.node.str(), uid); });
     });
@@ -62,9 +62,9 @@ std::vector<NodeVictims> preempt(const PreemptionArgs& args, const VerbContext& 
     if (placement) placements.push_back(*std::move(placement));
     answer.push_back(*std::move(victims));
   }
-  context.ledger.offer_nomination(pod->pod, std::move(placements),
-                                  NodeName(args.pod.nominated_node),
-                                  now + settings.nomination_life);
+  context.ledger.reservations().offer_nomination(pod->pod, std::move(placements),
+                                                 NodeName(args.pod.nominated_node),
+                                                 now + settings.nomination_life);
   return answer;
 }
 

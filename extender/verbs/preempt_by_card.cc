@@ -86,7 +86,7 @@ class CardChoice {
     std::vector<NodeState*> helpful;
     for (NodeState& state : states_) {
       if (steps_.ended()) return std::nullopt;
-      if (context_.ledger.gate_of(state.node.name.str(), sent.node_rules)) continue;
+      if (context_.ledger.reader().gate_of(state.node.name.str(), sent.node_rules)) continue;
       const auto reason = search.why_not(state.node);
       if (!reason && has_room(state.node, pod)) return take_on(state, search);
       if (!reason || eviction_can_help(*reason)) helpful.push_back(&state);
@@ -180,7 +180,7 @@ std::vector<NodeVictims> nodes_for(const std::vector<std::string>& nodes, const 
   std::set<NodeName> names;
   for (const std::string& node : nodes) names.insert(NodeName(node));
   if (!group.empty())
-    for (const NodeName& node : ledger.nodes_of_group(group)) names.insert(node);
+    for (const NodeName& node : ledger.reservations().nodes_of_group(group)) names.insert(node);
   std::vector<NodeVictims> proposed;
   for (const NodeName& name : names) proposed.push_back({name, {}, 0});
   return proposed;
@@ -215,7 +215,7 @@ std::optional<ChosenVictims> preempt_by_card(std::span<const kube::Pod> pods,
   CardChoice choice(states_of(candidates, preemptor, spared, context, now),
                     !preemptor.group.empty(), context, steps);
   ChosenVictims chosen;
-  std::vector<Ledger::Reservation> reservations;
+  std::vector<Reservations::Reservation> reservations;
   for (const Member& member : members) {
     auto placement = choice.place(*member.sent, member.pod);
     if (!placement) return std::nullopt;
@@ -224,9 +224,9 @@ std::optional<ChosenVictims> preempt_by_card(std::span<const kube::Pod> pods,
   }
   chosen.victims = choice.take_victims();
   if (chosen.victims.empty()) return std::nullopt;
-  const auto reserved =
-      context.ledger.reserve_all(std::move(reservations), answers,
-                                 now + context.settings.nomination_life, now + kNominationSeen);
+  const auto reserved = context.ledger.reservations().reserve_all(
+      std::move(reservations), answers, now + context.settings.nomination_life,
+      now + kNominationSeen);
   if (!reserved) return std::nullopt;
   chosen.answers = *reserved;
   return chosen;

@@ -21,7 +21,7 @@ std::vector<std::size_t> best_without_cards(Ledger& ledger, const std::vector<Sc
                                             std::size_t best,
                                             std::span<const std::string_view> names, Instant now) {
   std::vector<std::size_t> found;
-  ledger.read(now, [&](const View& view) {
+  ledger.reader().read(now, [&](const View& view) {
     for (std::size_t i = 0; i < names.size(); ++i) {
       if (!nodes[i].fits || better(nodes[best], nodes[i])) continue;
       const Node* node = view.find(names[i]);

@@ -7,7 +7,8 @@ namespace mgpu::extender {
 Ranking::Ranking(const VerbContext& context, std::span<const std::string_view> names,
                  const PodRequest& pod, const PriceSnapshot* price_snapshot, Instant now)
     : names_(names),
-      nodes_(context.ledger.score(names, pod.context(price_snapshot), pod.policy, now, pod.pod)),
+      nodes_(context.ledger.decisions().score(names, pod.context(price_snapshot), pod.policy, now,
+                                              pod.pod)),
       ties_(pod.ties) {
   make_comparable(nodes_);
   if (context.answered != nullptr) put_last(context.answered->avoided(pod.pod.uid, now));

@@ -114,7 +114,7 @@ struct ChosenVictims {
   };
   std::vector<Preemptor> pods;
   std::vector<Victim> victims;  // at least one; of one node the most important first
-  std::uint64_t answers = 0;    // Ledger::answers() afterwards
+  std::uint64_t answers = 0;    // Reservations::answers() afterwards
 };
 
 // Chooses victims for all `pods` together, which are the pods of a group that are not bound, or one
@@ -125,11 +125,11 @@ struct ChosenVictims {
 // chosen for one pod after another. The cards are reserved for the pods there, for kNominationSeen,
 // and longer if they are nominated for the nodes by then.
 //
-// Empty if filter has answered one of the pods after `answers` (Ledger::answers()); if all pods
-// fit, or will fit when pods that are terminating have ended; if one of them does not fit with any
-// victims; and if one of them may evict none: its preemptionPolicy is Never, or it needs to be near
-// other pods. The same holds for a group with a pod whose fit depends on more than resources, since
-// kube-scheduler has not shown that it fits beside other pods.
+// Empty if filter has answered one of the pods after `answers` (Reservations::answers()); if all
+// pods fit, or will fit when pods that are terminating have ended; if one of them does not fit with
+// any victims; and if one of them may evict none: its preemptionPolicy is Never, or it needs to be
+// near other pods. The same holds for a group with a pod whose fit depends on more than resources,
+// since kube-scheduler has not shown that it fits beside other pods.
 std::optional<ChosenVictims> preempt_by_card(std::span<const kube::Pod> pods,
                                              const std::vector<std::string>& nodes,
                                              const Spared& spared, std::uint64_t answers,

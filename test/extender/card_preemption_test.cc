@@ -210,7 +210,7 @@ TEST_F(CardPreemptionTest, EvictsNobodyForAPodThatHasChanged) {
   EXPECT_THAT(ended, IsEmpty());
   EXPECT_THAT(problems, IsEmpty()) << "it is refused again, and looked at again";
   EXPECT_FALSE(preemption->is_evicting(pod("p")));
-  EXPECT_EQ(ledger.counts().nominated, 0U);
+  EXPECT_EQ(ledger.reader().counts().nominated, 0U);
 }
 
 TEST_F(CardPreemptionTest, EvictsNobodyForAPodThatIsBoundOrNominated) {
@@ -232,7 +232,7 @@ TEST_F(CardPreemptionTest, TakesTheNominationBackWhereNobodyCanBeEvicted) {
   refuse("p");
   wait(4 * kPreemptPollInterval);
   EXPECT_TRUE(read("p")["status"]["nominatedNodeName"].is_null());
-  EXPECT_EQ(ledger.counts().nominated, 0U);
+  EXPECT_EQ(ledger.reader().counts().nominated, 0U);
   EXPECT_THAT(problems, ElementsAre(HasSubstr("delete pod team/victim")));
   server.writes.clear();
   refuse("p");
@@ -312,7 +312,7 @@ TEST_F(CardPreemptionTest, AGroupPreemptsAsAWhole) {
     EXPECT_EQ(read(name)["status"]["nominatedNodeName"], "n1");
     EXPECT_TRUE(preemption->is_evicting(pod(name)));
   }
-  EXPECT_EQ(ledger.counts().nominated, 2U);
+  EXPECT_EQ(ledger.reader().counts().nominated, 2U);
   const Json said = server.events("team");
   EXPECT_EQ(
       std::ranges::count(said, "MGPUPreempting", [](const Json& one) { return one["reason"]; }), 2);

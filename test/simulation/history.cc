@@ -607,7 +607,7 @@ class World {
     for (int i = 0; i < kTries; ++i) {
       const bool decides = extenders_.find(Extenders::Which::kLeader) != nullptr;
       if (!decides || invariants_.violation()) return;
-      const bool assumed = extender().ledger().counts().assumed > 0;
+      const bool assumed = extender().ledger().reader().counts().assumed > 0;
       if (!assumed && std::ranges::all_of(nodes_, is_started)) return;
       advance_to(executor_.now() + kStartedAfter);
     }
@@ -618,7 +618,7 @@ class World {
     if (auto problem = extenders_.problem_after_quiet()) {
       return invariants_.violate(*std::move(problem));
     }
-    const extender::Counts counts = extender().ledger().counts();
+    const extender::Counts counts = extender().ledger().reader().counts();
     if (counts.assumed > 0) {
       return invariants_.violate(
           fmt::format("{} claims are still assumed after quiet", counts.assumed));
@@ -725,7 +725,7 @@ class World {
   std::optional<std::string> difference_of(const char* name, const extender::Ledger& ledger,
                                            const extender::Ledger& fresh) const {
     for (const auto& node : nodes_) {
-      const auto held = ledger.node(NodeName(node->name()));
+      const auto held = ledger.reader().node(NodeName(node->name()));
       const auto expected = fresh.node(NodeName(node->name()));
       if (!held || !expected) return fmt::format("node {} is not in {}", node->name(), name);
       for (std::size_t i = 0; i < expected->node.cards.size(); ++i) {

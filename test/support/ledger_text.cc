@@ -13,7 +13,7 @@ using extender::Claim;
 
 template <class Amount>
 std::string by_card(const extender::Ledger& ledger, const char* name, Amount amount) {
-  const auto view = ledger.node(NodeName(name));
+  const auto view = ledger.reader().node(NodeName(name));
   if (!view) return "no node";
   std::string text;
   for (const Card& card : view->node.cards) {

@@ -308,12 +308,12 @@ std::string ReferenceLedger::difference_of(const NodeName& name,
 }
 
 std::string ReferenceLedger::difference(const extender::Ledger& ledger) const {
-  if (ledger.node_names() != node_names()) return "other nodes";
+  if (ledger.reader().node_names() != node_names()) return "other nodes";
   for (const NodeName& name : node_names()) {
-    const std::string difference = difference_of(name, *ledger.node(name));
+    const std::string difference = difference_of(name, *ledger.reader().node(name));
     if (!difference.empty()) return difference;
   }
-  const extender::Counts shown = ledger.counts();
+  const extender::Counts shown = ledger.reader().counts();
   const extender::Counts right = counts();
   const bool same = shown.nodes == right.nodes && shown.cards == right.cards &&
                     shown.assumed == right.assumed && shown.bound == right.bound &&

@@ -88,10 +88,10 @@ TEST(Cycle, ConfirmsWhatItPlaced) {
   World world("n0 8000/1000 2xT4", "a 1000/10 1x1000;b 2000/20");
   world.schedule(0);
   world.schedule(1);
-  EXPECT_EQ(world.cycle.ledger().counts().bound, 1U);
-  EXPECT_EQ(world.cycle.ledger().counts().assumed, 0U);
-  EXPECT_EQ(world.cycle.ledger().counts().expected, 0U);
-  const auto node = world.cycle.ledger().node(world.cycle.node_name(0));
+  EXPECT_EQ(world.cycle.ledger().reader().counts().bound, 1U);
+  EXPECT_EQ(world.cycle.ledger().reader().counts().assumed, 0U);
+  EXPECT_EQ(world.cycle.ledger().reader().counts().expected, 0U);
+  const auto node = world.cycle.ledger().reader().node(world.cycle.node_name(0));
   ASSERT_TRUE(node);
   EXPECT_EQ(node->node.resources_used,
             (extender::NodeResources{extender::MilliCpu(3000), MiB(30)}));
@@ -103,14 +103,14 @@ TEST(Cycle, PlacesNothingWithoutEnoughCpuMemoryCardsOrTheModel) {
               "cpu 8001/10 1x100;memory 1/1001;model 1/1 1x100 P100;cards 5000/1 3x1000");
   for (std::size_t pod = 0; pod < 4; ++pod)
     EXPECT_EQ(cards_text(world.schedule(pod)), "nowhere") << pod;
-  EXPECT_EQ(world.cycle.ledger().counts().bound, 0U);
+  EXPECT_EQ(world.cycle.ledger().reader().counts().bound, 0U);
   EXPECT_EQ(world.cycle.bookkeeping().allocated_milli(), 0);
 }
 
 TEST(Cycle, LeavesNoExpectedPlacementWhenOneNodeIsLeft) {
   World world("n0 8000/1000 1xT4;n1 4000/1000 1xG2", "a 1/1 1x100 G2");
   EXPECT_EQ(cards_text(world.schedule(0)), "1: 0");
-  EXPECT_EQ(world.cycle.ledger().counts().expected, 0U);
+  EXPECT_EQ(world.cycle.ledger().reader().counts().expected, 0U);
 }
 
 TEST(Cycle, FollowsThePolicy) {
@@ -214,7 +214,7 @@ TEST_P(Agreement, HoldsBetweenBookkeepingAndLedger) {
   std::int64_t core = 0;
   extender::NodeResources used;
   for (std::size_t node = 0; node < trace->nodes.size(); ++node) {
-    const auto view = cycle.ledger().node(cycle.node_name(node));
+    const auto view = cycle.ledger().reader().node(cycle.node_name(node));
     ASSERT_TRUE(view);
     for (const extender::Card& card : view->node.cards) core += card.used.core.value();
     used += view->node.resources_used;

@@ -216,7 +216,7 @@ Score clustering_score(const std::vector<PlacedPod>& placed, const char* pod,
     ledger.apply_pod(test::bound_claim(std::to_string(i), "n", placed[i].request, placed[i].cards));
   }
   Score score = 0;
-  ledger.read({}, [&](const extender::View& view) {
+  ledger.reader().read({}, [&](const extender::View& view) {
     score = trace::clustering_score(view, "n", request_of(pod));
   });
   return score;

@@ -109,7 +109,7 @@ TEST(FragmentationSum, IsTheSumOverNodesHoweverTheyChange) {
   const auto price_source = known_workload(objects)();
   Cycle cycle(objects, *find_policy("random"), price_source->prices(), {}, 1);
   const auto update = [&](std::size_t node) {
-    cycle.ledger().read({}, [&](const extender::View& view) {
+    cycle.ledger().reader().read({}, [&](const extender::View& view) {
       sum.update(node, *view.find(cycle.node_name(node).str()));
     });
   };
@@ -120,8 +120,8 @@ TEST(FragmentationSum, IsTheSumOverNodesHoweverTheyChange) {
   }
   double expected = 0;
   for (std::size_t node = 0; node < trace.nodes.size(); ++node)
-    expected +=
-        test::expected_fragmentation(cycle.ledger().node(cycle.node_name(node))->node, workload);
+    expected += test::expected_fragmentation(
+        cycle.ledger().reader().node(cycle.node_name(node))->node, workload);
   EXPECT_GT(expected, 0);
   EXPECT_THAT(sum.milli(), DoubleNear(expected, 1e-4 * expected));
 }

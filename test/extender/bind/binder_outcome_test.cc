@@ -40,7 +40,7 @@ TEST_F(BinderTest, ARequestThatIsLostEachTimeIsForgottenAfterTheLastTouch) {
   EXPECT_THAT(bind(create(server, {}, "n1")), HasSubstr("HTTP 504"));
   EXPECT_THAT(outcomes, ElementsAre(BindOutcome::kUnavailable));
   EXPECT_THAT(process.touches, testing::SizeIs(kBindPostsMax));
-  EXPECT_EQ(ledger.counts().assumed, 0u);
+  EXPECT_EQ(ledger.reader().counts().assumed, 0u);
 }
 
 TEST_F(BinderTest, TheShareStaysAssumedUntilATouchIsAnswered) {
@@ -65,14 +65,14 @@ TEST_F(BinderTest, APodBoundByALostRequestKeepsItsCards) {
   EXPECT_THAT(bind(args), HasSubstr("not known whether it is bound"));
   executor.advance(Duration(60'000));
   EXPECT_EQ(used_text(ledger, "n1"), "0=30/1024 1=0/0");
-  EXPECT_EQ(ledger.counts().assumed, 1u);
+  EXPECT_EQ(ledger.reader().counts().assumed, 1u);
   clear_faults();
   executor.advance(2 * kTouchBackoffMax);
   EXPECT_EQ(used_text(ledger, "n1"), "0=30/1024 1=0/0");
   test::PodWatch watch(server, ledger, settings.contract);
   executor.advance(Duration(100));
-  EXPECT_EQ(ledger.counts().assumed, 0u);
-  EXPECT_EQ(ledger.counts().bound, 1u);
+  EXPECT_EQ(ledger.reader().counts().assumed, 0u);
+  EXPECT_EQ(ledger.reader().counts().bound, 1u);
   EXPECT_EQ(used_text(ledger, "n1"), "0=30/1024 1=0/0");
 }
 
@@ -111,11 +111,11 @@ TEST_F(BinderTest, TheReconcilerForgetsDeletedPods) {
   binder->start_reconciling();
   lose_track({.kind = Fault::Kind::kAnswer, .status = 500});
   bind(create(server, {}, "n1"));
-  ASSERT_EQ(ledger.counts().assumed, 1u);
+  ASSERT_EQ(ledger.reader().counts().assumed, 1u);
   clear_faults();
   server.call(delete_pod("p"));
   executor.advance(2 * kReconcileInterval);
-  EXPECT_EQ(ledger.counts().assumed, 0u);
+  EXPECT_EQ(ledger.reader().counts().assumed, 0u);
 }
 
 TEST_F(BinderTest, TheReconcilerTouchesABoundedNumberOfPodsAtATime) {
@@ -125,7 +125,7 @@ TEST_F(BinderTest, TheReconcilerTouchesABoundedNumberOfPodsAtATime) {
   for (int i = 0; i < 60; ++i) {
     bind(create(server, {.name = "p" + std::to_string(i), .requests = {"1/256"}}, "big"));
   }
-  ASSERT_EQ(ledger.counts().assumed, 60u);
+  ASSERT_EQ(ledger.reader().counts().assumed, 60u);
   server.set_faults([&](const kube::Request& request) -> std::optional<Fault> {
     EXPECT_TRUE(is_touch(request));
     ++touches;
@@ -135,7 +135,7 @@ TEST_F(BinderTest, TheReconcilerTouchesABoundedNumberOfPodsAtATime) {
   });
   binder->start_reconciling();
   executor.advance(4 * kReconcileInterval);
-  EXPECT_EQ(ledger.counts().assumed, 0u);
+  EXPECT_EQ(ledger.reader().counts().assumed, 0u);
   EXPECT_EQ(touches, 60u);
   EXPECT_LE(most, kReconciliationsInFlight);
 }

@@ -132,9 +132,9 @@ TEST(BinderRace, AThousandBindsOnEightCards) {
   world.executor.advance(Duration(100));
   EXPECT_EQ(world.answered, 1'000);
   EXPECT_LE(test::fullest_card(world.server), 100);
-  EXPECT_EQ(world.extender->ledger.counts().overfull, 0u);
-  EXPECT_EQ(world.extender->ledger.counts().assumed, 0u);
-  EXPECT_GT(world.extender->ledger.counts().bound, 8u);
+  EXPECT_EQ(world.extender->ledger.reader().counts().overfull, 0u);
+  EXPECT_EQ(world.extender->ledger.reader().counts().assumed, 0u);
+  EXPECT_GT(world.extender->ledger.reader().counts().bound, 8u);
 }
 
 // Faults, retries on other nodes, deletions and restarts, mixed by the seed.
@@ -165,8 +165,8 @@ void run_with_faults(std::uint64_t seed) {
   world.executor.advance(Duration(90'000));
   EXPECT_EQ(world.answered, world.begun);
   EXPECT_LE(test::fullest_card(world.server), 100);
-  EXPECT_EQ(world.extender->ledger.counts().assumed, 0u);
-  EXPECT_EQ(world.extender->ledger.counts().overfull, 0u);
+  EXPECT_EQ(world.extender->ledger.reader().counts().assumed, 0u);
+  EXPECT_EQ(world.extender->ledger.reader().counts().overfull, 0u);
 }
 
 TEST(BinderRace, NoShareIsGivenTwiceAcrossFaultsAndARestart) {

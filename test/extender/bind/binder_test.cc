@@ -99,7 +99,7 @@ TEST_F(BinderTest, APodThatRequestsAnAmountOfZeroIsBoundWithoutAnnotations) {
   EXPECT_EQ(bind(create(server, {.requests = {"0"}}, "ghost")), "");
   EXPECT_EQ(test::pod_at(server, "p").node_name, "ghost");
   EXPECT_THAT(test::pod_at(server, "p").metadata.annotations, IsEmpty());
-  EXPECT_EQ(ledger.counts().assumed, 0u);
+  EXPECT_EQ(ledger.reader().counts().assumed, 0u);
 }
 
 TEST_F(BinderTest, BadRequestsAreRefusedBeforeAnythingIsWritten) {
@@ -114,7 +114,7 @@ TEST_F(BinderTest, BadRequestsAreRefusedBeforeAnythingIsWritten) {
     EXPECT_EQ(outcomes.back(), BindOutcome::kBadRequest) << pod.name;
     EXPECT_EQ(test::pod_at(server, pod.name).node_name, "") << pod.name;
   }
-  EXPECT_EQ(ledger.counts().assumed, 0u);
+  EXPECT_EQ(ledger.reader().counts().assumed, 0u);
 }
 
 TEST_F(BinderTest, ABindEndsTheExpectedPlacement) {
@@ -124,7 +124,7 @@ TEST_F(BinderTest, ABindEndsTheExpectedPlacement) {
   ledger.expect(args.uid, args.node, request, {{{CardIndex(1)}}}, executor.now(),
                 executor.now() + Duration(1000));
   EXPECT_EQ(bind(args), "");
-  EXPECT_EQ(ledger.counts().expected, 0u);
+  EXPECT_EQ(ledger.reader().counts().expected, 0u);
 }
 
 // --- conflicts -----------------------------------------------------------------------------------
@@ -193,7 +193,7 @@ TEST_F(BinderTest, AChangeByAnybodySettlesABinding) {
     return Fault{.kind = Fault::Kind::kAnswer, .status = 504};
   });
   EXPECT_THAT(bind(args), HasSubstr("HTTP 504"));
-  EXPECT_EQ(ledger.counts().assumed, 0u);
+  EXPECT_EQ(ledger.reader().counts().assumed, 0u);
 }
 
 // The watch has not shown the pod, and no attempt is counted any more.
@@ -211,7 +211,7 @@ TEST_F(BinderTest, WhatABoundPodSaysIsAssumedUntilTheWatchShowsIt) {
       // A pod of another node that was read before anything was assumed is left to the watch.
       const bool assumed = cached || node == args.node.str();
       EXPECT_EQ(used_text(ledger, node), assumed ? "0=0/0 1=30/1024" : "0=0/0 1=0/0");
-      EXPECT_EQ(ledger.counts().assumed, assumed ? 1u : 0u);
+      EXPECT_EQ(ledger.reader().counts().assumed, assumed ? 1u : 0u);
       server.call(delete_pod("p"));
       ledger.remove_pod(args.uid);
     }
@@ -234,7 +234,7 @@ TEST_F(BinderTest, APodBoundByHandWithoutCardsIsAConflict) {
   before_bind([&] { server.call(kube::bind({args.pod, args.uid, args.node, {}})); });
   EXPECT_THAT(bind(args), HasSubstr("without cards"));
   EXPECT_EQ(used_text(ledger, "n1"), "0=30/1024 1=30/1024");
-  EXPECT_EQ(ledger.counts().drifting, 1u);
+  EXPECT_EQ(ledger.reader().counts().drifting, 1u);
   EXPECT_THAT(bind(args), HasSubstr("without cards"));  // read before the POST this time
 }
 
@@ -247,7 +247,7 @@ TEST_F(BinderTest, AnotherPodOfThatNameIsAConflict) {
   binder->remember(cached);
   EXPECT_THAT(bind(old), HasSubstr("deleted and created again"));
   EXPECT_THAT(outcomes, ElementsAre(BindOutcome::kConflict, BindOutcome::kConflict));
-  EXPECT_EQ(ledger.counts().assumed, 0u);
+  EXPECT_EQ(ledger.reader().counts().assumed, 0u);
   EXPECT_EQ(test::pod_at(server, "p").node_name, "");
 }
 
@@ -257,7 +257,7 @@ TEST_F(BinderTest, ADeletedPodIsAConflict) {
   EXPECT_THAT(bind(args), HasSubstr("not found"));  // deleted before the POST
   EXPECT_NE(bind(args), "");                        // deleted before the GET
   EXPECT_THAT(outcomes, ElementsAre(BindOutcome::kConflict, BindOutcome::kConflict));
-  EXPECT_EQ(ledger.counts().assumed, 0u);
+  EXPECT_EQ(ledger.reader().counts().assumed, 0u);
 }
 
 TEST_F(BinderTest, APodThatIsDeletedAfterAConflictIsForgotten) {
@@ -269,7 +269,7 @@ TEST_F(BinderTest, APodThatIsDeletedAfterAConflictIsForgotten) {
     return std::nullopt;
   });
   EXPECT_NE(bind(args), "");
-  EXPECT_EQ(ledger.counts().assumed, 0u);
+  EXPECT_EQ(ledger.reader().counts().assumed, 0u);
 }
 
 TEST_F(BinderTest, AConflictOverAnUnboundPodIsTriedAgainAFewTimes) {
@@ -277,7 +277,7 @@ TEST_F(BinderTest, AConflictOverAnUnboundPodIsTriedAgainAFewTimes) {
   EXPECT_NE(bind(create(server, {}, "n1")), "");
   EXPECT_EQ(outcomes.back(), BindOutcome::kConflict);
   EXPECT_EQ(conflicts, kBindPostsMax);
-  EXPECT_EQ(ledger.counts().assumed, 0u);
+  EXPECT_EQ(ledger.reader().counts().assumed, 0u);
 }
 
 // Others of the group may be bound already. kube-scheduler tries this one again.
@@ -286,8 +286,8 @@ TEST_F(BinderTest, TheCardsOfAMemberOfAGroupAreKeptAfterABindThatMayBeRepeated) 
   for (const auto& [status, kept] : {std::pair(429, 1U), std::pair(409, 1U), std::pair(403, 0U)}) {
     fail(is_bind, {.kind = Fault::Kind::kAnswer, .status = status});
     EXPECT_NE(bind(args), "") << status;
-    EXPECT_EQ(ledger.counts().assumed, 0U) << status;
-    EXPECT_EQ(ledger.counts().nominated, kept) << status;
+    EXPECT_EQ(ledger.reader().counts().assumed, 0U) << status;
+    EXPECT_EQ(ledger.reader().counts().nominated, kept) << status;
   }
 }
 
@@ -303,7 +303,7 @@ TEST_F(BinderTest, AClaimIsForgottenAtOnceAfterAnAnswerThatChangedNothing) {
     fail(is_bind, fault);
     EXPECT_NE(bind(args), "") << fault.status;
     EXPECT_EQ(outcomes.back(), outcome) << fault.status;
-    EXPECT_EQ(ledger.counts().assumed, 0u) << fault.status;
+    EXPECT_EQ(ledger.reader().counts().assumed, 0u) << fault.status;
   }
   clear_faults();
   EXPECT_EQ(bind(args), "");
@@ -452,17 +452,17 @@ TEST_F(BinderTest, WhatAPodOfAGroupWasAnsweredIsKeptWhileItIsRead) {
   const BindingArgs args = create(server, kMember, "n1");
   binder->remember(test::pod_at(server, "p"));
   const Share whole{kWholeCard, MiB(8'000)};
-  ledger.reserve({args.uid, 0, "d", "d/g"},
-                 {args.node, {{CardIndex(0), whole}, {CardIndex(1), whole}}, {}}, {},
-                 executor.now() + Duration(600'000), executor.now() + Duration(1'000));
+  ledger.reservations().reserve(
+      {args.uid, 0, "d", "d/g"}, {args.node, {{CardIndex(0), whole}, {CardIndex(1), whole}}, {}},
+      {}, executor.now() + Duration(600'000), executor.now() + Duration(1'000));
   fail(is_get, {.kind = Fault::Kind::kDelay, .delay = Duration(60'000)});
   begin(args);
   executor.advance(2 * kBindTimeout);
   EXPECT_EQ(answers.size(), 1U) << "the API server does not answer";
   const std::vector<std::string_view> nodes{"n1"};
-  EXPECT_EQ(
-      ledger.why_not(nodes, ::mgpu::test::request_of("30/1024"), executor.now(), {PodUid("other")}),
-      std::vector<std::optional<Reason>>{Reason::kNominated});
+  EXPECT_EQ(ledger.decisions().why_not(nodes, ::mgpu::test::request_of("30/1024"), executor.now(),
+                                       {PodUid("other")}),
+            std::vector<std::optional<Reason>>{Reason::kNominated});
 }
 
 // PodTouch::settle() says why.
@@ -529,7 +529,7 @@ TEST_F(BinderTest, ARequestThatChangedSinceFilterIsDecidedAgain) {
   EXPECT_EQ(test::pod_at(server, "p").metadata.annotations.at(settings.contract.index_key("c0")),
             "0,1");
   EXPECT_EQ(used_text(ledger, "n1"), "0=50/2000 1=50/2000");
-  EXPECT_EQ(ledger.counts().assumed, 1u);
+  EXPECT_EQ(ledger.reader().counts().assumed, 1u);
 }
 
 TEST_F(BinderTest, AServerThatIgnoresTheVersionOfABindingIsNotUsed) {
@@ -538,7 +538,7 @@ TEST_F(BinderTest, AServerThatIgnoresTheVersionOfABindingIsNotUsed) {
   EXPECT_EQ(bind(create(server, {}, "n1")), kPreconditionIgnored);
   EXPECT_EQ(outcomes.back(), BindOutcome::kUnavailable);
   EXPECT_TRUE(process.preconditions.ignored());
-  EXPECT_EQ(ledger.counts().assumed, 0u);
+  EXPECT_EQ(ledger.reader().counts().assumed, 0u);
   EXPECT_EQ(test::pod_at(server, "p").node_name, "");
 }
 
@@ -582,7 +582,7 @@ TEST_F(BinderTest, WithoutAnAnswerAboutTheLeaseNothingIsAssumed) {
   fail(is_lease, {.kind = Fault::Kind::kLoseAnswer});
   EXPECT_THAT(bind(create(server, {}, "n1")), HasSubstr("get lease"));
   EXPECT_EQ(outcomes.back(), BindOutcome::kUnavailable);
-  EXPECT_EQ(ledger.counts().assumed, 0u);
+  EXPECT_EQ(ledger.reader().counts().assumed, 0u);
   EXPECT_EQ(process.lost, "");
 }
 
@@ -648,7 +648,7 @@ TEST_F(BinderTest, TheShareStaysAssumedWhereThePodCannotBeTouched) {
   begin(create(server, {}, "n1"));
   executor.advance(3 * kBindTimeout);
   EXPECT_THAT(answers, testing::SizeIs(1));
-  EXPECT_EQ(ledger.counts().assumed, 1u);
+  EXPECT_EQ(ledger.reader().counts().assumed, 1u);
 }
 
 TEST_F(BinderTest, WithTooLittleTimeLeftNothingIsSentOrAssumed) {
@@ -664,7 +664,7 @@ TEST_F(BinderTest, WithTooLittleTimeLeftNothingIsSentOrAssumed) {
     executor.advance(late + Duration(1));
     EXPECT_THAT(answers, ElementsAre(HasSubstr("too few to send the binding")));
     EXPECT_EQ(outcomes.back(), BindOutcome::kUnavailable);
-    EXPECT_EQ(ledger.counts().assumed, 0u);
+    EXPECT_EQ(ledger.reader().counts().assumed, 0u);
   }
 }
 

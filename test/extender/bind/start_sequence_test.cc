@@ -72,7 +72,7 @@ class StartSequenceTest : public testing::Test {
   }
   // A node with one card.
   bool fits(const char* uid, const char* share) {
-    return !ledger
+    return !ledger.decisions()
                 .why_not(std::vector<std::string_view>{"n1"}, mgpu::test::request_of(share),
                          executor.now(), {PodUid(uid), 0})
                 .front();

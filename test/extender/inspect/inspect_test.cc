@@ -419,7 +419,7 @@ TEST_F(Inspect, ReadsThePodToExplain) {
 
 // What filter would answer (ledger/nominations.h).
 TEST_F(Inspect, ExplainsThatCardsAreKeptForAnotherPod) {
-  ledger.offer_nomination(
+  ledger.reservations().offer_nomination(
       {PodUid("preemptor"), 0},
       {{NodeName("n1"),
         {{CardIndex(0), test::share_of("100/1000")}, {CardIndex(1), test::share_of("80/1000")}},

@@ -294,7 +294,7 @@ TEST_F(NearestView, SimulateChangesNothing) {
   simulated(pod_of("q", 50, 1'000), "replicas=2");
   EXPECT_EQ(test::used_text(ledger, "n1"), "0=0/0");
   EXPECT_EQ(test::expected_text(ledger, "n1"), "0=0/0");
-  EXPECT_EQ(ledger.counts().assumed, 0U);
+  EXPECT_EQ(ledger.reader().counts().assumed, 0U);
 }
 
 TEST_F(NearestView, SimulateOfAnEmptyClusterPlacesNothing) {

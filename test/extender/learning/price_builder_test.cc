@@ -110,8 +110,8 @@ TEST_F(PriceBuilderTest, ScoresOfRecentRequestsAreComputedBeforeTheNextIsPublish
     scored = 0;
     const auto price_snapshot = current_prices.current();
     const PlacementContext context(request, {}, 0, price_snapshot.get());
-    ledger.score(std::vector<std::string_view>{"n1", "n2"}, context, {&kCounted, &kCounted},
-                 at_ms(0));
+    ledger.decisions().score(std::vector<std::string_view>{"n1", "n2"}, context,
+                             {&kCounted, &kCounted}, at_ms(0));
     return scored;
   };
   builder.build(at_ms(0));
@@ -127,7 +127,7 @@ TEST_F(PriceBuilderTest, NothingThatTakesLongRunsOnTheThreadThatReadsTheLedger) 
       ledger, current_prices, [&] { return window.counted(); },
       [&](const std::function<void()>& computation) {
         ++computations;
-        ledger.releases();  // The lock is not held.
+        ledger.reader().releases();  // The lock is not held.
         computing = true;
         computation();
         computing = false;

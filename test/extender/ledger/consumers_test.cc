@@ -116,9 +116,9 @@ TEST_F(ConsumersTest, ANodeThatHadTheAnnotationHasNoCardsByItsCapacity) {
 TEST_F(ConsumersTest, RelistOfNodesIsAppliedOnceItIsComplete) {
   node({Kind::kRelistBegin, ""});
   node({Kind::kRelistObject, node_json("n3", 1)});
-  EXPECT_THAT(ledger.node_names(), ElementsAre(NodeName("n1"), NodeName("n2")));
+  EXPECT_THAT(ledger.reader().node_names(), ElementsAre(NodeName("n1"), NodeName("n2")));
   node({Kind::kRelistEnd, ""});
-  EXPECT_THAT(ledger.node_names(), ElementsAre(NodeName("n3")));
+  EXPECT_THAT(ledger.reader().node_names(), ElementsAre(NodeName("n3")));
 }
 
 TEST_F(ConsumersTest, RestartedRelistDropsItsFirstPart) {
@@ -127,7 +127,7 @@ TEST_F(ConsumersTest, RestartedRelistDropsItsFirstPart) {
   node({Kind::kRelistBegin, ""});
   node({Kind::kRelistObject, node_json("n4", 1)});
   node({Kind::kRelistEnd, ""});
-  EXPECT_THAT(ledger.node_names(), ElementsAre(NodeName("n4")));
+  EXPECT_THAT(ledger.reader().node_names(), ElementsAre(NodeName("n4")));
 }
 
 TEST_F(ConsumersTest, NodeWhoseCardsCannotBeReadIsReportedAndHasNone) {
@@ -158,7 +158,7 @@ TEST_F(ConsumersTest, RelistWithAnUnreadableNodeRemovesNone) {
   node({Kind::kRelistBegin, ""});
   node({Kind::kRelistObject, node_json("n2", 3)});
   node({Kind::kRelistEnd, ""});
-  EXPECT_THAT(ledger.node_names(), ElementsAre(NodeName("n2")));
+  EXPECT_THAT(ledger.reader().node_names(), ElementsAre(NodeName("n2")));
 }
 
 // --- pods ----------------------------------------------------------------------------------------
@@ -210,7 +210,7 @@ TEST_F(ConsumersTest, PodThatRequestsNoCardsHasNoClaim) {
   pod(kube::WatchEvent{Kind::kApply,
                        R"({"metadata":{"name":"a","namespace":"default","uid":"a"},)"
                        R"("spec":{"nodeName":"n1","containers":[{"name":"main"}]}})"});
-  EXPECT_EQ(ledger.counts().bound, 0u);
+  EXPECT_EQ(ledger.reader().counts().bound, 0u);
   EXPECT_THAT(problems, IsEmpty());
 }
 
@@ -219,7 +219,7 @@ TEST_F(ConsumersTest, PodWithAnUnreadableAnnotationCountsOnEachCard) {
   EXPECT_EQ(used_text(ledger, "n1"), "0=30/300 1=30/300");
   pod(Kind::kApply, {.uid = "b", .node = "n2", .core = "150"});
   EXPECT_EQ(used_text(ledger, "n2"), "0=100/150");
-  EXPECT_EQ(ledger.counts().drifting, 2u);
+  EXPECT_EQ(ledger.reader().counts().drifting, 2u);
 }
 
 TEST_F(ConsumersTest, DriftIsReportedByEventsAndRelists) {
@@ -289,8 +289,8 @@ TEST_F(ConsumersTest, PodsOfTheLargestQuantitiesAreCountedAndRemoved) {
   for (int i = 0; i < 300; ++i) event(Kind::kApply, i);
   for (int i = 0; i < 300; ++i) event(Kind::kDelete, i);
   EXPECT_THAT(problems, IsEmpty());
-  ledger.read(Instant{},
-              [](const View& view) { EXPECT_TRUE(view.find("n1")->resources_used.zero()); });
+  ledger.reader().read(
+      Instant{}, [](const View& view) { EXPECT_TRUE(view.find("n1")->resources_used.zero()); });
 }
 
 TEST_F(ConsumersTest, RunningPodsAreReportedWithTheirRequest) {

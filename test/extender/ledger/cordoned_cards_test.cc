@@ -57,7 +57,7 @@ TEST(CordonedCards, KeepTheirPods) {
   ledger.apply_pod(test::bound_claim("a", "n1", "30/300", "0"));
   ledger.apply_node(test::facts_of("n1: 0[100/1000 cordoned]"));
   EXPECT_EQ(test::used_text(ledger, "n1"), "0=30/300");
-  EXPECT_EQ(ledger.counts().drifting, 0U);
+  EXPECT_EQ(ledger.reader().counts().drifting, 0U);
 }
 
 TEST(CordonedCards, AreFreeAgainAtOnce) {
@@ -65,9 +65,9 @@ TEST(CordonedCards, AreFreeAgainAtOnce) {
   ledger.apply_node(test::facts_of("n1: 0[100/1000 cordoned]"));
   EXPECT_EQ(test::assume_text(ledger, "a", "n1", "60/100"),
             "node(s) had too few cards that are not cordoned");
-  const auto releases = ledger.releases();
+  const auto releases = ledger.reader().releases();
   ledger.apply_node(test::facts_of("n1: 0[100/1000]"));
-  EXPECT_GT(ledger.releases(), releases) << "pods that wait are tried again";
+  EXPECT_GT(ledger.reader().releases(), releases) << "pods that wait are tried again";
   EXPECT_EQ(test::assume_text(ledger, "a", "n1", "60/100"), "0");
 }
 
@@ -77,9 +77,9 @@ TEST(CordonedCards, ChangeCachedDecisions) {
   ledger.apply_node(test::facts_of("n1: 0[100/1000]"));
   const GpuRequest request = test::request_of("60/100");
   const std::string_view nodes[] = {"n1"};
-  EXPECT_FALSE(ledger.why_not(nodes, request, Instant{})[0]);
+  EXPECT_FALSE(ledger.decisions().why_not(nodes, request, Instant{})[0]);
   ledger.apply_node(test::facts_of("n1: 0[100/1000 cordoned]"));
-  EXPECT_EQ(ledger.why_not(nodes, request, Instant{})[0], Reason::kCardsCordoned);
+  EXPECT_EQ(ledger.decisions().why_not(nodes, request, Instant{})[0], Reason::kCardsCordoned);
 }
 
 }  // namespace

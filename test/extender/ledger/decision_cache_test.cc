@@ -65,7 +65,7 @@ void at_once(const std::function<void()>& computation) {
 int scored_for(Ledger& ledger, const PlacementContext& context, const Policy& policy,
                const std::vector<std::string_view>& names = {"n0", "n1", "n2"}) {
   scored = 0;
-  ledger.score(names, context, {&policy, &policy}, at_ms(0));
+  ledger.decisions().score(names, context, {&policy, &policy}, at_ms(0));
   return scored;
 }
 
@@ -184,7 +184,7 @@ class PrewarmTest : public DecisionCacheTest {
   // The number of nodes that were scored in advance.
   int prewarmed(const PriceSnapshot& price_snapshot, bool go_on = true) {
     scored = 0;
-    ledger_.prewarm_scores(
+    ledger_.decisions().prewarm_scores(
         price_snapshot, [go_on] { return go_on; }, at_once);
     return scored;
   }
@@ -202,8 +202,8 @@ TEST_F(PrewarmTest, TheFirstDecisionBySnapshotFindsTheScores) {
 TEST_F(PrewarmTest, TheScoresAreThoseOfTheSnapshot) {
   const auto scores_by = [&](const PriceSnapshot& price_snapshot) {
     const PlacementContext context(request_, {MilliCpu(7), MiB()}, 0, &price_snapshot);
-    return ledger_.score(std::vector<std::string_view>{"n0", "n1"}, context, {&kPriced, &kPriced},
-                         at_ms(0));
+    return ledger_.decisions().score(std::vector<std::string_view>{"n0", "n1"}, context,
+                                     {&kPriced, &kPriced}, at_ms(0));
   };
   prewarmed(next_);
   const std::vector<Scored> expected = {{true, true, 0, 2008, 2008}, {true, true, 0, 2008, 2008}};
@@ -296,9 +296,9 @@ class World {
     const PlacementContext context(request, random_resources(), random_(), random_snapshot());
     const PolicyChoice policy = random_policy();
     std::string difference;
-    const auto reasons = ledger_.why_not(kNames, request, at_ms(now_ms_));
-    const auto scores = ledger_.score(kNames, context, policy, at_ms(now_ms_));
-    ledger_.read(at_ms(now_ms_), [&](const View& view) {
+    const auto reasons = ledger_.decisions().why_not(kNames, request, at_ms(now_ms_));
+    const auto scores = ledger_.decisions().score(kNames, context, policy, at_ms(now_ms_));
+    ledger_.reader().read(at_ms(now_ms_), [&](const View& view) {
       for (std::size_t i = 0; i < kNames.size(); ++i) {
         if (reasons[i] != direct_reason(view, kNames[i], request))
           difference += " fit of " + std::string(kNames[i]);
@@ -346,7 +346,7 @@ class World {
     PriceSnapshot price_snapshot = snapshot_of(snapshots_.size() + 1);
     const PriceSnapshot& next = snapshots_.emplace_back(std::move(price_snapshot));
     if (pick(3) > 0)
-      ledger_.prewarm_scores(
+      ledger_.decisions().prewarm_scores(
           next, [] { return true; }, at_once);
   }
   PolicyChoice random_policy() {

@@ -26,7 +26,7 @@ class ExpectationTest : public testing::Test {
                   test::placement_of(placement), now, until);
   }
   std::string expected_at(Instant now) {
-    ledger.read(now, [](const View&) {});
+    ledger.reader().read(now, [](const View&) {});
     return expected_text(ledger, "n1");
   }
 
@@ -37,7 +37,7 @@ TEST_F(ExpectationTest, CountsAsExpectedAndNotAsUsed) {
   expect("a", "n1", "30/300 whole", "0 | 1");
   EXPECT_EQ(expected_text(ledger, "n1"), "0=30/300 1=100/1000");
   EXPECT_EQ(used_text(ledger, "n1"), "0=0/0 1=0/0");
-  EXPECT_EQ(ledger.counts().expected, 1u);
+  EXPECT_EQ(ledger.reader().counts().expected, 1u);
 }
 
 TEST_F(ExpectationTest, NeverMakesAnAssumeFail) {
@@ -51,12 +51,12 @@ TEST_F(ExpectationTest, EndsAtItsTimeAndNotBefore) {
   EXPECT_EQ(expected_at(at_ms(49)), "0=50/500 1=0/0");
   EXPECT_EQ(expected_at(at_ms(50)), "0=30/300 1=0/0");
   EXPECT_EQ(expected_at(at_ms(100)), "0=0/0 1=0/0");
-  EXPECT_EQ(ledger.counts().expected, 0u);
+  EXPECT_EQ(ledger.reader().counts().expected, 0u);
 }
 
 TEST_F(ExpectationTest, OneThatHasEndedIsNotAdded) {
   expect("a", "n1", "30/300", "0", at_ms(100), at_ms(100));
-  EXPECT_EQ(ledger.counts().expected, 0u);
+  EXPECT_EQ(ledger.reader().counts().expected, 0u);
 }
 
 TEST_F(ExpectationTest, NewOneReplacesThePodsOld) {
@@ -122,7 +122,7 @@ TEST_F(ExpectationTest, EndsWhenTheNodesCardsChange) {
   EXPECT_EQ(expected_text(ledger, "n1"), "0=0/0 1=0/0");
   EXPECT_EQ(expected_text(ledger, "n2"), "0=100/1000");
   ledger.remove_node(NodeName("n2"));
-  EXPECT_EQ(ledger.counts().expected, 0u);
+  EXPECT_EQ(ledger.reader().counts().expected, 0u);
 }
 
 TEST_F(ExpectationTest, StaysWhenTheNodeIsSeenUnchanged) {
@@ -137,16 +137,16 @@ TEST_F(ExpectationTest, UnknownCardsAndNodesAreSkipped) {
   ledger.end_expectation(PodUid("a"));
   EXPECT_EQ(expected_text(ledger, "n1"), "0=0/0 1=0/0");
   expect("b", "n9", "30/300", "0");
-  EXPECT_EQ(ledger.counts().expected, 0u);
+  EXPECT_EQ(ledger.reader().counts().expected, 0u);
 }
 
 TEST_F(ExpectationTest, AtTheLimitTheFirstToEndIsRemoved) {
   expect("first", "n1", "30/300", "1", at_ms(0), at_ms(999));
   for (std::size_t i = 1; i < kExpectedPlacementsMax; ++i)
     expect("p" + std::to_string(i), "n1", "1/1", "0");
-  EXPECT_EQ(ledger.counts().expected, kExpectedPlacementsMax);
+  EXPECT_EQ(ledger.reader().counts().expected, kExpectedPlacementsMax);
   expect("last", "n1", "1/1", "0");
-  EXPECT_EQ(ledger.counts().expected, kExpectedPlacementsMax);
+  EXPECT_EQ(ledger.reader().counts().expected, kExpectedPlacementsMax);
   EXPECT_EQ(expected_text(ledger, "n1"), "0=4096/4096 1=0/0");
 }
 

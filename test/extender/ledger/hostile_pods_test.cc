@@ -61,24 +61,26 @@ class HostilePodsTest : public testing::Test {
 TEST_F(HostilePodsTest, AreSearchedWithoutTheLock) {
   add_nodes(6);
   const GpuRequest request = hostile_request();
-  const auto reasons = ledger_.why_not(views_, request, at_ms(0));
+  const auto reasons = ledger_.decisions().why_not(views_, request, at_ms(0));
   EXPECT_EQ(std::ranges::count(reasons, Reason::kSearchBound), 6);
   const PlacementContext context(request, {}, 0, &prices_);
-  const auto scores = ledger_.score(views_, context, {&kEquilibrium, &kEquilibrium}, at_ms(0));
+  const auto scores =
+      ledger_.decisions().score(views_, context, {&kEquilibrium, &kEquilibrium}, at_ms(0));
   EXPECT_EQ(std::ranges::count(scores, true, &Scored::fits), 0);
-  EXPECT_LE(ledger_.longest_hold(), kLongestHold);
+  EXPECT_LE(ledger_.decisions().longest_hold(), kLongestHold);
 }
 
 TEST_F(HostilePodsTest, OrdinaryPodsHoldTheLockNoLonger) {
   add_nodes(1'000);
   const GpuRequest request = test::request_of("30/300");
-  const auto reasons = ledger_.why_not(views_, request, at_ms(0));
+  const auto reasons = ledger_.decisions().why_not(views_, request, at_ms(0));
   EXPECT_EQ(std::ranges::count(reasons, std::optional<Reason>()), 1'000);
   const PlacementContext context(request, {}, 0, &prices_);
-  const auto scores = ledger_.score(views_, context, {&kEquilibrium, &kEquilibrium}, at_ms(0));
+  const auto scores =
+      ledger_.decisions().score(views_, context, {&kEquilibrium, &kEquilibrium}, at_ms(0));
   EXPECT_EQ(std::ranges::count(scores, true, &Scored::fits), 1'000);
-  EXPECT_LE(ledger_.longest_hold(), kLongestHold);
-  EXPECT_GT(ledger_.longest_hold(), kHoldStepsMax / 2) << "the steps are counted";
+  EXPECT_LE(ledger_.decisions().longest_hold(), kLongestHold);
+  EXPECT_GT(ledger_.decisions().longest_hold(), kHoldStepsMax / 2) << "the steps are counted";
 }
 
 TEST_F(HostilePodsTest, ManyNamesInASelectorAreComparedWithoutTheLock) {
@@ -86,9 +88,9 @@ TEST_F(HostilePodsTest, ManyNamesInASelectorAreComparedWithoutTheLock) {
   GpuRequest request = test::request_of("30/300");
   for (int i = 0; i < 64; ++i)
     request.selector.models_excluded.push_back("model" + std::to_string(i));
-  const auto reasons = ledger_.why_not(views_, request, at_ms(0));
+  const auto reasons = ledger_.decisions().why_not(views_, request, at_ms(0));
   EXPECT_EQ(std::ranges::count(reasons, std::optional<Reason>()), 100);
-  EXPECT_LE(ledger_.longest_hold(), kLongestHold);
+  EXPECT_LE(ledger_.decisions().longest_hold(), kLongestHold);
 }
 
 // --- a policy that uses the ledger ---------------------------------------------------------------
@@ -109,7 +111,8 @@ TEST_F(HostilePodsTest, NodesMayChangeDuringAScore) {
   add_nodes(100);
   used_by_the_policy = &ledger_;
   const GpuRequest request = test::request_of("30/300 20/300");
-  const auto scores = ledger_.score(views_, request, {&kUsesTheLedger, &kUsesTheLedger}, at_ms(0));
+  const auto scores =
+      ledger_.decisions().score(views_, request, {&kUsesTheLedger, &kUsesTheLedger}, at_ms(0));
   EXPECT_EQ(std::ranges::count(scores, true, &Scored::fits), 100);
   EXPECT_EQ(uses, 100U);
 }
@@ -127,14 +130,16 @@ TEST_F(HostilePodsTest, AnEndWaitsForTheSearchOnOneNode) {
   const PolicyChoice policy{&kEndsTheSearches, &kEndsTheSearches};
   const auto fitting = [&](const char* containers) {
     const GpuRequest request = test::request_of(containers);
-    const auto scores = ledger_.score(views_, request, policy, at_ms(0), {PodUid("p"), 0, "a"});
+    const auto scores =
+        ledger_.decisions().score(views_, request, policy, at_ms(0), {PodUid("p"), 0, "a"});
     return std::ranges::count(scores, true, &Scored::fits);
   };
   EXPECT_EQ(fitting("30/300 20/300"), 1);
-  const std::uint64_t before = ledger_.counts().search_steps;
-  const auto reasons = ledger_.why_not(views_, hostile_request(), at_ms(0), {PodUid("p"), 0, "a"});
+  const std::uint64_t before = ledger_.reader().counts().search_steps;
+  const auto reasons =
+      ledger_.decisions().why_not(views_, hostile_request(), at_ms(0), {PodUid("p"), 0, "a"});
   EXPECT_EQ(std::ranges::count(reasons, Reason::kSearchBound), 100);
-  EXPECT_EQ(ledger_.counts().search_steps, before);
+  EXPECT_EQ(ledger_.reader().counts().search_steps, before);
   EXPECT_EQ(fitting("30/300"), 100) << "no search";
 }
 
@@ -154,11 +159,12 @@ TEST_F(HostilePodsTest, AnEndWaitsForOneScoreThatIsPrewarmed) {
   uses_before_the_end = 200;
   for (const char* containers : {"30/300 20/300", "30/300 20/301"}) {
     const GpuRequest request = test::request_of(containers);
-    ledger_.score(views_, {request, {}, 0, &prices_}, {&kEndsLater, &kEndsLater}, at_ms(0));
+    ledger_.decisions().score(views_, {request, {}, 0, &prices_}, {&kEndsLater, &kEndsLater},
+                              at_ms(0));
   }
   ASSERT_EQ(uses, 200U);
   const PriceSnapshot next = prices_;
-  ledger_.prewarm_scores(
+  ledger_.decisions().prewarm_scores(
       next, [] { return true; }, [](const auto& computation) { computation(); });
   EXPECT_EQ(uses, 201U);
 }
@@ -175,10 +181,11 @@ TEST_F(HostilePodsTest, APrewarmGivesUpARequestWhoseSearchEndsAtItsBound) {
   add_nodes(10);
   uses = 0;
   const GpuRequest request = hostile_request();
-  ledger_.score(views_, {request, {}, 0, &prices_}, {&kCountsTheCards, &kCountsTheCards}, at_ms(0));
+  ledger_.decisions().score(views_, {request, {}, 0, &prices_},
+                            {&kCountsTheCards, &kCountsTheCards}, at_ms(0));
   const std::size_t on_all_nodes = std::exchange(uses, 0);
   const PriceSnapshot next = prices_;
-  ledger_.prewarm_scores(
+  ledger_.decisions().prewarm_scores(
       next, [] { return true; }, [](const auto& computation) { computation(); });
   EXPECT_GT(uses, 0U);
   EXPECT_LT(uses, on_all_nodes / 5);
@@ -188,15 +195,16 @@ TEST_F(HostilePodsTest, APrewarmGivesUpARequestWhoseSearchEndsAtItsBound) {
 
 TEST_F(HostilePodsTest, NodesOfOneShapeTakeOneSearch) {
   add_equal_nodes(500);
-  const auto reasons = ledger_.why_not(views_, hostile_request(), at_ms(0));
+  const auto reasons = ledger_.decisions().why_not(views_, hostile_request(), at_ms(0));
   EXPECT_EQ(std::ranges::count(reasons, Reason::kSearchBound), 500);
   used_by_the_policy = &ledger_;
   uses = 0;
   const GpuRequest request = test::request_of("30/300 20/300");
-  const auto scores = ledger_.score(views_, request, {&kUsesTheLedger, &kUsesTheLedger}, at_ms(0));
+  const auto scores =
+      ledger_.decisions().score(views_, request, {&kUsesTheLedger, &kUsesTheLedger}, at_ms(0));
   EXPECT_EQ(std::ranges::count(scores, true, &Scored::fits), 500);
   EXPECT_EQ(uses, 1U);
-  EXPECT_LE(ledger_.longest_hold(), kLongestHold);
+  EXPECT_LE(ledger_.decisions().longest_hold(), kLongestHold);
 }
 
 // --- the allowance of a namespace ----------------------------------------------------------------
@@ -206,17 +214,17 @@ class AllowanceTest : public HostilePodsTest {
   static DecidedPod pod_of(const char* name_space) { return {PodUid("p"), 0, name_space}; }
   // Of hostile pods, of which no two are equal.
   std::uint64_t steps_of_filters(int count, int at) {
-    const std::uint64_t before = ledger_.counts().search_steps;
+    const std::uint64_t before = ledger_.reader().counts().search_steps;
     for (int i = 0; i < count; ++i) {
       GpuRequest request = hostile_request();
       request.containers[0].per_card.memory += MiB(++filters_);
-      ledger_.why_not(views_, request, at_ms(at), pod_of("hostile"));
+      ledger_.decisions().why_not(views_, request, at_ms(at), pod_of("hostile"));
     }
-    return ledger_.counts().search_steps - before;
+    return ledger_.reader().counts().search_steps - before;
   }
   std::int64_t fitting(const char* name_space, const char* containers, int at) {
-    const auto reasons =
-        ledger_.why_not(views_, test::request_of(containers), at_ms(at), pod_of(name_space));
+    const auto reasons = ledger_.decisions().why_not(views_, test::request_of(containers),
+                                                     at_ms(at), pod_of(name_space));
     return std::ranges::count(reasons, std::optional<Reason>());
   }
 
@@ -226,8 +234,8 @@ class AllowanceTest : public HostilePodsTest {
 TEST_F(AllowanceTest, BoundsTheStepsOfAllPodsTogether) {
   add_nodes(50);
   EXPECT_LE(steps_of_filters(20, 0), kSearchStepsSaved + 20 * kSearchStepsLeast);
-  EXPECT_GE(ledger_.counts().search_steps, kSearchStepsSaved);
-  EXPECT_GT(ledger_.counts().searches_limited, 0U);
+  EXPECT_GE(ledger_.reader().counts().search_steps, kSearchStepsSaved);
+  EXPECT_GT(ledger_.reader().counts().searches_limited, 0U);
   EXPECT_LE(steps_of_filters(10, 0), 10 * kSearchStepsLeast);
   EXPECT_LE(steps_of_filters(10, 1'000), 1'000 * kSearchStepsPerMs + 10 * kSearchStepsLeast);
 }
@@ -235,9 +243,9 @@ TEST_F(AllowanceTest, BoundsTheStepsOfAllPodsTogether) {
 TEST_F(AllowanceTest, IsThatOfItsOwnNamespace) {
   add_nodes(50);
   steps_of_filters(20, 0);
-  const std::uint64_t before = ledger_.counts().searches_limited;
+  const std::uint64_t before = ledger_.reader().counts().searches_limited;
   EXPECT_EQ(fitting("another", "30/300 20/300 50/1000 whole", 0), 50);
-  EXPECT_EQ(ledger_.counts().searches_limited, before);
+  EXPECT_EQ(ledger_.reader().counts().searches_limited, before);
 }
 
 TEST_F(AllowanceTest, PodsThatAreEasyToPlaceFitBeyondIt) {
@@ -251,7 +259,7 @@ TEST_F(AllowanceTest, ManyNamespacesTakeBoundedMemory) {
   add_nodes(1);
   for (std::size_t i = 0; i < 2 * kSearchAccountsMax; ++i)
     fitting(("n" + std::to_string(i)).c_str(), "30/300 20/300", 0);
-  EXPECT_EQ(ledger_.counts().searches_limited, 0U);
+  EXPECT_EQ(ledger_.reader().counts().searches_limited, 0U);
 }
 
 TEST_F(AllowanceTest, ManyNamespacesDoNotRenewIt) {
@@ -269,12 +277,13 @@ TEST_F(HostilePodsTest, NodesAreVisitedInStepsBetweenWhichTheyMayChange) {
   std::size_t visited = 0;
   std::size_t before = 0;
   std::size_t largest_step = 0;
-  ledger_.visit_in_steps([&](const Node&) { ++visited; },
-                         [&] {
-                           largest_step = std::max(largest_step, visited - before);
-                           before = visited;
-                           return ledger_.counts().nodes == 1'000;  // takes the lock
-                         });
+  ledger_.reader().visit_in_steps([&](const Node&) { ++visited; },
+                                  [&] {
+                                    largest_step = std::max(largest_step, visited - before);
+                                    before = visited;
+                                    return ledger_.reader().counts().nodes ==
+                                           1'000;  // takes the lock
+                                  });
   EXPECT_EQ(visited, 1'000U);
   EXPECT_EQ(largest_step, kNodeCopiesMax);
 }
@@ -282,7 +291,7 @@ TEST_F(HostilePodsTest, NodesAreVisitedInStepsBetweenWhichTheyMayChange) {
 TEST_F(HostilePodsTest, AVisitEndsWhenItIsToldTo) {
   add_nodes(100);
   std::size_t visited = 0;
-  ledger_.visit_in_steps([&](const Node&) { ++visited; }, [] { return false; });
+  ledger_.reader().visit_in_steps([&](const Node&) { ++visited; }, [] { return false; });
   EXPECT_EQ(visited, kNodeCopiesMax);
 }
 

@@ -51,7 +51,7 @@ class KeptCardsTest : public testing::Test {
         ledger.assume(std::move(unplaced), *find_policy("binpack")->card, Instant{});
     return std::get<Assumed>(answer).id;
   }
-  ClaimView shown() const { return *ledger.claim({"default", "a"}); }
+  ClaimView shown() const { return *ledger.reader().claim({"default", "a"}); }
   std::string used() const { return used_text(ledger, "n1"); }
 
   const Contract contract = *Contract::for_domain(kDefaultResourceDomain);
@@ -209,9 +209,9 @@ TEST_F(KeptCardsTest, ACardIsNotOverfullByAPodThatMayBeOnAnother) {
   see(bound_pod("80", "800"));
   ledger.apply_pod(test::bound_claim("b", "n1", "80/800", "0"));
   EXPECT_EQ(used(), "0=160/1600 1=80/800");
-  EXPECT_EQ(ledger.counts().overfull, 0u);
+  EXPECT_EQ(ledger.reader().counts().overfull, 0u);
   ledger.apply_pod(test::bound_claim("c", "n1", "80/800", "0"));
-  EXPECT_EQ(ledger.counts().overfull, 1u);
+  EXPECT_EQ(ledger.reader().counts().overfull, 1u);
 }
 
 }  // namespace

@@ -73,7 +73,7 @@ class World {
       restarted.replace_pods(claims);
       restarted.replace_nodes(nodes);
     }
-    for (const NodeName& name : ledger_.node_names()) {
+    for (const NodeName& name : ledger_.reader().node_names()) {
       const std::string before = test::used_text(ledger_, name.str().c_str());
       if (api_nodes_.contains(name) && test::used_text(restarted, name.str().c_str()) != before)
         return name.str() + " is another after a restart";
@@ -242,7 +242,7 @@ class World {
     const PodUid uid(random_uid());
     ledger_.end_expectation(uid);
     right_.end_expectation(uid);
-    ledger_.read(now(), [](const View&) {});
+    ledger_.reader().read(now(), [](const View&) {});
     right_.expire(now());
   }
 

@@ -33,7 +33,7 @@ class LedgerTest : public testing::Test {
 TEST_F(LedgerTest, AssumedShareIsUsedAtOnce) {
   EXPECT_EQ(assume_text(ledger, "a", "n1", "30/300"), "0");
   EXPECT_EQ(used_text(ledger, "n1"), "0=30/300 1=0/0");
-  const Counts counts = ledger.counts();
+  const Counts counts = ledger.reader().counts();
   EXPECT_EQ(counts.assumed, 1u);
   EXPECT_EQ(counts.bound, 0u);
 }
@@ -47,20 +47,20 @@ TEST_F(LedgerTest, RefusalChangesNothing) {
   assume_id(ledger, "a", "n1", "60/300x2");
   EXPECT_EQ(assume_text(ledger, "b", "n1", "50/300"), sentence(Reason::kCore));
   EXPECT_EQ(used_text(ledger, "n1"), "0=60/300 1=60/300");
-  EXPECT_EQ(ledger.counts().assumed, 1u);
-  EXPECT_FALSE(ledger.claim({"default", "b"}));
+  EXPECT_EQ(ledger.reader().counts().assumed, 1u);
+  EXPECT_FALSE(ledger.reader().claim({"default", "b"}));
 }
 
 TEST_F(LedgerTest, NothingIsAssumedOnAnUnknownNode) {
   EXPECT_EQ(assume_text(ledger, "a", "n2", "30/300"), sentence(Reason::kNodeUnknown));
-  EXPECT_EQ(ledger.counts().nodes, 1u);
+  EXPECT_EQ(ledger.reader().counts().nodes, 1u);
 }
 
 TEST_F(LedgerTest, ForgottenShareIsFreeAgain) {
   const ClaimId id = assume_id(ledger, "a", "n1", "30/300");
   ledger.forget(id);
   EXPECT_EQ(used_text(ledger, "n1"), "0=0/0 1=0/0");
-  EXPECT_EQ(ledger.counts().assumed, 0u);
+  EXPECT_EQ(ledger.reader().counts().assumed, 0u);
   ledger.forget(id);
   ledger.forget(4711);
   EXPECT_EQ(used_text(ledger, "n1"), "0=0/0 1=0/0");
@@ -69,11 +69,11 @@ TEST_F(LedgerTest, ForgottenShareIsFreeAgain) {
 TEST_F(LedgerTest, WatchConfirmsAnAssumedClaimWithoutCountingItTwice) {
   const ClaimId id = assume_id(ledger, "a", "n1", "30/300");
   ledger.bound(id, at_ms(1));
-  EXPECT_EQ(ledger.counts().assumed, 1u);
+  EXPECT_EQ(ledger.reader().counts().assumed, 1u);
   ledger.apply_pod(bound_claim("a", "n1", "30/300", "0"));
   EXPECT_EQ(used_text(ledger, "n1"), "0=30/300 1=0/0");
-  EXPECT_EQ(ledger.counts().assumed, 0u);
-  EXPECT_EQ(ledger.counts().bound, 1u);
+  EXPECT_EQ(ledger.reader().counts().assumed, 0u);
+  EXPECT_EQ(ledger.reader().counts().bound, 1u);
 }
 
 TEST_F(LedgerTest, OutcomeAfterTheWatchChangesNothing) {
@@ -82,7 +82,7 @@ TEST_F(LedgerTest, OutcomeAfterTheWatchChangesNothing) {
   ledger.bound(id, at_ms(1));
   ledger.forget(id);
   EXPECT_EQ(used_text(ledger, "n1"), "0=30/300 1=0/0");
-  EXPECT_EQ(ledger.counts().bound, 1u);
+  EXPECT_EQ(ledger.reader().counts().bound, 1u);
 }
 
 TEST_F(LedgerTest, PodBoundToAnotherNodeRemovesItsAttempts) {
@@ -98,7 +98,7 @@ TEST_F(LedgerTest, AttemptsOfUnknownOutcomeKeepTheirShares) {
   const ClaimId second = assume_id(ledger, "a", "n1", "30/300");
   EXPECT_NE(first, second);
   EXPECT_EQ(used_text(ledger, "n1"), "0=60/600 1=0/0");
-  EXPECT_EQ(ledger.counts().assumed, 2u);
+  EXPECT_EQ(ledger.reader().counts().assumed, 2u);
 }
 
 TEST_F(LedgerTest, AcceptedAttemptRemovesTheOthers) {
@@ -117,7 +117,7 @@ TEST_F(LedgerTest, AttemptOfABoundPodCountsBesideItUntilItsOutcome) {
   EXPECT_EQ(used_text(ledger, "n1"), "0=30/300 1=0/0");
   ledger.forget(assume_id(ledger, "a", "n1", "30/300"));
   EXPECT_EQ(used_text(ledger, "n1"), "0=30/300 1=0/0");
-  EXPECT_EQ(ledger.counts().bound, 1u);
+  EXPECT_EQ(ledger.reader().counts().bound, 1u);
 }
 
 TEST_F(LedgerTest, WhatABoundPodSaysReplacesItsAttempts) {
@@ -128,12 +128,12 @@ TEST_F(LedgerTest, WhatABoundPodSaysReplacesItsAttempts) {
   ledger.assume_bound(bound_claim("a", "n2", "30/300", "1"), at_ms(5));
   EXPECT_EQ(used_text(ledger, "n1"), "0=0/0 1=0/0");
   EXPECT_EQ(used_text(ledger, "n2"), "0=0/0 1=30/300");
-  EXPECT_EQ(ledger.counts().assumed, 1u);
+  EXPECT_EQ(ledger.reader().counts().assumed, 1u);
   EXPECT_EQ(ledger.assumed_before(at_ms(5)).size(), 0u);
   EXPECT_EQ(ledger.assumed_before(at_ms(6)).size(), 1u);
   ledger.apply_pod(bound_claim("a", "n2", "30/300", "1"));
   EXPECT_EQ(used_text(ledger, "n2"), "0=0/0 1=30/300");
-  EXPECT_EQ(ledger.counts().assumed, 0u);
+  EXPECT_EQ(ledger.reader().counts().assumed, 0u);
 }
 
 // Only the watch releases a bound claim, and it may have been faster.
@@ -143,8 +143,8 @@ TEST_F(LedgerTest, WhatABoundPodSaysAddsNothingToWhatTheWatchHasShown) {
   assume_id(ledger, "a", "n1", "30/300");
   ledger.assume_bound(bound_claim("a", "n1", "30/300", "0"), at_ms(5));
   EXPECT_EQ(used_text(ledger, "n1"), "0=30/300 1=0/0");
-  EXPECT_EQ(ledger.counts().bound, 1u);
-  EXPECT_EQ(ledger.counts().assumed, 0u);
+  EXPECT_EQ(ledger.reader().counts().bound, 1u);
+  EXPECT_EQ(ledger.reader().counts().assumed, 0u);
 }
 
 TEST_F(LedgerTest, OnlyAssumedClaimsLongUntouchedAreListed) {
@@ -194,7 +194,7 @@ TEST_F(LedgerTest, AcceptedBindingHasPrecedenceOverTheAnnotation) {
   ledger.bound(id, at_ms(1));
   ledger.apply_pod(bound_claim("a", "n1", "30/300", "1"));
   EXPECT_EQ(used_text(ledger, "n1"), "0=30/300 1=0/0");
-  EXPECT_EQ(ledger.counts().assumed, 0u);
+  EXPECT_EQ(ledger.reader().counts().assumed, 0u);
 }
 
 TEST_F(LedgerTest, BindingThatIsAcceptedAfterTheWatchHasPrecedenceToo) {
@@ -205,8 +205,8 @@ TEST_F(LedgerTest, BindingThatIsAcceptedAfterTheWatchHasPrecedenceToo) {
   EXPECT_EQ(used_text(ledger, "n1"), "0=30/300 1=30/300") << "another event decides nothing";
   ledger.bound(id, at_ms(1));
   EXPECT_EQ(used_text(ledger, "n1"), "0=30/300 1=0/0");
-  EXPECT_EQ(ledger.counts().bound, 1u);
-  EXPECT_EQ(ledger.counts().assumed, 0u);
+  EXPECT_EQ(ledger.reader().counts().bound, 1u);
+  EXPECT_EQ(ledger.reader().counts().assumed, 0u);
 }
 
 TEST_F(LedgerTest, BindingThatIsRefusedAfterTheWatchLeavesWhatItShowed) {
@@ -249,8 +249,8 @@ TEST_F(LedgerTest, DriftNamesTheCardsThatCount) {
   ASSERT_TRUE(change);
   EXPECT_THAT(change->detail, testing::HasSubstr("c0 0,1"));
   EXPECT_EQ(change->node, NodeName("n1"));
-  EXPECT_EQ(ledger.drifting().front().claim.drift_detail, change->detail);
-  EXPECT_EQ(ledger.counts().drifting, 1u);
+  EXPECT_EQ(ledger.reader().drifting().front().claim.drift_detail, change->detail);
+  EXPECT_EQ(ledger.reader().counts().drifting, 1u);
 }
 
 TEST_F(LedgerTest, DriftThatBindFoundIsReportedWithTheNextEvent) {
@@ -289,8 +289,8 @@ TEST_F(LedgerTest, RelistReplacesBoundClaims) {
   listed.push_back(bound_claim("c", "n1", "10/100", "0"));
   ledger.replace_pods(std::move(listed));
   EXPECT_EQ(used_text(ledger, "n1"), "0=30/300 1=0/0") << "b keeps its card";
-  EXPECT_FALSE(ledger.claim({"default", "a"}));
-  EXPECT_EQ(ledger.counts().bound, 2u);
+  EXPECT_FALSE(ledger.reader().claim({"default", "a"}));
+  EXPECT_EQ(ledger.reader().counts().bound, 2u);
 }
 
 TEST_F(LedgerTest, PodThatIsTwiceInARelistCountsOnce) {
@@ -317,7 +317,7 @@ TEST_F(LedgerTest, RelistConfirmsAssumedClaims) {
   listed.push_back(bound_claim("a", "n1", "30/300", "0"));
   ledger.replace_pods(std::move(listed));
   EXPECT_EQ(used_text(ledger, "n1"), "0=30/300 1=0/0");
-  EXPECT_EQ(ledger.counts().assumed, 0u);
+  EXPECT_EQ(ledger.reader().counts().assumed, 0u);
 }
 
 TEST_F(LedgerTest, RelistReplacesNodes) {
@@ -325,15 +325,15 @@ TEST_F(LedgerTest, RelistReplacesNodes) {
   listed.push_back(facts_of("n2: 0[100/1000]"));
   listed.push_back(facts_of("n3: 0[100/1000]"));
   ledger.replace_nodes(std::move(listed));
-  EXPECT_THAT(ledger.node_names(), ElementsAre(NodeName("n2"), NodeName("n3")));
-  EXPECT_EQ(ledger.counts().nodes, 2u);
-  EXPECT_EQ(ledger.counts().cards, 2u);
+  EXPECT_THAT(ledger.reader().node_names(), ElementsAre(NodeName("n2"), NodeName("n3")));
+  EXPECT_EQ(ledger.reader().counts().nodes, 2u);
+  EXPECT_EQ(ledger.reader().counts().cards, 2u);
 }
 
 TEST_F(LedgerTest, ViewShowsNodesAndEveryClaimOnThem) {
   ledger.apply_pod(bound_claim("a", "n1", "30/300", "0"));
   assume_id(ledger, "b", "n1", "20/200");
-  ledger.read(Instant{}, [](const View& view) {
+  ledger.reader().read(Instant{}, [](const View& view) {
     ASSERT_NE(view.find("n1"), nullptr);
     EXPECT_EQ(view.find("n1")->cards[0].used, (Share{Percent(50), MiB(500)}));
     EXPECT_EQ(view.find("n2"), nullptr);
@@ -349,24 +349,24 @@ TEST_F(LedgerTest, ViewShowsNodesAndEveryClaimOnThem) {
 TEST_F(LedgerTest, NodeIsShownWithItsClaimsByPodName) {
   ledger.apply_pod(bound_claim("b", "n1", "30/300", "0"));
   ledger.apply_pod(bound_claim("a", "n1", "20/200", "1"));
-  const auto view = ledger.node(NodeName("n1"));
+  const auto view = ledger.reader().node(NodeName("n1"));
   ASSERT_TRUE(view);
   EXPECT_EQ(view->problem, "");
   ASSERT_EQ(view->claims.size(), 2u);
   EXPECT_EQ(view->claims[0].claim.pod.name, "a");
   EXPECT_EQ(view->claims[1].claim.pod.name, "b");
-  EXPECT_FALSE(ledger.node(NodeName("n2")));
+  EXPECT_FALSE(ledger.reader().node(NodeName("n2")));
 }
 
 TEST_F(LedgerTest, PodIsFoundByNameBoundFirst) {
   assume_id(ledger, "a", "n1", "10/100");
   assume_id(ledger, "a", "n1", "20/200");
-  EXPECT_EQ(test::text_of(ledger.claim({"default", "a"})->holds), "0=20/200");
+  EXPECT_EQ(test::text_of(ledger.reader().claim({"default", "a"})->holds), "0=20/200");
   Claim other = bound_claim("z", "n1", "30/300", "0");
   other.pod.name = "a";
   ledger.apply_pod(other);
-  EXPECT_EQ(test::text_of(ledger.claim({"default", "a"})->holds), "0=30/300");
-  EXPECT_FALSE(ledger.claim({"other", "a"}));
+  EXPECT_EQ(test::text_of(ledger.reader().claim({"default", "a"})->holds), "0=30/300");
+  EXPECT_FALSE(ledger.reader().claim({"other", "a"}));
 }
 
 }  // namespace

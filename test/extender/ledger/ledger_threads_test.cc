@@ -58,26 +58,27 @@ TEST(LedgerThreads, NoCardIsEverOverfull) {
         continue;
       }
       ledger.bound(id, Instant{});
-      if (auto seen = ledger.claim({"default", uid})) ledger.apply_pod(std::move(seen->claim));
+      if (auto seen = ledger.reader().claim({"default", uid}))
+        ledger.apply_pod(std::move(seen->claim));
       ledger.remove_pod(PodUid(uid));
     }
   };
   const auto watch = [&](int) {
     for (int i = 0; i < 300; ++i) {
-      ledger.read(Instant{}, [&](const View& view) {
+      ledger.reader().read(Instant{}, [&](const View& view) {
         for (const Card& card : view.find("n1")->cards)
           if (!card.used.fits_in(card.capacity)) overfull = true;
       });
       ledger.apply_node(facts_of("n1: 0[100/1000] 1[100/1000]"));
-      ledger.counts();
-      ledger.drifting();
+      ledger.reader().counts();
+      ledger.reader().drifting();
       ledger.assumed_before(Instant::max());
     }
   };
   on_threads(8, [&](int thread) { thread < 6 ? come_and_go(thread) : watch(thread); });
   EXPECT_FALSE(overfull);
   EXPECT_EQ(used_text(ledger, "n1"), "0=0/0 1=0/0");
-  EXPECT_EQ(ledger.counts().assumed, 0u);
+  EXPECT_EQ(ledger.reader().counts().assumed, 0u);
 }
 
 TEST(LedgerThreads, ScoresArePrewarmedWhileNodesChange) {
@@ -93,12 +94,13 @@ TEST(LedgerThreads, ScoresArePrewarmedWhileNodesChange) {
   std::atomic<int> fitting = 0;
   const auto context = [&] {
     const PlacementContext context(request, {}, 0, current);
-    for (const Scored& one : ledger.score(all, context, *find_policy("spread"), Instant{}))
+    for (const Scored& one :
+         ledger.decisions().score(all, context, *find_policy("spread"), Instant{}))
       fitting += one.fits ? 1 : 0;
   };
   const auto publish = [&] {
     for (const PriceSnapshot& price_snapshot : price_snapshots) {
-      ledger.prewarm_scores(
+      ledger.decisions().prewarm_scores(
           price_snapshot, [] { return true; }, [](const auto& computation) { computation(); });
       current = &price_snapshot;
     }
@@ -131,8 +133,8 @@ TEST(LedgerThreads, BindsContinueDuringARelist) {
         ++succeeded;
   });
   EXPECT_EQ(succeeded, 14);
-  EXPECT_EQ(ledger.counts().bound, listed.size());
-  EXPECT_EQ(ledger.counts().assumed, 14u);
+  EXPECT_EQ(ledger.reader().counts().bound, listed.size());
+  EXPECT_EQ(ledger.reader().counts().assumed, 14u);
 }
 
 }  // namespace

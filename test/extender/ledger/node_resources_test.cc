@@ -165,7 +165,7 @@ struct ResourcesUsedTest : testing::Test {
 
   NodeResources used(const char* node = "n1") {
     NodeResources used;
-    ledger.read(at_ms(0), [&](const View& view) {
+    ledger.reader().read(at_ms(0), [&](const View& view) {
       const Node* found = view.find(node);
       if (found != nullptr) used = found->resources_used;
     });
@@ -208,7 +208,7 @@ TEST_F(ResourcesUsedTest, ManyHugePodsDoNotOverflow) {
 TEST_F(ResourcesUsedTest, PodsWithCardsAndWithoutAreCounted) {
   const auto counted = [this] {
     std::int64_t pods = 0;
-    ledger.read(at_ms(0), [&](const View& view) { pods = view.find("n1")->pods_counted; });
+    ledger.reader().read(at_ms(0), [&](const View& view) { pods = view.find("n1")->pods_counted; });
     return pods;
   };
   ledger.apply_pod(claim("a", 1'000));
@@ -231,8 +231,8 @@ TEST_F(ResourcesUsedTest, ARelistRemovesAllOtherPods) {
 
 TEST_F(ResourcesUsedTest, APodWithoutCardsDoesNotKeepANodeVisible) {
   ledger.apply_non_gpu(non_gpu("b", "gone", 500));
-  EXPECT_EQ(ledger.node_names().size(), 1U);
-  EXPECT_FALSE(ledger.node(NodeName("gone")));
+  EXPECT_EQ(ledger.reader().node_names().size(), 1U);
+  EXPECT_FALSE(ledger.reader().node(NodeName("gone")));
   ledger.apply_node(facts_of("gone: 0[100/1000]"));
   EXPECT_EQ(used("gone"), amount(500, 2)) << "known before its node";
 }

@@ -39,20 +39,22 @@ struct NominationTest : testing::Test {
     std::vector<NominatedPlacement> placements;
     for (const char* node : nodes)
       placements.push_back({NodeName(node), {{CardIndex(0), share_of("100/1000")}}, {}});
-    ledger.offer_nomination({PodUid("p"), kPriority}, std::move(placements), NodeName(nominated),
-                            at_ms(kLife));
+    ledger.reservations().offer_nomination({PodUid("p"), kPriority}, std::move(placements),
+                                           NodeName(nominated), at_ms(kLife));
   }
   static NominatedPlacement whole_card(const char* node) {
     return {NodeName(node), {{CardIndex(0), share_of("100/1000")}}, {}};
   }
-  void nominate(const char* node) { ledger.nominate(PodUid("p"), NodeName(node)); }
+  void nominate(const char* node) { ledger.reservations().nominate(PodUid("p"), NodeName(node)); }
 
   // "fits", or the reason why a pod of 30 % does not fit the node.
   std::string fit(const char* node, int priority = kPriority, const char* uid = "other",
                   int now = 0, const char* containers = "30/300") {
     const std::vector<std::string_view> nodes{node};
     const std::optional<Reason> reason =
-        ledger.why_not(nodes, request_of(containers), at_ms(now), {PodUid(uid), priority}).front();
+        ledger.decisions()
+            .why_not(nodes, request_of(containers), at_ms(now), {PodUid(uid), priority})
+            .front();
     return reason ? std::string(sentence(*reason)) : "fits";
   }
 
@@ -62,7 +64,7 @@ struct NominationTest : testing::Test {
 
 // What a pod that cannot be changed may take (bind/start_sequence.h).
 TEST_F(NominationTest, WhatIsKeptEverywhereIsFreeToThePodItselfAlone) {
-  ledger.keep_everywhere(PodUid("p"), share_of("80/100"), at_ms(kLife));
+  ledger.reservations().keep_everywhere(PodUid("p"), share_of("80/100"), at_ms(kLife));
   for (const char* node : {"n1", "n2"}) {
     EXPECT_EQ(fit(node), kept);
     EXPECT_EQ(fit(node, kPriority + 1), kept);
@@ -70,19 +72,19 @@ TEST_F(NominationTest, WhatIsKeptEverywhereIsFreeToThePodItselfAlone) {
     EXPECT_EQ(fit(node, 0, "p"), "fits");
   }
   EXPECT_EQ(assume_text(ledger, "other", "n1", "30/300"), kept);
-  ledger.keep_everywhere(PodUid("q"), share_of("10/100"), at_ms(2 * kLife));
+  ledger.reservations().keep_everywhere(PodUid("q"), share_of("10/100"), at_ms(2 * kLife));
   EXPECT_EQ(fit("n1", 0, "other", 0, "20/300"), kept);
   EXPECT_EQ(fit("n1", 0, "p", 0, "80/900"), "fits");
-  const std::uint64_t releases = ledger.releases();
+  const std::uint64_t releases = ledger.reader().releases();
   EXPECT_EQ(fit("n1", 0, "other", kLife), "fits");
-  EXPECT_GT(ledger.releases(), releases);
+  EXPECT_GT(ledger.reader().releases(), releases);
   EXPECT_EQ(fit("n1", 0, "other", kLife, "91/300"), kept);
-  ledger.end_everywhere(PodUid("q"));
+  ledger.reservations().end_everywhere(PodUid("q"));
   EXPECT_EQ(fit("n1", 0, "other", kLife, "91/300"), "fits");
 }
 
 TEST_F(NominationTest, WhatIsKeptEverywhereEndsWithTheBindingOfThePod) {
-  ledger.keep_everywhere(PodUid("p"), share_of("80/100"), at_ms(kLife));
+  ledger.reservations().keep_everywhere(PodUid("p"), share_of("80/100"), at_ms(kLife));
   // The attempt of this process may fail because the earlier one succeeds elsewhere.
   EXPECT_EQ(assume_text(ledger, "p", "n1", "80/100"), "0");
   EXPECT_EQ(fit("n2"), kept);
@@ -93,13 +95,14 @@ TEST_F(NominationTest, WhatIsKeptEverywhereEndsWithTheBindingOfThePod) {
 // A whole card, and more pods than fit on a card.
 TEST_F(NominationTest, NoMoreThanACardIsKeptOfIt) {
   for (const char* uid : {"p", "q", "r"}) {
-    ledger.keep_everywhere(PodUid(uid), {kWholeCard, MiB(kCardMemoryMiBMax)}, at_ms(kLife));
+    ledger.reservations().keep_everywhere(PodUid(uid), {kWholeCard, MiB(kCardMemoryMiBMax)},
+                                          at_ms(kLife));
   }
   EXPECT_EQ(fit("n1"), kept);
   ledger.remove_pod(PodUid("p"));
-  ledger.end_everywhere(PodUid("q"));
+  ledger.reservations().end_everywhere(PodUid("q"));
   EXPECT_EQ(fit("n1"), kept);
-  ledger.end_everywhere(PodUid("r"));
+  ledger.reservations().end_everywhere(PodUid("r"));
   EXPECT_EQ(fit("n1"), "fits");
 }
 
@@ -112,7 +115,7 @@ TEST_F(NominationTest, CountsOnTheNodeThatThePodIsNominatedFor) {
   nominate("n1");
   EXPECT_EQ(fit("n1"), kept);
   EXPECT_EQ(fit("n2"), "fits");
-  EXPECT_EQ(ledger.counts().nominated, 1U);
+  EXPECT_EQ(ledger.reader().counts().nominated, 1U);
 }
 
 TEST_F(NominationTest, DoesNotCountForAPodThatPreemptDidNotAnswer) {
@@ -152,8 +155,9 @@ TEST_F(NominationTest, AssumeAndScoresRespectIt) {
             "node(s) had fewer cards than a container requests");
   const GpuRequest request = request_of("30/300");
   const PlacementContext context(request);
-  const auto scores = ledger.score(std::vector<std::string_view>{"n1", "n2"}, context,
-                                   *find_policy("binpack"), at_ms(0), {PodUid("other"), kPriority});
+  const auto scores =
+      ledger.decisions().score(std::vector<std::string_view>{"n1", "n2"}, context,
+                               *find_policy("binpack"), at_ms(0), {PodUid("other"), kPriority});
   EXPECT_FALSE(scores[0].fits);
   EXPECT_TRUE(scores[1].fits);
 }
@@ -188,11 +192,11 @@ TEST_F(NominationTest, ACopyForAPodHasTheReservationsOfOthersUsed) {
   offer({"n1"});
   nominate("n1");
   const auto used = [&](const char* uid) {
-    return ledger.node_for("n1", {PodUid(uid), kPriority})->available().cards[0].used;
+    return ledger.reader().node_for("n1", {PodUid(uid), kPriority})->available().cards[0].used;
   };
   EXPECT_EQ(used("other"), share_of("100/1000"));
   EXPECT_EQ(used("p"), Share{});
-  EXPECT_FALSE(ledger.node_for("n3", {PodUid("p"), kPriority}));
+  EXPECT_FALSE(ledger.reader().node_for("n3", {PodUid("p"), kPriority}));
 }
 
 TEST(Nominations, EndAndCountAsReleases) {
@@ -274,12 +278,12 @@ TEST_F(NominationTest, ANodeThatIsRemovedHasNone) {
 TEST_F(NominationTest, AtTheLimitTheFirstToEndIsRemoved) {
   for (std::size_t i = 0; i <= kNominationsMax; ++i) {
     const PodUid uid("p" + std::to_string(i));
-    ledger.offer_nomination({uid, kPriority}, {{NodeName("n1"), {}, {}}}, NodeName("n1"),
-                            at_ms(kLife + static_cast<int>(i)));
+    ledger.reservations().offer_nomination({uid, kPriority}, {{NodeName("n1"), {}, {}}},
+                                           NodeName("n1"), at_ms(kLife + static_cast<int>(i)));
   }
-  EXPECT_EQ(ledger.counts().nominated, kNominationsMax);
-  ledger.releases(at_ms(kLife));
-  EXPECT_EQ(ledger.counts().nominated, kNominationsMax) << "the first had been removed";
+  EXPECT_EQ(ledger.reader().counts().nominated, kNominationsMax);
+  ledger.reader().releases(at_ms(kLife));
+  EXPECT_EQ(ledger.reader().counts().nominated, kNominationsMax) << "the first had been removed";
 }
 
 TEST_F(NominationTest, FollowsTheWatchOfNominatedPods) {
@@ -312,8 +316,8 @@ TEST_F(NominationTest, FollowsTheWatchOfNominatedPods) {
 struct ReservationTest : NominationTest {
   // filter answers the whole card of n1 for "p".
   void reserve(std::optional<Instant> counted_until = {}, const char* nominated = "") {
-    ledger.reserve({PodUid("p"), kPriority}, whole_card("n1"), NodeName(nominated), at_ms(kLife),
-                   counted_until);
+    ledger.reservations().reserve({PodUid("p"), kPriority}, whole_card("n1"), NodeName(nominated),
+                                  at_ms(kLife), counted_until);
   }
 };
 
@@ -330,9 +334,9 @@ TEST_F(ReservationTest, CountsOnceThePodIsNominatedForTheNode) {
 TEST_F(ReservationTest, ThatCountsAtOnceDoesSoForAMoment) {
   reserve(at_ms(10));
   EXPECT_EQ(fit("n1", kPriority, "other", 9), kept);
-  const std::uint64_t before = ledger.releases();
+  const std::uint64_t before = ledger.reader().releases();
   EXPECT_EQ(fit("n1", kPriority, "other", 10), "fits");
-  EXPECT_EQ(ledger.releases(), before + 1) << "pods may wait for it";
+  EXPECT_EQ(ledger.reader().releases(), before + 1) << "pods may wait for it";
   nominate("n1");
   EXPECT_EQ(fit("n1", kPriority, "other", kLife - 1), kept);
   EXPECT_EQ(fit("n1", kPriority, "other", kLife), "fits");
@@ -362,67 +366,67 @@ TEST_F(ReservationTest, ThatCountsAtOnceIsNotProlongedByTheNextFilter) {
 
 TEST_F(ReservationTest, TheSameCardsDoNotBecomeFree) {
   reserve({}, "n1");
-  const std::uint64_t before = ledger.releases();
+  const std::uint64_t before = ledger.reader().releases();
   reserve({}, "n1");
   EXPECT_EQ(assume_text(ledger, "p", "n1", "whole"), "0");
-  EXPECT_EQ(ledger.releases(), before);
-  EXPECT_EQ(ledger.counts().nominated, 0U);
+  EXPECT_EQ(ledger.reader().releases(), before);
+  EXPECT_EQ(ledger.reader().counts().nominated, 0U);
 }
 
 // Pods are to be evicted for "p".
 TEST_F(ReservationTest, OfAPreemptorIsAReleaseUnlessThePodGetsTheCards) {
   const auto reserve_for_it = [&] {
-    ledger.reserve({.uid = PodUid("p"), .priority = kPriority, .for_group = true}, whole_card("n1"),
-                   NodeName(), at_ms(kLife), at_ms(10));
+    ledger.reservations().reserve({.uid = PodUid("p"), .priority = kPriority, .for_group = true},
+                                  whole_card("n1"), NodeName(), at_ms(kLife), at_ms(10));
   };
   reserve(at_ms(10));
   reserve_for_it();
   reserve(at_ms(10));
-  const std::uint64_t before = ledger.releases(at_ms(9));
-  EXPECT_EQ(ledger.releases(at_ms(10)), before + 1);
+  const std::uint64_t before = ledger.reader().releases(at_ms(9));
+  EXPECT_EQ(ledger.reader().releases(at_ms(10)), before + 1);
   reserve_for_it();
-  ledger.offer_nomination({PodUid("p"), kPriority}, {}, {}, at_ms(kLife));
-  EXPECT_EQ(ledger.releases(at_ms(10)), before + 2) << "no pod could be evicted";
+  ledger.reservations().offer_nomination({PodUid("p"), kPriority}, {}, {}, at_ms(kLife));
+  EXPECT_EQ(ledger.reader().releases(at_ms(10)), before + 2) << "no pod could be evicted";
   reserve_for_it();
   EXPECT_EQ(assume_text(ledger, "p", "n1", "whole"), "0");
-  EXPECT_EQ(ledger.releases(at_ms(10)), before + 2);
+  EXPECT_EQ(ledger.reader().releases(at_ms(10)), before + 2);
 }
 
 TEST_F(ReservationTest, OtherCardsBecomeFree) {
   reserve({}, "n1");
   EXPECT_EQ(fit("n1"), kept);
-  const std::uint64_t before = ledger.releases();
+  const std::uint64_t before = ledger.reader().releases();
   EXPECT_EQ(assume_text(ledger, "p", "n1", "30/300"), "0");
-  EXPECT_EQ(ledger.releases(), before + 1);
+  EXPECT_EQ(ledger.reader().releases(), before + 1);
 }
 
 TEST_F(ReservationTest, AtTheLimitPodsThatAreNotNominatedAreRemovedFirst) {
   offer({"n2"}, "n2");
   for (std::size_t i = 0; i <= kNominationsMax; ++i) {
-    ledger.reserve({PodUid("q" + std::to_string(i)), kPriority + 1}, whole_card("n1"), {},
-                   at_ms(2 * kLife), {});
+    ledger.reservations().reserve({PodUid("q" + std::to_string(i)), kPriority + 1},
+                                  whole_card("n1"), {}, at_ms(2 * kLife), {});
   }
   EXPECT_EQ(fit("n2"), kept);
-  EXPECT_EQ(ledger.counts().nominated, 1U);
+  EXPECT_EQ(ledger.reader().counts().nominated, 1U);
 }
 
 TEST_F(ReservationTest, AtTheLimitTheLeastImportantPodsAreRemovedFirst) {
   offer({"n2"}, "n2");
   for (std::size_t i = 0; i <= kNominationsMax; ++i) {
-    ledger.reserve({PodUid("q" + std::to_string(i)), kPriority - 1}, whole_card("n1"),
-                   NodeName("n1"), at_ms(2 * kLife), {});
+    ledger.reservations().reserve({PodUid("q" + std::to_string(i)), kPriority - 1},
+                                  whole_card("n1"), NodeName("n1"), at_ms(2 * kLife), {});
   }
   EXPECT_EQ(fit("n2"), kept);
-  EXPECT_EQ(ledger.counts().nominated, kNominationsMax);
+  EXPECT_EQ(ledger.reader().counts().nominated, kNominationsMax);
 }
 
 // Members of the group "g", each of which filter has answered with the whole card of one node.
 struct GroupTest : NominationTest {
   void answer(const char* uid, const char* node, int now, int priority = kPriority,
               const std::string& name_space = "team") {
-    ledger.reserve({PodUid(uid), priority, name_space, name_space + "/g"},
-                   {NodeName(node), {{CardIndex(0), share_of("100/1000")}}, {}}, NodeName(),
-                   at_ms(1'000'000), at_ms(now + 1'000));
+    ledger.reservations().reserve({PodUid(uid), priority, name_space, name_space + "/g"},
+                                  {NodeName(node), {{CardIndex(0), share_of("100/1000")}}, {}},
+                                  NodeName(), at_ms(1'000'000), at_ms(now + 1'000));
   }
   ClaimId assume(const char* uid, const char* node, const std::string& group, int now = 0) {
     Claim claim = bound_claim(uid, node, "whole", "0");
@@ -435,7 +439,7 @@ struct GroupTest : NominationTest {
   std::string fit_member(const char* node, int priority, int now, const std::string& group,
                          const char* containers = "30/300") {
     const std::vector<std::string_view> nodes{node};
-    const auto reason = ledger
+    const auto reason = ledger.decisions()
                             .why_not(nodes, request_of(containers), at_ms(now),
                                      {PodUid("member"), priority, "team", group})
                             .front();
@@ -469,8 +473,8 @@ TEST_F(GroupTest, TheyAreKeptWhileOtherMembersAreBound) {
 
 // After a start it is not known which cards the members were answered.
 TEST_F(GroupTest, AllCardsAreKeptForAGroupThatWasBoundInPart) {
-  ledger.keep_everywhere(PodUid("b"), share_of("60/100"), at_ms(kLife), "team/g");
-  ledger.keep_everywhere(PodUid("c"), share_of("30/100"), at_ms(kLife), "team/g");
+  ledger.reservations().keep_everywhere(PodUid("b"), share_of("60/100"), at_ms(kLife), "team/g");
+  ledger.reservations().keep_everywhere(PodUid("c"), share_of("30/100"), at_ms(kLife), "team/g");
   EXPECT_EQ(fit("n1"), "fits") << "no member is bound";
   Claim a = bound_claim("a", "n2", "10/100", "0");
   a.group = "team/g";
@@ -479,20 +483,21 @@ TEST_F(GroupTest, AllCardsAreKeptForAGroupThatWasBoundInPart) {
   EXPECT_EQ(fit("n1", kPriority, "other", 0, "10/100"), "fits");
   EXPECT_EQ(fit_member("n1", kPriority, 0, "team/g"), "fits");
   EXPECT_EQ(fit_member("n1", kPriority, 0, "team/other"), kept);
-  ledger.keep_everywhere(PodUid("e"), share_of("10/100"), at_ms(kLife), "team/other");
+  ledger.reservations().keep_everywhere(PodUid("e"), share_of("10/100"), at_ms(kLife),
+                                        "team/other");
   EXPECT_EQ(fit_member("n1", kPriority, 0, "team/other"), kept);
   Claim d = bound_claim("d", "n2", "10/100", "0");
   d.group = "team/other";
   ledger.replace_pods({a, d});
   EXPECT_EQ(fit_member("n1", kPriority, 0, "team/other"), "fits") << "both come before all others";
   EXPECT_EQ(fit_member("n1", kPriority, 0, "team/g"), "fits");
-  ledger.end_everywhere(PodUid("e"));
-  const std::uint64_t before = ledger.releases();
+  ledger.reservations().end_everywhere(PodUid("e"));
+  const std::uint64_t before = ledger.reader().releases();
   answer("b", "n2", 0);
-  EXPECT_GT(ledger.releases(), before);
+  EXPECT_GT(ledger.reader().releases(), before);
   EXPECT_EQ(fit("n1"), "fits") << "what is kept for b is on n2";
   EXPECT_EQ(fit("n1", kPriority, "other", 0, "80/100"), kept) << "c was not answered";
-  ledger.end_kept_for_group(PodUid("c"));
+  ledger.reservations().end_kept_for_group(PodUid("c"));
   EXPECT_EQ(fit("n1", kPriority, "other", 0, "80/100"), "fits") << "filter has refused c";
 }
 
@@ -537,8 +542,8 @@ TEST_F(GroupTest, ALongBindIsNoPartOfThatTime) {
 TEST_F(GroupTest, ThatTimeDoesNotBeginForAMemberThatIsNominated) {
   const int end = static_cast<int>(kGroupRetriesLife.count());
   answer("a", "n1", 0);
-  ledger.nominate(PodUid("a"), NodeName("n1"));
-  ledger.keep_group("team/g", at_ms(0));
+  ledger.reservations().nominate(PodUid("a"), NodeName("n1"));
+  ledger.reservations().keep_group("team/g", at_ms(0));
   ledger.forget_for_now(assume("a", "n1", "team/g", end + 1), at_ms(end + 1));
   EXPECT_EQ(fit("n1", kPriority, "other", end + 2), kept);
 }
@@ -546,7 +551,7 @@ TEST_F(GroupTest, ThatTimeDoesNotBeginForAMemberThatIsNominated) {
 // The next bind begins before what is kept after a failed one ends.
 TEST_F(GroupTest, ABindOfAnotherProlongsWhatIsKeptAfterAFailedOne) {
   ledger.forget_for_now(assume("a", "n1", "team/g"), at_ms(0));
-  ledger.keep_group("team/g", at_ms(50'000));
+  ledger.reservations().keep_group("team/g", at_ms(50'000));
   EXPECT_EQ(fit("n1", kPriority, "other", 109'999), kept);
   EXPECT_EQ(fit("n1", kPriority, "other", 110'000), "fits");
 }
@@ -555,21 +560,22 @@ TEST_F(GroupTest, ABindOfAnotherProlongsWhatIsKeptAfterAFailedOne) {
 TEST_F(GroupTest, BindsOfOthersProlongWhatIsKeptForABoundedTime) {
   const int end = static_cast<int>(kGroupRetriesLife.count());
   answer("a", "n1", 0);
-  for (int now = 0; now < end; now += 10'000) ledger.keep_group("team/g", at_ms(now));
+  for (int now = 0; now < end; now += 10'000)
+    ledger.reservations().keep_group("team/g", at_ms(now));
   EXPECT_EQ(fit("n1", kPriority, "other", end - 1), kept);
   EXPECT_EQ(fit("n1", kPriority, "other", end), "fits");
 }
 
 TEST_F(GroupTest, TheSameAnswerOnceMoreReleasesNothing) {
   answer("a", "n1", 0);
-  const std::uint64_t before = ledger.releases(at_ms(0));
+  const std::uint64_t before = ledger.reader().releases(at_ms(0));
   answer("a", "n1", 500);
-  EXPECT_EQ(ledger.releases(at_ms(500)), before) << "no pod is tried again";
+  EXPECT_EQ(ledger.reader().releases(at_ms(500)), before) << "no pod is tried again";
   EXPECT_EQ(fit("n1", kPriority, "other", 500), kept);
   answer("a", "n1", 600);
-  EXPECT_EQ(ledger.releases(at_ms(600)), before);
+  EXPECT_EQ(ledger.reader().releases(at_ms(600)), before);
   answer("a", "n2", 700);
-  EXPECT_EQ(ledger.releases(at_ms(700)), before + 1) << "a pod waits for n1";
+  EXPECT_EQ(ledger.reader().releases(at_ms(700)), before + 1) << "a pod waits for n1";
 }
 
 // kube-scheduler asks about the members of a group again and again.
@@ -577,11 +583,11 @@ TEST_F(GroupTest, AGroupThatDoesNotFitWakesOnlyPodsThatWaitForItsCards) {
   answer("a", "n1", 0);
   EXPECT_EQ(fit_member("n1", kPriority, 0, "team/g"), kept);
   EXPECT_EQ(fit("n1", kPriority, "large", 0, "30/1001"), sentence(Reason::kCardsTooSmall));
-  const std::uint64_t before = ledger.releases(at_ms(0));
-  EXPECT_EQ(ledger.releases(at_ms(2'000)), before);
+  const std::uint64_t before = ledger.reader().releases(at_ms(0));
+  EXPECT_EQ(ledger.reader().releases(at_ms(2'000)), before);
   answer("a", "n1", 3'000);
   EXPECT_EQ(fit("n1", kPriority, "small", 3'500), kept);
-  EXPECT_EQ(ledger.releases(at_ms(5'000)), before + 1);
+  EXPECT_EQ(ledger.reader().releases(at_ms(5'000)), before + 1);
 }
 
 // kube-scheduler tries such a group again as often as the pod, and always before it.
@@ -594,8 +600,8 @@ TEST_F(GroupTest, APodThatWaitedForAGroupComesFirstWhereTheGroupWasNotBound) {
   EXPECT_EQ(fit_member("n1", kPriority, 1'200, "team/other"), kept);
   EXPECT_EQ(fit("n1", kPriority, "important", 1'200), "fits") << "its priority is higher";
   EXPECT_EQ(fit("n1", kPriority - 1, "large", 10'500, "80/800"), "fits");
-  ledger.reserve({PodUid("large"), kPriority - 1, "team"}, whole_card("n1"), NodeName(),
-                 at_ms(600'000), {});
+  ledger.reservations().reserve({PodUid("large"), kPriority - 1, "team"}, whole_card("n1"),
+                                NodeName(), at_ms(600'000), {});
   EXPECT_EQ(fit("n1", kPriority - 1, "later", 10'500), kept) << "it is about to be bound";
   EXPECT_NE(assume_text(ledger, "large", "n1", "30/300"), kept);
   EXPECT_EQ(fit("n1", kPriority - 1, "later", 10'500), "fits");
@@ -614,22 +620,22 @@ TEST_F(ReservationTest, AnOlderNominationDoesNotEndWhatCountsAtOnce) {
 
 TEST_F(GroupTest, TheyAreKeptOnceABindHasBegun) {
   answer("a", "n1", 0);
-  ledger.keep_group("team/g", at_ms(900));
+  ledger.reservations().keep_group("team/g", at_ms(900));
   EXPECT_EQ(fit("n1", kPriority, "other", 60'800), kept);
   EXPECT_EQ(fit("n1", kPriority, "other", 60'900), "fits");
   answer("a", "n1", 70'000);
-  ledger.keep_group("team/g", at_ms(71'000));
+  ledger.reservations().keep_group("team/g", at_ms(71'000));
   EXPECT_EQ(fit("n1", kPriority, "other", 71'000), "fits") << "they were free before";
 }
 
 // kube-scheduler may be about to bind what filter has answered since the pods were read.
 TEST_F(GroupTest, PreemptionLeavesWhatFilterHasAnsweredMeanwhile) {
-  std::uint64_t answers = ledger.answers();
+  std::uint64_t answers = ledger.reservations().answers();
   const auto preempt = [&] {
-    const auto reserved =
-        ledger.reserve_all({{{PodUid("a"), kPriority, "team", "team/g"}, whole_card("n2")},
-                            {{PodUid("b"), kPriority, "team", "team/g"}, whole_card("n2")}},
-                           answers, at_ms(kLife), at_ms(kLife));
+    const auto reserved = ledger.reservations().reserve_all(
+        {{{PodUid("a"), kPriority, "team", "team/g"}, whole_card("n2")},
+         {{PodUid("b"), kPriority, "team", "team/g"}, whole_card("n2")}},
+        answers, at_ms(kLife), at_ms(kLife));
     answers = reserved.value_or(answers);
     return reserved.has_value();
   };
@@ -637,7 +643,7 @@ TEST_F(GroupTest, PreemptionLeavesWhatFilterHasAnsweredMeanwhile) {
   EXPECT_FALSE(preempt());
   EXPECT_EQ(fit("n1", kPriority, "other", 1), kept);
   EXPECT_EQ(fit("n2", kPriority, "other", 1), "fits") << "nothing is reserved for b";
-  answers = ledger.answers();
+  answers = ledger.reservations().answers();
   EXPECT_TRUE(preempt());
   EXPECT_TRUE(preempt()) << "its own answers are no reason";
   EXPECT_EQ(fit("n1", kPriority, "other", 1), "fits");
@@ -651,7 +657,7 @@ TEST_F(GroupTest, APodThatIsBoundOrDeletedMeanwhileHasNoTurn) {
   EXPECT_EQ(fit_member("n1", kPriority, 1'200, "team/g"), "fits");
   answer("a", "n1", 2'000);
   EXPECT_EQ(fit("n1", kPriority, "deleted", 2'500), kept);
-  ledger.end_nomination(PodUid("deleted"));
+  ledger.reservations().end_nomination(PodUid("deleted"));
   EXPECT_EQ(fit_member("n1", kPriority, 3'200, "team/g"), "fits");
 }
 
@@ -659,16 +665,16 @@ TEST_F(GroupTest, APodThatIsBoundOrDeletedMeanwhileHasNoTurn) {
 TEST_F(GroupTest, APodThatWasAnsweredAnotherNodeMeanwhileHasNoTurn) {
   answer("a", "n1", 0);
   EXPECT_EQ(fit("n1", kPriority, "small", 500), kept);
-  ledger.reserve({PodUid("small"), kPriority, "team"}, whole_card("n2"), NodeName(), at_ms(600'000),
-                 {});
+  ledger.reservations().reserve({PodUid("small"), kPriority, "team"}, whole_card("n2"), NodeName(),
+                                at_ms(600'000), {});
   EXPECT_EQ(fit_member("n1", kPriority, 1'200, "team/g"), "fits");
-  ledger.nominate(PodUid("small"), NodeName("n2"));
+  ledger.reservations().nominate(PodUid("small"), NodeName("n2"));
   EXPECT_EQ(fit("n2", kPriority, "other", 1'300), kept);
 }
 
 TEST_F(GroupTest, APodWithAnOldAnswerHasItsTurn) {
-  ledger.reserve({PodUid("large"), kPriority, "team"}, whole_card("n2"), NodeName(), at_ms(600'000),
-                 {});
+  ledger.reservations().reserve({PodUid("large"), kPriority, "team"}, whole_card("n2"), NodeName(),
+                                at_ms(600'000), {});
   answer("a", "n1", 0);
   EXPECT_EQ(fit("n1", kPriority, "large", 500, "80/800"), kept);
   EXPECT_EQ(fit_member("n1", kPriority, 1'200, "team/g"), kept);
@@ -684,20 +690,20 @@ TEST_F(GroupTest, ThatEndsWhereThePodDoesNotComeAndDelaysNoBind) {
   const auto assumed = ledger.assume(a, *find_policy("binpack")->card, at_ms(1'200));
   ASSERT_TRUE(std::holds_alternative<Assumed>(assumed)) << "filter has answered it before";
   ledger.forget(std::get<Assumed>(assumed).id);
-  const std::uint64_t before = ledger.releases(at_ms(1'200));
+  const std::uint64_t before = ledger.reader().releases(at_ms(1'200));
   const int end = 1'000 + kTurn;
   EXPECT_EQ(fit("n1", kPriority, "other", end - 1), kept);
   EXPECT_EQ(fit("n1", kPriority, "other", end + 300), "fits");
-  EXPECT_GT(ledger.releases(at_ms(end + 300)), before) << "other pods wait for its end";
+  EXPECT_GT(ledger.reader().releases(at_ms(end + 300)), before) << "other pods wait for its end";
 }
 
 // It may need the cards of several members.
 TEST_F(GroupTest, ThePodHasAllCardsOfTheNodeForWhichItWaited) {
   ledger.apply_node(facts_of("n3: 0[100/1000] 1[100/1000]"));
   answer("a", "n3", 0);
-  ledger.reserve({PodUid("b"), kPriority, "team", "team/g"},
-                 {NodeName("n3"), {{CardIndex(1), share_of("100/1000")}}, {}}, NodeName(),
-                 at_ms(1'000'000), at_ms(1'000));
+  ledger.reservations().reserve({PodUid("b"), kPriority, "team", "team/g"},
+                                {NodeName("n3"), {{CardIndex(1), share_of("100/1000")}}, {}},
+                                NodeName(), at_ms(1'000'000), at_ms(1'000));
   EXPECT_EQ(fit("n3", kPriority, "large", 500, "whole whole"), kept);
   EXPECT_EQ(fit_member("n3", kPriority, 1'200, "team/g"), kept);
   EXPECT_EQ(fit("n3", kPriority, "large", 1'200, "whole whole"), "fits");
@@ -715,11 +721,11 @@ TEST_F(GroupTest, ItKeepsAllThatItNeeds) {
 // Otherwise its group may be bound in part.
 TEST_F(GroupTest, ATurnDelaysNoMemberThatHasCardsOnTheNode) {
   ledger.apply_node(facts_of("n3: 0[100/1000] 1[100/1000]"));
-  ledger.reserve({PodUid("a"), kPriority, "team", "team/other"},
-                 {NodeName("n3"), {{CardIndex(1), share_of("100/1000")}}, {}}, NodeName(),
-                 at_ms(1'000'000), at_ms(1'000));
+  ledger.reservations().reserve({PodUid("a"), kPriority, "team", "team/other"},
+                                {NodeName("n3"), {{CardIndex(1), share_of("100/1000")}}, {}},
+                                NodeName(), at_ms(1'000'000), at_ms(1'000));
   answer("member", "n3", 0);
-  ledger.keep_group("team/g", at_ms(500));
+  ledger.reservations().keep_group("team/g", at_ms(500));
   EXPECT_EQ(fit("n3", kPriority, "large", 500, "whole whole"), kept);
   EXPECT_EQ(fit_member("n3", kPriority, 1'200, "team/g", "whole"), "fits");
   EXPECT_EQ(fit_member("n3", kPriority, 61'000, "team/g", "whole"), kept) << "it has none";
@@ -728,12 +734,12 @@ TEST_F(GroupTest, ATurnDelaysNoMemberThatHasCardsOnTheNode) {
 // It would not fit in a turn that kept cards which they have.
 TEST_F(GroupTest, ATurnLeavesPodsOfNoGroupTheirCards) {
   ledger.apply_node(facts_of("n3: 0[100/1000] 1[100/1000]"));
-  ledger.reserve({PodUid("p"), kPriority, "team"},
-                 {NodeName("n3"), {{CardIndex(0), share_of("100/1000")}}, {}}, NodeName(),
-                 at_ms(1'000'000), at_ms(1'000'000));
-  ledger.reserve({PodUid("a"), kPriority, "team", "team/g"},
-                 {NodeName("n3"), {{CardIndex(1), share_of("100/1000")}}, {}}, NodeName(),
-                 at_ms(1'000'000), at_ms(1'000));
+  ledger.reservations().reserve({PodUid("p"), kPriority, "team"},
+                                {NodeName("n3"), {{CardIndex(0), share_of("100/1000")}}, {}},
+                                NodeName(), at_ms(1'000'000), at_ms(1'000'000));
+  ledger.reservations().reserve({PodUid("a"), kPriority, "team", "team/g"},
+                                {NodeName("n3"), {{CardIndex(1), share_of("100/1000")}}, {}},
+                                NodeName(), at_ms(1'000'000), at_ms(1'000));
   EXPECT_EQ(fit("n3", kPriority, "large", 500, "whole"), kept);
   EXPECT_EQ(fit_member("n3", kPriority, 1'200, "team/other", "whole"), kept);
   EXPECT_EQ(fit("n3", kPriority, "large", 1'200, "whole"), "fits");
@@ -743,7 +749,7 @@ TEST_F(GroupTest, ATurnLeavesPodsOfNoGroupTheirCards) {
 TEST_F(GroupTest, APodHasItsTurnWhereTheMemberIsDeleted) {
   answer("a", "n1", 0);
   EXPECT_EQ(fit("n1", kPriority, "small", 500), kept);
-  ledger.end_nomination(PodUid("a"));
+  ledger.reservations().end_nomination(PodUid("a"));
   EXPECT_EQ(fit_member("n1", kPriority, 600, "team/other", "whole"), kept);
   EXPECT_EQ(fit("n1", kPriority, "small", 600), "fits");
 }
@@ -758,9 +764,9 @@ TEST_F(GroupTest, ATurnKeepsWhatThePodNeedsAndNoMore) {
 }
 
 TEST_F(GroupTest, ATurnKeepsItWhereTheGroupHadLess) {
-  ledger.reserve({PodUid("a"), kPriority, "team", "team/g"},
-                 {NodeName("n1"), {{CardIndex(0), share_of("30/300")}}, {}}, NodeName(),
-                 at_ms(1'000'000), at_ms(1'000));
+  ledger.reservations().reserve({PodUid("a"), kPriority, "team", "team/g"},
+                                {NodeName("n1"), {{CardIndex(0), share_of("30/300")}}, {}},
+                                NodeName(), at_ms(1'000'000), at_ms(1'000));
   EXPECT_EQ(fit("n1", kPriority, "large", 500, "80/800"), kept);
   EXPECT_EQ(fit_member("n1", kPriority, 1'200, "team/other"), kept);
   EXPECT_EQ(fit("n1", kPriority, "large", 1'200, "80/800"), "fits");
@@ -769,9 +775,9 @@ TEST_F(GroupTest, ATurnKeepsItWhereTheGroupHadLess) {
 // As a pod in Permit is when another one of its group does not fit.
 TEST_F(GroupTest, APodHasItsTurnWhereTheMemberIsNominatedNoMore) {
   answer("a", "n1", 0);
-  ledger.nominate(PodUid("a"), NodeName("n1"));
+  ledger.reservations().nominate(PodUid("a"), NodeName("n1"));
   EXPECT_EQ(fit("n1", kPriority, "small", 5'000), kept);
-  ledger.nominate(PodUid("a"), NodeName());
+  ledger.reservations().nominate(PodUid("a"), NodeName());
   EXPECT_EQ(fit_member("n1", kPriority, 10'000, "team/other", "whole"), kept);
   EXPECT_EQ(fit("n1", kPriority, "small", 10'000), "fits");
 }
@@ -787,9 +793,9 @@ TEST_F(GroupTest, APodHasItsTurnWhereTheMemberIsAnsweredOtherCards) {
 TEST_F(GroupTest, ATurnLastsAsLongAsItsPodWaitsForAnotherGroupOnTheNode) {
   ledger.apply_node(facts_of("n3: 0[100/1000] 1[100/1000]"));
   answer("a", "n3", 0);
-  ledger.reserve({PodUid("b"), kPriority, "team", "team/other"},
-                 {NodeName("n3"), {{CardIndex(1), share_of("100/1000")}}, {}}, NodeName(),
-                 at_ms(1'000'000), at_ms(50'000));
+  ledger.reservations().reserve({PodUid("b"), kPriority, "team", "team/other"},
+                                {NodeName("n3"), {{CardIndex(1), share_of("100/1000")}}, {}},
+                                NodeName(), at_ms(1'000'000), at_ms(50'000));
   EXPECT_EQ(fit("n3", kPriority, "large", 500, "whole whole"), kept);
   for (int now = 10'000; now < 50'000; now += 10'000)
     EXPECT_EQ(fit_member("n3", kPriority, now, "team/g"), kept) << now;
@@ -800,9 +806,9 @@ TEST_F(GroupTest, ATurnLastsAsLongAsItsPodWaitsForAnotherGroupOnTheNode) {
 TEST_F(GroupTest, OtherGroupsProlongATurnForABoundedTime) {
   ledger.apply_node(facts_of("n3: 0[100/1000] 1[100/1000]"));
   answer("a", "n3", 0);
-  ledger.reserve({PodUid("b"), kPriority, "team", "team/other"},
-                 {NodeName("n3"), {{CardIndex(1), share_of("100/1000")}}, {}}, NodeName(),
-                 at_ms(1'000'000), at_ms(1'000'000));
+  ledger.reservations().reserve({PodUid("b"), kPriority, "team", "team/other"},
+                                {NodeName("n3"), {{CardIndex(1), share_of("100/1000")}}, {}},
+                                NodeName(), at_ms(1'000'000), at_ms(1'000'000));
   EXPECT_EQ(fit("n3", kPriority, "large", 500, "whole whole"), kept);
   const int end = 1'000 + static_cast<int>(kTurnsLife.count());
   for (int now = 1'000; now < end; now += 10'000)
@@ -834,7 +840,7 @@ TEST_F(GroupTest, ANamespaceEndsNoReservationsOfOthers) {
   answer("a", "n1", 0, kPriority, "other-team");
   for (std::size_t i = 0; i < 2 * kNominationsMax; ++i)
     answer(("p" + std::to_string(i)).c_str(), "n2", 0, kPriority + 1);
-  EXPECT_EQ(ledger.counts().nominated, kNominationsOfNamespaceMax + 1);
+  EXPECT_EQ(ledger.reader().counts().nominated, kNominationsOfNamespaceMax + 1);
   EXPECT_EQ(fit("n1"), kept);
 }
 

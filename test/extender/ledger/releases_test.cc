@@ -1,4 +1,4 @@
-// Ledger::releases(), which ends the delay of a rejection.
+// LedgerReader::releases(), which ends the delay of a rejection.
 
 #include <gtest/gtest.h>
 
@@ -13,7 +13,7 @@ class ReleasesTest : public ::testing::Test {
   ReleasesTest() {
     ledger_.apply_node(node(32'000));
     ledger_.apply_pod(claim("a", 50, 0));
-    before_ = ledger_.releases();
+    before_ = ledger_.reader().releases();
   }
 
   static NodeFacts node(std::int64_t memory) {
@@ -42,7 +42,7 @@ class ReleasesTest : public ::testing::Test {
     return claim;
   }
 
-  bool rose() const { return ledger_.releases() > before_; }
+  bool rose() const { return ledger_.reader().releases() > before_; }
 
   Ledger ledger_;
   std::uint64_t before_ = 0;
@@ -65,7 +65,7 @@ TEST_F(ReleasesTest, IncreasesWhenAPodMayNoLongerHoldOtherCards) {
   unplaced.most_of_one_card = Share{Percent(20), MiB(1000)};
   unplaced.drift = DriftKind::kBindingWithoutCards;
   ledger_.apply_pod(unplaced);
-  before_ = ledger_.releases();
+  before_ = ledger_.reader().releases();
   ledger_.bound(std::get<Assumed>(answer).id, Instant{});
   EXPECT_TRUE(rose());
 }

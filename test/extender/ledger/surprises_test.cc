@@ -22,7 +22,7 @@ class SurprisesTest : public testing::Test {
   SurprisesTest() { ledger.apply_node(facts_of("n1: 0[100/1000] 1[100/1000]")); }
 
   std::optional<DriftKind> drift_of(const char* pod) {
-    return ledger.claim({"default", pod})->claim.drift;
+    return ledger.reader().claim({"default", pod})->claim.drift;
   }
 
   Ledger ledger;
@@ -33,10 +33,11 @@ class SurprisesTest : public testing::Test {
 TEST_F(SurprisesTest, CardThatTheNodeDoesNotHaveIsDriftAndBlocksNoOther) {
   ledger.apply_pod(bound_claim("a", "n1", "30/300", "5"));
   EXPECT_EQ(drift_of("a"), DriftKind::kBindingWithoutCards);
-  EXPECT_THAT(ledger.claim({"default", "a"})->claim.drift_detail, HasSubstr("n1 has no card 5"));
+  EXPECT_THAT(ledger.reader().claim({"default", "a"})->claim.drift_detail,
+              HasSubstr("n1 has no card 5"));
   EXPECT_EQ(used_text(ledger, "n1"), "0=0/0 1=0/0");
-  EXPECT_EQ(ledger.counts().drifting, 1u);
-  EXPECT_EQ(ledger.drifting().size(), 1u);
+  EXPECT_EQ(ledger.reader().counts().drifting, 1u);
+  EXPECT_EQ(ledger.reader().drifting().size(), 1u);
   EXPECT_EQ(assume_text(ledger, "b", "n1", "wholex2"), "0,1");
 }
 
@@ -46,7 +47,7 @@ TEST_F(SurprisesTest, HoldOnAnUnknownCardCountsWhenTheCardAppears) {
   ledger.apply_node(facts_of("n1: 0[100/1000] 1[100/1000] 5[100/1000]"));
   EXPECT_EQ(used_text(ledger, "n1"), "0=0/0 1=30/300 5=30/300");
   EXPECT_EQ(drift_of("a"), std::nullopt);
-  EXPECT_THAT(ledger.drifting(), IsEmpty());
+  EXPECT_THAT(ledger.reader().drifting(), IsEmpty());
   ledger.remove_pod(PodUid("a"));
   EXPECT_EQ(used_text(ledger, "n1"), "0=0/0 1=0/0 5=0/0");
 }
@@ -89,7 +90,7 @@ TEST_F(SurprisesTest, CardThatShrinksUnderItsPodsIsFull) {
   ledger.apply_pod(bound_claim("a", "n1", "30/800", "0"));
   ledger.apply_node(facts_of("n1: 0[100/500] 1[100/1000]"));
   EXPECT_EQ(used_text(ledger, "n1"), "0=30/800 1=0/0");
-  EXPECT_EQ(ledger.counts().overfull, 1u);
+  EXPECT_EQ(ledger.reader().counts().overfull, 1u);
   EXPECT_EQ(assume_text(ledger, "b", "n1", "10/300"), "1");
 }
 
@@ -106,10 +107,10 @@ TEST_F(SurprisesTest, NodeWhoseCardsCannotBeReadHasNoneAndAProblem) {
   unreadable.name = NodeName("n1");
   unreadable.problem = "not JSON";
   ledger.apply_node(unreadable);
-  EXPECT_EQ(ledger.node(NodeName("n1"))->problem, "not JSON");
+  EXPECT_EQ(ledger.reader().node(NodeName("n1"))->problem, "not JSON");
   EXPECT_EQ(assume_text(ledger, "b", "n1", "30/300"), sentence(Reason::kNoCards));
   ledger.apply_node(facts_of("n1: 0[100/1000] 1[100/1000]"));
-  EXPECT_EQ(ledger.node(NodeName("n1"))->problem, "");
+  EXPECT_EQ(ledger.reader().node(NodeName("n1"))->problem, "");
   EXPECT_EQ(used_text(ledger, "n1"), "0=30/300 1=0/0");
 }
 
@@ -119,7 +120,7 @@ TEST_F(SurprisesTest, ProblemOfANodeWithoutCardsIsKeptUpToDate) {
   ledger.apply_node(unreadable);
   unreadable.problem = "not JSON";
   ledger.apply_node(unreadable);
-  EXPECT_EQ(ledger.node(NodeName("n2"))->problem, "not JSON");
+  EXPECT_EQ(ledger.reader().node(NodeName("n2"))->problem, "not JSON");
 }
 
 // --- pods whose cards are not known --------------------------------------------------------------
@@ -129,12 +130,12 @@ TEST_F(SurprisesTest, PodWithoutReadableCardsMakesEveryCardUncertain) {
   ledger.apply_pod(blocking_claim("b", "n1"));
   EXPECT_EQ(used_text(ledger, "n1"), "0=0/0? 1=0/0?");
   EXPECT_EQ(assume_text(ledger, "c", "n1", "10/100"), sentence(Reason::kCardsUncertain));
-  EXPECT_EQ(ledger.counts().drifting, 2u);
+  EXPECT_EQ(ledger.reader().counts().drifting, 2u);
   ledger.remove_pod(PodUid("a"));
   EXPECT_EQ(used_text(ledger, "n1"), "0=0/0? 1=0/0?");
   ledger.remove_pod(PodUid("b"));
   EXPECT_EQ(assume_text(ledger, "c", "n1", "10/100"), "0");
-  EXPECT_EQ(ledger.counts().drifting, 0u);
+  EXPECT_EQ(ledger.reader().counts().drifting, 0u);
 }
 
 TEST_F(SurprisesTest, PodBoundWithoutCardsGetsNoneByAnAnnotation) {
@@ -155,8 +156,8 @@ TEST_F(SurprisesTest, PodWithoutReadableCardsCountsOnEachCard) {
   ledger.apply_pod(test::drifting_claim("a", "n1", "30/300"));
   ledger.apply_pod(test::drifting_claim("b", "n1", "50/2000"));
   EXPECT_EQ(used_text(ledger, "n1"), "0=80/1300 1=80/1300");
-  EXPECT_EQ(ledger.counts().drifting, 2u);
-  EXPECT_EQ(ledger.counts().overfull, 0u);
+  EXPECT_EQ(ledger.reader().counts().drifting, 2u);
+  EXPECT_EQ(ledger.reader().counts().overfull, 0u);
   ledger.remove_pod(PodUid("b"));
   EXPECT_EQ(assume_text(ledger, "c", "n1", "70/700x2"), "0,1");
 }
@@ -173,12 +174,12 @@ TEST_F(SurprisesTest, TotalsOverCapacityMeanFull) {
   ledger.apply_pod(bound_claim("a", "n1", "80/800", "0"));
   ledger.apply_pod(bound_claim("b", "n1", "80/800", "0"));
   EXPECT_EQ(used_text(ledger, "n1"), "0=160/1600 1=0/0");
-  EXPECT_EQ(ledger.counts().overfull, 1u);
-  EXPECT_EQ(ledger.node(NodeName("n1"))->node.cards[0].room(), Share{});
+  EXPECT_EQ(ledger.reader().counts().overfull, 1u);
+  EXPECT_EQ(ledger.reader().node(NodeName("n1"))->node.cards[0].room(), Share{});
   EXPECT_EQ(assume_text(ledger, "c", "n1", "10/100"), "1");
   ledger.remove_pod(PodUid("a"));
   EXPECT_EQ(used_text(ledger, "n1"), "0=80/800 1=10/100");
-  EXPECT_EQ(ledger.counts().overfull, 0u);
+  EXPECT_EQ(ledger.reader().counts().overfull, 0u);
 }
 
 TEST_F(SurprisesTest, SharesLargerThanAnyCardDoNotWrap) {
@@ -194,34 +195,34 @@ TEST_F(SurprisesTest, DeletedNodeGetsNoPodsAndReturnsWithItsClaims) {
   ledger.apply_pod(bound_claim("a", "n1", "30/300", "0"));
   ledger.remove_node(NodeName("n1"));
   EXPECT_EQ(assume_text(ledger, "b", "n1", "10/100"), sentence(Reason::kNodeUnknown));
-  EXPECT_EQ(ledger.counts().nodes, 0u);
-  EXPECT_EQ(ledger.counts().drifting, 0u);
-  EXPECT_THAT(ledger.node(NodeName("n1"))->problem, HasSubstr("no such node"));
-  EXPECT_EQ(ledger.node(NodeName("n1"))->claims.size(), 1u);
+  EXPECT_EQ(ledger.reader().counts().nodes, 0u);
+  EXPECT_EQ(ledger.reader().counts().drifting, 0u);
+  EXPECT_THAT(ledger.reader().node(NodeName("n1"))->problem, HasSubstr("no such node"));
+  EXPECT_EQ(ledger.reader().node(NodeName("n1"))->claims.size(), 1u);
   EXPECT_EQ(used_text(ledger, "n1"), "");
-  ledger.read(Instant{}, [](const View& view) {
+  ledger.reader().read(Instant{}, [](const View& view) {
     EXPECT_EQ(view.find("n1"), nullptr);
     EXPECT_EQ(view.claims_on("n1").size(), 1u);
   });
   ledger.apply_node(facts_of("n1: 0[100/1000] 1[100/1000]"));
   EXPECT_EQ(used_text(ledger, "n1"), "0=30/300 1=0/0");
-  EXPECT_EQ(ledger.node(NodeName("n1"))->problem, "");
+  EXPECT_EQ(ledger.reader().node(NodeName("n1"))->problem, "");
 }
 
 TEST_F(SurprisesTest, DeletedNodeIsRemovedWithItsLastPod) {
   ledger.apply_pod(bound_claim("a", "n1", "30/300", "0"));
   ledger.remove_node(NodeName("n1"));
-  EXPECT_THAT(ledger.node_names(), ElementsAre(NodeName("n1")));
+  EXPECT_THAT(ledger.reader().node_names(), ElementsAre(NodeName("n1")));
   ledger.remove_pod(PodUid("a"));
-  EXPECT_THAT(ledger.node_names(), IsEmpty());
+  EXPECT_THAT(ledger.reader().node_names(), IsEmpty());
   ledger.remove_node(NodeName("n1"));
 }
 
 TEST_F(SurprisesTest, NodeRemovedByARelistKeepsItsClaims) {
   ledger.apply_pod(bound_claim("a", "n1", "30/300", "0"));
   ledger.replace_nodes({});
-  EXPECT_EQ(ledger.counts().nodes, 0u);
-  EXPECT_EQ(ledger.counts().bound, 1u);
+  EXPECT_EQ(ledger.reader().counts().nodes, 0u);
+  EXPECT_EQ(ledger.reader().counts().bound, 1u);
   std::vector<NodeFacts> listed;
   listed.push_back(facts_of("n1: 0[100/1000]"));
   ledger.replace_nodes(std::move(listed));
@@ -259,7 +260,7 @@ TEST_F(SurprisesTest, PodOfTheSameNameAndAnotherUidIsAnotherPod) {
   EXPECT_EQ(used_text(ledger, "n1"), "0=0/0 1=20/200");
   ledger.remove_pod(PodUid("a"));
   EXPECT_EQ(used_text(ledger, "n1"), "0=0/0 1=20/200");
-  EXPECT_EQ(ledger.claim({"default", "a"})->claim.uid, PodUid("new uid"));
+  EXPECT_EQ(ledger.reader().claim({"default", "a"})->claim.uid, PodUid("new uid"));
 }
 
 TEST_F(SurprisesTest, ReplayedEventsChangeNothing) {
@@ -269,7 +270,7 @@ TEST_F(SurprisesTest, ReplayedEventsChangeNothing) {
     ledger.apply_pod(bound_claim("b", "n1", "20/200", "0"));
   }
   EXPECT_EQ(used_text(ledger, "n1"), "0=50/500 1=0/0");
-  EXPECT_EQ(ledger.counts().bound, 2u);
+  EXPECT_EQ(ledger.reader().counts().bound, 2u);
 }
 
 TEST_F(SurprisesTest, PodThatMovesToAnotherNodeIsOnThatNodeOnly) {

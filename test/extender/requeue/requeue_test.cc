@@ -78,9 +78,9 @@ class RequeueTest : public testing::Test {
     NodeFacts node;
     node.name = NodeName("n" + std::to_string(nodes_++));
     node.cards.resize(1);
-    const std::uint64_t before = ledger_.releases();
+    const std::uint64_t before = ledger_.reader().releases();
     ledger_.apply_node(node);
-    ASSERT_GT(ledger_.releases(), before);
+    ASSERT_GT(ledger_.reader().releases(), before);
   }
   void strand(const char* pod) {
     reject(pod);
@@ -168,7 +168,7 @@ TEST_F(RequeueTest, ARejectionThatWaitedIsRememberedOnceItIsAnswered) {
 }
 
 TEST_F(RequeueTest, ARejectionWaitsForNoReleaseOnceSearchesHaveEnded) {
-  ledger_.end_searches();
+  ledger_.decisions().end_searches();
   filter("a", {.outcome = FilterOutcome::kMayChange});
   EXPECT_EQ(answers_, 1);
 }

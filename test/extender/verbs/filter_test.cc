@@ -178,22 +178,22 @@ TEST_F(FilterTest, SeveralFittingNodesGetNoExpectedPlacement) {
   add_node(ledger, "n1: 0[100/8000]");
   add_node(ledger, "n2: 0[100/8000]");
   run_filter({}, {"n1", "n2"});
-  EXPECT_EQ(ledger.counts().expected, 0u);
+  EXPECT_EQ(ledger.reader().counts().expected, 0u);
 }
 
 TEST_F(FilterTest, EndsTheOldExpectedPlacementOfThePod) {
   add_node(ledger, "n1: 0[100/8000]");
   add_node(ledger, "n2: 0[100/8000]");
   run_filter({}, {"n1"});
-  ASSERT_EQ(ledger.counts().expected, 1u);
+  ASSERT_EQ(ledger.reader().counts().expected, 1u);
   run_filter({}, {"n1", "n2"});
-  EXPECT_EQ(ledger.counts().expected, 0u);
+  EXPECT_EQ(ledger.reader().counts().expected, 0u);
 }
 
 TEST_F(FilterTest, ExpectedPlacementsOfOtherPodsNeverRefuse) {
   add_node(ledger, "n1: 0[100/8000]");
   run_filter({.name = "first", .requests = {"100"}}, {"n1"});
-  ASSERT_EQ(ledger.counts().expected, 1u);
+  ASSERT_EQ(ledger.reader().counts().expected, 1u);
   EXPECT_THAT(run_filter({.name = "second", .requests = {"100"}}, {"n1"}).fitting,
               ElementsAre("n1"));
 }
@@ -201,15 +201,15 @@ TEST_F(FilterTest, ExpectedPlacementsOfOtherPodsNeverRefuse) {
 TEST_F(FilterTest, ExpectedPlacementsExpire) {
   add_node(ledger, "n1: 0[100/8000]");
   run_filter({}, {"n1"});
-  ledger.read(at_ms(0) + settings.expectation_life + Duration(1), [](const View&) {});
-  EXPECT_EQ(ledger.counts().expected, 0u);
+  ledger.reader().read(at_ms(0) + settings.expectation_life + Duration(1), [](const View&) {});
+  EXPECT_EQ(ledger.reader().counts().expected, 0u);
 }
 
 TEST_F(FilterTest, RecordsNoExpectedPlacementWhereThatIsOff) {
   settings.expected_placements = false;
   add_node(ledger, "n1: 0[100/8000]");
   EXPECT_THAT(run_filter({}, {"n1"}).fitting, ElementsAre("n1"));
-  EXPECT_EQ(ledger.counts().expected, 0u);
+  EXPECT_EQ(ledger.reader().counts().expected, 0u);
 }
 
 // kube-scheduler has reserved the node for the first pod, and waits until its volume exists there.
@@ -221,7 +221,7 @@ TEST_F(FilterTest, APodThatIsNominatedAfterFilterKeepsItsCards) {
     add_node(ledger, "n1: 0[100/8000]");
     ASSERT_THAT(run_filter(first, {"n1"}).fitting, ElementsAre("n1"));
     EXPECT_THAT(run_filter(second, {"n1"}).fitting, ElementsAre("n1")) << "not nominated yet";
-    ledger.nominate(PodUid("uid-first"), NodeName("n1"));
+    ledger.reservations().nominate(PodUid("uid-first"), NodeName("n1"));
     const auto reply = run_filter(second, {"n1"});
     EXPECT_THAT(texts(reply.failed), ElementsAre(line("n1", Reason::kNominated)));
     EXPECT_EQ(reply.outcome, FilterOutcome::kMayChange);
@@ -235,7 +235,7 @@ TEST_F(FilterTest, APodThatPrioritizeHasChosenANodeForKeepsItsCards) {
   add_node(ledger, "n2: 0[100/8000]");
   ledger.apply_pod(bound_claim("a", "n1", "10/1000", "0"));
   prioritize(args_of({.name = "first", .requests = {"60/1000"}}, {"n1", "n2"}), context, at_ms(0));
-  ledger.nominate(PodUid("uid-first"), NodeName("n1"));
+  ledger.reservations().nominate(PodUid("uid-first"), NodeName("n1"));
   EXPECT_THAT(run_filter({.name = "second", .requests = {"60/1000"}}, {"n1", "n2"}).fitting,
               ElementsAre("n2"));
 }
@@ -248,7 +248,7 @@ TEST_F(FilterTest, APodWithAVolumeKeepsItsCardsForAMoment) {
   add_node(ledger, "n1: 0[100/8000]");
   run_filter(first, {"n1"});
   EXPECT_THAT(run_filter({.name = "second", .requests = {"60/1000"}}, {"n1"}).fitting, IsEmpty());
-  ledger.releases(at_ms(0) + settings.expectation_life);
+  ledger.reader().releases(at_ms(0) + settings.expectation_life);
   EXPECT_THAT(run_filter({.name = "second", .requests = {"60/1000"}}, {"n1"}).fitting,
               ElementsAre("n1"));
 }
@@ -268,7 +268,7 @@ TEST_F(FilterTest, AMemberOfAGroupKeepsItsCardsForAMoment) {
     EXPECT_THAT(run_filter(member("first"), {"n1"}).fitting, ElementsAre("n1"));
     EXPECT_THAT(run_filter(member("second"), {"n1"}).fitting, IsEmpty());
     EXPECT_THAT(run_filter(member("first"), {"n1"}).fitting, ElementsAre("n1"));
-    ledger.releases(at_ms(0) + settings.expectation_life);
+    ledger.reader().releases(at_ms(0) + settings.expectation_life);
     EXPECT_THAT(run_filter(member("second"), {"n1"}).fitting, ElementsAre("n1"));
     ledger.remove_pod(PodUid("uid-second"));
     ledger.remove_node(NodeName("n1"));
@@ -293,7 +293,7 @@ TEST_F(FilterTest, ABoundPodFitsOnItsNodeAlone) {
     EXPECT_THAT(texts(reply.failed_and_unresolvable),
                 ElementsAre("n2: the pod is bound to node n1"));
   }
-  EXPECT_EQ(ledger.counts().expected, 0u);
+  EXPECT_EQ(ledger.reader().counts().expected, 0u);
 }
 
 struct BestNodeTest : FilterTest {
@@ -527,7 +527,7 @@ TEST_F(BestNodeTest, SeveralCandidatesAreTheBestInTheOrderOfTheRequest) {
   ledger.apply_pod(bound_claim("x", "a", "20/1000", "0"));
   ledger.apply_pod(bound_claim("y", "c", "40/1000", "0"));
   EXPECT_THAT(run_filter({}, {"c", "b", "a"}).fitting, ElementsAre("c", "a"));
-  EXPECT_EQ(ledger.counts().expected, 0u) << "prioritize records it";
+  EXPECT_EQ(ledger.reader().counts().expected, 0u) << "prioritize records it";
 }
 
 TEST_F(BestNodeTest, ANonGpuPodPassesEverywhere) {
@@ -560,7 +560,7 @@ TEST_F(FilterTest, ChangesNothingButExpectedPlacements) {
   add_node(ledger, "n1: 0[100/8000]");
   run_filter({}, {"n1"});
   EXPECT_EQ(mgpu::test::used_text(ledger, "n1"), "0=0/0");
-  EXPECT_EQ(ledger.counts().assumed, 0u);
+  EXPECT_EQ(ledger.reader().counts().assumed, 0u);
 }
 
 TEST_F(FilterTest, KubeSchedulerChoosesForAPodThatPrefersSomeNodes) {

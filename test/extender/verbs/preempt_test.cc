@@ -82,7 +82,8 @@ struct PreemptTest : testing::Test, test::VerbsWorld {
     std::vector<kube::Pod> sent;
     for (const PodText& pod : pods)
       sent.push_back(read_preemption_args(R"({"Pod":)" + test::pod_json(pod) + "}")->pod);
-    const auto chosen = preempt_by_card(sent, nodes, spared, ledger.answers(), context, at_ms(0));
+    const auto chosen =
+        preempt_by_card(sent, nodes, spared, ledger.reservations().answers(), context, at_ms(0));
     if (!chosen) return "nobody";
     std::string text;
     for (const auto& [pod, node] : chosen->pods)
@@ -146,7 +147,7 @@ TEST_F(PreemptTest, ForABoundPodTheProposalStandsOnItsNode) {
   const PodText bound{.requests = {"60/600"}, .priority = 10, .spec = R"("nodeName":"n1",)"};
   EXPECT_THAT(run_preempt(bound, {proposal("n1", {"low"}), proposal("n2", {"x"})}),
               ElementsAre("n1: low (0)"));
-  EXPECT_EQ(ledger.counts().nominated, 0u);
+  EXPECT_EQ(ledger.reader().counts().nominated, 0u);
 }
 
 TEST_F(PreemptTest, VictimsThatReplaceTheProposalFreeItsResources) {
@@ -186,9 +187,9 @@ TEST_F(PreemptTest, TheSearchesOnAllNodesTogetherAreBounded) {
   PodText pod{.requests = {}};
   for (int i = 0; i < 17; ++i) pod.requests.push_back("1/" + std::to_string(11'000 + i));
   const auto steps_of_a_call = [&] {
-    const std::uint64_t before = ledger.counts().search_steps;
+    const std::uint64_t before = ledger.reader().counts().search_steps;
     run_preempt(pod, proposals);
-    return ledger.counts().search_steps - before;
+    return ledger.reader().counts().search_steps - before;
   };
   constexpr std::uint64_t kOfANode = 8 * kPlacementStepsMax;
   const std::uint64_t first = steps_of_a_call();
@@ -372,7 +373,7 @@ TEST_F(PreemptTest, TheFreedCardIsKeptForTheNominatedPod) {
   ASSERT_THAT(run_preempt({.requests = {"100"}, .priority = 9}, {proposal("n1", {"a"})}),
               ElementsAre("n1: a (0)"));
   ledger.remove_pod(PodUid("a"));
-  ledger.nominate(PodUid("uid-p"), NodeName("n1"));
+  ledger.reservations().nominate(PodUid("uid-p"), NodeName("n1"));
   const auto fits = [this](const PodText& pod) {
     return !filter(test::args_of(pod, {"n1"}), context, at_ms(0)).fitting.empty();
   };
@@ -389,7 +390,7 @@ TEST_F(PreemptTest, APodDoesNotPreemptForCardsThatAreKeptForAnother) {
   put("a", "n1", "100/1000", "0");
   const PodText first{.name = "first", .requests = {"100"}, .priority = 5};
   ASSERT_THAT(run_preempt(first, {proposal("n1", {"a"})}), ElementsAre("n1: a (0)"));
-  ledger.nominate(PodUid("uid-first"), NodeName("n1"));
+  ledger.reservations().nominate(PodUid("uid-first"), NodeName("n1"));
   const PodText second{.name = "second", .requests = {"100"}, .priority = 5};
   EXPECT_THAT(run_preempt(second, {proposal("n1", {"a"})}), IsEmpty());
   const PodText higher{.name = "higher", .requests = {"100"}, .priority = 6};
@@ -459,19 +460,19 @@ TEST_F(FragmentedTest, TheCardsAreReservedForThePreemptor) {
   EXPECT_EQ(run_by_card(pod, both), "n1: d/n1a");
   ledger.remove_pod(PodUid("n1a"));
   EXPECT_EQ(assume_text(ledger, "late", "n1", "45/1000"), sentence(Reason::kNominated));
-  ledger.nominate(PodUid("uid-p"), NodeName("n1"));
-  ledger.read(at_ms(60'000), [](const View&) {});
-  EXPECT_EQ(ledger.counts().nominated, 1U) << "as long as it is nominated";
-  ledger.nominate(PodUid("uid-p"), NodeName());
+  ledger.reservations().nominate(PodUid("uid-p"), NodeName("n1"));
+  ledger.reader().read(at_ms(60'000), [](const View&) {});
+  EXPECT_EQ(ledger.reader().counts().nominated, 1U) << "as long as it is nominated";
+  ledger.reservations().nominate(PodUid("uid-p"), NodeName());
   EXPECT_EQ(assume_text(ledger, "late", "n1", "45/1000"), "0");
 }
 
 TEST_F(FragmentedTest, TheReservationEndsWhereNobodyNominatesThePod) {
   EXPECT_EQ(run_by_card(pod, both), "n1: d/n1a");
-  const std::uint64_t before = ledger.releases(at_ms(0));
-  ledger.read(at_ms(static_cast<int>(kNominationSeen.count())), [](const View&) {});
-  EXPECT_EQ(ledger.counts().nominated, 0U);
-  EXPECT_EQ(ledger.releases(), before + 1) << "the pod is tried again";
+  const std::uint64_t before = ledger.reader().releases(at_ms(0));
+  ledger.reader().read(at_ms(static_cast<int>(kNominationSeen.count())), [](const View&) {});
+  EXPECT_EQ(ledger.reader().counts().nominated, 0U);
+  EXPECT_EQ(ledger.reader().releases(), before + 1) << "the pod is tried again";
 }
 
 TEST_F(FragmentedTest, SomePodsAreSpared) {
@@ -507,7 +508,7 @@ TEST_F(FragmentedTest, NobodyIsEvictedWhereAPodThatIsTerminatingFreesTheCard) {
   pod.requests = {"70/1000", "70/1000"};
   EXPECT_EQ(run_by_card(pod, {"n2"}), "nobody") << "and is no victim";
   pod.requests = {"70/1000"};
-  ledger.offer_nomination({PodUid("uid-p")}, {}, NodeName(), at_ms(0));
+  ledger.reservations().offer_nomination({PodUid("uid-p")}, {}, NodeName(), at_ms(0));
   claim.ends_soon = true;
   ledger.apply_pod(claim);
   EXPECT_EQ(run_by_card(pod, both), "nobody");
@@ -560,9 +561,9 @@ TEST_F(GroupTest, NobodyIsEvictedWhereTheGroupDoesNotFitAsAWhole) {
   const std::vector<PodText> five{x, y, member("v", "70/1000"), member("w", "70/1000"),
                                   member("z", "70/1000")};
   EXPECT_EQ(run_together(five, both), "nobody");
-  EXPECT_EQ(ledger.counts().nominated, 0U);
+  EXPECT_EQ(ledger.reader().counts().nominated, 0U);
   EXPECT_NE(run_together({five.begin(), five.end() - 1}, both), "nobody");
-  EXPECT_EQ(ledger.counts().nominated, 4U);
+  EXPECT_EQ(ledger.reader().counts().nominated, 4U);
 }
 
 TEST_F(GroupTest, OnePodThatMayNotPreemptKeepsTheOthersFromIt) {
@@ -609,10 +610,10 @@ TEST_F(GroupTest, TheCardsAreReservedForEachPod) {
   for (const char* uid : {"n1a", "n2a"}) ledger.remove_pod(PodUid(uid));
   for (const char* node : {"n1", "n2"})
     EXPECT_EQ(assume_text(ledger, "late", node, "45/1000"), sentence(Reason::kNominated));
-  ledger.nominate(PodUid("uid-x"), NodeName("n1"));
-  ledger.nominate(PodUid("uid-y"), NodeName("n2"));
-  ledger.read(at_ms(60'000), [](const View&) {});
-  EXPECT_EQ(ledger.counts().nominated, 2U);
+  ledger.reservations().nominate(PodUid("uid-x"), NodeName("n1"));
+  ledger.reservations().nominate(PodUid("uid-y"), NodeName("n2"));
+  ledger.reader().read(at_ms(60'000), [](const View&) {});
+  EXPECT_EQ(ledger.reader().counts().nominated, 2U);
 }
 
 }  // namespace

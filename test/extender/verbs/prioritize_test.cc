@@ -75,7 +75,7 @@ TEST_F(PrioritizeTest, ANonGpuPodAndAnInvalidPodScoreZeroEverywhere) {
   add_node(ledger, "n1: 0[100/8000]");
   EXPECT_THAT(run_prioritize({.requests = {""}}, {"n1"}), ElementsAre(Pair("n1", 0)));
   EXPECT_THAT(run_prioritize({.requests = {"30"}}, {"n1"}), ElementsAre(Pair("n1", 0)));
-  EXPECT_EQ(ledger.counts().expected, 0u);
+  EXPECT_EQ(ledger.reader().counts().expected, 0u);
 }
 
 TEST_F(PrioritizeTest, RecordsTheExpectedPlacementOnTheBestNode) {
@@ -111,14 +111,14 @@ TEST_F(PrioritizeTest, TheOldExpectedPlacementOfThePodDoesNotCount) {
     EXPECT_THAT(run_prioritize({.requests = {"100"}}, {"a", "b"}),
                 ElementsAre(Pair("a", 10), Pair("b", 9)));
   }
-  EXPECT_EQ(ledger.counts().expected, 1u);
+  EXPECT_EQ(ledger.reader().counts().expected, 1u);
 }
 
 TEST_F(PrioritizeTest, RecordsNoExpectedPlacementWhereThatIsOff) {
   settings.expected_placements = false;
   add_node(ledger, "a: 0[100/8000]");
   EXPECT_EQ(run_prioritize({}, {"a"}).at("a"), 10);
-  EXPECT_EQ(ledger.counts().expected, 0u);
+  EXPECT_EQ(ledger.reader().counts().expected, 0u);
 }
 
 // Consecutive pods that each need a whole node, and are not bound yet, get different nodes.
@@ -145,7 +145,7 @@ using PolicyScores = std::map<std::string_view, Score>;
 PolicyScores policy_scores(const ExtenderArgs& args, Ledger& ledger, const Settings& settings) {
   const auto request = *read_request(args.pod(), settings.contract, settings.min_memory);
   PolicyScores scores;
-  ledger.read(at_ms(0), [&](const View& view) {
+  ledger.reader().read(at_ms(0), [&](const View& view) {
     for (const auto name : args.node_names()) {
       const auto& node = *view.find(name);
       SearchBudget budget{kPlacementStepsMax};
@@ -214,7 +214,7 @@ TEST_F(PrioritizeTest, PrioritizeNonGpuScoresNonGpuPodsOnly) {
   EXPECT_THAT(run({.requests = {""}}), ElementsAre(Pair("a", 9), Pair("no-cards", 10)));
   EXPECT_TRUE(run({.requests = {"30/1024"}}).empty()) << "with cards";
   EXPECT_TRUE(run({.requests = {"30/1"}}).empty()) << "a bad request";
-  EXPECT_EQ(ledger.counts().expected, 0U);
+  EXPECT_EQ(ledger.reader().counts().expected, 0U);
 }
 
 TEST_F(PrioritizeTest, PricesDecideWhereThereAreAny) {

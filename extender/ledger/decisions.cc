@@ -1,3 +1,5 @@
+#include "extender/ledger/decisions.h"
+
 #include <algorithm>
 #include <atomic>
 #include <functional>
@@ -8,7 +10,6 @@
 #include <utility>
 #include <vector>
 
-#include "extender/ledger/ledger.h"
 #include "extender/ledger/limits.h"
 #include "extender/ledger/stepped_decisions.h"
 #include "extender/placement/holds.h"
@@ -45,58 +46,59 @@ bool names_cards(const GpuRequest& request) {
 }  // namespace
 
 template <class Decision>
-std::vector<Decision> Ledger::decide_in_steps(SteppedDecisions<Decision> decisions, Instant now,
-                                              const std::function<Cells<Decision>*()>& cells_of,
-                                              const GpuRequest& request, const DecidedPod& pod,
-                                              SearchBudget& budget) {
+std::vector<Decision> Decisions::decide_in_steps(SteppedDecisions<Decision> decisions, Instant now,
+                                                 const std::function<Cells<Decision>*()>& cells_of,
+                                                 const GpuRequest& request, const DecidedPod& pod,
+                                                 SearchBudget& budget) {
   const bool counted = request.containers.size() > 1 && !pod.name_space.empty();
   const std::uint32_t most = unless_ended(budget, request).steps;
   {
-    const MutexLock lock(mutex_);
-    expected_.expire(now);
-    nominations_.expire(now);
-    if (counted) budget.steps = allowances_.of(pod.name_space, most, now);
+    const MutexLock lock(state_.mutex);
+    state_.expected.expire(now);
+    state_.nominations.expire(now);
+    if (counted) budget.steps = state_.allowances.of(pod.name_space, most, now);
   }
   const std::uint32_t given = budget.steps;
   while (!decisions.done()) {
     {
-      const MutexLock lock(mutex_);
+      const MutexLock lock(state_.mutex);
       Cells<Decision>* cells = cells_of();
-      decisions.store(cells, index_);
-      longest_hold_ = std::max(longest_hold_, decisions.read(cells, index_, nominations_));
+      decisions.store(cells, state_.index);
+      longest_hold_ =
+          std::max(longest_hold_, decisions.read(cells, state_.index, state_.nominations));
     }
     decisions.search();
   }
   if (counted) {
-    const MutexLock lock(mutex_);
-    allowances_.charge(pod.name_space, given - budget.steps, given < most && budget.steps == 0,
-                       now);
+    const MutexLock lock(state_.mutex);
+    state_.allowances.charge(pod.name_space, given - budget.steps,
+                             given < most && budget.steps == 0, now);
   }
   return decisions.take();
 }
 
-SearchBudget& Ledger::unless_ended(SearchBudget& budget, const GpuRequest& request) const {
+SearchBudget& Decisions::unless_ended(SearchBudget& budget, const GpuRequest& request) const {
   if (searches_ended_ && request.containers.size() > 1) budget.steps = 0;
   return budget;
 }
 
-SearchBudget Ledger::preemption_steps(const GpuRequest& request, const DecidedPod& pod,
-                                      Instant now) {
+SearchBudget Decisions::preemption_steps(const GpuRequest& request, const DecidedPod& pod,
+                                         Instant now) {
   if (request.containers.size() <= 1) return {kPreemptionStepsMax};
-  const MutexLock lock(mutex_);
-  return {allowances_.of(pod.name_space, kPreemptionStepsMax, now)};
+  const MutexLock lock(state_.mutex);
+  return {state_.allowances.of(pod.name_space, kPreemptionStepsMax, now)};
 }
 
-void Ledger::charge_steps(const GpuRequest& request, const DecidedPod& pod, std::uint32_t spent,
-                          Instant now) {
+void Decisions::charge_steps(const GpuRequest& request, const DecidedPod& pod, std::uint32_t spent,
+                             Instant now) {
   if (request.containers.size() <= 1) return;
-  const MutexLock lock(mutex_);
-  allowances_.charge(pod.name_space, spent, false, now);
+  const MutexLock lock(state_.mutex);
+  state_.allowances.charge(pod.name_space, spent, false, now);
 }
 
-std::vector<std::optional<Reason>> Ledger::why_not(std::span<const std::string_view> nodes,
-                                                   const GpuRequest& request, Instant now,
-                                                   const DecidedPod& pod) {
+std::vector<std::optional<Reason>> Decisions::why_not(std::span<const std::string_view> nodes,
+                                                      const GpuRequest& request, Instant now,
+                                                      const DecidedPod& pod) {
   using Decision = std::optional<Reason>;
   const RequestKey key = RequestKey::of(request);
   SearchBudget budget{kFilterStepsMax};
@@ -114,8 +116,8 @@ std::vector<std::optional<Reason>> Ledger::why_not(std::span<const std::string_v
       .keep = [&] { return may_keep(request, budget); },
       .by_shape = !names_cards(request)};
   auto reasons = decide_in_steps<Decision>(
-      {nodes, pod, decider}, now, [&]() MGPU_REQUIRES(mutex_) { return &fits_.of(key); }, request,
-      pod, budget);
+      {nodes, pod, decider}, now, [&]() MGPU_REQUIRES(state_.mutex) { return &fits_.of(key); },
+      request, pod, budget);
   const bool fits = std::ranges::any_of(reasons, [](const auto& reason) { return !reason; });
   SearchBudget turn_budget{fits ? 0 : kPlacementStepsMax};
   for (std::size_t i = 0; i < nodes.size(); ++i)
@@ -123,36 +125,38 @@ std::vector<std::optional<Reason>> Ledger::why_not(std::span<const std::string_v
   return reasons;
 }
 
-void Ledger::wait_for_turn(std::string_view node, const GpuRequest& request, const DecidedPod& pod,
-                           SearchBudget& budget) {
+void Decisions::wait_for_turn(std::string_view node, const GpuRequest& request,
+                              const DecidedPod& pod, SearchBudget& budget) {
   NominatedPlacement cards{NodeName(std::string(node)), {}, {}};
   if (budget.steps > 0 && pod.group.empty()) {
     Node copy;
     {
-      const MutexLock lock(mutex_);
-      const NodeRecord* record = find_present(node);
+      const MutexLock lock(state_.mutex);
+      const NodeRecord* record = state_.find_present(node);
       if (record == nullptr) return;
       copy = record->node;
-      nominations_.count_for_turn(pod, copy);
+      state_.nominations.count_for_turn(pod, copy);
     }
     cards.holds = holds_on(copy, request, budget);
   }
-  const MutexLock lock(mutex_);
-  nominations_.waits_for(pod, cards);
+  const MutexLock lock(state_.mutex);
+  state_.nominations.waits_for(pod, cards);
 }
 
-std::vector<std::string> Ledger::fitting_nodes(const GpuRequest& request,
-                                               const NodeResources& resources,
-                                               const kube::NodeRules& rules, std::size_t most,
-                                               Instant now, const DecidedPod& pod) {
+std::vector<std::string> Decisions::fitting_nodes(const GpuRequest& request,
+                                                  const NodeResources& resources,
+                                                  const kube::NodeRules& rules, std::size_t most,
+                                                  Instant now, const DecidedPod& pod) {
   std::vector<std::string> names;
-  visit_in_steps(
+  const LedgerReader reader(state_);
+  reader.visit_in_steps(
       [&](const Node& node) {
         if (has_resources_for(node, resources)) names.push_back(node.name.str());
       },
       [] { return true; });
   // The pod waits for no cards of nodes that it may not use.
-  std::erase_if(names, [&](const std::string& name) { return gate_of(name, rules).has_value(); });
+  std::erase_if(names,
+                [&](const std::string& name) { return reader.gate_of(name, rules).has_value(); });
   const std::vector<std::string_view> views(names.begin(), names.end());
   const auto reasons = why_not(views, request, now, pod);
   std::vector<std::string> fitting;
@@ -161,15 +165,9 @@ std::vector<std::string> Ledger::fitting_nodes(const GpuRequest& request,
   return fitting;
 }
 
-std::optional<Gate> Ledger::gate_of(std::string_view node, const kube::NodeRules& rules) const {
-  const MutexLock lock(mutex_);
-  const NodeRecord* record = find_present(node);
-  return record == nullptr ? std::nullopt : gate_for(rules, node, record->gates);
-}
-
-std::vector<Scored> Ledger::score(std::span<const std::string_view> nodes,
-                                  const PlacementContext& context, const PolicyChoice& policy,
-                                  Instant now, const DecidedPod& pod) {
+std::vector<Scored> Decisions::score(std::span<const std::string_view> nodes,
+                                     const PlacementContext& context, const PolicyChoice& policy,
+                                     Instant now, const DecidedPod& pod) {
   const bool cacheable = !policy.node->per_pod && !policy.card->per_pod;
   const RequestKey key = RequestKey::of(context, policy);
   SearchBudget budget{kScoreStepsMax};
@@ -192,14 +190,14 @@ std::vector<Scored> Ledger::score(std::span<const std::string_view> nodes,
       .by_shape = cacheable && !names_cards(context.request)};
   return decide_in_steps<Scored>(
       {nodes, pod, decider}, now,
-      [&]() MGPU_REQUIRES(mutex_) -> Cells<Scored>* {
+      [&]() MGPU_REQUIRES(state_.mutex) -> Cells<Scored>* {
         return cacheable ? scores_.of(key).by(context.price_snapshot) : nullptr;
       },
       context.request, pod, budget);
 }
 
-std::uint64_t Ledger::longest_hold() const {
-  const MutexLock lock(mutex_);
+std::uint64_t Decisions::longest_hold() const {
+  const MutexLock lock(state_.mutex);
   return longest_hold_;
 }
 
@@ -236,25 +234,25 @@ void score_copies(RequestScores& scores, std::span<const NodeCopy> copies,
 
 }  // namespace
 
-std::vector<std::shared_ptr<const RequestKey>> Ledger::scored_requests() {
-  const MutexLock lock(mutex_);
+std::vector<std::shared_ptr<const RequestKey>> Decisions::scored_requests() {
+  const MutexLock lock(state_.mutex);
   std::vector<std::shared_ptr<const RequestKey>> keys;
   for (const auto& entry : scores_.entries())
     if (entry->cache.in_use()) keys.push_back(entry->key);
   return keys;
 }
 
-std::optional<std::size_t> Ledger::copy_nodes(NodeSlot begin, std::span<NodeCopy> copies) const {
-  const MutexLock lock(mutex_);
-  if (begin >= index_.size()) return std::nullopt;
-  const std::size_t end = std::min(index_.size(), begin + copies.size());
+std::optional<std::size_t> Decisions::copy_nodes(NodeSlot begin, std::span<NodeCopy> copies) const {
+  const MutexLock lock(state_.mutex);
+  if (begin >= state_.index.size()) return std::nullopt;
+  const std::size_t end = std::min(state_.index.size(), begin + copies.size());
   std::size_t count = 0;
   for (NodeSlot slot = begin; slot < end; ++slot) {
-    const NodeRecord* record = index_.record(slot);
+    const NodeRecord* record = state_.index.record(slot);
     if (record == nullptr || !record->present) continue;
     NodeCopy& copy = copies[count++];
     copy.slot = slot;
-    copy.version = index_.version(slot);
+    copy.version = state_.index.version(slot);
     copy.node = record->node;
   }
   return count;
@@ -268,8 +266,8 @@ std::optional<std::size_t> Ledger::copy_nodes(NodeSlot begin, std::span<NodeCopy
 // Nodes may change meanwhile: a score is stored with the version of the node that was copied, and
 // is not used where the node has another version by then. O(requests in use * nodes), and as many
 // cells of memory.
-void Ledger::prewarm_scores(const PriceSnapshot& price_snapshot, const std::function<bool()>& go_on,
-                            const Compute& compute) {
+void Decisions::prewarm_scores(const PriceSnapshot& price_snapshot,
+                               const std::function<bool()>& go_on, const Compute& compute) {
   std::vector<RequestScores> requests;
   for (auto& key : scored_requests()) requests.emplace_back(std::move(key));
   if (requests.empty()) return;
@@ -283,7 +281,7 @@ void Ledger::prewarm_scores(const PriceSnapshot& price_snapshot, const std::func
     if (!go_on()) return;
     begin += kNodeCopiesMax;
   }
-  const MutexLock lock(mutex_);
+  const MutexLock lock(state_.mutex);
   for (RequestScores& scores : requests) {
     if (ScoreCache* cache = scores_.find(*scores.key))
       cache->prewarm(price_snapshot, std::move(scores.cells));

@@ -1,7 +1,8 @@
+#include "extender/ledger/ledger_reader.h"
+
 #include <algorithm>
 #include <utility>
 
-#include "extender/ledger/ledger.h"
 #include "extender/ledger/limits.h"
 
 namespace mgpu::extender {
@@ -24,51 +25,51 @@ void count_node(const NodeRecord& record, Counts& counts) {
 // --- views ---------------------------------------------------------------------------------------
 
 const Node* View::find(std::string_view node) const {
-  const NodeRecord* record = ledger_.find_present(node);
+  const NodeRecord* record = state_.find_present(node);
   return record == nullptr ? nullptr : &record->node;
 }
 
 std::optional<Node> View::find_for(std::string_view node, const DecidedPod& pod) const {
   const Node* found = find(node);
   if (found == nullptr) return std::nullopt;
-  return ledger_.with_reservations(*found, pod);
+  return state_.with_reservations(*found, pod);
 }
 
 std::vector<const ClaimView*> View::claims_on(std::string_view node) const {
   std::vector<const ClaimView*> views;
-  const NodeRecord* record = ledger_.find(node);
+  const NodeRecord* record = state_.find(node);
   if (record == nullptr) return views;
   for (const Entry* entry : record->claims) views.push_back(&entry->view);
   return views;
 }
 
 std::optional<NonGpuPod> View::non_gpu_on(std::string_view node, const PodUid& uid) const {
-  const auto found = ledger_.non_gpu_.find(uid);
-  if (found == ledger_.non_gpu_.end()) return std::nullopt;
-  const Ledger::NonGpu& pod = found->second;
+  const auto found = state_.non_gpu.find(uid);
+  if (found == state_.non_gpu.end()) return std::nullopt;
+  const LedgerState::NonGpu& pod = found->second;
   if (pod.record->node.name.str() != node) return std::nullopt;
   return NonGpuPod{uid, pod.record->node.name, pod.resources, pod.anti_affinity};
 }
 
 bool View::elsewhere(std::string_view node, const PodUid& uid) const {
   const auto on_node = [&](const Entry* entry) { return entry->record->node.name.str() == node; };
-  const auto claims = ledger_.claims_.of(uid);
+  const auto claims = state_.claims.of(uid);
   if (!claims.empty()) return std::ranges::none_of(claims, on_node);
-  return ledger_.non_gpu_.contains(uid) && !non_gpu_on(node, uid);
+  return state_.non_gpu.contains(uid) && !non_gpu_on(node, uid);
 }
 
-void Ledger::read(Instant now, const std::function<void(const View&)>& read) {
-  const MutexLock lock(mutex_);
-  expected_.expire(now);
-  nominations_.expire(now);
-  read(View(*this));
+void LedgerReader::read(Instant now, const std::function<void(const View&)>& read) {
+  const MutexLock lock(state_.mutex);
+  state_.expected.expire(now);
+  state_.nominations.expire(now);
+  read(View(state_));
 }
 
-void Ledger::visit_in_steps(const std::function<void(const Node&)>& visit,
-                            const std::function<bool()>& go_on) const {
-  MutexLock lock(mutex_);
-  for (NodeSlot slot = 0; slot < index_.size(); ++slot) {
-    const NodeRecord* record = index_.record(slot);
+void LedgerReader::visit_in_steps(const std::function<void(const Node&)>& visit,
+                                  const std::function<bool()>& go_on) const {
+  MutexLock lock(state_.mutex);
+  for (NodeSlot slot = 0; slot < state_.index.size(); ++slot) {
+    const NodeRecord* record = state_.index.record(slot);
     if (record != nullptr && record->present) visit(record->node);
     if ((slot + 1) % kNodeCopiesMax != 0) continue;
     lock.unlock();
@@ -77,23 +78,13 @@ void Ledger::visit_in_steps(const std::function<void(const Node&)>& visit,
   }
 }
 
-void Ledger::each_record(MutexLock& lock, const std::function<void(NodeRecord&)>& visit) const {
-  for (NodeSlot slot = 0; slot < index_.size(); ++slot) {
-    if (NodeRecord* record = index_.record(slot)) visit(*record);
-    // Filter and bind wait for the lock, so it is released between parts of a large cluster.
-    if ((slot + 1) % kNodesHeldMax != 0) continue;
-    lock.unlock();
-    lock.lock();
-  }
-}
-
 // --- copies --------------------------------------------------------------------------------------
 
-std::vector<NodeName> Ledger::node_names() const {
+std::vector<NodeName> LedgerReader::node_names() const {
   std::vector<NodeName> names;
-  MutexLock lock(mutex_);
-  names.reserve(nodes_.size());
-  each_record(lock, [&](const NodeRecord& record) {
+  MutexLock lock(state_.mutex);
+  names.reserve(state_.nodes.size());
+  state_.each_record(lock, [&](const NodeRecord& record) {
     if (record.visible()) names.push_back(record.node.name);
   });
   lock.unlock();
@@ -101,23 +92,23 @@ std::vector<NodeName> Ledger::node_names() const {
   return names;
 }
 
-void Ledger::visit_versions(
+void LedgerReader::visit_versions(
     const std::function<void(const NodeName& node, const NodeVersion& version)>& visit) const {
-  MutexLock lock(mutex_);
-  each_record(lock, [&](const NodeRecord& record) {
+  MutexLock lock(state_.mutex);
+  state_.each_record(lock, [&](const NodeRecord& record) {
     if (!record.visible()) return;
     visit(record.node.name, {record.slot, record.index->version(record.slot)});
   });
 }
 
-std::size_t Ledger::node_count() const {
-  const MutexLock lock(mutex_);
-  return nodes_.size();
+std::size_t LedgerReader::node_count() const {
+  const MutexLock lock(state_.mutex);
+  return state_.nodes.size();
 }
 
-std::optional<NodeView> Ledger::node(const NodeName& name) const {
-  const MutexLock lock(mutex_);
-  const NodeRecord* record = find(name.str());
+std::optional<NodeView> LedgerReader::node(const NodeName& name) const {
+  const MutexLock lock(state_.mutex);
+  const NodeRecord* record = state_.find(name.str());
   if (record == nullptr || !record->visible()) return std::nullopt;
   NodeView view{
       .node = record->node,
@@ -134,32 +125,40 @@ std::optional<NodeView> Ledger::node(const NodeName& name) const {
   return view;
 }
 
-std::optional<NodeForPod> Ledger::node_for(std::string_view name, const DecidedPod& pod) const {
-  const MutexLock lock(mutex_);
-  const NodeRecord* record = find_present(name);
+std::optional<NodeForPod> LedgerReader::node_for(std::string_view name,
+                                                 const DecidedPod& pod) const {
+  const MutexLock lock(state_.mutex);
+  const NodeRecord* record = state_.find_present(name);
   if (record == nullptr) return std::nullopt;
   NodeForPod found{record->node, {}, record->healths};
-  if (nominations_.has_reservations_on(pod, name))
-    found.with_reservations = with_reservations(record->node, pod);
+  if (state_.nominations.has_reservations_on(pod, name))
+    found.with_reservations = state_.with_reservations(record->node, pod);
   return found;
 }
 
-std::optional<ClaimView> Ledger::claim(const PodRef& pod) const {
-  const MutexLock lock(mutex_);
-  const Entry* entry = claims_.of(pod);
+std::optional<Gate> LedgerReader::gate_of(std::string_view node,
+                                          const kube::NodeRules& rules) const {
+  const MutexLock lock(state_.mutex);
+  const NodeRecord* record = state_.find_present(node);
+  return record == nullptr ? std::nullopt : gate_for(rules, node, record->gates);
+}
+
+std::optional<ClaimView> LedgerReader::claim(const PodRef& pod) const {
+  const MutexLock lock(state_.mutex);
+  const Entry* entry = state_.claims.of(pod);
   if (entry == nullptr) return std::nullopt;
   return entry->view;
 }
 
-std::vector<ClaimView> Ledger::drifting(std::size_t most) const {
+std::vector<ClaimView> LedgerReader::drifting(std::size_t most) const {
   std::vector<ClaimView> drifting;
   const auto sort_and_cut = [&] {
     std::ranges::stable_sort(drifting, by_pod);
     if (drifting.size() > most) drifting.resize(most);
   };
-  MutexLock lock(mutex_);
-  for (NodeSlot slot = 0; slot < index_.size(); ++slot) {
-    const NodeRecord* record = index_.record(slot);
+  MutexLock lock(state_.mutex);
+  for (NodeSlot slot = 0; slot < state_.index.size(); ++slot) {
+    const NodeRecord* record = state_.index.record(slot);
     if (record == nullptr || record->drifting == 0) continue;
     for (const Entry* entry : record->claims)
       if (entry->view.claim.drift) drifting.push_back(entry->view);
@@ -172,10 +171,10 @@ std::vector<ClaimView> Ledger::drifting(std::size_t most) const {
   return drifting;
 }
 
-std::vector<NodeProblem> Ledger::nodes_with_problems(std::size_t most) const {
+std::vector<NodeProblem> LedgerReader::nodes_with_problems(std::size_t most) const {
   std::vector<NodeProblem> found;
-  MutexLock lock(mutex_);
-  each_record(lock, [&](const NodeRecord& record) {
+  MutexLock lock(state_.mutex);
+  state_.each_record(lock, [&](const NodeRecord& record) {
     if (!record.present || found.size() >= most) return;
     NodeProblem node{record.node.name, record.problem, overfull_cards(record)};
     if (!node.problem.empty() || !node.overfull.empty()) found.push_back(std::move(node));
@@ -183,32 +182,32 @@ std::vector<NodeProblem> Ledger::nodes_with_problems(std::size_t most) const {
   return found;
 }
 
-std::uint64_t Ledger::releases() const {
-  const MutexLock lock(mutex_);
-  return releases_ + nominations_.releases();
+std::uint64_t LedgerReader::releases() const {
+  const MutexLock lock(state_.mutex);
+  return state_.releases + state_.nominations.releases();
 }
 
-std::uint64_t Ledger::releases(Instant now) {
-  const MutexLock lock(mutex_);
-  nominations_.expire(now);
-  return releases_ + nominations_.releases();
+std::uint64_t LedgerReader::releases(Instant now) {
+  const MutexLock lock(state_.mutex);
+  state_.nominations.expire(now);
+  return state_.releases + state_.nominations.releases();
 }
 
-std::uint64_t Ledger::card_changes() const {
-  const MutexLock lock(mutex_);
-  return card_changes_;
+std::uint64_t LedgerReader::card_changes() const {
+  const MutexLock lock(state_.mutex);
+  return state_.card_changes;
 }
 
-Counts Ledger::counts() const {
-  MutexLock lock(mutex_);
+Counts LedgerReader::counts() const {
+  MutexLock lock(state_.mutex);
   Counts counts;
-  counts.assumed = claims_.assumed().size();
-  counts.bound = claims_.size() - counts.assumed;
-  counts.expected = expected_.size();
-  counts.nominated = nominations_.size();
-  counts.search_steps = allowances_.spent();
-  counts.searches_limited = allowances_.limited();
-  each_record(lock, [&](const NodeRecord& record) { count_node(record, counts); });
+  counts.assumed = state_.claims.assumed().size();
+  counts.bound = state_.claims.size() - counts.assumed;
+  counts.expected = state_.expected.size();
+  counts.nominated = state_.nominations.size();
+  counts.search_steps = state_.allowances.spent();
+  counts.searches_limited = state_.allowances.limited();
+  state_.each_record(lock, [&](const NodeRecord& record) { count_node(record, counts); });
   return counts;
 }
 
