@@ -62,6 +62,8 @@ func TestInstallHelmTestFailsWithoutTheDevicePlugin(t *testing.T) {
 	if output, err := release.helm("test", releaseName, "--timeout", "15s"); err == nil {
 		t.Errorf("helm test succeeds without a device plugin:\n%s", output)
 	}
+	// On a slow machine it fails within this time in any case.
+	waitPending(release.ctx, t, releaseNamespace, "mgpu-test-share", "Insufficient "+coreResource)
 }
 
 func TestInstallUpgradeReplacesThePodsOfMgpuOnly(t *testing.T) {
