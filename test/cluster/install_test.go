@@ -5,6 +5,7 @@ import (
 	"crypto/tls"
 	"fmt"
 	"net/http"
+	"reflect"
 	"slices"
 	"strings"
 	"testing"
@@ -126,8 +127,20 @@ func TestInstallDocumentationRemovesWhatIsLeft(t *testing.T) {
 func TestInstallAgainUsesTheSameCertificates(t *testing.T) {
 	release := installed(t)
 	before := release.runShare(t, "before")
+	secret := func() map[string][]byte {
+		found, err := plane.admin.CoreV1().Secrets(releaseNamespace).Get(release.ctx, certificatesSecret, metav1.GetOptions{})
+		if err != nil {
+			t.Fatal(err)
+		}
+		return found.Data
+	}
+	first := secret()
 	release.uninstall(t)
+	freeExtenderService(t)
 	release.install(t)
+	if !reflect.DeepEqual(secret(), first) {
+		t.Error("the certificates in the Secret have changed")
+	}
 	release.waitOffered(t)
 	release.runShare(t, "after")
 	release.checkUntouched(t, before)
