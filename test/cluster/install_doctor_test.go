@@ -51,6 +51,11 @@ func TestInstallDoctorReachesTheExtenderByPortForward(t *testing.T) {
 		_ = plane.admin.RbacV1().RoleBindings("kube-system").Delete(ctx, "tenant", metav1.DeleteOptions{})
 		_ = plane.admin.RbacV1().Roles("kube-system").Delete(ctx, "tenant", metav1.DeleteOptions{})
 	})
+	// The authorizer of the API server learns of the role from a watch.
+	waitFor(t, time.Minute, "the user to read the pods", func() (bool, string) {
+		_, err := clientOf(t, nobodyToken).CoreV1().Pods("kube-system").List(ctx, metav1.ListOptions{})
+		return err == nil, fmt.Sprint(err)
+	})
 	report = runDoctor(t, nobodyToken, "--metrics-port", fmt.Sprint(extender.metricsPort))
 	report.expect(t, "extender", "unknown", "pods/portforward")
 	if report.code != 1 {
