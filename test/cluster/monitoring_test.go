@@ -471,10 +471,8 @@ func (w *MonitoredWorld) checkAllocation(t *testing.T) {
 }
 
 func (w *MonitoredWorld) checkHostileName(t *testing.T) {
-	series, err := w.prometheus.query("mgpu_container_core_limit_ratio")
-	if err != nil || len(series) != 1 || series[0]["pod"] != hostilePod {
-		t.Errorf("the containers are %q %v, want one of pod %q", series, err, hostilePod)
-	}
+	const limit = "mgpu_container_core_limit_ratio"
+	w.waitSeries(t, "one container, of the hostile pod", fmt.Sprintf("%s{pod=%q} and on() count(%s) == 1", limit, hostilePod, limit))
 }
 
 // promtool also checks the names, types and help texts.
