@@ -195,7 +195,8 @@ func TestAGroupPreemptsAsAWholeOrNotAtAll(t *testing.T) {
 	}
 	// Two of its members would fit in place of a and b.
 	large := world.createGangOf(t, "high", "large", 3, 70)
-	time.Sleep(8 * time.Second)
+	world.waitSaid(t, corev1.PodReasonUnschedulable)
+	time.Sleep(4 * time.Second) // the extender looks for victims after one
 	if victims := world.terminating(t); len(victims) > 0 {
 		t.Fatalf("evicted %v for a group that does not fit", victims)
 	}
@@ -208,7 +209,7 @@ func TestAGroupPreemptsAsAWholeOrNotAtAll(t *testing.T) {
 	for _, name := range pair {
 		waitFor(t, time.Minute, name+" to be nominated", func() (bool, string) { return nominated(name) == "gpu-00", nominated(name) })
 	}
-	time.Sleep(5 * time.Second)
+	waitPending(world.ctx, t, world.namespace, "late", corev1.PodReasonUnschedulable)
 	for _, name := range pair {
 		if node := nominated(name); node != "gpu-00" {
 			t.Errorf("%s is nominated for %q", name, node)

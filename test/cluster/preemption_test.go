@@ -212,7 +212,7 @@ func TestAPodIsEvictedWhereTheSumsSufficeAndNoCardDoes(t *testing.T) {
 	})
 	// It ends slowly: no other pod is evicted for this one, and none of lower priority takes its card.
 	create(world.ctx, t, world.pod("other").priorityClass("low").share(45, 8000))
-	time.Sleep(5 * time.Second)
+	waitPending(world.ctx, t, world.namespace, "other", corev1.PodReasonUnschedulable)
 	if again := world.terminating(t); !slices.Equal(again, victims) {
 		t.Fatalf("evicted %v for one pod, and then %v", victims, again)
 	}
