@@ -279,10 +279,11 @@ func TestPodsThatFitNoCardAreNotTriedAllTheTime(t *testing.T) {
 		waitPending(world.ctx, t, world.namespace, fmt.Sprint("high-", i), coreShort)
 	}
 	filters := func() float64 { return world.extender.metrics(t).with(verbSeconds+"_count", `verb="filter"`) }
-	waitFor(t, time.Minute, "three seconds without a try", func() (bool, string) {
+	// kube-scheduler's longest back-off is 10 s.
+	waitFor(t, 3*time.Minute, "15 seconds without a try", func() (bool, string) {
 		before := filters()
-		time.Sleep(3 * time.Second)
-		return filters() == before, fmt.Sprintf("%v tries in three seconds", filters()-before)
+		time.Sleep(15 * time.Second)
+		return filters() == before, fmt.Sprintf("%v tries in 15 seconds", filters()-before)
 	})
 }
 
