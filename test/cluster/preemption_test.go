@@ -8,6 +8,7 @@ import (
 	"time"
 
 	corev1 "k8s.io/api/core/v1"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/types"
 )
@@ -296,7 +297,7 @@ func TestTheExtenderDeletesOnlyPodsThatItPreempts(t *testing.T) {
 	}
 	pods := client.CoreV1().Pods(world.namespace)
 	world.bind(t, world.pod("cards").priorityClass("low").share(60, 8000))
-	create(world.ctx, t, world.pod("none").priorityClass("low").container("c0", "", ""))
+	create(world.ctx, t, world.pod("none").priorityClass("low").container("c0", "", "").scheduler("nobody"))
 	create(world.ctx, t, world.pod("pending").share(100, 40_000))
 	patch := func(pod, status string) error {
 		_, err := pods.Patch(world.ctx, pod, types.StrategicMergePatchType, []byte(`{"status":`+status+`}`),
@@ -325,7 +326,10 @@ func TestTheExtenderDeletesOnlyPodsThatItPreempts(t *testing.T) {
 	refused("a condition that is false", patch("cards", condition("False", corev1.PodReasonPreemptionByScheduler)))
 	refused("the condition of a pod without cards", patch("none", preempted))
 	refused("deleting a pod without cards", pods.Delete(world.ctx, "none", metav1.DeleteOptions{}))
-	refused("nominating a pod that is bound", patch("cards", `{"nominatedNodeName":"gpu-00"}`))
+	// The API server itself refuses that, too, before it asks the policies.
+	if err := patch("cards", `{"nominatedNodeName":"gpu-00"}`); !apierrors.IsInvalid(err) {
+		t.Errorf("nominating a pod that is bound: %v, want invalid", err)
+	}
 	refused("nominating a pod without cards", patch("none", `{"nominatedNodeName":"gpu-00"}`))
 	refused("another field", patch("cards", `{"reason":"Evicted"}`))
 	if err := patch("pending", `{"nominatedNodeName":"gpu-00"}`); err != nil {
