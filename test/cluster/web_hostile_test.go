@@ -3,6 +3,7 @@ package cluster
 import (
 	"encoding/json"
 	"fmt"
+	"net/http"
 	"strings"
 	"testing"
 
@@ -106,10 +107,22 @@ func (p *Page) expectHarmless(width int64) {
 	}
 }
 
+// test/common/http/host_test.cc has all headers.
 func TestWebRefusesRequestsOfOtherSites(t *testing.T) {
 	extender := plane.startExtender(t)
 	page := extender.openPage(t, "/web/")
 	page.waitLive()
+	refuseAnotherHost(t, extender.metricsPort)
+	for site, want := range map[string]int{"cross-site": http.StatusForbidden, "same-origin": http.StatusOK} {
+		request, err := http.NewRequest(http.MethodGet, page.origin+"/inspect/cluster", nil)
+		if err != nil {
+			t.Fatal(err)
+		}
+		request.Header = http.Header{"Sec-Fetch-Site": {site}, "Sec-Fetch-Mode": {"no-cors"}, "Sec-Fetch-Dest": {"image"}}
+		if status, body, err := read(http.DefaultClient.Do(request)); err != nil || status != want {
+			t.Errorf("a request of the kind %s: %d %.200s %v, want %d", site, status, body, err, want)
+		}
+	}
 	page.mutex.Lock()
 	page.violates = true
 	page.mutex.Unlock()
