@@ -2,6 +2,7 @@ package cluster
 
 import (
 	"context"
+	"fmt"
 	"os"
 	"os/exec"
 	"path/filepath"
@@ -10,6 +11,7 @@ import (
 	"slices"
 	"strings"
 	"testing"
+	"time"
 
 	corev1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
@@ -316,6 +318,12 @@ func TestChartPodsKeepTheRestrictedProfile(t *testing.T) {
 	ctx := context.Background()
 	namespace := newNamespace(ctx, t)
 	patchNamespace(ctx, t, namespace, `{"metadata":{"labels":{"pod-security.kubernetes.io/enforce":"restricted"}}}`)
+	// The API server admits pods by a cache, in which the label appears later.
+	waitFor(t, time.Minute, "a pod that lacks all of the profile to be refused", func() (bool, string) {
+		_, err := plane.admin.CoreV1().Pods(namespace).Create(ctx, newPod(namespace, "try").container("c", "", "").build(),
+			metav1.CreateOptions{DryRun: []string{metav1.DryRunAll}})
+		return err != nil && strings.Contains(err.Error(), `violates PodSecurity "restricted`), fmt.Sprint(err)
+	})
 	objects := byName(chartObjects(t, everything()...), "Deployment", "Pod")
 	if len(objects) != 3 {
 		t.Fatalf("the chart has %d Deployments and Pods, want extender, scheduler and test", len(objects))
