@@ -100,7 +100,7 @@ func (w *profileWorld) waitFollows(t testing.TB, profile string, core, memory in
 		allocatable := w.node.object(t).Status.Allocatable
 		gotCore, gotMemory := allocatable[coreResource], allocatable[memoryResource]
 		view := w.view(t)
-		return view.Profile.Name == profile && gotCore.Value() == core && gotMemory.Value() == memory,
+		return view.Name == nodeName && view.Profile.Name == profile && gotCore.Value() == core && gotMemory.Value() == memory,
 			fmt.Sprint(gotCore.String(), " and ", gotMemory.String(), ", ", view)
 	})
 }
@@ -108,7 +108,11 @@ func (w *profileWorld) waitFollows(t testing.TB, profile string, core, memory in
 // checkCards fails where a card has more in use than its configured capacity.
 func (w *profileWorld) checkCards(t testing.TB) {
 	t.Helper()
-	for index, card := range w.view(t).Cards {
+	cards := w.view(t).Cards
+	if len(cards) != len(w.plugin.cards) {
+		t.Errorf("inspect shows the cards %+v, want %d", cards, len(w.plugin.cards))
+	}
+	for index, card := range cards {
 		if card.Core.Used > card.Core.Capacity || card.Memory.Used > card.Memory.Capacity || card.Memory.Capacity > cardMemoryMiB {
 			t.Errorf("card %d is over its capacity: %+v", index, card)
 		}
