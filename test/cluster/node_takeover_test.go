@@ -93,22 +93,27 @@ func TestNodeUpgradeWithAnOverlapFailsNoPod(t *testing.T) {
 	go func() {
 		defer close(upgraded)
 		for range 2 {
-			world.startSecond(t).Terminate(endsIn)
+			mustEnd(t, world.startSecond(t))
 		}
 	}()
+	// kubelet takes 110 pods. The pauses grow, so that the last of these would come after four minutes.
 	const atLeast, atMost = 50, 100
 	var names []string
-	for done := false; len(names) < atLeast || !done && len(names) < atMost; {
+	pause := 100 * time.Millisecond
+	for done := false; len(names) < atLeast || !done; pause += pause / 20 {
+		if len(names) == atMost {
+			<-upgraded
+			t.Fatal("the upgrades have not ended, so that no pod came after them")
+		}
 		name := fmt.Sprint("bound-", len(names))
 		world.createBound(t, world.pod(name).share(1, 1), fmt.Sprint(len(names)%4))
 		names = append(names, name)
 		select {
 		case <-upgraded:
 			done = true
-		case <-time.After(100 * time.Millisecond):
+		case <-time.After(pause):
 		}
 	}
-	<-upgraded
 	failed := 0
 	for _, name := range names {
 		waitFor(t, podRunningLimit, name+" to run or fail", func() (bool, string) {
