@@ -442,7 +442,7 @@ func TestStartErrorsAreOneSentence(t *testing.T) {
 // checkStartError runs a program that must fail at once, with an explanation in its last line.
 func checkStartError(t *testing.T, binary, want string, arguments ...string) {
 	t.Helper()
-	ctx, cancel := context.WithTimeout(context.Background(), 20*time.Second)
+	ctx, cancel := context.WithTimeout(context.Background(), startsIn)
 	defer cancel()
 	output, err := exec.CommandContext(ctx, binary, arguments...).CombinedOutput()
 	text := strings.TrimSpace(string(output))

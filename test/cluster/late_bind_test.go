@@ -97,11 +97,7 @@ func TestAReplacedExtenderEndsWithAnError(t *testing.T) {
 	if err != nil || !strings.Contains(answer, "no longer holds the lease") {
 		t.Errorf("%d %s %v, want an error about the lease", status, answer, err)
 	}
-	select {
-	case <-old.process.ended:
-	case <-time.After(30 * time.Second):
-		t.Fatal("the replaced extender did not end")
-	}
+	waitEnded(t, old.process)
 	if code := old.process.command.ProcessState.ExitCode(); code != 1 {
 		t.Errorf("ended with code %d, want 1:\n%s", code, old.process.logTail(5))
 	}

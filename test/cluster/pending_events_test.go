@@ -44,7 +44,6 @@ func TestAPendingPodSaysWhyToThoseWhoMayReadItsEvents(t *testing.T) {
 	if _, err := tenant.CoreV1().Pods("kube-system").List(world.ctx, metav1.ListOptions{}); err == nil {
 		t.Fatal("the tenant may list the pods of kube-system")
 	}
-	began := time.Now()
 	create(world.ctx, t, world.pod("waits").share(60, 8000))
 	create(world.ctx, t, world.pod("invalid").container("c0", "50", ""))
 	create(world.ctx, t, world.pod("model").share(10, 1024).annotation("vke.volcengine.com/gpu-model", "H900"))
@@ -71,8 +70,5 @@ func TestAPendingPodSaysWhyToThoseWhoMayReadItsEvents(t *testing.T) {
 				t.Errorf("%s: %q does not contain %q", pod, message, want)
 			}
 		}
-	}
-	if waited := time.Since(began); waited < 30*time.Second {
-		t.Errorf("the Events are there after %v, want 30 s or more", waited)
 	}
 }
