@@ -83,6 +83,10 @@ func TestNodeCapacityIsReconciled(t *testing.T) {
 	}
 	world.node.forgetCards(t)
 	world.plugin.waitOffered(t)
+	waitFor(t, 2*time.Minute, "the capacity of the cards", func() (bool, string) {
+		memory := world.node.object(t).Status.Capacity[memoryResource]
+		return memory.Value() == 2*cardMemoryMiB, memory.String()
+	})
 }
 
 // 8 cards of 80 GiB are 655,360 devices of 1 MiB, and kubelet accepts messages of up to 4 MiB.
