@@ -95,10 +95,7 @@ func TestALongPodIsBoundAndTerminates(t *testing.T) {
 	}
 	waitBound(world.ctx, t, world.namespace, "long")
 	deleteNow(world.ctx, t, world.namespace, "long")
-	waitFor(t, 60*time.Second, "the share to be released", func() (bool, string) {
-		_, body, err := world.extender.get("/inspect/cluster")
-		return err == nil && strings.Contains(body, `"podsBound": 0`), fmt.Sprint(body, err)
-	})
+	world.followsPods(t, "after") // with all cards
 }
 
 // etcd's limit of a request (--max-request-bytes), which has the object and some more.

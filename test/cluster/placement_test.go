@@ -227,7 +227,5 @@ func TestNonGPUPodsAreBoundWithoutTheExtender(t *testing.T) {
 	create(ctx, t, newPod(namespace, "with-cards").share(30, 1024))
 	create(ctx, t, newPod(namespace, "non-gpu").container("app", "", ""))
 	waitBound(ctx, t, namespace, "non-gpu")
-	if pod := get(ctx, t, namespace, "with-cards"); pod.Spec.NodeName != "" {
-		t.Errorf("a pod with cards was bound to %s without the extender", pod.Spec.NodeName)
-	}
+	waitPending(ctx, t, namespace, "with-cards", corev1.PodReasonSchedulerError)
 }
