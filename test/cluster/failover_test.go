@@ -176,7 +176,8 @@ func moveClocks(w *ReplicaWorld) {
 	follower, holder, old := w.other(leader), w.holder(), leader.current()
 	follower.clock.move(time.Hour)
 	time.Sleep(20 * time.Second) // longer than the Lease lasts
-	if now := w.holder(); now != holder && old.running() {
+	// A leader that could not renew its Lease, on a slow machine, has lost it rightly.
+	if now := w.holder(); now != holder && (old.running() || old.logs("its holder is ")) {
 		w.t.Errorf("the lease has the holder %s, want %s, which renews it", now, holder)
 	}
 	follower.clock.move(0)
