@@ -440,7 +440,7 @@ func TestStartErrorsAreOneSentence(t *testing.T) {
 	}
 }
 
-// checkStartError runs a program that must fail at once, with an explanation in its last line.
+// checkStartError runs a program that must fail and not run on, with an explanation in its last line.
 func checkStartError(t *testing.T, binary, want string, arguments ...string) {
 	t.Helper()
 	ctx, cancel := context.WithTimeout(context.Background(), startsIn)

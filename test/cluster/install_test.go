@@ -204,7 +204,11 @@ func TestInstallPortForwardReachesInspection(t *testing.T) {
 
 func TestInstallMetricsNeedATokenInTheNetwork(t *testing.T) {
 	release := installed(t)
-	for _, pod := range release.podsOf(t, "extender") {
+	pods := release.podsOf(t, "extender")
+	if len(pods) == 0 {
+		t.Fatal("the release has no extender")
+	}
+	for _, pod := range pods {
 		address := get(release.ctx, t, releaseNamespace, pod).Status.PodIP
 		insecure := &http.Client{Transport: &http.Transport{TLSClientConfig: &tls.Config{InsecureSkipVerify: true}}}
 		status, _, err := read(insecure.Get("https://" + address + ":9802/metrics"))
