@@ -1,6 +1,7 @@
 #include "test/support/source_rules.h"
 
 #include <algorithm>
+#include <regex>
 #include <set>
 #include <string_view>
 
@@ -13,6 +14,7 @@ using Paths = std::vector<std::string_view>;
 
 constexpr std::size_t kColumnsMax = 100;
 constexpr std::size_t kFunctionLinesMax = 70;
+constexpr std::size_t kClassFunctionsMax = 25;
 
 // --- includes ------------------------------------------------------------------------------------
 
@@ -413,6 +415,35 @@ void add_line_complaints(const SourceFile& file, std::vector<std::string>& compl
   }
 }
 
+// Counts the functions that a class at the level of its namespace declares, in the form of this
+// repository, without constructors, destructors and operators.
+void add_class_complaints(const SourceFile& file, std::vector<std::string>& complaints) {
+  static const std::regex kClass(
+      R"(^(?:class|struct)(?: \w+\([^)]*\))* (\w+)(?: final)?(?: :.*)? \{$)");
+  static const std::regex kFunction(R"(^  \w[^=()]*[ &*](\w+)\(.*$)");
+  const std::string code = code_only(file.text);
+  const auto lines = lines_of(code);
+  std::string name;
+  std::size_t functions = 0;
+  for (std::size_t i = 0; i < lines.size(); ++i) {
+    const std::string line(lines[i]);
+    std::smatch match;
+    if (std::regex_match(line, match, kClass)) {
+      name = match[1];
+      functions = 0;
+    } else if (std::regex_match(line, match, kFunction)) {
+      if (match[1] != name && !match[1].str().starts_with("MGPU_")) ++functions;
+    } else if (line == "};" && !name.empty()) {
+      if (functions > kClassFunctionsMax) {
+        complaints.push_back(complaint(file, i + 1,
+                                       name + " has " + std::to_string(functions) +
+                                           " functions, over 25: split it where its state splits"));
+      }
+      name.clear();
+    }
+  }
+}
+
 }  // namespace
 
 std::vector<std::string> include_complaints(const SourceFile& file) {
@@ -464,6 +495,7 @@ std::vector<std::string> wording_complaints(const SourceFile& file) {
 std::vector<std::string> form_complaints(const SourceFile& file) {
   std::vector<std::string> complaints;
   add_line_complaints(file, complaints);
+  if (!file.path.starts_with("test/")) add_class_complaints(file, complaints);
   if (is_header(file) && file.text.find("#pragma once\n") == std::string::npos) {
     complaints.push_back(complaint(file, 1, "no #pragma once: add it below the header's comment"));
   }

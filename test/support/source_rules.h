@@ -19,7 +19,8 @@ std::vector<std::string> purity_complaints(const SourceFile& file);
 // Calls that have a better replacement, and words that mark unfinished work.
 std::vector<std::string> wording_complaints(const SourceFile& file);
 
-// Columns, blanks at line ends, "#pragma once".
+// Columns, blanks at line ends, "#pragma once", and the number of functions of a class of the
+// product.
 std::vector<std::string> form_complaints(const SourceFile& file);
 
 // Functions of more than 70 lines. They are permitted where a reader follows them more easily than

@@ -118,6 +118,19 @@ TEST(FormRules, LeaveLongTypesTablesAndNamespacesAlone) {
   }
 }
 
+TEST(FormRules, RefuseClassesOfManyFunctions) {
+  const auto with = [](int functions) {
+    return "class A final : public B {\n public:\n  explicit A(int x);\n  ~A();\n  struct C {\n    "
+           "void f();\n  };\n" +
+           repeated("  const std::map<int, C>& f(int x) const MGPU_REQUIRES(m);\n", functions) +
+           "\n  std::function<void(int)> g_ MGPU_GUARDED_BY(m);\n  int h_ = f(1);\n};\n";
+  };
+  EXPECT_THAT(form_complaints({"common/a.cc", with(25)}), IsEmpty());
+  EXPECT_THAT(form_complaints({"common/a.cc", with(26)}),
+              ElementsAre(HasSubstr("A has 26 functions, over 25")));
+  EXPECT_THAT(form_complaints({"test/a.cc", with(26)}), IsEmpty());
+}
+
 TEST(FormRules, RequirePragmaOnceInHeaders) {
   EXPECT_THAT(form_complaints({"common/a.h", "// A.\n#pragma once\n"}), IsEmpty());
   EXPECT_THAT(form_complaints({"common/a.h", "// A.\n"}),
