@@ -66,10 +66,7 @@ Agent::Agent(AgentSettings settings, std::unique_ptr<CardSource> cards, kube::Tr
                 settings_.isolation.mode, settings_.isolation.compute, settings_.reserve,
                 settings_.minimum_memory},
                {isolation_, records_, publisher_, events_, [this] { progress_.wake(); }}),
-      inventory_(std::move(cards), inventory_hooks()),
-      drifts_({records_, pods_, inventory_, events_}, {.node = settings_.node,
-                                                       .contract = settings_.contract,
-                                                       .proc_folder = settings_.proc_folder}) {
+      inventory_(std::move(cards), inventory_hooks()) {
   add_routes();
 }
 

@@ -176,7 +176,8 @@ class Agent {
   std::unique_ptr<AllocateHandler> allocate_handler_;
   std::unique_ptr<PreStartHandler> pre_start_handler_;
   std::unique_ptr<RecordCollector> collector_;
-  DriftDetector drifts_;
+  DriftDetector drifts_{{records_, pods_, inventory_, events_},
+                        {settings_.node, settings_.contract, settings_.proc_folder}};
 
   http::Router router_;
   std::unique_ptr<ServiceServer> service_;
