@@ -9,14 +9,14 @@
 //   - /proc shows another number of cards than at the start, since NVML never adds cards to its
 //     first list;
 //   - kNvmlReopenReads reads in a row did not see every card, since only a new start sees a card
-//   that
-//     has come back; the number doubles each time, up to kNvmlReopenReadsMax;
+//     that has come back; the number doubles each time, up to kNvmlReopenReadsMax;
 //   - the driver is released (NvmlSource::release).
 // A single such read is not enough: a card may fail one call and succeed at the next, and a new
 // start invalidates all handles and registered events.
 //
-// XIDs arrive as events if the driver has them. They only say that a read is due, and which error
-// occurred; nvml_health.h decides about health. Cards without events are probed by regular reads.
+// XIDs arrive as events (xid_events.h) if the driver has them. They only say that a read is due,
+// and which error occurred; nvml_health.h decides about health. Cards without events are probed by
+// regular reads.
 //
 // current_card() serves the thread that waits for this one: a call to a broken card may never
 // return, and then that card is reported.
@@ -97,7 +97,7 @@ Result<void> Session::open() {
                              or_unknown(driver_version_));
   cards_at_open_ = cards_in_proc(options_.node_root);
   incomplete_reads_ = 0;
-  open_events();
+  events_.open(*library_);
   log_info("NVML opened", {{"version", description_}, {"library", library_->name()}});
   return {};
 }
@@ -115,7 +115,7 @@ std::string Session::needs_restart() const {
 
 void Session::close() {
   if (!library_) return;
-  close_events();
+  events_.close(*library_);
   library_->functions().shutdown();
   for (auto& [uuid, card] : cards_) {
     card.device = nullptr;
@@ -163,9 +163,7 @@ Result<FoundCards> Session::read() {
     if (ends_session(code)) close();
     return why;
   }
-  // If it fails again and again, the driver is not asked at every read.
-  const int wait_for_events = failed_waits_ == 1 ? 1 : kNvmlReopenReads;
-  if (events_ == nullptr && ++reads_without_events_ >= wait_for_events) open_events();
+  events_.reopen_if_due(*library_);
   std::vector<FoundCard> unreadable;
   const auto cards = read_cards(count, unreadable);
   auto found = cards;
@@ -178,7 +176,7 @@ Result<FoundCards> Session::read() {
   bool complete = cards.size() == count;
   for (Card* const card : cards) {
     complete = complete && card->responds;
-    register_events(*card);
+    events_.add(*library_, card->facts.uuid, card->device);
   }
   for (const Card* const card : found) {
     result.cards.push_back(card->facts);
@@ -350,8 +348,8 @@ Session::Card* Session::identify_card(Device device) {
   if (uuid.empty() || (known != nullptr && known->facts.uuid == uuid)) return known;
   Card& card = cards_[uuid];
   card.device = device;
-  card.has_events = false;
   card.facts.uuid = uuid;
+  events_.forget(uuid);
   if (card.facts.model.empty()) card.facts.model = kUnnamedCard;
   return &card;
 }
@@ -406,47 +404,9 @@ CardUuid Session::current_card() const {
 
 // --- XIDs ----------------------------------------------------------------------------------------
 
-void Session::open_events() {
-  const Functions& f = library_->functions();
-  reads_without_events_ = 0;
-  if (!f.has_events() || f.event_set_create(&events_) != kOk) events_ = nullptr;
-}
-
-void Session::close_events() {
-  if (events_ != nullptr) library_->functions().event_set_free(std::exchange(events_, nullptr));
-  for (auto& [uuid, card] : cards_) card.has_events = false;
-}
-
-void Session::register_events(Card& card) {
-  if (events_ == nullptr || card.has_events) return;
-  const Functions& f = library_->functions();
-  unsigned long long supported = 0;
-  if (f.event_types(card.device, &supported) != kOk) return;
-  supported &= kEventXid | kEventGpuUnavailable | kEventRecoveryAction;
-  if (supported == 0) return;
-  card.has_events = f.register_events(card.device, supported, events_) == kOk;
-}
-
 std::optional<bool> Session::wait_for_xids() {
-  const auto has_events = [](const auto& entry) { return entry.second.has_events; };
-  if (events_ == nullptr || std::ranges::none_of(cards_, has_events)) return std::nullopt;
-  auto timeout = static_cast<unsigned>(kXidWait.count());
-  bool changed = false;
-  for (int i = 0; i < kXidsAtOnceMax; ++i) {
-    Event event{};
-    const int code = library_->functions().event_set_wait(events_, &event, timeout);
-    timeout = 0;
-    if (code == kTimeout || code == kOk) failed_waits_ = 0;
-    if (code == kTimeout) return changed;
-    if (code != kOk) {
-      ++failed_waits_;
-      log_warn("NVML cannot wait for XIDs", {{"error", library_->describe(code)}});
-      close_events();
-      return true;
-    }
-    changed = note_event(event) || changed;
-  }
-  return changed;
+  if (!library_) return std::nullopt;
+  return events_.wait(*library_, [this](const Event& event) { return note_event(event); });
 }
 
 // Returns whether the cards should be read now.

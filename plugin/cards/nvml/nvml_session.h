@@ -23,6 +23,7 @@
 #include "plugin/cards/nvml/nvml_library.h"
 #include "plugin/cards/nvml/nvml_links.h"
 #include "plugin/cards/nvml/nvml_source.h"
+#include "plugin/cards/nvml/xid_events.h"
 
 namespace mgpu::plugin::nvml {
 
@@ -33,8 +34,8 @@ class Session {
 
   Result<FoundCards> read();
   std::vector<CardUse> use();
-  // Waits for XIDs, at most `kXidWait`. Returns whether health may have changed; none if NVML is
-  // closed, or no card has events.
+  // Waits for XIDs, as XidEvents::wait(). Returns whether health may have changed; none also if
+  // NVML is closed.
   std::optional<bool> wait_for_xids();
   void close();
   // Closes, for what only the administrator can do: a reset of a card ends an XID that needs one.
@@ -53,7 +54,6 @@ class Session {
     FoundCard facts;
     CardHealth health;
     bool responds = false;
-    bool has_events = false;
     std::optional<MiB> least_memory;  // since NVML was opened
     std::uint64_t seen_us = 0;        // time of the newest sample of utilization
     std::optional<unsigned> minor{};  // N of /dev/nvidiaN, as read last
@@ -75,10 +75,6 @@ class Session {
   void keep_instances(const Card& of, std::vector<Card*>& found);
   std::string update_instance(const Card& of, Card& card, const InstanceCaps& caps);
   void set_current_card(const Card* card);
-
-  void open_events();
-  void close_events();
-  void register_events(Card& card);
   bool note_event(const Event& event);
 
   const NvmlOptions options_;
@@ -95,9 +91,7 @@ class Session {
   std::size_t cards_at_open_ = 0;
   int incomplete_reads_ = 0;
   int reopen_after_ = kNvmlReopenReads;  // incomplete reads until the next reopening
-  EventSet events_ = nullptr;
-  int reads_without_events_ = 0;
-  int failed_waits_ = 0;  // for events, in a row
+  XidEvents events_;
 
   mutable Mutex mutex_;
   CardUuid current_card_ MGPU_GUARDED_BY(mutex_);
