@@ -154,7 +154,7 @@ void Agent::on_cards_changed(const InventoryState& before, const InventoryState&
     if (card.health != kHealthy || (reserved && !held)) continue;
     healthy.push_back(card.uuid);
   }
-  isolation_.set_cards(healthy);
+  isolation_.mps().set_cards(healthy);
   injector_->set_shared(shared_edits(now.found));
   devices_.offer(now.cards);
   publish_node();
@@ -248,8 +248,8 @@ void Agent::update_metrics() {
   status.events_dropped = events_.dropped();
   status.unreadable_pods = pods_.unreadable();
   status.unreadable_nodes = publisher_.unreadable();
-  status.mps = isolation_.mps_states();
-  status.exclusive = isolation_.exclusive_cards(inventory_.state().found.cards);
+  status.mps = isolation_.mps().states();
+  status.exclusive = isolation_.mps().exclusive().exclusive(inventory_.state().found.cards);
   if (const auto chosen = isolation_.chosen(); chosen != IsolationMode::kAuto) {
     status.isolation = to_string(chosen);
   }

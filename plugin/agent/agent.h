@@ -163,7 +163,7 @@ class Agent {
   AccessCheck access_;
   ClientTerminator terminator_;
   Isolation isolation_;
-  ReservedMemory reserved_{isolation_.pages(), records_};
+  ReservedMemory reserved_{isolation_.library().pages(), records_};
   ProfileControl profile_;
   PodResources pod_resources_{settings_.pod_resources_socket};
   const PodProcesses pod_processes_{settings_.proc_folder};

@@ -92,12 +92,12 @@ bool wait_for_cards(const Inventory& inventory, Progress& progress) {
 
 // With --isolation=auto the first read offered cards whose memory the driver may not limit, and
 // the library is tested on cards before they are offered.
-bool wait_for_limitable_cards(const Isolation& isolation, Inventory& inventory,
-                              Progress& progress) {
+bool wait_for_limitable_cards(Isolation& isolation, Inventory& inventory, Progress& progress) {
   const IsolationMode mode = isolation.mode();
   if (mode != IsolationMode::kAuto && mode != IsolationMode::kIntercept) return true;
+  const SelfTests& tests = isolation.library().self_tests();
   do {
-    while (isolation.testing()) {
+    while (tests.running()) {
       progress.set_waiting_for("the self test of the library");
       if (!progress.wait(kStartPoll)) return false;
     }
@@ -107,7 +107,7 @@ bool wait_for_limitable_cards(const Isolation& isolation, Inventory& inventory,
       inventory.read_soon();
       if (!progress.wait(kStartPoll)) return false;
     }
-  } while (isolation.testing());
+  } while (tests.running());
   return true;
 }
 
@@ -220,7 +220,7 @@ void Agent::restore_injections() {
   std::error_code ignored;
   std::filesystem::remove_all(settings_.run_folder + "/allocations", ignored);
   injector_->set_shared(shared_edits(inventory_.state().found));
-  isolation_.pages().keep_only(records_.all());
+  isolation_.library().pages().keep_only(records_.all());
   for (const Record& record : records_.bound()) {
     auto edits = edits_of(record, inventory_, isolation_.limits());
     if (edits) injector_->restore(record.id, *edits);
@@ -254,8 +254,9 @@ bool Agent::register_with_kubelet() {
 
 void Agent::maintain() {
   Monitoring monitoring(
-      {metrics_, inventory_, pods_, records_, isolation_.pages(), reserved_},
-      {settings_.node, settings_.proc_folder, settings_.context, isolation_.mps() != nullptr});
+      {metrics_, inventory_, pods_, records_, isolation_.library().pages(), reserved_},
+      {settings_.node, settings_.proc_folder, settings_.context,
+       isolation_.mps().daemons() != nullptr});
   std::optional<TurnRule> rule;
   std::optional<TurnControl> turns;
   auto collected = std::chrono::steady_clock::now();
@@ -265,15 +266,15 @@ void Agent::maintain() {
     // Pods on unhealthy cards may have ended.
     if (!std::ranges::all_of(cards, &CardFacts::healthy)) devices_.offer(cards);
     if (profile_.switch_isolation(*pre_start_handler_)) inventory_.read_soon();
-    if (std::exchange(rule, isolation_.turns()) != rule) {
+    if (std::exchange(rule, isolation_.library().files().compute) != rule) {
       turns.reset();
-      if (rule) turns.emplace(isolation_.pages(), records_, *rule);
+      if (rule) turns.emplace(isolation_.library().pages(), records_, *rule);
     }
     // The label is read after the cards, which are not healthy during a release.
     const auto found_cards = inventory_.state().found.cards;
-    isolation_.keep_self_tests(found_cards);
-    isolation_.follow_modes(found_cards, publisher_.release_requested());
-    isolation_.keep_shares();
+    isolation_.library().self_tests().keep_only(found_cards);
+    isolation_.mps().follow_modes(found_cards, publisher_.release_requested());
+    isolation_.mps().keep_shares();
     publish_node();
     watch_containers(monitoring);
     const auto now = std::chrono::steady_clock::now();
@@ -294,14 +295,14 @@ void Agent::maintain() {
 
 void Agent::watch_containers(Monitoring& monitoring) {
   const auto start = std::chrono::steady_clock::now();
-  monitoring.set_mps(isolation_.mps() != nullptr);
+  monitoring.set_mps(isolation_.mps().daemons() != nullptr);
   Monitoring::Found found = monitoring.sample(std::chrono::floor<Duration>(start));
   for (const Overuse& overuse : found.over) findings_.report_overuse(overuse);
   for (const ContainerUse& use : found.without_mps) findings_.report_bypass(use);
   for (const ContainerUse& use : found.uncounted) {
     findings_.report_uncounted(use, inventory_.description());
   }
-  findings_.report_blocked_daemons(isolation_.mps_states());
+  findings_.report_blocked_daemons(isolation_.mps().states());
   findings_.evict(monitoring.over());
   agent_metrics_.sampled(std::chrono::steady_clock::now() - start);
   drifts_.step(std::move(found.processes));

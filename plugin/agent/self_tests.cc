@@ -104,10 +104,10 @@ std::map<CardUuid, SelfTest> SelfTests::results() const {
   return results;
 }
 
-void SelfTests::keep_only(const std::vector<CardUuid>& cards) {
+void SelfTests::keep_only(const std::vector<FoundCard>& cards) {
   const MutexLock lock(mutex_);
   for (auto at = cards_.begin(); at != cards_.end();) {
-    const bool kept = std::ranges::find(cards, at->first) != cards.end();
+    const bool kept = std::ranges::find(cards, at->first, &FoundCard::uuid) != cards.end();
     if (kept || at->second.running) {
       ++at;
       continue;

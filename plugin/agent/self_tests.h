@@ -22,6 +22,7 @@
 
 #include "common/base/ids.h"
 #include "common/base/mutex.h"
+#include "plugin/cards/card_source.h"
 #include "plugin/containers/self_test.h"
 
 namespace mgpu::plugin {
@@ -49,7 +50,7 @@ class SelfTests {
   // The last result of each card.
   std::map<CardUuid, SelfTest> results() const;
   // Forgets the results of all other cards, which are gone.
-  void keep_only(const std::vector<CardUuid>& cards);
+  void keep_only(const std::vector<FoundCard>& cards);
   // Ends the tests that run. Starts no more.
   void stop();
 

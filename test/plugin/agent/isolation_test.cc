@@ -60,6 +60,7 @@ class IsolationTest : public testing::Test {
     isolation_->choose();
     return isolation_->chosen();
   }
+  void switch_to(IsolationMode mode) { isolation_->switch_to(mode, settings_.compute); }
   void old_driver() { settings_.nvml.libraries = {beside_the_test("fake_nvml.so")}; }
   // The node can have the library in containers.
   void install_library() {
@@ -95,30 +96,30 @@ class IsolationTest : public testing::Test {
 TEST_F(IsolationTest, NoneAndMpsNeedNoDriver) {
   old_driver();
   EXPECT_EQ(choose(IsolationMode::kNone), IsolationMode::kNone);
-  EXPECT_EQ(isolation_->mps(), nullptr);
+  EXPECT_EQ(isolation_->mps().daemons(), nullptr);
   EXPECT_EQ(choose(IsolationMode::kMps), IsolationMode::kMps);
-  EXPECT_NE(isolation_->mps(), nullptr);
-  ASSERT_NE(isolation_->mps_hook(), nullptr);
-  EXPECT_EQ(isolation_->mps_hook()->socket, "") << "it asks the daemon";
+  EXPECT_NE(isolation_->mps().daemons(), nullptr);
+  ASSERT_NE(isolation_->limits().mps_hook, nullptr);
+  EXPECT_EQ(isolation_->limits().mps_hook->socket, "") << "it asks the daemon";
   EXPECT_THAT(health(), Each(kHealthy));
 }
 
 TEST_F(IsolationTest, SwitchesToAnotherMode) {
   choose(IsolationMode::kNone);
-  isolation_->switch_to(IsolationMode::kDriver);
+  switch_to(IsolationMode::kDriver);
   EXPECT_EQ(isolation_->chosen(), IsolationMode::kDriver);
-  ASSERT_NE(isolation_->driver_hook(), nullptr);
-  EXPECT_EQ(isolation_->driver_hook()->problem, "");
+  ASSERT_NE(isolation_->limits().driver_hook, nullptr);
+  EXPECT_EQ(isolation_->limits().driver_hook->problem, "");
   EXPECT_THAT(health(), Each(kHealthy));
-  isolation_->switch_to(IsolationMode::kMps);
-  ASSERT_NE(isolation_->mps_hook(), nullptr);
-  EXPECT_EQ(isolation_->mps_hook()->socket, "") << "it asks the daemon";
-  EXPECT_NE(isolation_->mps(), nullptr);
-  isolation_->switch_to(IsolationMode::kNone);
-  EXPECT_EQ(isolation_->mps(), nullptr);
-  EXPECT_THAT(isolation_->mps_states(), IsEmpty());
-  isolation_->switch_to(IsolationMode::kDriver);
-  EXPECT_NE(isolation_->driver_hook(), nullptr);
+  switch_to(IsolationMode::kMps);
+  ASSERT_NE(isolation_->limits().mps_hook, nullptr);
+  EXPECT_EQ(isolation_->limits().mps_hook->socket, "") << "it asks the daemon";
+  EXPECT_NE(isolation_->mps().daemons(), nullptr);
+  switch_to(IsolationMode::kNone);
+  EXPECT_EQ(isolation_->mps().daemons(), nullptr);
+  EXPECT_THAT(isolation_->mps().states(), IsEmpty());
+  switch_to(IsolationMode::kDriver);
+  EXPECT_NE(isolation_->limits().driver_hook, nullptr);
 }
 
 TEST_F(IsolationTest, ExclusiveCardsNeedTheRightsToSetTheComputeModeWithMpsOnly) {
@@ -126,10 +127,10 @@ TEST_F(IsolationTest, ExclusiveCardsNeedTheRightsToSetTheComputeModeWithMpsOnly)
   driver_.set_scenario(std::string(kTwoCards) + "fail nvmlDeviceSetComputeMode 4 GPU-0\n");
   choose(IsolationMode::kMps);
   EXPECT_THAT(health(), ElementsAre(HasSubstr("needs the rights of root on the node"), kHealthy));
-  EXPECT_THAT(isolation_->exclusive_cards(test::found_cards(2).cards), SizeIs(2));
-  isolation_->switch_to(IsolationMode::kNone);
+  EXPECT_THAT(isolation_->mps().exclusive().exclusive(test::found_cards(2).cards), SizeIs(2));
+  switch_to(IsolationMode::kNone);
   EXPECT_THAT(health(), Each(kHealthy));
-  EXPECT_THAT(isolation_->exclusive_cards(test::found_cards(2).cards), IsEmpty());
+  EXPECT_THAT(isolation_->mps().exclusive().exclusive(test::found_cards(2).cards), IsEmpty());
 }
 
 class DaemonOfAnExclusiveCard : public IsolationTest {
@@ -146,8 +147,8 @@ class DaemonOfAnExclusiveCard : public IsolationTest {
   // A container with a part of the card runs.
   void run_daemon() {
     choose(IsolationMode::kMps);
-    isolation_->set_cards({kCard});
-    wait_until([this] { return isolation_->mps()->ready(kCard).has_value(); });
+    isolation_->mps().set_cards({kCard});
+    wait_until([this] { return isolation_->mps().daemons()->ready(kCard).has_value(); });
     const Record record = test::started(test::allocated(test::device_ids(30), "a"), "a", 0);
     ASSERT_TRUE(records_.keep(record));
     ASSERT_TRUE(isolation_->before_start(record));
@@ -168,7 +169,7 @@ class DaemonOfAnExclusiveCard : public IsolationTest {
 TEST_F(DaemonOfAnExclusiveCard, AnotherModeRestoresTheCardsThatMpsHasMadeExclusive) {
   run_daemon();
   choose(IsolationMode::kNone);
-  isolation_->follow_modes(test::found_cards(2).cards, false);
+  isolation_->mps().follow_modes(test::found_cards(2).cards, false);
   EXPECT_EQ(driver_.mode("GPU-0"), "0");
 }
 
@@ -177,8 +178,8 @@ TEST_F(DaemonOfAnExclusiveCard, ItsEndUsesNoDriver) {
   settings_.mps.times.tick = settings_.mps.times.probe = std::chrono::milliseconds(10);
   run_daemon();
   const std::string log = driver_.log();
-  isolation_->set_cards({});
-  wait_until([this] { return isolation_->mps_states().empty(); });
+  isolation_->mps().set_cards({});
+  wait_until([this] { return isolation_->mps().states().empty(); });
   EXPECT_EQ(driver_.log(), log);
 }
 
@@ -188,8 +189,8 @@ TEST_F(DaemonOfAnExclusiveCard, ItIsAskedBeforeAModeIsSetAgain) {
   run_daemon();
   driver_.set_mode("GPU-0", 0);
   kill_daemon();
-  ASSERT_TRUE(isolation_->mps_states().at(0).running) << "as last seen";
-  isolation_->follow_modes(test::found_cards(1).cards, false);
+  ASSERT_TRUE(isolation_->mps().states().at(0).running) << "as last seen";
+  isolation_->mps().follow_modes(test::found_cards(1).cards, false);
   EXPECT_EQ(driver_.mode("GPU-0"), "0");
 }
 
@@ -200,7 +201,7 @@ TEST_F(DaemonOfAnExclusiveCard, ItsServerRunsBeforeTheModeIsSet) {
   std::ofstream(behaviour) << "initializing\n";
   settings_.mps.times.tick = settings_.mps.times.probe = std::chrono::milliseconds(10);
   choose(IsolationMode::kMps);
-  isolation_->set_cards({kCard});
+  isolation_->mps().set_cards({kCard});
   const Record record = test::started(test::allocated(test::device_ids(30), "a"), "a", 0);
   ASSERT_TRUE(records_.keep(record));
   std::string refusal;
@@ -208,7 +209,7 @@ TEST_F(DaemonOfAnExclusiveCard, ItsServerRunsBeforeTheModeIsSet) {
     refusal = isolation_->before_start(record).error().message;
     return refusal.find("its server is being started") != refusal.npos;
   });
-  isolation_->follow_modes(test::found_cards(1).cards, false);
+  isolation_->mps().follow_modes(test::found_cards(1).cards, false);
   EXPECT_NE(driver_.mode("GPU-0"), "3");
   std::filesystem::remove(behaviour);
   wait_until([&] { return isolation_->before_start(record).has_value(); });
@@ -219,11 +220,11 @@ TEST_F(IsolationTest, ALaterSwitchToTheDriverTriesAgain) {
   settings_.hook_folder = folder_.path("hook");
   std::ofstream(folder_.path("hook")) << "in the way";
   choose(IsolationMode::kDriver);
-  EXPECT_NE(isolation_->driver_hook()->problem, "");
-  isolation_->switch_to(IsolationMode::kNone);
+  EXPECT_NE(isolation_->limits().driver_hook->problem, "");
+  switch_to(IsolationMode::kNone);
   std::filesystem::remove(folder_.path("hook"));
-  isolation_->switch_to(IsolationMode::kDriver);
-  EXPECT_EQ(isolation_->driver_hook()->problem, "");
+  switch_to(IsolationMode::kDriver);
+  EXPECT_EQ(isolation_->limits().driver_hook->problem, "");
 }
 
 // --- the driver ----------------------------------------------------------------------------------
@@ -238,17 +239,17 @@ TEST_F(IsolationTest, TheDriverOffersCardsWhoseMemoryItCanLimit) {
 
 TEST_F(IsolationTest, TheHookIsCopiedToWhereTheRuntimeFindsIt) {
   choose(IsolationMode::kDriver);
-  ASSERT_NE(isolation_->driver_hook(), nullptr);
-  EXPECT_EQ(isolation_->driver_hook()->problem, "");
-  EXPECT_EQ(isolation_->driver_hook()->program, folder_.path("mgpu-set-limits"));
-  EXPECT_EQ(isolation_->driver_hook()->socket, folder_.path("run/limits.sock"));
+  ASSERT_NE(isolation_->limits().driver_hook, nullptr);
+  EXPECT_EQ(isolation_->limits().driver_hook->problem, "");
+  EXPECT_EQ(isolation_->limits().driver_hook->program, folder_.path("mgpu-set-limits"));
+  EXPECT_EQ(isolation_->limits().driver_hook->socket, folder_.path("run/limits.sock"));
   EXPECT_EQ(::access(folder_.path("mgpu-set-limits").c_str(), X_OK), 0);
 }
 
 TEST_F(IsolationTest, AnotherPathOfTheHookIsUsedAsItIs) {
   settings_.hook_path = "/opt/mgpu/mgpu-set-limits";
   choose(IsolationMode::kDriver);
-  EXPECT_EQ(isolation_->driver_hook()->program, "/opt/mgpu/mgpu-set-limits");
+  EXPECT_EQ(isolation_->limits().driver_hook->program, "/opt/mgpu/mgpu-set-limits");
   EXPECT_FALSE(std::filesystem::exists(folder_.path("mgpu-set-limits")));
 }
 
@@ -267,7 +268,7 @@ TEST_F(IsolationTest, CgroupV1OffersNoCards) {
 TEST_F(IsolationTest, WithoutAHookThereAreNoCardsAndNoContainerStarts) {
   settings_.hook_folder = "/dev/null";
   choose(IsolationMode::kDriver);
-  EXPECT_THAT(isolation_->driver_hook()->problem, HasSubstr("/dev/null"));
+  EXPECT_THAT(isolation_->limits().driver_hook->problem, HasSubstr("/dev/null"));
   EXPECT_THAT(health(), Each(HasSubstr("/dev/null")));
 }
 
@@ -286,8 +287,8 @@ TEST_F(IsolationTest, ACardThatCannotBeLimitedIsOfferedOnceItCan) {
 TEST_F(IsolationTest, AutoIsTheDriverWhereItCanLimitACard) {
   driver_.set_scenario(std::string(kTwoCards) + "fail nvmlDeviceSetMemoryLimits_v1 16 GPU-0\n");
   EXPECT_EQ(choose(IsolationMode::kAuto), IsolationMode::kDriver);
-  EXPECT_NE(isolation_->driver_hook(), nullptr);
-  EXPECT_EQ(isolation_->mps(), nullptr);
+  EXPECT_NE(isolation_->limits().driver_hook, nullptr);
+  EXPECT_EQ(isolation_->mps().daemons(), nullptr);
   EXPECT_THAT(health(), ElementsAre(HasSubstr("failed: "), kHealthy))
       << "the other card is not offered";
 }
@@ -297,7 +298,7 @@ TEST_F(IsolationTest, NoContainerWithAPartOfACardStartsWithoutTheDaemonOfItsCard
   const Record record = test::started(test::allocated(test::device_ids(30), "a"), "a", 0);
   EXPECT_EQ(isolation_->before_start(record).error().message,
             "MPS of card \"GPU-0\" does not run: it is not started yet");
-  isolation_->set_cards({CardUuid("GPU-0")});
+  isolation_->mps().set_cards({CardUuid("GPU-0")});
   EXPECT_TRUE(test::eventually([&] {
     const auto ready = isolation_->before_start(record);
     return !ready && ready.error().message.find("no-such-program") != std::string::npos;
@@ -321,11 +322,11 @@ TEST_F(IsolationTest, AutoIsTheLibraryWhereTheHookCannotBeInstalled) {
   EXPECT_THAT(health(), Each(HasSubstr("its UUID is not"))) << "GPU-0";
   EXPECT_EQ(
       isolation_->problem_of({.uuid = CardUuid(kUuid), .model = "V100", .memory = MiB(1)}, {}), "");
-  EXPECT_EQ(isolation_->mps(), nullptr);
-  EXPECT_EQ(isolation_->driver_hook(), nullptr);
-  EXPECT_NE(isolation_->library(), nullptr);
-  isolation_->switch_to(IsolationMode::kNone);
-  EXPECT_EQ(isolation_->library(), nullptr);
+  EXPECT_EQ(isolation_->mps().daemons(), nullptr);
+  EXPECT_EQ(isolation_->limits().driver_hook, nullptr);
+  EXPECT_NE(isolation_->limits().library, nullptr);
+  switch_to(IsolationMode::kNone);
+  EXPECT_EQ(isolation_->limits().library, nullptr);
   EXPECT_EQ(isolation_->fallback(), "");
 }
 
@@ -348,7 +349,7 @@ TEST_F(IsolationTest, TheLibraryMakesThePagesOfAContainerBeforeItStarts) {
   Record record = test::started(test::allocated(test::device_ids(30), "a"), "a", 0);
   record.cards.front().uuid = CardUuid(kUuid);
   ASSERT_TRUE(isolation_->before_start(record));
-  const std::string pages = isolation_->library()->pages + "/" + record.id.str();
+  const std::string pages = isolation_->limits().library->pages + "/" + record.id.str();
   EXPECT_TRUE(std::filesystem::exists(pages + "/" + kUuid + "/limits"));
   isolation_->on_removed(record.id);
   EXPECT_FALSE(std::filesystem::exists(pages));
@@ -369,7 +370,7 @@ TEST_F(IsolationTest, NoSelfTestRunsOnAnOfferedCardThatPodsHold) {
   const auto why = [&] {
     const FoundCard card{.uuid = CardUuid(kUuid), .model = "V100", .memory = MiB(32'510)};
     static_cast<void>(isolation_->problem_of(card, shared));
-    EXPECT_TRUE(test::eventually([&] { return !isolation_->testing(); }));
+    EXPECT_TRUE(test::eventually([&] { return !isolation_->library().self_tests().running(); }));
     EXPECT_EQ(isolation_->problem_of(card, shared), "") << "it is offered";
     return isolation_->self_tests().at(card.uuid).why;
   };
@@ -411,7 +412,7 @@ TEST_F(IsolationTest, MpsWorksWithoutItsHook) {
   settings_.hook_folder = folder_.path("hook");
   std::ofstream(folder_.path("hook")) << "in the way";
   choose(IsolationMode::kMps);
-  EXPECT_EQ(isolation_->mps_hook(), nullptr);
+  EXPECT_EQ(isolation_->limits().mps_hook, nullptr);
   EXPECT_THAT(health(), Each(kHealthy));
 }
 
@@ -428,9 +429,9 @@ TEST_F(IsolationTest, MpsLimitsComputeBesidesTheDriversLimitsOfMemory) {
   ASSERT_NE(limits.driver_hook, nullptr);
   EXPECT_EQ(limits.driver_hook->socket, folder_.path("run/limits.sock"));
   EXPECT_TRUE(isolation_->parts_of_one_card());
-  isolation_->switch_to(IsolationMode::kNone);
+  switch_to(IsolationMode::kNone);
   EXPECT_EQ(isolation_->compute(), ComputeMode::kNone) << "nothing limits memory";
-  EXPECT_EQ(isolation_->mps(), nullptr);
+  EXPECT_EQ(isolation_->mps().daemons(), nullptr);
 }
 
 TEST_F(IsolationTest, MpsLimitsComputeBesidesTheLibrary) {
@@ -438,7 +439,7 @@ TEST_F(IsolationTest, MpsLimitsComputeBesidesTheLibrary) {
   old_driver();
   install_library();
   make(IsolationMode::kAuto);
-  EXPECT_THAT(isolation_->mps_states(), IsEmpty()) << "it is not chosen yet";
+  EXPECT_THAT(isolation_->mps().states(), IsEmpty()) << "it is not chosen yet";
   EXPECT_EQ(choose(IsolationMode::kAuto), IsolationMode::kIntercept);
   const ShareLimits limits = isolation_->limits();
   EXPECT_NE(limits.mps, nullptr);
@@ -463,14 +464,14 @@ TEST_F(IsolationTest, TurnsAreOfTheLibraryOnly) {
   install_library();
   choose(IsolationMode::kDriver);
   EXPECT_EQ(isolation_->compute(), ComputeMode::kNone);
-  EXPECT_EQ(isolation_->mps(), nullptr);
-  isolation_->switch_to(IsolationMode::kIntercept);
+  EXPECT_EQ(isolation_->mps().daemons(), nullptr);
+  switch_to(IsolationMode::kIntercept);
   EXPECT_EQ(isolation_->compute(), ComputeMode::kFixed);
-  EXPECT_EQ(isolation_->library()->compute, TurnRule::kFixed);
+  EXPECT_EQ(isolation_->limits().library->compute, TurnRule::kFixed);
   isolation_->switch_to(IsolationMode::kIntercept, ComputeMode::kBurst);
-  EXPECT_EQ(isolation_->library()->compute, TurnRule::kBurst);
+  EXPECT_EQ(isolation_->limits().library->compute, TurnRule::kBurst);
   isolation_->switch_to(IsolationMode::kIntercept, ComputeMode::kNone);
-  EXPECT_EQ(isolation_->library()->compute, std::nullopt);
+  EXPECT_EQ(isolation_->limits().library->compute, std::nullopt);
 }
 
 // Containers beside those of the earlier process must not be without limits.

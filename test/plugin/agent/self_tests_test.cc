@@ -129,9 +129,11 @@ TEST_F(SelfTestsTest, CardsThatAreGoneAreForgotten) {
   static_cast<void>(problem(tests, "a", result(Outcome::kFailed, "x")));
   static_cast<void>(tests.problem_of(kOther, "a", result(Outcome::kPassed, "")));
   EXPECT_TRUE(test::eventually([&] { return !tests.running(); }));
-  tests.keep_only({kCard, kOther});
+  const FoundCard card{.uuid = kCard, .model = {}, .memory = {}};
+  const FoundCard other{.uuid = kOther, .model = {}, .memory = {}};
+  tests.keep_only({card, other});
   EXPECT_EQ(tests.results().size(), 2U);
-  tests.keep_only({kOther});
+  tests.keep_only({other});
   EXPECT_THAT(tests.results(), testing::ElementsAre(testing::Key(kOther)));
   EXPECT_EQ(self_test_text(tests.results()), "");
 }

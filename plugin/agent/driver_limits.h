@@ -1,0 +1,65 @@
+// The driver's memory limits on this node (memory_limits.h): the cards for which they work, and the
+// hook that has them set before the program of a container starts (LimitSetter). Isolation owns it.
+// One thread sets up, stops, and asks for the problem of all cards; the rest is for any thread,
+// hook() after set_up().
+#pragma once
+
+#include <map>
+#include <memory>
+#include <set>
+#include <string>
+#include <vector>
+
+#include "common/base/ids.h"
+#include "common/base/mutex.h"
+#include "common/base/result.h"
+#include "plugin/agent/isolation_settings.h"
+#include "plugin/cards/nvml/memory_limits.h"
+#include "plugin/containers/container_edits.h"
+#include "plugin/containers/limit_server.h"
+#include "plugin/containers/limit_setter.h"
+#include "plugin/state/records.h"
+
+namespace mgpu::plugin {
+
+class DriverLimits {
+ public:
+  // Both outlive it.
+  DriverLimits(const IsolationSettings& settings, const Records& records)
+      : settings_(settings), setter_(records, limits_, settings.proc_folder) {}
+
+  // Why limits cannot be set for any of these cards, which are those of the node. One sentence;
+  // empty: they can, or did earlier. Blocks while the driver does.
+  std::string problem_of_all(std::vector<CardFacts> cards);
+  // Installs the hook and answers it, for the driver to limit memory from now on. The error is also
+  // the problem of the hook.
+  Result<void> set_up();
+  // Answers no more hooks. Containers that run keep their limits.
+  void stop() { server_.reset(); }
+
+  // Why this card must not be offered: its limits cannot be set. One sentence; empty: they can.
+  // Logs a new problem. Blocks while the driver does. REQUIRES: the driver limits memory.
+  std::string problem_of(const CardUuid& card);
+  const LimitHook& hook() const { return hook_; }
+  // The record of a container was removed.
+  void clear(const AllocationId& id) { setter_.clear(id); }
+
+ private:
+  Result<void> serve_hook();
+  // Why limits cannot be set for this card. One sentence; empty: they can.
+  std::string check(const CardUuid& card);
+  void note_worked() MGPU_REQUIRES(mutex_);
+
+  const IsolationSettings& settings_;
+  MemoryLimits limits_{settings_.nvml};
+  LimitSetter setter_;
+  LimitHook hook_;
+
+  Mutex mutex_;
+  std::set<CardUuid> limitable_ MGPU_GUARDED_BY(mutex_);
+  std::map<CardUuid, std::string> logged_ MGPU_GUARDED_BY(mutex_);
+  bool noted_ MGPU_GUARDED_BY(mutex_) = false;  // that the driver has limited memory
+  std::unique_ptr<LimitServer> server_;         // its thread uses those before it
+};
+
+}  // namespace mgpu::plugin

@@ -1,0 +1,94 @@
+#include "plugin/agent/library_limits.h"
+
+#include <fmt/format.h>
+
+#include <filesystem>
+#include <system_error>
+#include <utility>
+
+#include "plugin/agent/node_programs.h"
+#include "plugin/cards/limits.h"
+
+namespace mgpu::plugin {
+namespace {
+
+// The folder with the libraries and mgpu-check-share.
+std::string package_folder(const IsolationSettings& settings) {
+  return settings.library_folder.empty() ? own_folder() : settings.library_folder;
+}
+
+}  // namespace
+
+Result<void> LibraryLimits::set_up() {
+  if (!files_.cuda.empty()) return {};
+  auto installed = install();
+  files_.problem = installed ? "" : installed.error().message;
+  return installed;
+}
+
+// A container keeps the library that it started with: a new one is another file.
+Result<void> LibraryLimits::install() {
+  if (auto visible = check_mounts_of_node(settings_.run_folder, settings_.proc_folder); !visible) {
+    return visible;
+  }
+  std::error_code failed;
+  const std::filesystem::path from = package_folder(settings_);
+  ShareLibrary files{.cuda = settings_.hook_folder + "/libmgpu-cuda.so",
+                     .nvml = settings_.hook_folder + "/libmgpu-nvml.so",
+                     .empty = settings_.run_folder + "/empty",
+                     .pages = settings_.run_folder + "/share"};
+  std::filesystem::create_directories(files.empty, failed);
+  if (failed) return error(fmt::format("cannot make {}: {}", files.empty, failed.message()));
+  for (const std::string& file : {files.cuda, files.nvml}) {
+    const auto source = from / std::filesystem::path(file).filename();
+    // That of an earlier version refuses pages that it does not know.
+    auto installed = install_file(source, file, "a library for containers was not replaced");
+    if (!installed) return installed;
+  }
+  files_ = std::move(files);
+  return {};
+}
+
+std::string LibraryLimits::problem_of(const FoundCard& card, const Edits& shared) {
+  if (!files_.problem.empty()) return files_.problem;
+  if (!can_have_pages(card.uuid)) {
+    return "its UUID is not \"GPU-\" or \"MIG-\" and 32 digits, by which the library in containers "
+           "finds it";
+  }
+  // No useful part fits in the memory of some cards.
+  if (!settings_.self_test || card.memory <= kNoMemoryOfItsOwn) return "";
+  auto input = self_test_input(files_, settings_.nvml.node_root, card.nodes, shared);
+  const std::string identity = input ? input->identity : input.error().message;
+  return self_tests_.problem_of(
+      card.uuid, identity, [=, this](bool offered, const std::atomic<bool>& cancelled) {
+        if (input) return test(card, *input, offered, cancelled);
+        return SelfTest{SelfTest::Outcome::kNotTested, input.error().message};
+      });
+}
+
+// What pods hold of the card is theirs, also while they do not use it. Beside them the test runs
+// only where the card would not be offered without it.
+SelfTest LibraryLimits::test(const FoundCard& card, const SelfTestInput& input, bool offered,
+                             const std::atomic<bool>& cancelled) const {
+  MiB held;
+  for (const Record& record : records_.all()) {
+    for (const CardGrant& grant : record.cards) {
+      if (grant.uuid != card.uuid) continue;
+      if (offered) return {SelfTest::Outcome::kNotTested, "pods hold parts of the card"};
+      held = held + grant.share.memory;
+    }
+  }
+  if (card.memory < held + self_test_memory(settings_.context)) {
+    return {SelfTest::Outcome::kNotTested, "pods hold the memory of the card"};
+  }
+  const SelfTestProgram program{.path = package_folder(settings_) + "/mgpu-check-share",
+                                .empty = files_.empty,
+                                .context = settings_.context};
+  return run_self_test(program, card.uuid, input, cancelled);
+}
+
+Result<void> LibraryLimits::prepare(const Record& record) const {
+  return has_share(record) ? pages_.prepare(record, files_.compute.has_value()) : Result<void>();
+}
+
+}  // namespace mgpu::plugin

@@ -1,0 +1,54 @@
+// The library in containers on this node (share_library.h): its files, the pages of shares, and the
+// cards that it can limit. Isolation owns it. One thread sets it up and sets the turns; the rest is
+// for any thread, files() after set_up().
+#pragma once
+
+#include <atomic>
+#include <optional>
+#include <string>
+#include <vector>
+
+#include "common/base/result.h"
+#include "plugin/agent/isolation_settings.h"
+#include "plugin/agent/self_tests.h"
+#include "plugin/containers/share_library.h"
+#include "plugin/containers/share_pages.h"
+#include "plugin/state/records.h"
+
+namespace mgpu::plugin {
+
+class LibraryLimits {
+ public:
+  // Both outlive it.
+  LibraryLimits(const IsolationSettings& settings, const Records& records)
+      : settings_(settings), records_(records) {}
+
+  // Installs the files. The error is also the problem of files().
+  Result<void> set_up();
+  // Sets the rule by which the library deals turns; not set: it deals none.
+  void set_turns(std::optional<TurnRule> turns) { files_.compute = turns; }
+
+  // Why this card must not be offered: the library cannot limit containers on it. One sentence;
+  // empty: it can. `shared` is what every container with a card gets. REQUIRES: the library limits
+  // memory.
+  std::string problem_of(const FoundCard& card, const Edits& shared);
+  // Makes the pages of a container that is about to start and has a share. Errors: it must not
+  // start; one sentence.
+  Result<void> prepare(const Record& record) const;
+  const ShareLibrary& files() const { return files_; }
+  const SharePages& pages() const { return pages_; }
+  SelfTests& self_tests() { return self_tests_; }
+
+ private:
+  Result<void> install();
+  SelfTest test(const FoundCard& card, const SelfTestInput& input, bool offered,
+                const std::atomic<bool>& cancelled) const;
+
+  const IsolationSettings& settings_;
+  const Records& records_;
+  ShareLibrary files_;
+  const SharePages pages_{settings_.run_folder + "/share", settings_.context};
+  SelfTests self_tests_{settings_.hook_folder + "/self-tests"};
+};
+
+}  // namespace mgpu::plugin
