@@ -29,23 +29,30 @@ std::string renamed(const std::string& name, std::size_t number) {
   return std::string(kDigits - std::min(digits.size(), kDigits), '0') + digits + "-" + name;
 }
 
+extender::Settings cycle_settings(const Objects& objects, const extender::PolicyChoice& policy,
+                                  Ties ties) {
+  extender::Settings settings;
+  settings.contract = objects.contract();
+  settings.min_memory = MiB(1);
+  settings.policy = policy;
+  settings.ties_by_name = ties != Ties::kPod;
+  // Filter answers with all nodes that fit.
+  if (policy.node == &kClustering) settings.candidate_nodes = 0;
+  return settings;
+}
+
 }  // namespace
 
 Cycle::Cycle(const Objects& objects, extender::PolicyChoice policy,
              std::shared_ptr<const extender::CurrentPrices> prices, SchedulerRules rules,
              std::uint64_t seed)
     : objects_(objects),
+      settings_(cycle_settings(objects, policy, rules.ties)),
       rules_(rules),
       tie_draws_(seed, kTieDraws),
       bookkeeping_(objects),
       prices_(std::move(prices)),
       sampler_(rules.sampling, objects.trace().nodes.size()) {
-  settings_.contract = objects.contract();
-  settings_.min_memory = MiB(1);
-  settings_.policy = policy;
-  settings_.ties_by_name = rules.ties != Ties::kPod;
-  // Filter answers with all nodes that fit.
-  if (policy.node == &kClustering) settings_.candidate_nodes = 0;
   const auto& nodes = objects.trace().nodes;
   const std::vector<std::size_t> numbers = node_numbers(objects.trace(), seed);
   for (std::size_t node = 0; node < nodes.size(); ++node)

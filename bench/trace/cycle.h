@@ -87,7 +87,7 @@ class Cycle {
   void confirm(extender::Claim claim, const Placement& cards);
 
   const Objects& objects_;
-  extender::Settings settings_;
+  const extender::Settings settings_;
   SchedulerRules rules_;
   Draws tie_draws_;
   Bookkeeping bookkeeping_;
