@@ -66,38 +66,15 @@ BindAttempt::BindAttempt(BinderContext& context, BindingArgs args, Instant deadl
 
 void BindAttempt::start() {
   MGPU_CHECK(step_ == Step::kQueued && !answered_, "an attempt starts once");
-  const bool awaits =
-      awaits_nomination() && context_.awaiting_nomination.emplace(args_.uid, this).second;
-  if (!awaits) return take_copy();
   step_ = Step::kAwaiting;
-  await_timer_ = context_.client.executor().after(
-      kNominationShownMax,
-      context_.callbacks.wrap([self = shared_from_this()] { self->stop_awaiting(); }));
+  context_.nominations.wait(args_.uid, args_.node, [self = shared_from_this()] {
+    self->answered_ ? self->end({}) : self->take_copy();
+  });
 }
 
-void BindAttempt::on_nomination_shown() {
-  if (awaits_nomination()) return;
-  const auto self = shared_from_this();
-  context_.client.executor().cancel(await_timer_);
-  stop_awaiting();
-}
-
-void BindAttempt::stop_awaiting() {
-  context_.awaiting_nomination.erase(args_.uid);
-  if (answered_) return end({});
-  take_copy();
-}
-
-bool BindAttempt::awaits_nomination() const {
-  const auto kept = context_.pods.facts_of(args_.uid);
-  return kept && !kept->group.empty() && kept->nominated != args_.node;
-}
-
-// A nomination changes the resourceVersion, and a binding that is refused for that costs more than
-// a read.
 void BindAttempt::take_copy() {
   step_ = Step::kReading;
-  const bool current = !awaits_nomination();
+  const bool current = !context_.nominations.awaits(args_.uid, args_.node);
   auto kept = context_.pods.take(args_.uid);
   if (kept && current && kept->ref == args_.pod) return assume(*std::move(kept));
   context_.client.get_pod(

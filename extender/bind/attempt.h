@@ -7,10 +7,10 @@
 #include <memory>
 #include <optional>
 #include <string>
-#include <unordered_map>
 
 #include "common/base/callback_guard.h"
 #include "common/kube/client.h"
+#include "extender/bind/awaited_nominations.h"
 #include "extender/bind/bindable_pod.h"
 #include "extender/bind/binding_state.h"
 #include "extender/bind/holder_lease.h"
@@ -55,8 +55,6 @@ struct BindGuards {
   PreconditionCheck& preconditions;
 };
 
-class BindAttempt;
-
 // What all attempts share. On the client's executor, except for the two thread-safe members.
 struct BinderContext {
   kube::Client& client;
@@ -68,8 +66,8 @@ struct BinderContext {
   PodCache pods{
       {.pods = kCachedPodsMax, .bytes = kCachedPodsBytesMax, .pod_bytes = kCachedPodBytesMax}};
   PostedBindings posted{};
-  std::unordered_map<PodUid, BindAttempt*> awaiting_nomination{};  // each ends its own entry
   CallbackGuard callbacks{};  // the cache and this are thread-safe
+  AwaitedNominations nominations{client.executor(), pods, callbacks};
 
   void problem(const std::string& sentence) const {
     if (events.on_problem) events.on_problem(sentence);
@@ -90,8 +88,6 @@ class BindAttempt : public std::enable_shared_from_this<BindAttempt> {
   void start_timer();
   // Takes the first step.
   void start();
-  // The copy of the pod is newer than before.
-  void on_nomination_shown();
   bool answered() const { return answered_; }
 
  private:
@@ -105,9 +101,6 @@ class BindAttempt : public std::enable_shared_from_this<BindAttempt> {
     kEnded
   };
 
-  // Whether the pod is bound with others, and filter's copy of it is from before its nomination.
-  bool awaits_nomination() const;
-  void stop_awaiting();
   void take_copy();
   void check(const kube::Pod& pod);
   void assume(BindablePod pod);
@@ -142,7 +135,6 @@ class BindAttempt : public std::enable_shared_from_this<BindAttempt> {
   const Instant deadline_;
   const Events events_;
   Executor::TimerId timer_ = 0;
-  Executor::TimerId await_timer_ = 0;
   Step step_ = Step::kQueued;
   bool answered_ = false;
   std::optional<BindablePod> pod_;  // the copy that was decided on

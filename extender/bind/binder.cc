@@ -26,10 +26,8 @@ void Binder::remember(const kube::Pod& pod) {
 void Binder::remember_nominated(const kube::Pod& pod) {
   if (!context_.pods.facts_of(pod.uid())) return;
   remember(pod);
-  context_.client.executor().post(context_.callbacks.wrap([this, uid = pod.uid()] {
-    const auto awaiting = context_.awaiting_nomination.find(uid);
-    if (awaiting != context_.awaiting_nomination.end()) awaiting->second->on_nomination_shown();
-  }));
+  context_.client.executor().post(
+      context_.callbacks.wrap([this, uid = pod.uid()] { context_.nominations.on_shown(uid); }));
 }
 
 void Binder::forget(const PodUid& uid) {
