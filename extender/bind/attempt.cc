@@ -66,14 +66,13 @@ BindAttempt::BindAttempt(BinderContext& context, BindingArgs args, Instant deadl
 
 void BindAttempt::start() {
   MGPU_CHECK(step_ == Step::kQueued && !answered_, "an attempt starts once");
-  step_ = Step::kAwaiting;
+  step_ = Step::kRunning;
   context_.nominations.wait(args_.uid, args_.node, [self = shared_from_this()] {
     self->answered_ ? self->end({}) : self->take_copy();
   });
 }
 
 void BindAttempt::take_copy() {
-  step_ = Step::kReading;
   const bool current = !context_.nominations.awaits(args_.uid, args_.node);
   auto kept = context_.pods.take(args_.uid);
   if (kept && current && kept->ref == args_.pod) return assume(*std::move(kept));
@@ -143,7 +142,6 @@ void BindAttempt::assume(BindablePod pod) {
 
 // The start sequence has checked this, unless it found no pod that gave a clear answer.
 void BindAttempt::check_preconditions() {
-  step_ = Step::kConfirming;
   if (context_.guards.preconditions.enforced()) return touch_large();
   context_.guards.preconditions.run(
       args_.pod, args_.node,
@@ -173,7 +171,6 @@ void BindAttempt::touch_large() {
 // The Lease is read after the copy of the pod. So a process that takes the Lease later finds either
 // the effect of this POST, or a pod whose resourceVersion it can change before the POST arrives.
 void BindAttempt::confirm_lease() {
-  step_ = Step::kConfirming;
   context_.guards.lease.confirm(
       context_.callbacks.wrap([self = shared_from_this()](const kube::ApiResult<void>& held) {
         if (!held) return self->end_not_bound({BindOutcome::kUnavailable, held.error().message});
@@ -183,7 +180,6 @@ void BindAttempt::confirm_lease() {
 
 void BindAttempt::post() {
   if (const auto late = too_late()) return end_not_bound(*late);
-  step_ = Step::kPosting;
   ++posts_;
   if (claim_) context_.posted.at(*claim_).resource_version = pod_->resource_version;
   context_.client.bind(
@@ -212,7 +208,6 @@ void BindAttempt::on_posted(const kube::ApiResult<void>& posted) {
 }
 
 void BindAttempt::settle(BindAnswer refusal) {
-  step_ = Step::kSettling;
   context_.guards.touch.settle(
       args_.pod, pod_->resource_version, kBindTimeout,
       context_.callbacks.wrap([self = shared_from_this(), refusal = std::move(refusal)](

@@ -91,15 +91,7 @@ class BindAttempt : public std::enable_shared_from_this<BindAttempt> {
   bool answered() const { return answered_; }
 
  private:
-  enum class Step : std::uint8_t {
-    kQueued,
-    kAwaiting,
-    kReading,
-    kConfirming,
-    kPosting,
-    kSettling,
-    kEnded
-  };
+  enum class Step : std::uint8_t { kQueued, kRunning, kEnded };
 
   void take_copy();
   void check(const kube::Pod& pod);
