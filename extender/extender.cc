@@ -196,14 +196,11 @@ StartSequence::Events Extender::start_events() {
               }};
 }
 
-CardPreemption::Events Extender::preemption_events() {
-  return {
-      .decides = [this] { return may_decide() && !draining_; },
-      .confirm = [this](HolderLease::Done done) { lease_.confirm(std::move(done)); },
-      .on_ended = [this](std::size_t victims) { probe_.preempted_by_card(victims); },
-      .on_problem = warn("no pods can be evicted for pods that need their cards"),
-      .members = [this](const std::string& group,
-                        std::size_t most) { return pending_events_.pods().of_group(group, most); }};
+CardEviction::Events Extender::preemption_events() {
+  return {.decides = [this] { return may_decide() && !draining_; },
+          .confirm = [this](HolderLease::Done done) { lease_.confirm(std::move(done)); },
+          .on_ended = [this](std::size_t victims) { probe_.preempted_by_card(victims); },
+          .on_problem = warn("no pods can be evicted for pods that need their cards")};
 }
 
 bool Extender::may_decide() const {

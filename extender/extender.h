@@ -118,7 +118,7 @@ class Extender {
   void on_lease_lost(const std::string& sentence);
   BinderEvents binder_events();
   StartSequence::Events start_events();
-  CardPreemption::Events preemption_events();
+  CardEviction::Events preemption_events();
   Readiness readiness() const;
   void update_metrics();
 
@@ -170,8 +170,14 @@ class Extender {
   AsioExecutor inspections_;  // for /inspect, Events about pending pods, and the choice of victims
   PendingEvents pending_events_{verb_context_, transport_, inspections_, lease_.identity(),
                                 [this] { return may_decide(); }};
-  CardPreemption card_preemption_{verb_context_, transport_, inspections_, lease_.identity(),
-                                  preemption_events()};
+  CardPreemption card_preemption_{verb_context_,
+                                  transport_,
+                                  inspections_,
+                                  lease_.identity(),
+                                  preemption_events(),
+                                  [this](const std::string& group, std::size_t most) {
+                                    return pending_events_.pods().of_group(group, most);
+                                  }};
   AsioExecutor web_executor_;  // for the web page alone; stopped before prometheus_ ends
   std::unique_ptr<kube::CurlTransport> prometheus_;  // may be null
   std::optional<Web> web_;

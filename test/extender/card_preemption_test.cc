@@ -31,7 +31,7 @@ class CardPreemptionTest : public testing::Test, protected test::TeamWorld {
     claim_of_group("");
     preemption.emplace(
         context, server.api(), computing, "extender-1",
-        CardPreemption::Events{
+        CardEviction::Events{
             .decides = [this] { return decides; },
             .confirm =
                 [this](const auto& done) {
@@ -42,12 +42,11 @@ class CardPreemptionTest : public testing::Test, protected test::TeamWorld {
                   done(answer);
                 },
             .on_ended = [this](std::size_t victims) { ended.push_back(victims); },
-            .on_problem = [this](const std::string& why) { problems.push_back(why); },
-            .members =
-                [this](const std::string& group, std::size_t most) {
-                  EXPECT_EQ(most, kPreemptMembersMax);
-                  return group == "team/g" ? members : std::vector<PendingPods::Pending>();
-                }});
+            .on_problem = [this](const std::string& why) { problems.push_back(why); }},
+        [this](const std::string& group, std::size_t most) {
+          EXPECT_EQ(most, kPreemptMembersMax);
+          return group == "team/g" ? members : std::vector<PendingPods::Pending>();
+        });
     preemption->start();
     server.run();
     server.writes.clear();

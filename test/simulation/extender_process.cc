@@ -51,11 +51,10 @@ ExtenderProcess::ExtenderProcess(kube::MemoryApiServer& server, FaultQueue& faul
           {.decides = [this] { return ready() && !setup_.is_observer; },
            .confirm = [this](extender::HolderLease::Done done) { lease_.confirm(std::move(done)); },
            .on_ended = [](std::size_t) {},
-           .on_problem = [](const std::string&) {},
-           .members =
-               [this](const std::string& group, std::size_t most) {
-                 return pending_events_.pods().of_group(group, most);
-               }}),
+           .on_problem = [](const std::string&) {}},
+          [this](const std::string& group, std::size_t most) {
+            return pending_events_.pods().of_group(group, most);
+          }),
       start_sequence_(link_, client_, settings_.contract, {lease_, touch_, preconditions_}, ledger_,
                       {.on_done = [this] { on_started(); },
                        .on_problem = [](const std::string&) {},
