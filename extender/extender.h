@@ -2,9 +2,6 @@
 // Transport. main.cc runs it over libcurl; mgpu-sim and the tests run it over the in-memory API
 // server.
 //
-// One server has only the verbs, with which a client can bind pods; the other one has probes,
-// metrics and inspection.
-//
 //   Starting (listening, /readyz 503) --start sequence done; nodes and pods listed--> Deciding
 //   Deciding --drain()--> Draining
 //   Deciding --another process holds the Lease--> Lost: it never decides again
@@ -37,19 +34,18 @@
 #include "common/program/service_routes.h"
 #include "common/program/service_server.h"
 #include "extender/bind/binder.h"
-#include "extender/bind/holder_lease.h"
 #include "extender/bind/start_sequence.h"
 #include "extender/card_preemption.h"
 #include "extender/certificates/secret_certificates.h"
 #include "extender/cluster_events.h"
-#include "extender/election/leader_election.h"
-#include "extender/election/leader_endpoints.h"
+#include "extender/leadership.h"
 #include "extender/learning/price_refresher.h"
 #include "extender/ledger/disruption_budgets.h"
 #include "extender/ledger/ledger.h"
 #include "extender/pending_events.h"
 #include "extender/probe.h"
 #include "extender/requeue/requeue.h"
+#include "extender/servers.h"
 #include "extender/use_metrics.h"
 #include "extender/verbs/verbs.h"
 #include "extender/watches.h"
@@ -90,10 +86,10 @@ class Extender {
   // which still run.
   ~Extender();
 
-  std::uint16_t port() const { return port_; }  // of the verbs
-  std::uint16_t service_port() const { return service_->port(); }
+  std::uint16_t port() const { return servers_.verbs_port(); }  // of the verbs
+  std::uint16_t service_port() const { return servers_.service_port(); }
   // It decides now.
-  bool ready() const { return may_decide() && has_certificates() && !draining_; }
+  bool ready() const { return may_decide() && servers_.has_certificates() && !draining_; }
   // Ends readiness and starts to drain the server of the verbs; the destructor waits for its end.
   // Probes are answered until then.
   void drain();
@@ -101,21 +97,13 @@ class Extender {
  private:
   Extender(ExtenderSettings settings, kube::Transport& transport, kube::Transport* for_election);
 
-  Result<void> start_servers();
   Result<void> add_web();
   void add_routes();
   bool may_decide() const;
   bool follows() const;
-  std::unique_ptr<LeaderElection> make_election(kube::Transport* transport);
-  void acquire_lease(HolderLease::Done done);
-  void release_lease();
   void refuse_verb(const http::Respond& respond);
-  bool has_certificates() const { return !certificates_ || certificates_->available(); }
-  std::unique_ptr<SecretCertificates> new_certificates();
-  Result<void> use_certificates(const CertificateBundle& bundle);
   void on_started();
   void on_listed();
-  void on_lease_lost(const std::string& sentence);
   BinderEvents binder_events();
   StartSequence::Events start_events();
   CardEviction::Events preemption_events();
@@ -136,11 +124,8 @@ class Extender {
                                   prices_,         &window_, &answered_};
   Probe probe_{metrics_, ledger_};
   kube::Client client_{transport_};
-  HolderLease lease_;
-  HolderLease::Done lease_acquired_;          // on the executor
-  CallbackGuard callbacks_;                   // of the election, which uses it from another thread
-  std::unique_ptr<LeaderElection> election_;  // may be null
-  std::optional<LeaderEndpoints> endpoints_;
+  Leadership leadership_;
+  HolderLease& lease_ = leadership_.lease();
   PodTouch touch_{client_, settings_.verbs.contract, lease_.identity(),
                   [this](TouchResult result) { probe_.pod_touched(result); }};
   PreconditionCheck preconditions_{client_};
@@ -153,9 +138,7 @@ class Extender {
   PriceRefresher price_refresher_{ledger_, prices_, window_, transport_.executor(),
                                   [this](Duration took) { probe_.prices_refreshed(took); }};
   std::atomic<bool> draining_ = false;
-  std::atomic<bool> lease_given_up_ = false;  // another process may take it, which is no loss
-  bool logged_ready_ = false;                 // on the executor
-  std::uint16_t port_ = 0;                    // of the verbs; the server ends before the watches
+  bool logged_ready_ = false;     // on the executor
   StartSequence start_sequence_;  // stopped before the watches, which it starts, are destroyed
   Watches watches_{
       {transport_, verb_context_, binder_, budgets_, requeue_, probe_, [this] { on_listed(); }}};
@@ -181,13 +164,8 @@ class Extender {
   AsioExecutor web_executor_;  // for the web page alone; stopped before prometheus_ ends
   std::unique_ptr<kube::CurlTransport> prometheus_;  // may be null
   std::optional<Web> web_;
-  // The certificates of the servers; null: they are in files. It outlives them, since probes read
-  // its state, and is stopped before.
-  std::unique_ptr<SecretCertificates> certificates_;
-  http::Router verb_router_;
-  http::Router service_router_;
-  std::unique_ptr<ServiceServer> service_;
-  std::unique_ptr<http::Server> server_;
+  Servers servers_{{settings_.http, settings_.service, settings_.certificates, transport_, client_,
+                    metrics_, probe_}};
 };
 
 }  // namespace mgpu::extender

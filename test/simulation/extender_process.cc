@@ -108,7 +108,7 @@ void ExtenderProcess::refuse_verb(const http::Respond& respond) {
   respond(http::error_response(503, "it does not decide"));
 }
 
-// --- election, as in extender/extender.cc --------------------------------------------------------
+// --- election, as in extender/leadership.cc ------------------------------------------------------
 
 std::optional<extender::LeaderElection> ExtenderProcess::make_election() {
   if (!setup_.election) return std::nullopt;

@@ -1,0 +1,67 @@
+// The two HTTP servers of the extender: one has only the verbs, with which a client can bind pods;
+// the other one has probes, metrics and inspection. Owns both, their routers, and the certificates
+// in a Secret that they use, which are changed on the client's executor. For the thread that starts
+// and ends the servers, except for the functions with another comment.
+#pragma once
+
+#include <cstdint>
+#include <memory>
+#include <optional>
+
+#include "common/base/metrics.h"
+#include "common/base/result.h"
+#include "common/http/router.h"
+#include "common/http/server.h"
+#include "common/kube/client.h"
+#include "common/kube/transport.h"
+#include "common/program/service_server.h"
+#include "extender/certificates/secret_certificates.h"
+#include "extender/probe.h"
+
+namespace mgpu::extender {
+
+class Servers {
+ public:
+  // All of it outlives the servers.
+  struct Dependencies {
+    const http::ServerOptions& verbs;
+    const ServiceSettings& service;
+    const std::optional<CertificateSettings>& certificates;  // with verbs.tls.from_texts
+    kube::Transport& transport;
+    kube::Client& client;
+    Metrics& metrics;
+    Probe& probe;
+  };
+  explicit Servers(const Dependencies& dependencies);
+
+  // Return the routers, to which routes are added before start().
+  http::Router& verbs() { return verb_router_; }
+  http::Router& service() { return service_router_; }
+  // Starts both, which listen when it returns. Errors: those of http::Server::start.
+  Result<void> start();
+  // Any thread, like the next two.
+  std::uint16_t verbs_port() const { return verbs_port_; }
+  std::uint16_t service_port() const { return service_server_->port(); }
+  bool has_certificates() const { return !certificates_ || certificates_->available(); }
+  // Starts to drain the server of the verbs.
+  void drain();
+  // Ends it, and the renewal of certificates. Not on the executor of the client.
+  void end_verbs();
+  void end_service() { service_server_.reset(); }
+
+ private:
+  std::unique_ptr<SecretCertificates> new_certificates();
+  Result<void> use(const CertificateBundle& bundle);
+
+  const Dependencies dependencies_;
+  // Null: they are in files. It outlives the servers, since probes read its state, and is stopped
+  // before.
+  const std::unique_ptr<SecretCertificates> certificates_;
+  http::Router verb_router_;
+  http::Router service_router_;
+  std::unique_ptr<ServiceServer> service_server_;
+  std::unique_ptr<http::Server> verb_server_;
+  std::uint16_t verbs_port_ = 0;  // also after their end
+};
+
+}  // namespace mgpu::extender
