@@ -79,7 +79,8 @@ void LeaderElection::watch() {
             // A Lease that cannot be read exists, and may have a holder.
             if (complete) observe(std::nullopt);
           }};
-  watch_.emplace("lease " + name(), kube::one_lease(lease_), transport_, std::move(consumer),
+  watch_.emplace("lease " + to_string(lease_), kube::one_lease(lease_), transport_,
+                 std::move(consumer),
                  kube::ReflectorEvents{
                      .on_problem = [this](const std::string& why) { events_.on_problem(why); },
                      .on_unreadable = [this](const std::string& why) { events_.on_problem(why); },

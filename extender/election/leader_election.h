@@ -81,7 +81,6 @@ class LeaderElection {
   void end();
   void wait(Duration delay, void (LeaderElection::*then)());
   Duration request_timeout() const;
-  std::string name() const { return to_string(lease_); }
 
   kube::Transport& transport_;
   kube::Client client_{transport_};
