@@ -198,12 +198,12 @@ Readiness Extender::readiness() const {
 }
 
 void Extender::update_metrics() {
-  probe_.ready(ready() || (follows() && watches_.listed()));
-  probe_.leader(may_decide());
-  probe_.binds_in_flight(binder_.in_flight());
-  probe_.unsettled_pods(start_sequence_.unsettled());
-  probe_.events_dropped(cluster_events_.dropped() + pending_events_.dropped() +
-                        card_preemption_.events_dropped());
+  probe_.show({.ready = ready() || (follows() && watches_.listed()),
+               .leader = may_decide(),
+               .binds_in_flight = binder_.in_flight(),
+               .unsettled_pods = start_sequence_.unsettled(),
+               .events_dropped = cluster_events_.dropped() + pending_events_.dropped() +
+                                 card_preemption_.events_dropped()});
   watches_.update_metrics();
 }
 

@@ -191,28 +191,19 @@ void Probe::watch_silence(const char* resource, std::chrono::milliseconds silenc
       seconds(silence), {{"resource", resource}});
 }
 
-void Probe::ready(bool ready) {
+void Probe::show(const ProcessState& state) {
   set("ready",
       "1 once it has listed nodes and pods, and has taken the lease or follows the leader.",
-      ready ? 1 : 0);
-}
-
-void Probe::leader(bool leader) {
-  set("leader", "1 while this process decides: it has the lease, and is ready.", leader ? 1 : 0);
-}
-
-void Probe::binds_in_flight(std::size_t count) {
-  set("binds_in_flight", "Binds that have begun and are not answered.", number(count));
-}
-
-void Probe::unsettled_pods(std::size_t count) {
-  set("unsettled_pods", "Pending pods that the extender cannot change.", number(count));
-}
-
-void Probe::events_dropped(std::uint64_t count) {
+      state.ready ? 1 : 0);
+  set("leader", "1 while this process decides: it has the lease, and is ready.",
+      state.leader ? 1 : 0);
+  set("binds_in_flight", "Binds that have begun and are not answered.",
+      number(state.binds_in_flight));
+  set("unsettled_pods", "Pending pods that the extender cannot change.",
+      number(state.unsettled_pods));
   metrics_.replace({counters("mgpu_extender_events_dropped_total",
                              "Number of Events that were not sent, or whose request failed.",
-                             {series({}, static_cast<double>(count))})});
+                             {series({}, number(state.events_dropped))})});
 }
 
 void Probe::certificates_end(const std::map<std::string, std::chrono::sys_seconds>& ends) {

@@ -46,6 +46,15 @@
 
 namespace mgpu::extender {
 
+// The state of the process at a scrape.
+struct ProcessState {
+  bool ready = false;
+  bool leader = false;
+  std::size_t binds_in_flight = 0;
+  std::size_t unsettled_pods = 0;
+  std::uint64_t events_dropped = 0;
+};
+
 class Probe {
  public:
   // `metrics` and `ledger` outlive the probe. The metrics are not collected after its end.
@@ -68,11 +77,7 @@ class Probe {
   void watch_problem(const char* resource, double count = 1);
   void unreadable_object(const char* resource, double count = 1);
   void watch_silence(const char* resource, std::chrono::milliseconds silence);
-  void ready(bool ready);
-  void leader(bool leader);
-  void binds_in_flight(std::size_t count);
-  void unsettled_pods(std::size_t count);
-  void events_dropped(std::uint64_t count);
+  void show(const ProcessState& state);
   void certificates_end(const std::map<std::string, std::chrono::sys_seconds>& ends);
 
  private:
