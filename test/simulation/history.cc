@@ -726,7 +726,7 @@ class World {
                                            const extender::Ledger& fresh) const {
     for (const auto& node : nodes_) {
       const auto held = ledger.reader().node(NodeName(node->name()));
-      const auto expected = fresh.node(NodeName(node->name()));
+      const auto expected = fresh.reader().node(NodeName(node->name()));
       if (!held || !expected) return fmt::format("node {} is not in {}", node->name(), name);
       for (std::size_t i = 0; i < expected->node.cards.size(); ++i) {
         if (i < held->node.cards.size() &&

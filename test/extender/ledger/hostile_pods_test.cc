@@ -118,7 +118,7 @@ TEST_F(HostilePodsTest, NodesMayChangeDuringAScore) {
 }
 
 Score end_the_searches(const PlacementContext&, const Node&, const std::vector<CardHold>&) {
-  used_by_the_policy->end_searches();
+  used_by_the_policy->decisions().end_searches();
   return 0;
 }
 const Policy kEndsTheSearches{
@@ -146,7 +146,7 @@ TEST_F(HostilePodsTest, AnEndWaitsForTheSearchOnOneNode) {
 std::size_t uses_before_the_end = 0;
 
 Score end_the_searches_later(const PlacementContext&, const Node&, const std::vector<CardHold>&) {
-  if (++uses > uses_before_the_end) used_by_the_policy->end_searches();
+  if (++uses > uses_before_the_end) used_by_the_policy->decisions().end_searches();
   return 0;
 }
 const Policy kEndsLater{

@@ -204,39 +204,39 @@ TEST(Nominations, EndAndCountAsReleases) {
     const char* what;
     std::function<void(Ledger&)> end;
   } cases[] = {
-      {"nominated for no node", [](Ledger& l) { l.nominate(PodUid("p"), NodeName()); }},
-      {"not in a new list", [](Ledger& l) { l.replace_nominated({}); }},
+      {"nominated for no node", [](Ledger& l) { l.reservations().nominate(PodUid("p"), NodeName()); }},
+      {"not in a new list", [](Ledger& l) { l.reservations().replace_nominated({}); }},
       {"in a new list with another node",
        [](Ledger& l) {
-         l.replace_nominated({{PodUid("p"), NodeName("n2")}});
+         l.reservations().replace_nominated({{PodUid("p"), NodeName("n2")}});
        }},
       {"assumed elsewhere", [](Ledger& l) { assume_text(l, "p", "n2", "whole"); }},
       {"bound", [](Ledger& l) { l.apply_pod(bound_claim("p", "n2", "whole", "0")); }},
       {"finished or deleted", [](Ledger& l) { l.remove_pod(PodUid("p")); }},
       {"another answer of preempt",
        [](Ledger& l) {
-         l.offer_nomination({PodUid("p"), kPriority}, {}, {}, at_ms(kLife));
+         l.reservations().offer_nomination({PodUid("p"), kPriority}, {}, {}, at_ms(kLife));
        }},
       {"a smaller card", [](Ledger& l) { l.apply_node(facts_of("n1: 0[100/500]")); }},
       {"another card", [](Ledger& l) { l.apply_node(facts_of("n1: 1[100/1000]")); }},
       {"an unhealthy card", [](Ledger& l) { l.apply_node(facts_of("n1: 0[100/1000 unhealthy]")); }},
       {"no node", [](Ledger& l) { l.replace_nodes({}); }},
-      {"too old", [](Ledger& l) { l.releases(at_ms(kLife)); }},
+      {"too old", [](Ledger& l) { l.reader().releases(at_ms(kLife)); }},
   };
   for (const auto& one : cases) {
     Ledger fresh;
     fresh.apply_node(facts_of("n1: 0[100/1000]"));
     fresh.apply_node(facts_of("n2: 0[100/1000]"));
-    fresh.offer_nomination({PodUid("p"), kPriority},
+    fresh.reservations().offer_nomination({PodUid("p"), kPriority},
                            {{NodeName("n1"), {{CardIndex(0), share_of("100/1000")}}, {}}}, {},
                            at_ms(kLife));
-    fresh.nominate(PodUid("p"), NodeName("n1"));
+    fresh.reservations().nominate(PodUid("p"), NodeName("n1"));
     const std::vector<std::string_view> nodes{"n1"};
-    fresh.why_not(nodes, request_of("30/300"), at_ms(0), {PodUid("other"), kPriority});
-    const std::uint64_t before = fresh.releases();
+    fresh.decisions().why_not(nodes, request_of("30/300"), at_ms(0), {PodUid("other"), kPriority});
+    const std::uint64_t before = fresh.reader().releases();
     one.end(fresh);
-    EXPECT_EQ(fresh.counts().nominated, 0U) << one.what;
-    EXPECT_GT(fresh.releases(), before) << one.what;
+    EXPECT_EQ(fresh.reader().counts().nominated, 0U) << one.what;
+    EXPECT_GT(fresh.reader().releases(), before) << one.what;
   }
 }
 
