@@ -10,6 +10,7 @@
 #include <utility>
 #include <vector>
 
+#include "extender/ledger/ledger_reader.h"
 #include "extender/ledger/limits.h"
 #include "extender/ledger/stepped_decisions.h"
 #include "extender/placement/holds.h"

@@ -1,9 +1,9 @@
-// Decisions about one pod and many nodes: where it fits, and how good each node is for it.
+// Decisions about pods and many nodes: where a pod fits, and how good each node is for it.
 //
-// Each holds the lock for kHoldStepsMax steps at a time, and searches without it, so that others
-// never wait for a search. Nodes may change in between: a decision is about its node as it was at
-// some time during the call. Expected placements and reservations for nominated pods that ended
-// before `now` are removed first.
+// why_not, fitting_nodes and score hold the lock for kHoldStepsMax steps at a time, and search
+// without it, so that others never wait for a search. Nodes may change in between: a decision is
+// about its node as it was at some time during the call. Expected placements and reservations for
+// nominated pods that ended before `now` are removed first.
 //
 // Thread-safe. Time is an argument.
 #pragma once
@@ -20,8 +20,8 @@
 #include <vector>
 
 #include "common/base/executor.h"
+#include "common/base/mutex.h"
 #include "extender/ledger/decision_cache.h"
-#include "extender/ledger/ledger_reader.h"
 #include "extender/ledger/ledger_state.h"
 #include "extender/placement/context.h"
 #include "extender/placement/place.h"

@@ -223,21 +223,4 @@ std::vector<Ledger::AssumedClaim> Ledger::assumed_before(Instant before) const {
   return assumed;
 }
 
-// --- expected placements -------------------------------------------------------------------------
-
-void Ledger::expect(const PodUid& uid, const NodeName& node, const GpuRequest& request,
-                    const Placement& placement, Instant now, Instant until) {
-  const MutexLock lock(state_.mutex);
-  state_.expected.expire(now);
-  state_.expected.end(uid);
-  NodeRecord* record = state_.find_present(node.str());
-  if (record == nullptr || until <= now) return;
-  state_.expected.add(uid, *record, holds(record->node, request, placement), until);
-}
-
-void Ledger::end_expectation(const PodUid& uid) {
-  const MutexLock lock(state_.mutex);
-  state_.expected.end(uid);
-}
-
 }  // namespace mgpu::extender

@@ -16,17 +16,18 @@
 // Thread-safe. There is one lock, under which nothing waits. Time is an argument.
 #pragma once
 
+#include <optional>
 #include <variant>
 #include <vector>
 
 #include "common/base/executor.h"
 #include "common/base/ids.h"
+#include "common/contract/gpu_request.h"
 #include "extender/ledger/claim.h"
 #include "extender/ledger/decisions.h"
 #include "extender/ledger/ledger_reader.h"
 #include "extender/ledger/ledger_state.h"
 #include "extender/ledger/reservations.h"
-#include "extender/placement/cluster.h"
 #include "extender/placement/context.h"
 #include "extender/placement/place.h"
 #include "extender/placement/policy.h"
@@ -41,7 +42,6 @@ struct Assumed {
 class Ledger {
  public:
   Decisions& decisions() { return decisions_; }
-  const Decisions& decisions() const { return decisions_; }
   Reservations& reservations() { return reservations_; }
   const Reservations& reservations() const { return reservations_; }
   LedgerReader& reader() { return reader_; }
@@ -108,15 +108,6 @@ class Ledger {
   // Returns the claims that were assumed, or accepted by the API server, before `before`. Their
   // pods are to be read from the API server.
   std::vector<AssumedClaim> assumed_before(Instant before) const;
-
-  // --- expected placements -----------------------------------------------------------------------
-
-  // Counts in Card::expected until `until`, or until the pod is bound or removed or has another
-  // expected placement, or the node's cards change. At kExpectedPlacementsMax, the one that ends
-  // first is removed. A node that is not present is ignored.
-  void expect(const PodUid& uid, const NodeName& node, const GpuRequest& request,
-              const Placement& placement, Instant now, Instant until);
-  void end_expectation(const PodUid& uid);
 
  private:
   LedgerState state_;

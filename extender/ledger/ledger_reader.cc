@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <utility>
 
+#include "extender/ledger/ledger_state.h"
 #include "extender/ledger/limits.h"
 
 namespace mgpu::extender {

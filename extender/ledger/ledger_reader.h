@@ -1,4 +1,5 @@
-// What the ledger knows, as copies and visits, for views, metrics and decisions about one node.
+// What the ledger knows, as copies and visits. What has ended by time is removed by the functions
+// that are given the time.
 //
 // Thread-safe. Time is an argument.
 #pragma once
@@ -14,13 +15,15 @@
 
 #include "common/base/executor.h"
 #include "common/base/ids.h"
+#include "common/base/mutex.h"
 #include "extender/ledger/claim.h"
-#include "extender/ledger/ledger_state.h"
+#include "extender/ledger/decided_pod.h"
 #include "extender/ledger/node_record.h"
-#include "extender/ledger/nominations.h"
 #include "extender/placement/cluster.h"
 
 namespace mgpu::extender {
+
+struct LedgerState;
 
 // A copy, for inspection.
 struct NodeView {
@@ -99,9 +102,11 @@ class LedgerReader {
  public:
   // `state` outlives the reader.
   explicit LedgerReader(LedgerState& state) : state_(state) {}
+  LedgerReader(const LedgerReader&) = delete;
+  LedgerReader& operator=(const LedgerReader&) = delete;
 
-  // Runs `read` under the lock; it must only compute. Expected placements that ended before `now`
-  // are removed first.
+  // Runs `read` under the lock; it must only compute. Expected placements and
+  // reservations that ended before `now` are removed first.
   void read(Instant now, const std::function<void(const View&)>& read);
 
   // Visits every node that the API server has, in no order, under the lock for kNodeCopiesMax nodes

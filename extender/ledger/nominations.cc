@@ -15,9 +15,9 @@ namespace {
 // Visits what is counted on the node and is not free to the pod.
 void each_kept(const OfferTable& table, const DecidedPod& pod, std::string_view node,
                const std::function<void(const Offer&, const NominatedPlacement&)>& visit) {
-  if (pod.uid.empty()) return;
+  if (pod.uid.empty() || !table.any_counted()) return;
   for (const PodUid& uid : table.pods_counted_on(node)) {
-    const Offer& offer = *table.find(uid);
+    const Offer& offer = table.all().at(uid);
     const bool of_group = !pod.group.empty() && offer.group == pod.group;
     if (uid == pod.uid || (of_group && pod.for_group)) continue;
     const bool goes_first = offer.is_turn && !pod.group.empty() && !pod.for_group;
@@ -27,7 +27,8 @@ void each_kept(const OfferTable& table, const DecidedPod& pod, std::string_view 
   }
 }
 
-// Adds to what is used of the node what is kept of it, for a turn without that of groups and turns.
+// Adds what is kept of the node for others to what is used of it. For a turn, without what is kept
+// for groups and for turns.
 void count_kept(const OfferTable& table, const Share& everywhere, const DecidedPod& pod, Node& node,
                 bool for_turn) {
   for (Card& card : node.cards) card.used += at_most_of(card, everywhere);
@@ -45,7 +46,7 @@ void count_kept(const OfferTable& table, const Share& everywhere, const DecidedP
 bool goes_on(const OfferTable& table, const PodUid& uid, const Offer& turn) {
   return turn.is_turn &&
          std::ranges::any_of(table.pods_counted_on(turn.counted_on), [&](const PodUid& other) {
-           const auto& next = table.find(other)->next;
+           const auto& next = table.all().at(other).next;
            return next && next->pod.uid == uid;
          });
 }
@@ -298,7 +299,7 @@ void Nominations::waits_for(const DecidedPod& pod, const NominatedPlacement& car
     const bool is_next = !offer.next || offer.next->pod.uid == pod.uid;
     if (has_turn && is_next) table_.set_next(offer, Turn{pod, cards});
   }
-  if (!any) table_.set_releases(table_.releases() + 1);  // It has ended meanwhile.
+  if (!any) table_.add_release();  // It has ended meanwhile.
 }
 
 }  // namespace mgpu::extender

@@ -48,6 +48,7 @@
 
 #include "common/base/executor.h"
 #include "common/base/ids.h"
+#include "extender/ledger/decided_pod.h"
 #include "extender/ledger/kept_everywhere.h"
 #include "extender/ledger/offer_table.h"
 #include "extender/placement/cluster.h"
@@ -91,7 +92,7 @@ class Nominations {
   // The bind of a member, which is not counted, has failed: its cards are counted in the same way.
   // `latest` is what latest_of() returned before the pod was assumed.
   void keep_member(const DecidedPod& pod, NominatedPlacement cards, Instant now, Instant latest);
-  // Ends the answers whose `until` is not after `now`.
+  // Ends the answers whose `until` is not after `now`, and begins turns.
   void expire(Instant now);
   // What is kept on each card, and counts for has_reservations_on() and count().
   KeptEverywhere& everywhere() { return everywhere_; }
@@ -132,7 +133,7 @@ class Nominations {
 
   OfferTable table_;
   KeptEverywhere everywhere_;
-  Instant first_end_ = Instant::max();  // nothing ends before it
+  Instant first_end_ = Instant::max();  // nothing ends before it, and only turns may begin
   std::uint64_t answers_ = 0;
 };
 

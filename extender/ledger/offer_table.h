@@ -14,31 +14,10 @@
 
 #include "common/base/executor.h"
 #include "common/base/ids.h"
+#include "extender/ledger/decided_pod.h"
 #include "extender/ledger/text_hash.h"
-#include "extender/placement/holds.h"
-#include "extender/placement/node_resources.h"
 
 namespace mgpu::extender {
-
-// What a pod is to get on one node.
-struct NominatedPlacement {
-  NodeName node;
-  std::vector<CardHold> holds;
-  NodeResources resources;  // what it requests beside cards
-  bool operator==(const NominatedPlacement&) const = default;
-};
-
-// The pod that a decision is about. What is reserved for itself, or for a pod of lower priority, is
-// free to it. Without a uid, everything is. Its searches count against the allowance of the
-// namespace (search_allowances.h), and without one against none.
-struct DecidedPod {
-  PodUid uid{};
-  std::int32_t priority = 0;
-  std::string name_space{};
-  std::string group{};     // of pods that are bound together; empty: it is bound alone
-  bool for_group = false;  // what is reserved for others of the group is free to it, too
-  bool binds = false;      // the turns of others do not count
-};
 
 // A pod that waits for cards that are counted for another one, and what is kept for it afterwards.
 struct Turn {
@@ -72,23 +51,26 @@ class OfferTable {
   using Offers = std::unordered_map<PodUid, Offer>;
   using At = Offers::iterator;
 
+  // To change times. add() and erase() add and remove offers.
   Offers& all() { return offers_; }
   const Offers& all() const { return offers_; }
   // Null if the pod has none.
   const Offer* find(const PodUid& uid) const;
-  // The pod has none before. At kNominationsMax pods, and at kNominationsOfNamespaceMax of its
+  // REQUIRES: the pod has none. At kNominationsMax pods, and at kNominationsOfNamespaceMax of its
   // namespace, one of them is removed: that is not counted, or else of the lowest priority, or else
   // ends first.
   At add(const PodUid& uid, Offer offer);
+  // Stops counting it, too.
   At erase(At at);
 
-  // Counts the offer on the node, if it has a placement there.
+  // Counts the offer on the node, if it has a placement there. REQUIRES: it is not counted.
   void count_on(At at, const NodeName& node);
   // Without an effect if it is not counted. The pod that has its turn afterwards is in
   // take_turns().
   void stop_counting(At at);
   bool any_counted() const { return !counted_.empty(); }
   std::size_t pods_counted() const { return pods_counted_; }
+  // Valid until anything is counted or not counted any more.
   const std::vector<PodUid>& pods_counted_on(std::string_view node) const;
   // Null if nothing is counted for the pod.
   const NominatedPlacement* counted(const PodUid& uid) const;
@@ -100,11 +82,13 @@ class OfferTable {
   // What the pod waited for is not counted any more.
   void add_turn(std::optional<Turn> turn);
   bool has_turns() const { return !turns_.empty(); }
-  // The turns that are to begin.
+  // Removes and returns the turns that are to begin.
   std::vector<Turn> take_turns();
 
   // How often something that a pod waited for was not counted any more.
   std::uint64_t releases() const { return releases_; }
+  void add_release() { ++releases_; }
+  // Undoes what has been counted since releases() returned this.
   void set_releases(std::uint64_t releases) { releases_ = releases; }
 
  private:

@@ -2,7 +2,25 @@
 
 #include <utility>
 
+#include "extender/ledger/ledger_state.h"
+#include "extender/placement/holds.h"
+
 namespace mgpu::extender {
+
+void Reservations::expect(const PodUid& uid, const NodeName& node, const GpuRequest& request,
+                          const Placement& placement, Instant now, Instant until) {
+  const MutexLock lock(state_.mutex);
+  state_.expected.expire(now);
+  state_.expected.end(uid);
+  NodeRecord* record = state_.find_present(node.str());
+  if (record == nullptr || until <= now) return;
+  state_.expected.add(uid, *record, holds(record->node, request, placement), until);
+}
+
+void Reservations::end_expectation(const PodUid& uid) {
+  const MutexLock lock(state_.mutex);
+  state_.expected.end(uid);
+}
 
 void Reservations::offer_nomination(const DecidedPod& pod,
                                     std::vector<NominatedPlacement> placements,

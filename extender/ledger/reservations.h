@@ -1,6 +1,6 @@
-// What is reserved for pods that are not bound yet: nominated pods and members of groups
-// (nominations.h), and pods whose node is not known (kept_everywhere.h). Bind and the watch of pods
-// (ledger.h) end it, too.
+// What is reserved for pods that are not bound yet: expected placements, which other pods may take,
+// nominated pods and members of groups (nominations.h), and pods whose node is not known
+// (kept_everywhere.h). The changes of the ledger (ledger.h) begin and end reservations, too.
 //
 // Thread-safe. Time is an argument.
 #pragma once
@@ -12,16 +12,28 @@
 
 #include "common/base/executor.h"
 #include "common/base/ids.h"
-#include "extender/ledger/ledger_state.h"
+#include "common/base/units.h"
+#include "common/contract/gpu_request.h"
+#include "extender/ledger/decided_pod.h"
 #include "extender/ledger/nominations.h"
-#include "extender/placement/cluster.h"
 
 namespace mgpu::extender {
+
+struct LedgerState;
 
 class Reservations {
  public:
   // `state` outlives the reservations.
   explicit Reservations(LedgerState& state) : state_(state) {}
+  Reservations(const Reservations&) = delete;
+  Reservations& operator=(const Reservations&) = delete;
+
+  // Counts in Card::expected until `until`, or until the pod is bound or removed or has another
+  // expected placement, or the node's cards change. At kExpectedPlacementsMax, the one that ends
+  // first is removed. A node that is not present is ignored.
+  void expect(const PodUid& uid, const NodeName& node, const GpuRequest& request,
+              const Placement& placement, Instant now, Instant until);
+  void end_expectation(const PodUid& uid);
 
   // preempt answered these nodes for the pod, which has been nominated for the node `nominated`, or
   // for none. What the pod is to get on the node that it is nominated for is not available to pods

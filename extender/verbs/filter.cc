@@ -150,7 +150,7 @@ FilterReply filter_nodes(const VerbContext& context, const ExtenderArgs& args,
 }  // namespace
 
 FilterReply filter(const ExtenderArgs& args, const VerbContext& context, Instant now) {
-  context.ledger.end_expectation(args.pod().uid());
+  context.ledger.reservations().end_expectation(args.pod().uid());
   const auto pod = read_pod_request(args.pod(), context.settings);
   if (!pod) return refuse_everywhere(args, pod.error().message);
   if (!args.pod().node_name.empty() && !pod->request.empty()) return stay(args);

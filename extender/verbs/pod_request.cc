@@ -153,7 +153,7 @@ void expect_on(std::string_view node, const PodRequest& pod, const kube::Pod& se
   if (!placement) return;
   const Instant soon = now + context.settings.expectation_life;
   if (context.settings.expected_placements)
-    context.ledger.expect(pod.pod.uid, NodeName(node), pod.request, *placement, now, soon);
+    context.ledger.reservations().expect(pod.pod.uid, NodeName(node), pod.request, *placement, now, soon);
   if (pod.pod.uid.empty()) return;
   context.ledger.reservations().reserve(
       pod.pod, {NodeName(node), holds(found->node, pod.request, *placement), pod.resources},

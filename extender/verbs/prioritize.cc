@@ -92,7 +92,7 @@ std::vector<HostScore> prioritize(const ExtenderArgs& args, const VerbContext& c
   Ledger& ledger = context.ledger;
   const PodUid uid = args.pod().uid();
   // The pod's own expected placement must not count against it.
-  ledger.end_expectation(uid);
+  ledger.reservations().end_expectation(uid);
   std::vector<HostScore> scores;
   scores.reserve(args.node_names().size());
   for (const auto name : args.node_names()) scores.push_back({name, 0});

@@ -72,7 +72,7 @@ TEST_F(UseMetricsTest, WhatIsNotDefinedHasNoSeries) {
 TEST_F(UseMetricsTest, AnExpectedPlacementIsAllocatedUntilItsEnd) {
   add_node("a: 0[100/1000]");
   const Duration life{1'000};
-  ledger.expect(PodUid("p"), NodeName("a"), test::request_of("40/500"), test::placement_of("0"),
+  ledger.reservations().expect(PodUid("p"), NodeName("a"), test::request_of("40/500"), test::placement_of("0"),
                 executor.now(), executor.now() + life);
   EXPECT_THAT(metrics.text(), HasSubstr("mgpu_extender_gpu_allocation_ratio 0.4\n"));
   executor.advance(kUseInterval);

@@ -121,7 +121,7 @@ TEST_F(BinderTest, ABindEndsTheExpectedPlacement) {
   const BindingArgs args = create(server, {}, "n1");
   const auto pod = test::pod_at(server, "p");
   const auto request = *read_request(pod, settings.contract, settings.min_memory);
-  ledger.expect(args.uid, args.node, request, {{{CardIndex(1)}}}, executor.now(),
+  ledger.reservations().expect(args.uid, args.node, request, {{{CardIndex(1)}}}, executor.now(),
                 executor.now() + Duration(1000));
   EXPECT_EQ(bind(args), "");
   EXPECT_EQ(ledger.reader().counts().expected, 0u);

@@ -112,8 +112,8 @@ TEST_F(DecisionCacheTest, ScoresChangedNodesAgain) {
       },
       [&] { ledger_.remove_pod(uid); },
       [&] { ledger_.forget(test::assume_id(ledger_, "p", "n1", "30/300")); },
-      [&] { ledger_.expect(uid, NodeName("n1"), request, {{{CardIndex(0)}}}, at_ms(0), at_ms(9)); },
-      [&] { ledger_.end_expectation(uid); },
+      [&] { ledger_.reservations().expect(uid, NodeName("n1"), request, {{{CardIndex(0)}}}, at_ms(0), at_ms(9)); },
+      [&] { ledger_.reservations().end_expectation(uid); },
       [&] { ledger_.apply_node(test::facts_of("n1: 0[100/2000]")); }};
   scored_for(ledger_, request, kPriced);
   for (std::size_t i = 0; i < changes.size(); ++i) {
@@ -382,7 +382,7 @@ class World {
   }
   void expect() {
     const GpuRequest request = share_of(30);
-    ledger_.expect(random_uid(), random_node(), request, {{{CardIndex(pick(3))}}}, at_ms(now_ms_),
+    ledger_.reservations().expect(random_uid(), random_node(), request, {{{CardIndex(pick(3))}}}, at_ms(now_ms_),
                    at_ms(now_ms_ + pick(20)));
   }
   void assume_or_show() {

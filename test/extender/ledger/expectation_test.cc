@@ -22,7 +22,7 @@ class ExpectationTest : public testing::Test {
 
   void expect(const std::string& uid, const char* node, const char* request, const char* placement,
               Instant now = at_ms(0), Instant until = at_ms(1000)) {
-    ledger.expect(PodUid(uid), NodeName(node), test::request_of(request),
+    ledger.reservations().expect(PodUid(uid), NodeName(node), test::request_of(request),
                   test::placement_of(placement), now, until);
   }
   std::string expected_at(Instant now) {
@@ -109,8 +109,8 @@ TEST_F(ExpectationTest, EndsWhenThePodIsSeenBoundOrDeleted) {
 
 TEST_F(ExpectationTest, EndsOnRequest) {
   expect("a", "n1", "30/300", "0");
-  ledger.end_expectation(PodUid("a"));
-  ledger.end_expectation(PodUid("a"));
+  ledger.reservations().end_expectation(PodUid("a"));
+  ledger.reservations().end_expectation(PodUid("a"));
   EXPECT_EQ(expected_text(ledger, "n1"), "0=0/0 1=0/0");
 }
 
@@ -134,7 +134,7 @@ TEST_F(ExpectationTest, StaysWhenTheNodeIsSeenUnchanged) {
 TEST_F(ExpectationTest, UnknownCardsAndNodesAreSkipped) {
   expect("a", "n1", "30/300x2", "1,7");
   EXPECT_EQ(expected_text(ledger, "n1"), "0=0/0 1=30/300");
-  ledger.end_expectation(PodUid("a"));
+  ledger.reservations().end_expectation(PodUid("a"));
   EXPECT_EQ(expected_text(ledger, "n1"), "0=0/0 1=0/0");
   expect("b", "n9", "30/300", "0");
   EXPECT_EQ(ledger.reader().counts().expected, 0u);

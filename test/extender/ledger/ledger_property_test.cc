@@ -234,13 +234,13 @@ class World {
     const Claim claim = random_claim();
     if (!claim.placement) return;
     const Instant until = at_ms(now_ms_ + pick(40));
-    ledger_.expect(claim.uid, claim.node, claim.request, *claim.placement, now(), until);
+    ledger_.reservations().expect(claim.uid, claim.node, claim.request, *claim.placement, now(), until);
     right_.expect(claim.uid, claim.node, claim.request, *claim.placement, now(), until);
   }
 
   void end_expectation() {
     const PodUid uid(random_uid());
-    ledger_.end_expectation(uid);
+    ledger_.reservations().end_expectation(uid);
     right_.end_expectation(uid);
     ledger_.reader().read(now(), [](const View&) {});
     right_.expire(now());
