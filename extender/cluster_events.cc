@@ -35,9 +35,9 @@ std::string unsettled_sentence(const std::string& problem) {
 
 }  // namespace
 
-ClusterEvents::ClusterEvents(const Ledger& ledger, const Contract& contract, NamingPods& naming,
-                             kube::Transport& transport, const std::string& process,
-                             std::function<bool()> decides,
+ClusterEvents::ClusterEvents(const LedgerReader& ledger, const Contract& contract,
+                             NamingPods& naming, kube::Transport& transport,
+                             const std::string& process, std::function<bool()> decides,
                              std::function<std::vector<UnsettledPod>()> unsettled)
     : ledger_(ledger),
       contract_(contract),
@@ -98,7 +98,7 @@ void ClusterEvents::compare_names() {
 }
 
 void ClusterEvents::find_pods(Findings& findings) {
-  for (const ClaimView& view : ledger_.reader().drifting(kClusterEventsFindingsMax)) {
+  for (const ClaimView& view : ledger_.drifting(kClusterEventsFindingsMax)) {
     const Claim& claim = view.claim;
     if (view.phase != Phase::kBound) continue;
     findings["pod " + claim.uid.str()] = {
@@ -128,10 +128,10 @@ void ClusterEvents::find_nodes(Findings& findings) {
           recorder_.on_node(node, {Event::Type::kWarning, reason, sentence});
         }};
   };
-  for (const NodeProblem& found : ledger_.reader().nodes_with_problems(kClusterEventsFindingsMax)) {
+  for (const NodeProblem& found : ledger_.nodes_with_problems(kClusterEventsFindingsMax)) {
     if (!found.problem.empty()) add(found.node, "MGPUBadNodeAnnotation", found.problem);
     if (found.overfull.empty()) continue;
-    const auto view = ledger_.reader().node(found.node);
+    const auto view = ledger_.node(found.node);
     if (view && !view->overfull.empty())
       add(found.node, "MGPUCardsOverfull", overfull_sentence(*view, view->overfull));
   }

@@ -31,7 +31,7 @@
 #include "common/kube/transport.h"
 #include "extender/bind/bindable_pod.h"
 #include "extender/bind/start_sequence.h"
-#include "extender/ledger/ledger.h"
+#include "extender/ledger/ledger_reader.h"
 
 namespace mgpu::extender {
 
@@ -66,7 +66,7 @@ class ClusterEvents {
   // All references outlive it, and its polls run on the executor of `transport`.
   // `decides` and `unsettled`, which returns pods that cannot be changed, are called there. Events
   // name `process` as their host.
-  ClusterEvents(const Ledger& ledger, const Contract& contract, NamingPods& naming,
+  ClusterEvents(const LedgerReader& ledger, const Contract& contract, NamingPods& naming,
                 kube::Transport& transport, const std::string& process,
                 std::function<bool()> decides,
                 std::function<std::vector<UnsettledPod>()> unsettled);
@@ -94,7 +94,7 @@ class ClusterEvents {
   void find_nodes(Findings& findings);
   void compare_names();
 
-  const Ledger& ledger_;
+  const LedgerReader& ledger_;
   const Contract& contract_;
   NamingPods& naming_;
   Executor& executor_;

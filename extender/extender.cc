@@ -95,7 +95,7 @@ Result<void> Extender::add_web() {
     prometheus_ = std::move(*prometheus);
   }
   web_.emplace(Web::Dependencies{.instance = lease_.identity(),
-                                 .ledger = ledger_,
+                                 .ledger = ledger_.reader(),
                                  .settings = settings_.verbs,
                                  .transport = transport_,
                                  .prometheus = prometheus_.get(),

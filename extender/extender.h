@@ -122,7 +122,7 @@ class Extender {
   AnsweredNodes answered_;
   const VerbContext verb_context_{settings_.verbs, ledger_,  budgets_,
                                   prices_,         &window_, &answered_};
-  Probe probe_{metrics_, ledger_};
+  Probe probe_{metrics_, ledger_.reader()};
   kube::Client client_{transport_};
   Leadership leadership_;
   HolderLease& lease_ = leadership_.lease();
@@ -133,7 +133,7 @@ class Extender {
   Binder binder_;
   AsioExecutor delayed_;  // for filters that were delayed; stopped when the server has ended
   Requeue requeue_;
-  UseMetrics use_metrics_{metrics_, ledger_, requeue_.rejected_pods(), prices_,
+  UseMetrics use_metrics_{metrics_, ledger_.reader(), requeue_.rejected_pods(), prices_,
                           transport_.executor()};
   PriceRefresher price_refresher_{ledger_, prices_, window_, transport_.executor(),
                                   [this](Duration took) { probe_.prices_refreshed(took); }};
@@ -143,7 +143,7 @@ class Extender {
   Watches watches_{
       {transport_, verb_context_, binder_, budgets_, requeue_, probe_, [this] { on_listed(); }}};
   ClusterEvents cluster_events_{
-      ledger_,
+      ledger_.reader(),
       settings_.verbs.contract,
       naming_pods_,
       transport_,

@@ -31,7 +31,7 @@ double seconds(std::chrono::nanoseconds duration) {
 
 }  // namespace
 
-Probe::Probe(Metrics& metrics, Ledger& ledger)
+Probe::Probe(Metrics& metrics, LedgerReader& ledger)
     : metrics_(metrics),
       ledger_(ledger),
       nodes_fitting_(counter("filter_nodes_total", kFilterNodes, {{"result", "fits"}})),
@@ -82,7 +82,7 @@ Counter& Probe::counter(const char* name, const char* help, const Labels& labels
 
 void Probe::read_ledger() {
   constexpr const char* kClaims = "Pods that hold cards, by phase.";
-  const Counts counts = ledger_.reader().counts();
+  const Counts counts = ledger_.counts();
   set("nodes", "Nodes in the ledger.", number(counts.nodes));
   set("cards", "Cards of the nodes in the ledger.", number(counts.cards));
   set("claims", kClaims, number(counts.assumed), {{"phase", "assumed"}});

@@ -41,7 +41,7 @@
 
 #include "common/base/metrics.h"
 #include "extender/bind/binder.h"
-#include "extender/ledger/ledger.h"
+#include "extender/ledger/ledger_reader.h"
 #include "extender/requeue/requeue.h"
 
 namespace mgpu::extender {
@@ -58,7 +58,7 @@ struct ProcessState {
 class Probe {
  public:
   // `metrics` and `ledger` outlive the probe. The metrics are not collected after its end.
-  Probe(Metrics& metrics, Ledger& ledger);
+  Probe(Metrics& metrics, LedgerReader& ledger);
 
   // `verb` is "filter", "prioritize", "prioritize-non-gpu", "preempt" or "bind".
   void answered(const char* verb, std::chrono::nanoseconds took);
@@ -88,7 +88,7 @@ class Probe {
   void read_ledger();
 
   Metrics& metrics_;
-  Ledger& ledger_;
+  LedgerReader& ledger_;
   std::map<std::string_view, Histogram*> verb_seconds_;  // constant after construction
   Counter& nodes_fitting_;
   Counter& nodes_refused_;

@@ -101,7 +101,7 @@ MetricFamily rejected_family(const RejectedPods::Counts& counts) {
 
 }  // namespace
 
-ClusterUse read_cluster_use(const Ledger& ledger, const TargetWorkload* target,
+ClusterUse read_cluster_use(const LedgerReader& ledger, const TargetWorkload* target,
                             std::uint64_t steps) {
   ClusterUse use;
   const auto copies = std::make_unique<NodeCopies>();
@@ -118,12 +118,12 @@ ClusterUse read_cluster_use(const Ledger& ledger, const TargetWorkload* target,
     return steps > 0;
   };
   // It is called without the lock after every kNodeCopiesMax nodes.
-  ledger.reader().visit_in_steps([&](const Node& node) { copies->add(node); }, add_copies);
+  ledger.visit_in_steps([&](const Node& node) { copies->add(node); }, add_copies);
   add_copies();
   return use;
 }
 
-UseMetrics::UseMetrics(Metrics& metrics, Ledger& ledger, RejectedPods& rejected,
+UseMetrics::UseMetrics(Metrics& metrics, LedgerReader& ledger, RejectedPods& rejected,
                        const CurrentPrices& prices, const Executor& clock)
     : metrics_(metrics), ledger_(ledger), rejected_(rejected), prices_(prices), clock_(clock) {
   metrics.on_collect([this] { collect(); });
@@ -134,7 +134,7 @@ void UseMetrics::collect() {
   metrics_.replace({rejected_family(rejected_.counts(now))});
   if (read_ && now - *read_ < kUseInterval) return;
   read_ = now;
-  ledger_.reader().read(now, [](const View&) {});  // removes expected placements that have ended
+  ledger_.read(now, [](const View&) {});  // removes expected placements that have ended
   const PriceSnapshotPtr snapshot = prices_.current();
   metrics_.replace(families_of(read_cluster_use(ledger_, snapshot ? &snapshot->target : nullptr)));
 }

@@ -24,7 +24,7 @@
 #include "common/base/executor.h"
 #include "common/base/metrics.h"
 #include "extender/learning/current_prices.h"
-#include "extender/ledger/ledger.h"
+#include "extender/ledger/ledger_reader.h"
 #include "extender/pricing/cluster_use.h"
 #include "extender/requeue/rejected_pods.h"
 
@@ -36,21 +36,21 @@ inline constexpr std::chrono::milliseconds kUseInterval{5'000};
 inline constexpr std::uint64_t kUseStepsMax = 10'000'000;
 
 // The use of all nodes; `steps` are those of the whole call.
-ClusterUse read_cluster_use(const Ledger& ledger, const TargetWorkload* target,
+ClusterUse read_cluster_use(const LedgerReader& ledger, const TargetWorkload* target,
                             std::uint64_t steps = kUseStepsMax);
 
 // Called by the metrics, one call at a time.
 class UseMetrics {
  public:
   // All outlive the metrics' last collection.
-  UseMetrics(Metrics& metrics, Ledger& ledger, RejectedPods& rejected, const CurrentPrices& prices,
-             const Executor& clock);
+  UseMetrics(Metrics& metrics, LedgerReader& ledger, RejectedPods& rejected,
+             const CurrentPrices& prices, const Executor& clock);
 
  private:
   void collect();
 
   Metrics& metrics_;
-  Ledger& ledger_;
+  LedgerReader& ledger_;
   RejectedPods& rejected_;
   const CurrentPrices& prices_;
   const Executor& clock_;

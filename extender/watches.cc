@@ -69,7 +69,7 @@ Watched Watches::watch_nominations() {
       .on_ended = [this](const PodUid& uid) { dependencies_.binder.forget(uid); }};
   return Watched("nominatedpods", kube::in_protobuf(kube::nominated_pods()),
                  dependencies_.transport, dependencies_.probe,
-                 nomination_consumer(dependencies_.verbs.ledger, events),
+                 nomination_consumer(dependencies_.verbs.ledger.reservations(), events),
                  {.on_change = [this] { dependencies_.requeue.on_change(); }});
 }
 

@@ -191,9 +191,9 @@ Json cards_with_pods(const NodeView& view) {
   return out;
 }
 
-Amounts total_of(const Ledger& ledger) {
+Amounts total_of(const LedgerReader& ledger) {
   Amounts total;
-  ledger.reader().visit_in_steps([&](const Node& node) {
+  ledger.visit_in_steps([&](const Node& node) {
     for (const Card& card : node.cards) {
       Amounts amounts = amounts_of(card);
       // Most pods cannot have it.
@@ -245,14 +245,14 @@ std::string overfull_sentence(const NodeView& view, std::span<const CardIndex> c
                      texts_of(DriftKind::kOverfullCard).remedy);
 }
 
-http::Response cluster_view(Ledger& ledger, const Page& page, Instant now) {
-  ledger.reader().read(now, [](const View&) {});  // removes expected placements that have ended
+http::Response cluster_view(LedgerReader& ledger, const Page& page, Instant now) {
+  ledger.read(now, [](const View&) {});  // removes expected placements that have ended
   Json out;
-  out["totals"] = totals_json(ledger.reader().counts(), total_of(ledger));
-  const PageOfNodes cut = cut_page(ledger.reader().node_names(), page);
+  out["totals"] = totals_json(ledger.counts(), total_of(ledger));
+  const PageOfNodes cut = cut_page(ledger.node_names(), page);
   out["nodes"] = Json::array();
   for (const NodeName& name : cut.names) {
-    const std::optional<NodeView> view = ledger.reader().node(name);
+    const std::optional<NodeView> view = ledger.node(name);
     if (!view) continue;
     Json node = node_head(name, *view);
     node["pods"] = view->claims.size();
@@ -260,12 +260,12 @@ http::Response cluster_view(Ledger& ledger, const Page& page, Instant now) {
     out["nodes"].push_back(std::move(node));
   }
   if (!cut.next.empty()) out["next"] = cut.next;
-  out["drift"] = held_list(ledger.reader().drifting(kInspectDriftMax));
+  out["drift"] = held_list(ledger.drifting(kInspectDriftMax));
   return json_response(out);
 }
 
-http::Response node_view(const Ledger& ledger, const NodeName& name) {
-  const std::optional<NodeView> view = ledger.reader().node(name);
+http::Response node_view(const LedgerReader& ledger, const NodeName& name) {
+  const std::optional<NodeView> view = ledger.node(name);
   if (!view)
     return http::error_response(404, fmt::format("node {} is not known", in_quotes(name.str())));
   Json out = node_head(name, *view);
@@ -274,10 +274,10 @@ http::Response node_view(const Ledger& ledger, const NodeName& name) {
   return json_response(out);
 }
 
-http::Response pod_view(const Ledger& ledger, const PodRef& pod) {
-  const std::optional<ClaimView> view = ledger.reader().claim(pod);
+http::Response pod_view(const LedgerReader& ledger, const PodRef& pod) {
+  const std::optional<ClaimView> view = ledger.claim(pod);
   if (view) {
-    const std::optional<NodeView> node = ledger.reader().node(view->claim.node);
+    const std::optional<NodeView> node = ledger.node(view->claim.node);
     return json_response(held_json(*view, node ? &node->node : nullptr));
   }
   return http::error_response(404, fmt::format("pod {} holds no cards", in_quotes(to_string(pod))));

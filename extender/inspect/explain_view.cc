@@ -84,7 +84,7 @@ struct Outcomes {
 class Explanation {
  public:
   // `own_claim` is what the pod holds, if anything.
-  Explanation(const Ledger& ledger, const PodRequest& pod, const kube::NodeRules& rules,
+  Explanation(const LedgerReader& ledger, const PodRequest& pod, const kube::NodeRules& rules,
               std::optional<ClaimView> own_claim, const ExplainBounds& bounds)
       : ledger_(ledger),
         pod_(pod),
@@ -173,7 +173,7 @@ class Explanation {
 
  private:
   std::optional<Gate> gate_of(const NodeName& name) const {
-    return ledger_.reader().gate_of(name.str(), rules_);
+    return ledger_.gate_of(name.str(), rules_);
   }
 
   NodeExplanation explain_node(const NodeForPod& found, const PriceSnapshot* price_snapshot,
@@ -194,7 +194,7 @@ class Explanation {
   // A copy of the node as if the pod, where it is bound, were not on it. Nothing if the API
   // server has no such node.
   std::optional<NodeForPod> found_without_pod(const NodeName& name) const {
-    auto found = ledger_.reader().node_for(name.str(), pod_.pod);
+    auto found = ledger_.node_for(name.str(), pod_.pod);
     if (!found || !own_claim_ || own_claim_->claim.node != name) return found;
     Candidate own;
     own.holds = own_claim_->holds;
@@ -218,7 +218,7 @@ class Explanation {
     return budget.steps >= kPlacementStepsMax && bounds_.go_on();
   }
 
-  const Ledger& ledger_;
+  const LedgerReader& ledger_;
   const PodRequest& pod_;
   const kube::NodeRules& rules_;
   const std::optional<ClaimView> own_claim_;
@@ -250,8 +250,8 @@ void set_outcomes(Json& out, const GpuRequest& request, const Outcomes& outcomes
 }
 
 // What the pod holds: its claim by this name, unless that is of an earlier pod.
-std::optional<ClaimView> own_claim(const Ledger& ledger, const kube::Pod& pod) {
-  auto claim = ledger.reader().claim(pod.ref());
+std::optional<ClaimView> own_claim(const LedgerReader& ledger, const kube::Pod& pod) {
+  auto claim = ledger.claim(pod.ref());
   if (claim && (pod.metadata.uid.empty() || claim->claim.uid != pod.uid())) claim.reset();
   return claim;
 }
@@ -304,11 +304,11 @@ std::string unknown_annotation(const kube::Pod& pod, const Contract& contract) {
 void explain_all(Json& out, const VerbContext& context, const PodRequest& pod,
                  const kube::Pod& object, const Page& page, const ExplainBounds& bounds,
                  std::size_t group_pods) {
-  const Ledger& ledger = context.ledger;
+  const LedgerReader& ledger = context.ledger.reader();
   const Settings& settings = context.settings;
   Explanation explanation(ledger, pod, object.node_rules, own_claim(ledger, object), bounds);
   NearestNodes nearest(ledger, pod, {settings.min_core, settings.min_memory}, bounds.steps);
-  const std::vector<NodeName> names = ledger.reader().node_names();
+  const std::vector<NodeName> names = ledger.node_names();
   const PageOfNodes cut = cut_page(names, page);
   Json nodes = Json::array();
   // The page comes first, so that each page explains a node, however much all others take.

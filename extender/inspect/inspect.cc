@@ -129,19 +129,19 @@ void explain_pod(Dependencies& from, const Request& request, const Respond& resp
 Response make_cluster(const Dependencies& from, const Request& request) {
   const auto page = read_page(request.query, kInspectNodesDefault, kInspectNodesMax);
   if (!page) return error_response(400, page.error().message);
-  return cluster_view(from.context.ledger, *page, from.now());
+  return cluster_view(from.context.ledger.reader(), *page, from.now());
 }
 
 Response make_node(const Dependencies& from, const Request& request) {
   const auto name = required(request, "name");
   if (!name) return error_response(400, name.error().message);
-  return node_view(from.context.ledger, NodeName(*name));
+  return node_view(from.context.ledger.reader(), NodeName(*name));
 }
 
 Response make_pod(const Dependencies& from, const Request& request) {
   const auto ref = read_pod_ref(request);
   if (!ref) return error_response(400, ref.error().message);
-  return pod_view(from.context.ledger, *ref);
+  return pod_view(from.context.ledger.reader(), *ref);
 }
 
 Response make_policy(const Dependencies& from, const Request&) {

@@ -57,7 +57,7 @@ void NearestNodes::add_shortfall(const Node& node) {
 }
 
 void NearestNodes::add_release(const Node& node) {
-  const auto view = ledger_.reader().node(node.name);
+  const auto view = ledger_.node(node.name);
   if (!view || view->claims.empty()) return;
   std::vector<Candidate> candidates;
   std::vector<PodRef> refs;

@@ -8,7 +8,7 @@
 #include <vector>
 
 #include "extender/inspect/views.h"
-#include "extender/ledger/ledger.h"
+#include "extender/ledger/ledger_reader.h"
 #include "extender/placement/nearest.h"
 #include "extender/verbs/pod_request.h"
 
@@ -18,7 +18,8 @@ class NearestNodes {
  public:
   // All outlive this. `least` is what a share of a card has at least. Nodes that are examined after
   // `steps` are left out.
-  NearestNodes(const Ledger& ledger, const PodRequest& pod, const Share& least, std::uint32_t steps)
+  NearestNodes(const LedgerReader& ledger, const PodRequest& pod, const Share& least,
+               std::uint32_t steps)
       : ledger_(ledger),
         pod_(pod),
         least_(least),
@@ -53,7 +54,7 @@ class NearestNodes {
   void add_release(const Node& node);
   void add_uncordon(const Node& node);
 
-  const Ledger& ledger_;
+  const LedgerReader& ledger_;
   const PodRequest& pod_;
   const Share least_;
   SearchBudget budget_;

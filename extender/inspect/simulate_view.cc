@@ -21,17 +21,17 @@ using KeptOut = std::map<Gate, std::size_t>;
 
 // The nodes with cards, sorted by name, in which what is reserved for nominated pods is used. Those
 // that keep the pod out are only counted.
-std::vector<Node> nodes_for(const Ledger& ledger, const DecidedPod& pod,
+std::vector<Node> nodes_for(const LedgerReader& ledger, const DecidedPod& pod,
                             const kube::NodeRules& rules, KeptOut& kept_out) {
   std::vector<Node> nodes;
-  std::vector<NodeName> names = ledger.reader().node_names();
+  std::vector<NodeName> names = ledger.node_names();
   std::ranges::sort(names);
   for (const NodeName& name : names) {
-    auto found = ledger.reader().node_for(name.str(), pod);
+    auto found = ledger.node_for(name.str(), pod);
     if (!found) continue;
     Node& node = found->with_reservations ? *found->with_reservations : found->node;
     if (node.cards.empty()) continue;
-    if (const auto gate = ledger.reader().gate_of(name.str(), rules)) {
+    if (const auto gate = ledger.gate_of(name.str(), rules)) {
       ++kept_out[*gate];
     } else {
       nodes.push_back(std::move(node));
@@ -108,7 +108,7 @@ Json reasons_json(const Simulation& simulation, const PodRequest& pod, const Kep
 // What would help the next replica, in the words of explain.
 Json pending_json(const Json& simulated, const Simulation& simulation, const VerbContext& context,
                   const PodRequest& pod, const ExplainBounds& bounds, bool all_names) {
-  NearestNodes nearest(context.ledger, pod,
+  NearestNodes nearest(context.ledger.reader(), pod,
                        {context.settings.min_core, context.settings.min_memory}, bounds.steps);
   for (const Node& node : simulation.nodes()) {
     if (!bounds.go_on()) break;
@@ -141,7 +141,7 @@ Json group_json(const VerbContext& context, PodRequest pod, const kube::NodeRule
   pod.pod.for_group = true;
   const auto price_snapshot = context.prices.current();
   KeptOut kept_out;
-  Simulation simulation(nodes_for(context.ledger, pod.pod, rules, kept_out), pod.request,
+  Simulation simulation(nodes_for(context.ledger.reader(), pod.pod, rules, kept_out), pod.request,
                         pod.resources, pod.policy, pod.tie_break_seed, price_snapshot.get());
   Run run(simulation, bounds);
   run.place_all(pods, pods);
@@ -163,7 +163,7 @@ http::Response simulate_view(const VerbContext& context, const kube::Pod& pod,
   read->pod.uid = PodUid("none");
   const auto price_snapshot = context.prices.current();
   KeptOut kept_out;
-  Simulation simulation(nodes_for(context.ledger, read->pod, pod.node_rules, kept_out),
+  Simulation simulation(nodes_for(context.ledger.reader(), read->pod, pod.node_rules, kept_out),
                         read->request, read->resources, read->policy, read->tie_break_seed,
                         price_snapshot.get());
   Run run(simulation, bounds);

@@ -17,7 +17,7 @@
 #include "common/contract/gpu_request.h"
 #include "common/http/message.h"
 #include "common/kube/objects/objects.h"
-#include "extender/ledger/ledger.h"
+#include "extender/ledger/ledger_reader.h"
 #include "extender/verbs/pod_request.h"
 #include "extender/verbs/verbs.h"
 
@@ -64,9 +64,9 @@ Json kept_out_json(Gate gate, std::size_t nodes);
 // Sets "notConsidered" if the pod has rules that are not looked at.
 void set_not_considered(Json& out, const kube::Pod& pod);
 
-http::Response cluster_view(Ledger& ledger, const Page& page, Instant now);
-http::Response node_view(const Ledger& ledger, const NodeName& name);
-http::Response pod_view(const Ledger& ledger, const PodRef& pod);
+http::Response cluster_view(LedgerReader& ledger, const Page& page, Instant now);
+http::Response node_view(const LedgerReader& ledger, const NodeName& name);
+http::Response pod_view(const LedgerReader& ledger, const PodRef& pod);
 http::Response policy_view(const VerbContext& context, Instant now);
 // The parameters of POST <prefix>/simulate.
 struct SimulateQuery {

@@ -117,11 +117,11 @@ kube::Consumer<NodeFacts> node_consumer(Ledger& ledger, const Contract& contract
               }};
 }
 
-kube::Consumer<kube::Pod> nomination_consumer(Ledger& ledger, NominationEvents events) {
+kube::Consumer<kube::Pod> nomination_consumer(Reservations& reservations, NominationEvents events) {
   const auto shared = std::make_shared<const NominationEvents>(std::move(events));
-  const auto apply = [&ledger, shared](const kube::Pod& pod) {
+  const auto apply = [&reservations, shared](const kube::Pod& pod) {
     shared->on_nominated(pod);
-    ledger.reservations().nominate(pod.uid(), nominated_node(pod));
+    reservations.nominate(pod.uid(), nominated_node(pod));
   };
   return {
       .read = [](std::string_view json) { return with_uid(kube::read_pod(json)); },
@@ -129,18 +129,18 @@ kube::Consumer<kube::Pod> nomination_consumer(Ledger& ledger, NominationEvents e
       .apply = apply,
       // The pod may be bound, or nominated for no node.
       .remove =
-          [&ledger, shared](const kube::Pod& pod) {
+          [&reservations, shared](const kube::Pod& pod) {
             shared->on_ended(pod.uid());
-            ledger.reservations().nominate(pod.uid(), NodeName());
+            reservations.nominate(pod.uid(), NodeName());
           },
       .relist =
-          [&ledger, apply](const std::vector<kube::Pod>& pods, bool complete) {
+          [&reservations, apply](const std::vector<kube::Pod>& pods, bool complete) {
             std::vector<Nominated> all;
             for (const kube::Pod& pod : pods) {
               apply(pod);
               all.emplace_back(pod.uid(), nominated_node(pod));
             }
-            if (complete) ledger.reservations().replace_nominated(all);
+            if (complete) reservations.replace_nominated(all);
           }};
 }
 

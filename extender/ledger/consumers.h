@@ -37,7 +37,7 @@ struct NominationEvents {
 };
 // Keeps the nominations in the ledger equal to those at the API server. After a relist with an
 // object that could not be read, nominations that are missing in it stay until they are too old.
-kube::Consumer<kube::Pod> nomination_consumer(Ledger& ledger, NominationEvents events);
+kube::Consumer<kube::Pod> nomination_consumer(Reservations& reservations, NominationEvents events);
 
 struct PodEvents {
   // For each pod that is bound, finished or deleted.

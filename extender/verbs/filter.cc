@@ -71,7 +71,7 @@ FilterReply best_nodes(const VerbContext& context, const ExtenderArgs& args, con
 
 // Where no node fits, and the model of the cards is a reason, the reason says which models there
 // are.
-void name_models(FilterReply& reply, const Ledger& ledger, const GpuRequest& request) {
+void name_models(FilterReply& reply, const LedgerReader& ledger, const GpuRequest& request) {
   const CardSelector& selector = request.selector;
   if (selector.models.empty() && selector.models_excluded.empty()) return;
   const std::string_view no_match = sentence(Reason::kNoCardMatches, request);
@@ -118,7 +118,7 @@ FilterReply every_node(Ledger& ledger, const ExtenderArgs& args, const PodReques
   reply.outcome = !change_can_help ? FilterOutcome::kNeedsOtherCards
                   : search_ended   ? FilterOutcome::kMayChangeLater
                                    : FilterOutcome::kMayChange;
-  name_models(reply, ledger, pod.request);
+  name_models(reply, ledger.reader(), pod.request);
   return reply;
 }
 

@@ -61,16 +61,16 @@ struct NameList {
 
 }  // namespace
 
-std::string models_of(const Ledger& ledger) {
+std::string models_of(const LedgerReader& ledger) {
   Models models;
   std::string_view last;
-  ledger.reader().visit_in_steps([&](const Node& node) {
+  ledger.visit_in_steps([&](const Node& node) {
     for (const Card& card : node.cards) add_model(models, card.model, last);
   });
   return text_of(models);
 }
 
-std::string unmatched_names(const Ledger& ledger, const CardSelector& selector,
+std::string unmatched_names(const LedgerReader& ledger, const CardSelector& selector,
                             const Contract& contract) {
   if (selector.empty()) return {};
   NameList models[] = {{contract.gpu_model, selector.models},
@@ -79,7 +79,7 @@ std::string unmatched_names(const Ledger& ledger, const CardSelector& selector,
                       {contract.gpu_uuid_exclude, selector.uuids_excluded}};
   Models all;
   std::string_view last;
-  ledger.reader().visit_in_steps([&](const Node& node) {
+  ledger.visit_in_steps([&](const Node& node) {
     for (const Card& card : node.cards) {
       add_model(all, card.model, last);
       for (NameList& list : uuids) {

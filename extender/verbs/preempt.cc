@@ -13,9 +13,10 @@ namespace {
 // kube-scheduler 1.37 proposes the members of a group on all nodes as one victim, but finds the
 // victims of an answer only on the node itself, and fails the whole preemption where one is not
 // there (convertToVictims in pkg/scheduler/extender.go). Members on other nodes stay.
-std::vector<NodeVictims> only_local(std::vector<NodeVictims> nodes, Ledger& ledger, Instant now) {
+std::vector<NodeVictims> only_local(std::vector<NodeVictims> nodes, LedgerReader& ledger,
+                                    Instant now) {
   for (NodeVictims& one : nodes) {
-    ledger.reader().read(now, [&](const View& view) {
+    ledger.read(now, [&](const View& view) {
       std::erase_if(one.victims,
                     [&](const PodUid& uid) { return view.elsewhere(one.node.str(), uid); });
     });
@@ -46,11 +47,11 @@ std::vector<NodeVictims> preempt(const PreemptionArgs& args, const VerbContext& 
   const auto pod = read_pod_request(args.pod, settings);
   if (!pod) return {};
   if (pod->request.empty()) return args.nodes;
-  const auto nodes = only_local(args.nodes, context.ledger, now);
+  const auto nodes = only_local(args.nodes, context.ledger.reader(), now);
   if (!args.pod.node_name.empty()) return only_on(NodeName(args.pod.node_name), nodes);
   SearchSteps steps(*pod, context, now);
   VictimsForPod search(args.pod, *pod, context, steps);
-  auto states = read_nodes(nodes, pod->pod, context.ledger, now);
+  auto states = read_nodes(nodes, pod->pod, context.ledger.reader(), now);
   std::vector<NodeVictims> answer;
   std::vector<NominatedPlacement> placements;
   for (std::size_t i = 0; i < nodes.size(); ++i) {

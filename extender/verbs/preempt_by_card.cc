@@ -189,7 +189,7 @@ std::vector<NodeVictims> nodes_for(const std::vector<std::string>& nodes, const 
 std::vector<NodeState> states_of(const std::vector<NodeVictims>& nodes, const DecidedPod& preemptor,
                                  const Spared& spared, const VerbContext& context, Instant now) {
   std::vector<NodeState> states;
-  for (auto& state : read_nodes(nodes, preemptor, context.ledger, now)) {
+  for (auto& state : read_nodes(nodes, preemptor, context.ledger.reader(), now)) {
     if (!state) continue;
     spare(*state, spared);
     end_terminating(*state);

@@ -78,12 +78,12 @@ bool only_known_amounts(const kube::StringMap& amounts, const Contract& contract
 }  // namespace
 
 std::vector<std::optional<NodeState>> read_nodes(const std::vector<NodeVictims>& nodes,
-                                                 const DecidedPod& preemptor, Ledger& ledger,
+                                                 const DecidedPod& preemptor, LedgerReader& ledger,
                                                  Instant now) {
   std::vector<std::optional<NodeState>> states;
   while (states.size() < nodes.size()) {
     const std::size_t end = std::min(nodes.size(), states.size() + kNodeCopiesMax);
-    ledger.reader().read(now, [&](const View& view) {
+    ledger.read(now, [&](const View& view) {
       while (states.size() < end)
         states.push_back(read_node(view, nodes[states.size()], preemptor));
     });
@@ -113,16 +113,16 @@ bool asks_only_for_resources(const kube::Pod& pod, const Contract& contract) {
 SearchSteps::SearchSteps(const PodRequest& pod, const VerbContext& context, Instant now)
     : left(context.ledger.decisions().preemption_steps(pod.request, pod.pod, now)),
       pod_(pod),
-      ledger_(context.ledger),
+      decisions_(context.ledger.decisions()),
       now_(now),
       given_(left.steps) {}
 
 SearchSteps::~SearchSteps() {
-  ledger_.decisions().charge_steps(pod_.request, pod_.pod, given_ - left.steps, now_);
+  decisions_.charge_steps(pod_.request, pod_.pod, given_ - left.steps, now_);
 }
 
 bool SearchSteps::ended() const {
-  return left.steps == 0 || ledger_.decisions().searches_ended();
+  return left.steps == 0 || decisions_.searches_ended();
 }
 
 VictimsForPod::VictimsForPod(const kube::Pod& sent, const PodRequest& pod,

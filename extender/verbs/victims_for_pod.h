@@ -19,7 +19,7 @@ namespace mgpu::extender {
 // One entry for each node; none if the node is unknown. Its pods of lower priority that are bound
 // are evictable, and so are the victims that `nodes` proposes.
 std::vector<std::optional<NodeState>> read_nodes(const std::vector<NodeVictims>& nodes,
-                                                 const DecidedPod& preemptor, Ledger& ledger,
+                                                 const DecidedPod& preemptor, LedgerReader& ledger,
                                                  Instant now);
 
 // The node without the victims.
@@ -43,7 +43,7 @@ class SearchSteps {
 
  private:
   const PodRequest& pod_;
-  Ledger& ledger_;
+  Decisions& decisions_;
   const Instant now_;
   const std::uint32_t given_;
 };

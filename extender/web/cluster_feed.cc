@@ -17,7 +17,7 @@ void ClusterFeed::mark(Nodes::value_type& node) {
 }
 
 void ClusterFeed::update(Instant now) {
-  ledger_.reader().read(now, [](const View&) {});
+  ledger_.read(now, [](const View&) {});
   compare();
   if (removed_ <= kWebRemovedNodesMax) return;
   by_version_.clear();
@@ -29,7 +29,7 @@ void ClusterFeed::update(Instant now) {
 
 void ClusterFeed::compare() {
   ++updates_;
-  ledger_.reader().visit_versions([&](const NodeName& name, const NodeVersion& of_ledger) {
+  ledger_.visit_versions([&](const NodeName& name, const NodeVersion& of_ledger) {
     auto& node = *nodes_.try_emplace(name.str()).first;
     Known& known = node.second;
     known.seen = updates_;
@@ -58,7 +58,7 @@ ClusterFeed::Changes ClusterFeed::after(std::uint64_t version) const {
     version = at->first;
     const auto& [name, known] = *at->second;
     // It may have gone since the last update.
-    const auto view = known.removed ? std::nullopt : ledger_.reader().node(NodeName(name));
+    const auto view = known.removed ? std::nullopt : ledger_.node(NodeName(name));
     if (view) {
       if (!nodes.empty()) nodes += ',';
       append_node(nodes, NodeName(name), *view);

@@ -11,14 +11,14 @@
 #include <string>
 #include <unordered_map>
 
-#include "extender/ledger/ledger.h"
+#include "extender/ledger/ledger_reader.h"
 
 namespace mgpu::extender {
 
 class ClusterFeed {
  public:
   // `ledger` outlives it.
-  explicit ClusterFeed(Ledger& ledger) : ledger_(ledger) {}
+  explicit ClusterFeed(LedgerReader& ledger) : ledger_(ledger) {}
 
   // Compares with the ledger, from which expected placements that ended before `now` are removed.
   void update(Instant now);
@@ -47,7 +47,7 @@ class ClusterFeed {
   void mark(Nodes::value_type& node);
   void compare();
 
-  Ledger& ledger_;
+  LedgerReader& ledger_;
   Nodes nodes_;
   std::map<std::uint64_t, Nodes::value_type*> by_version_;  // of nodes_
   std::uint64_t version_ = 0;

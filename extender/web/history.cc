@@ -25,16 +25,16 @@ void append(std::string& out, const std::optional<double>& value) {
 
 }  // namespace
 
-HistoryPoint current_point(const Ledger& ledger, std::int64_t unix_ms) {
+HistoryPoint current_point(const LedgerReader& ledger, std::int64_t unix_ms) {
   ClusterUse use;
-  ledger.reader().visit_in_steps([&](const Node& node) { use.add(node, nullptr); });
+  ledger.visit_in_steps([&](const Node& node) { use.add(node, nullptr); });
   return {.unix_ms = unix_ms,
           .core = in_percent(use.gpu_allocation_ratio()),
           .memory = in_percent(use.memory_allocation_ratio()),
           .core_in_parts = in_percent(use.free_in_parts_ratio()),
           .cards_free = static_cast<double>(use.cards_free),
           .nodes_partly = static_cast<double>(use.nodes_partly_used),
-          .pods = static_cast<double>(ledger.reader().counts().bound)};
+          .pods = static_cast<double>(ledger.counts().bound)};
 }
 
 std::string points_json(std::span<const HistoryPoint> points) {

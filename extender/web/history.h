@@ -12,7 +12,7 @@
 #include <vector>
 
 #include "common/base/executor.h"
-#include "extender/ledger/ledger.h"
+#include "extender/ledger/ledger_reader.h"
 #include "extender/web/limits.h"
 
 namespace mgpu::extender {
@@ -31,7 +31,7 @@ struct HistoryPoint {
 };
 
 // Returns the point of the cluster now, as the metrics count it (cluster_use.h).
-HistoryPoint current_point(const Ledger& ledger, std::int64_t unix_ms);
+HistoryPoint current_point(const LedgerReader& ledger, std::int64_t unix_ms);
 
 // [[unix_ms, core, memory, core_in_parts, cards_free, nodes_partly, pods, core_used,
 // memory_used]*], with null for what is not set.

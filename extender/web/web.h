@@ -49,7 +49,7 @@ class Web {
  public:
   struct Dependencies {
     std::string instance{};
-    Ledger& ledger;
+    LedgerReader& ledger;
     const Settings& settings;
     kube::Transport& transport;
     kube::Transport* prometheus = nullptr;  // on the executor of Web; null: there is none

@@ -30,7 +30,7 @@ class ClusterEventsTest : public testing::Test {
   }
   void start() {
     events.emplace(
-        ledger, contract, naming, server.api(), "extender-1", [this] { return decides; },
+        ledger.reader(), contract, naming, server.api(), "extender-1", [this] { return decides; },
         [this] { return unsettled; });
     events->start();
   }

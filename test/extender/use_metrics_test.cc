@@ -26,7 +26,7 @@ struct UseMetricsTest : testing::Test {
   Ledger ledger;
   RejectedPods rejected;
   CurrentPrices prices;
-  UseMetrics use{metrics, ledger, rejected, prices, executor};
+  UseMetrics use{metrics, ledger.reader(), rejected, prices, executor};
 };
 
 TEST_F(UseMetricsTest, ExportsTheUseOfTheCluster) {
@@ -72,8 +72,8 @@ TEST_F(UseMetricsTest, WhatIsNotDefinedHasNoSeries) {
 TEST_F(UseMetricsTest, AnExpectedPlacementIsAllocatedUntilItsEnd) {
   add_node("a: 0[100/1000]");
   const Duration life{1'000};
-  ledger.reservations().expect(PodUid("p"), NodeName("a"), test::request_of("40/500"), test::placement_of("0"),
-                executor.now(), executor.now() + life);
+  ledger.reservations().expect(PodUid("p"), NodeName("a"), test::request_of("40/500"),
+                               test::placement_of("0"), executor.now(), executor.now() + life);
   EXPECT_THAT(metrics.text(), HasSubstr("mgpu_extender_gpu_allocation_ratio 0.4\n"));
   executor.advance(kUseInterval);
   EXPECT_THAT(metrics.text(), HasSubstr("mgpu_extender_gpu_allocation_ratio 0\n"));
@@ -92,8 +92,8 @@ TEST_F(UseMetricsTest, ReadsTheNodesAtMostOnceInAnInterval) {
 
 TEST_F(UseMetricsTest, TheStepsOfOneReadAreBounded) {
   for (int i = 0; i < 200; ++i) add_node(("n" + std::to_string(i) + ": 0[100/1000]").c_str());
-  EXPECT_EQ(read_cluster_use(ledger, nullptr).nodes, 200U);
-  EXPECT_EQ(read_cluster_use(ledger, nullptr, 501).nodes, 100U);
+  EXPECT_EQ(read_cluster_use(ledger.reader(), nullptr).nodes, 200U);
+  EXPECT_EQ(read_cluster_use(ledger.reader(), nullptr, 501).nodes, 100U);
 }
 
 }  // namespace

@@ -114,7 +114,7 @@ class ExtenderProcess {
   extender::CurrentPrices prices_;
   extender::WorkloadWindow window_;
   const extender::VerbContext verb_context_{settings_, ledger_, budgets_, prices_, &window_};
-  extender::Probe probe_{metrics_, ledger_};
+  extender::Probe probe_{metrics_, ledger_.reader()};
   kube::Client client_{link_};
   extender::HolderLease lease_;
   extender::HolderLease::Done lease_acquired_;

@@ -204,7 +204,8 @@ TEST(Nominations, EndAndCountAsReleases) {
     const char* what;
     std::function<void(Ledger&)> end;
   } cases[] = {
-      {"nominated for no node", [](Ledger& l) { l.reservations().nominate(PodUid("p"), NodeName()); }},
+      {"nominated for no node",
+       [](Ledger& l) { l.reservations().nominate(PodUid("p"), NodeName()); }},
       {"not in a new list", [](Ledger& l) { l.reservations().replace_nominated({}); }},
       {"in a new list with another node",
        [](Ledger& l) {
@@ -227,9 +228,9 @@ TEST(Nominations, EndAndCountAsReleases) {
     Ledger fresh;
     fresh.apply_node(facts_of("n1: 0[100/1000]"));
     fresh.apply_node(facts_of("n2: 0[100/1000]"));
-    fresh.reservations().offer_nomination({PodUid("p"), kPriority},
-                           {{NodeName("n1"), {{CardIndex(0), share_of("100/1000")}}, {}}}, {},
-                           at_ms(kLife));
+    fresh.reservations().offer_nomination(
+        {PodUid("p"), kPriority}, {{NodeName("n1"), {{CardIndex(0), share_of("100/1000")}}, {}}},
+        {}, at_ms(kLife));
     fresh.reservations().nominate(PodUid("p"), NodeName("n1"));
     const std::vector<std::string_view> nodes{"n1"};
     fresh.decisions().why_not(nodes, request_of("30/300"), at_ms(0), {PodUid("other"), kPriority});
@@ -289,8 +290,9 @@ TEST_F(NominationTest, AtTheLimitTheFirstToEndIsRemoved) {
 TEST_F(NominationTest, FollowsTheWatchOfNominatedPods) {
   std::vector<std::string> seen;
   kube::ObjectEvents<kube::Pod> events(nomination_consumer(
-      ledger, {.on_nominated = [&](const kube::Pod& pod) { seen.push_back(pod.nominated_node); },
-               .on_ended = [&](const PodUid& uid) { seen.push_back("end of " + uid.str()); }}));
+      ledger.reservations(),
+      {.on_nominated = [&](const kube::Pod& pod) { seen.push_back(pod.nominated_node); },
+       .on_ended = [&](const PodUid& uid) { seen.push_back("end of " + uid.str()); }}));
   const auto pod = [](const char* node, const char* phase = "Pending") {
     return std::string(R"({"metadata":{"name":"p","uid":"p"},"status":{"nominatedNodeName":")") +
            node + R"(","phase":")" + phase + "\"}}";

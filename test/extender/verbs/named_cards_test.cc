@@ -13,20 +13,20 @@ struct NamedCards : testing::Test {
     ledger.apply_node(mgpu::test::facts_of("n2: 0[100/1000 model=T4] 1[100/1000 model=t4]"));
   }
   std::string unmatched(const CardSelector& selector) {
-    return unmatched_names(ledger, selector, *Contract::for_domain("d.io"));
+    return unmatched_names(ledger.reader(), selector, *Contract::for_domain("d.io"));
   }
   Ledger ledger;
 };
 
 TEST_F(NamedCards, ModelsAreNamedOnce) {
-  EXPECT_EQ(models_of(Ledger()), "");
-  const std::string models = models_of(ledger);
+  EXPECT_EQ(models_of(Ledger().reader()), "");
+  const std::string models = models_of(ledger.reader());
   EXPECT_TRUE(models == "NVIDIA-A100 and T4" || models == "NVIDIA-A100 and t4") << models;
   for (int i = 0; i < 8; ++i) {
     const std::string node = "m" + std::to_string(i) + ": 0[100/1000 model=M" + std::to_string(i);
     ledger.apply_node(mgpu::test::facts_of(node + "]"));
   }
-  EXPECT_EQ(models_of(ledger), "NVIDIA-A100, M0, M1, M2, M3, M4, M5, M6 and 2 more");
+  EXPECT_EQ(models_of(ledger.reader()), "NVIDIA-A100, M0, M1, M2, M3, M4, M5, M6 and 2 more");
 }
 
 TEST_F(NamedCards, NamesOfCardsAreFound) {
@@ -45,7 +45,8 @@ TEST_F(NamedCards, NamesWithoutACardAreReported) {
 }
 
 TEST_F(NamedCards, NothingIsReportedBeforeThereAreCards) {
-  EXPECT_EQ(unmatched_names(Ledger(), {.models = {"H100"}}, *Contract::for_domain("d.io")), "");
+  EXPECT_EQ(unmatched_names(Ledger().reader(), {.models = {"H100"}}, *Contract::for_domain("d.io")),
+            "");
 }
 
 }  // namespace

@@ -32,7 +32,7 @@ class Feed : public testing::Test {
   }
 
   Ledger ledger;
-  ClusterFeed feed{ledger};
+  ClusterFeed feed{ledger.reader()};
   std::uint64_t version = 0;
 };
 

@@ -24,7 +24,7 @@ TEST(WebHistory, CountsWhatIsFreeAndWhere) {
   ledger.apply_node(test::facts_of("n1: 0[100/1000] 1[100/2000] 2[100/1000 unhealthy]"));
   ledger.apply_node(test::facts_of("n2: 0[100/1000]"));
   ledger.apply_pod(test::bound_claim("p", "n1", "30/300", "0"));
-  const HistoryPoint point = current_point(ledger, 7);
+  const HistoryPoint point = current_point(ledger.reader(), 7);
   EXPECT_EQ(point.unix_ms, 7);
   EXPECT_THAT(point.core, Optional(7.5)) << "30 of 400";
   EXPECT_THAT(point.memory, Optional(6.0)) << "300 of 5000";
@@ -36,7 +36,7 @@ TEST(WebHistory, CountsWhatIsFreeAndWhere) {
 }
 
 TEST(WebHistory, RatiosOfNothingAreNotKnown) {
-  const HistoryPoint point = current_point(Ledger(), 7);
+  const HistoryPoint point = current_point(Ledger().reader(), 7);
   EXPECT_EQ(points_json({&point, 1}), "[[7,null,null,null,0,0,0,null,null]]");
 }
 

@@ -55,7 +55,7 @@ class WebPage : public testing::Test {
     settings.policy = *find_policy("binpack");
     ledger.apply_node(test::facts_of("n1: 0[100/1000]"));
     web.emplace(Web::Dependencies{.instance = "extender-0",
-                                  .ledger = ledger,
+                                  .ledger = ledger.reader(),
                                   .settings = settings,
                                   .transport = api_server,
                                   .prometheus = with_prometheus ? &prometheus : nullptr,
