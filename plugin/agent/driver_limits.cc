@@ -44,14 +44,11 @@ std::string DriverLimits::problem_of_all(std::vector<CardFacts> cards) {
 }
 
 Result<void> DriverLimits::set_up() {
-  if (!server_) {
-    auto served = serve_hook();
-    hook_.problem = served ? "" : served.error().message;
-    if (!served) return served;
-  }
+  auto served = server_ ? Result<void>() : serve_hook();
   const MutexLock lock(mutex_);
-  if (!limitable_.empty()) note_worked();
-  return {};
+  hook_.problem = served ? "" : served.error().message;
+  if (served && !limitable_.empty()) note_worked();
+  return served;
 }
 
 Result<void> DriverLimits::serve_hook() {
@@ -75,8 +72,11 @@ Result<void> DriverLimits::serve_hook() {
 }
 
 std::string DriverLimits::problem_of(const CardUuid& card) {
-  std::string problem = hook_.problem.empty() ? check(card) : hook_.problem;
-  const MutexLock lock(mutex_);
+  MutexLock lock(mutex_);
+  std::string problem = hook_.problem;
+  lock.unlock();
+  if (problem.empty()) problem = check(card);
+  lock.lock();
   if (problem.empty()) note_worked();
   std::string& logged = logged_[card];
   if (problem != logged && !problem.empty()) {

@@ -1,7 +1,8 @@
 // The driver's memory limits on this node (memory_limits.h): the cards for which they work, and the
 // hook that has them set before the program of a container starts (LimitSetter). Isolation owns it.
-// One thread sets up, stops, and asks for the problem of all cards; the rest is for any thread,
-// hook() after set_up().
+// One thread calls problem_of_all() and set_up(), and the same, or another after it has ended,
+// stop(). problem_of() and clear() are for any thread. hook() is for the first one and for
+// containers that start, which none does during set_up() (Isolation::switch_to).
 #pragma once
 
 #include <map>
@@ -53,7 +54,7 @@ class DriverLimits {
   const IsolationSettings& settings_;
   MemoryLimits limits_{settings_.nvml};
   LimitSetter setter_;
-  LimitHook hook_;
+  LimitHook hook_;  // its problem is changed, and read by problem_of(), with the mutex held
 
   Mutex mutex_;
   std::set<CardUuid> limitable_ MGPU_GUARDED_BY(mutex_);

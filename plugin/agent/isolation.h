@@ -45,7 +45,8 @@ class Isolation {
   // Blocks while the driver does. REQUIRES: no container holds a card that was given to it by the
   // last mode. The same thread.
   void switch_to(IsolationMode mode, ComputeMode compute);
-  // Serves no more containers. Containers that run keep their limits. The same thread, or after it.
+  // Serves no more containers. Containers that run keep their limits. The same thread,
+  // or another after that one has ended.
   void stop();
   // The requested mode; kAuto stays kAuto. Any thread.
   IsolationMode mode() const { return mode_; }
@@ -75,7 +76,7 @@ class Isolation {
   // The record of a container was removed. Any thread.
   void on_removed(const AllocationId& id);
 
-  // Each is there whatever is chosen. Any thread.
+  // Any thread gets them, whatever is chosen; their headers say which thread may call what.
   LibraryLimits& library() { return library_; }
   MpsLimits& mps() { return mps_; }
 

@@ -22,7 +22,9 @@ std::string package_folder(const IsolationSettings& settings) {
 Result<void> LibraryLimits::set_up() {
   if (!files_.cuda.empty()) return {};
   auto installed = install();
-  files_.problem = installed ? "" : installed.error().message;
+  if (installed) return installed;
+  const MutexLock lock(mutex_);
+  files_.problem = installed.error().message;
   return installed;
 }
 
@@ -45,12 +47,16 @@ Result<void> LibraryLimits::install() {
     auto installed = install_file(source, file, "a library for containers was not replaced");
     if (!installed) return installed;
   }
+  const MutexLock lock(mutex_);
   files_ = std::move(files);
   return {};
 }
 
 std::string LibraryLimits::problem_of(const FoundCard& card, const Edits& shared) {
-  if (!files_.problem.empty()) return files_.problem;
+  {
+    const MutexLock lock(mutex_);
+    if (!files_.problem.empty()) return files_.problem;
+  }
   if (!can_have_pages(card.uuid)) {
     return "its UUID is not \"GPU-\" or \"MIG-\" and 32 digits, by which the library in containers "
            "finds it";

@@ -1,6 +1,8 @@
 // The library in containers on this node (share_library.h): its files, the pages of shares, and the
-// cards that it can limit. Isolation owns it. One thread sets it up and sets the turns; the rest is
-// for any thread, files() after set_up().
+// cards that it can limit. Isolation owns it. One thread sets it up and sets the turns.
+// problem_of(), pages() and self_tests() are for any thread. prepare() and files() are for the
+// first one and for containers that start, which none does while files() changes
+// (Isolation::switch_to).
 #pragma once
 
 #include <atomic>
@@ -8,6 +10,7 @@
 #include <string>
 #include <vector>
 
+#include "common/base/mutex.h"
 #include "common/base/result.h"
 #include "plugin/agent/isolation_settings.h"
 #include "plugin/agent/self_tests.h"
@@ -46,7 +49,8 @@ class LibraryLimits {
 
   const IsolationSettings& settings_;
   const Records& records_;
-  ShareLibrary files_;
+  Mutex mutex_;  // of changes of files_ that problem_of() may see: all but those of the turns
+  ShareLibrary files_;  // its paths stay once they are set
   const SharePages pages_{settings_.run_folder + "/share", settings_.context};
   SelfTests self_tests_{settings_.hook_folder + "/self-tests"};
 };

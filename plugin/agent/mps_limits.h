@@ -1,6 +1,7 @@
 // MPS on this node where it limits shares: the daemons of the cards (mps.h), the hook that sees
 // that they answer, and the compute mode of the cards (ExclusiveCards). Isolation owns it. One
-// thread calls use() and follow_modes(); the rest is for any thread.
+// thread calls use() and follow_modes(); the rest is for any thread, but hook() for the first
+// one and for containers that start, which none does during use() (Isolation::switch_to).
 #pragma once
 
 #include <memory>
@@ -51,7 +52,7 @@ class MpsLimits {
   const Records& records_;
   ComputeModes modes_{settings_.nvml, settings_.mps.run_dir};
   ExclusiveCards exclusive_{modes_, records_};
-  LimitHook hook_;  // set by use(); others may read it then
+  LimitHook hook_;
 
   mutable Mutex mutex_;
   bool used_ MGPU_GUARDED_BY(mutex_) = false;

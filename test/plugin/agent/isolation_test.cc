@@ -227,6 +227,18 @@ TEST_F(IsolationTest, ALaterSwitchToTheDriverTriesAgain) {
   EXPECT_EQ(isolation_->limits().driver_hook->problem, "");
 }
 
+TEST_F(IsolationTest, AutoOffersTheCardsAfterTheDriversHookCouldNotBeInstalled) {
+  settings_.hook_folder = folder_.path("hook");
+  std::ofstream(folder_.path("hook")) << "in the way";
+  choose(IsolationMode::kDriver);
+  EXPECT_THAT(health(), Each(HasSubstr(settings_.hook_folder)));
+  std::filesystem::remove(folder_.path("hook"));
+  switch_to(IsolationMode::kAuto);
+  EXPECT_EQ(isolation_->chosen(), IsolationMode::kDriver);
+  EXPECT_EQ(isolation_->limits().driver_hook->problem, "");
+  EXPECT_THAT(health(), Each(kHealthy));
+}
+
 // --- the driver ----------------------------------------------------------------------------------
 
 TEST_F(IsolationTest, TheDriverOffersCardsWhoseMemoryItCanLimit) {
