@@ -45,9 +45,11 @@ std::string DriverLimits::problem_of_all(std::vector<CardFacts> cards) {
 
 Result<void> DriverLimits::set_up() {
   auto served = server_ ? Result<void>() : serve_hook();
-  const MutexLock lock(mutex_);
+  MutexLock lock(mutex_);
   hook_.problem = served ? "" : served.error().message;
-  if (served && !limitable_.empty()) note_worked();
+  const bool worked = !limitable_.empty();
+  lock.unlock();
+  if (served && worked) note_worked();
   return served;
 }
 
@@ -62,6 +64,7 @@ Result<void> DriverLimits::serve_hook() {
     // All cards are checked again, so that those without limits are not offered.
     const MutexLock lock(mutex_);
     limitable_.clear();
+    noted_ = false;
     return set;
   };
   auto server = LimitServer::start(hook_.socket, set_limits);
@@ -76,8 +79,8 @@ std::string DriverLimits::problem_of(const CardUuid& card) {
   std::string problem = hook_.problem;
   lock.unlock();
   if (problem.empty()) problem = check(card);
-  lock.lock();
   if (problem.empty()) note_worked();
+  lock.lock();
   std::string& logged = logged_[card];
   if (problem != logged && !problem.empty()) {
     log_warn("the driver cannot limit the memory of containers, and the card is not offered",
@@ -102,8 +105,8 @@ std::string DriverLimits::check(const CardUuid& card) {
 }
 
 void DriverLimits::note_worked() {
-  if (noted_) return;
-  noted_ = write_file(driver_worked_file(settings_), "", Durability::kProcess).has_value();
+  if (noted_.exchange(true)) return;
+  if (!write_file(driver_worked_file(settings_), "", Durability::kProcess)) noted_ = false;
 }
 
 }  // namespace mgpu::plugin

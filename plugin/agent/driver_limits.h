@@ -5,6 +5,7 @@
 // containers that start, which none does during set_up() (Isolation::switch_to).
 #pragma once
 
+#include <atomic>
 #include <map>
 #include <memory>
 #include <set>
@@ -49,7 +50,7 @@ class DriverLimits {
   Result<void> serve_hook();
   // Why limits cannot be set for this card. One sentence; empty: they can.
   std::string check(const CardUuid& card);
-  void note_worked() MGPU_REQUIRES(mutex_);
+  void note_worked();
 
   const IsolationSettings& settings_;
   MemoryLimits limits_{settings_.nvml};
@@ -59,8 +60,8 @@ class DriverLimits {
   Mutex mutex_;
   std::set<CardUuid> limitable_ MGPU_GUARDED_BY(mutex_);
   std::map<CardUuid, std::string> logged_ MGPU_GUARDED_BY(mutex_);
-  bool noted_ MGPU_GUARDED_BY(mutex_) = false;  // that the driver has limited memory
-  std::unique_ptr<LimitServer> server_;         // its thread uses those before it
+  std::atomic<bool> noted_ = false;      // that the driver has limited memory
+  std::unique_ptr<LimitServer> server_;  // its thread uses those before it
 };
 
 }  // namespace mgpu::plugin

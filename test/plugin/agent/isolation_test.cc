@@ -15,6 +15,7 @@
 #include "plugin/cards/limits.h"
 #include "plugin/cards/mps/mps_process.h"
 #include "test/plugin/cards/fake_driver.h"
+#include "test/plugin/containers/limit_client.h"
 #include "test/plugin/kubelet/fake_kubelet.h"
 #include "test/plugin/support/gpu_objects.h"
 #include "test/support/scratch_folder.h"
@@ -292,6 +293,21 @@ TEST_F(IsolationTest, ACardThatCannotBeLimitedIsOfferedOnceItCan) {
       ElementsAre(kHealthy, "nvmlDeviceSetMemoryLimits_v1 of card GPU-1 failed: Other (3)"));
   driver_.set_scenario(kTwoCards);
   EXPECT_THAT(health(), ElementsAre(kHealthy, kHealthy));
+}
+
+TEST_F(IsolationTest, AfterAFailedStartTheCardsAreCheckedAndNotedAgain) {
+  const std::string note = folder_.path("driver-limits");
+  choose(IsolationMode::kDriver);
+  EXPECT_THAT(health(), Each(kHealthy));
+  ASSERT_TRUE(std::filesystem::remove(note));
+  EXPECT_THAT(health(), Each(kHealthy));
+  EXPECT_FALSE(std::filesystem::exists(note)) << "it is written once";
+  const test::LimitClient client(folder_.path("run/limits.sock"));
+  client.send(test::allocated(test::device_ids(30), "a").id.str() + " 1\n");
+  EXPECT_THAT(client.reply(), HasSubstr("is not that of a started container"));
+  EXPECT_THAT(health(), Each(kHealthy));
+  EXPECT_THAT(driver_.limits(), SizeIs(8)) << "each card was checked twice";
+  EXPECT_TRUE(std::filesystem::exists(note));
 }
 
 // --- auto ----------------------------------------------------------------------------------------
