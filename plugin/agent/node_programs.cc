@@ -55,11 +55,11 @@ Result<void> install_file(const std::string& from, const std::string& to, const 
 }
 
 Result<std::string> install_hook(const IsolationSettings& settings) {
-  constexpr char kName[] = "/mgpu-set-limits";
   if (!settings.hook_path.empty()) return settings.hook_path;
-  std::string program = settings.hook_folder + kName;
+  const auto source = std::filesystem::path(own_folder()) / "mgpu-set-limits";
+  std::string program = settings.hook_folder + "/mgpu-set-limits";
   // That of an earlier version has the same protocol.
-  auto installed = install_file(own_folder() + kName, program, "mgpu-set-limits was not replaced");
+  auto installed = install_file(source, program, "mgpu-set-limits was not replaced");
   if (!installed) return installed.error();
   return program;
 }
