@@ -30,8 +30,9 @@ class DriverLimits {
   DriverLimits(const IsolationSettings& settings, const Records& records)
       : settings_(settings), setter_(records, limits_, settings.proc_folder) {}
 
-  // Why limits cannot be set for any of these cards, which are those of the node. One sentence;
-  // empty: they can, or did earlier. Blocks while the driver does.
+  // Returns why the driver cannot limit memory on this node, which has these cards: it has no such
+  // limits, or can set them for none of the cards. One sentence; empty: it can set them for one of
+  // the cards, or could earlier, or there are no cards. Blocks while the driver does.
   std::string problem_of_all(std::vector<CardFacts> cards);
   // Installs the hook and answers it, for the driver to limit memory from now on. The error is also
   // the problem of the hook.
@@ -60,8 +61,9 @@ class DriverLimits {
   Mutex mutex_;
   std::set<CardUuid> limitable_ MGPU_GUARDED_BY(mutex_);
   std::map<CardUuid, std::string> logged_ MGPU_GUARDED_BY(mutex_);
-  std::atomic<bool> noted_ = false;      // that the driver has limited memory
-  std::unique_ptr<LimitServer> server_;  // its thread uses those before it
+  std::atomic<bool> noted_ = false;  // that the driver has limited memory
+  // It is the last member, so that its thread, which uses the others, ends before them.
+  std::unique_ptr<LimitServer> server_;
 };
 
 }  // namespace mgpu::plugin

@@ -17,9 +17,9 @@ std::optional<TurnRule> turn_rule(ComputeMode compute) {
   return std::nullopt;
 }
 
-// Cards may appear later, and each of them is judged then.
 Result<void> set_up_library(LibraryLimits& library, const std::vector<CardFacts>& cards) {
   const auto lacks_pages = [](const CardFacts& card) { return !can_have_pages(card.uuid); };
+  // Cards may appear later, and each of them is judged then.
   if (!cards.empty() && std::ranges::all_of(cards, lacks_pages)) {
     return error("no card has a UUID of NVML");
   }

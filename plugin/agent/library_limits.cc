@@ -43,7 +43,7 @@ Result<void> LibraryLimits::install() {
   if (failed) return error(fmt::format("cannot make {}: {}", files.empty, failed.message()));
   for (const std::string& file : {files.cuda, files.nvml}) {
     const auto source = from / std::filesystem::path(file).filename();
-    // That of an earlier version refuses pages that it does not know.
+    // A library of an earlier version refuses pages that it does not know.
     auto installed = install_file(source, file, "a library for containers was not replaced");
     if (!installed) return installed;
   }

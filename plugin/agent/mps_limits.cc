@@ -8,12 +8,12 @@
 namespace mgpu::plugin {
 
 void MpsLimits::use(bool used) {
-  // PreStart checks the daemon too, so that MPS works without the hook.
   if (used && hook_.program.empty()) {
     auto program = install_hook(settings_);
     if (program) {
       hook_.program = *std::move(program);
     } else {
+      // PreStart checks the daemon too, so that MPS works without the hook.
       log_warn("a container that kubelet starts without the plugin may run outside of MPS",
                {{"problem", program.error().message}});
     }

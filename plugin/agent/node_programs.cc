@@ -58,7 +58,7 @@ Result<std::string> install_hook(const IsolationSettings& settings) {
   if (!settings.hook_path.empty()) return settings.hook_path;
   const auto source = std::filesystem::path(own_folder()) / "mgpu-set-limits";
   std::string program = settings.hook_folder + "/mgpu-set-limits";
-  // That of an earlier version has the same protocol.
+  // A program of an earlier version has the same protocol.
   auto installed = install_file(source, program, "mgpu-set-limits was not replaced");
   if (!installed) return installed.error();
   return program;

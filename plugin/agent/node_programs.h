@@ -13,7 +13,8 @@ namespace mgpu::plugin {
 std::string own_folder();
 
 // Copies a file, which a container may be starting with, unless it is there. Where that fails, the
-// one of an earlier version stays if it can be used, and `kept` is logged. Errors: there is none.
+// one of an earlier version stays if it can be used, and `kept` is logged. Errors: no usable
+// file is there.
 Result<void> install_file(const std::string& from, const std::string& to, const char* kept);
 
 // Returns the path of mgpu-set-limits on the node, to which it is copied unless the settings have

@@ -16,7 +16,8 @@ namespace mgpu::plugin::nvml {
 
 class XidEvents {
  public:
-  // Does nothing if the driver has no events.
+  // Opens the set, and begins to count the reads after which reopen_if_due() tries it again. It
+  // stays closed if the driver has no events, or does not make the set. REQUIRES: it is closed.
   void open(const Library& library);
   void close(const Library& library);
   // Opens the set again if it is due. Once in each read of the cards.
