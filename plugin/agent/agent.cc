@@ -7,8 +7,6 @@
 #include <utility>
 
 #include "common/base/log.h"
-#include "common/base/utc_text.h"
-#include "common/program/service_routes.h"
 #include "plugin/agent/known_cards.h"
 #include "plugin/agent/report.h"
 #include "plugin/allocation/offer.h"

@@ -16,7 +16,6 @@
 #include "plugin/containers/rebuild.h"
 #include "plugin/containers/turn_control.h"
 #include "plugin/kubelet/runtime.h"
-#include "plugin/monitor/limits.h"
 
 namespace mgpu::plugin {
 

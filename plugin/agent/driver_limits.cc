@@ -13,11 +13,6 @@
 namespace mgpu::plugin {
 namespace {
 
-// Exists if the driver has limited memory on this node.
-std::string driver_worked_file(const IsolationSettings& settings) {
-  return settings.hook_folder + "/driver-limits";
-}
-
 // The cgroups of containers must be visible below the root of the node's hierarchy.
 Result<void> check_cgroups(const std::string& proc_folder) {
   const auto text = read_file(proc_folder + "/1/cgroup", kProcFileBytesMax);
@@ -40,7 +35,7 @@ std::string DriverLimits::problem_of_all(std::vector<CardFacts> cards) {
     if (problem.empty()) return "";
   }
   std::error_code unreadable;
-  return std::filesystem::exists(driver_worked_file(settings_), unreadable) ? "" : problem;
+  return std::filesystem::exists(worked_file_, unreadable) ? "" : problem;
 }
 
 Result<void> DriverLimits::set_up() {
@@ -106,7 +101,7 @@ std::string DriverLimits::check(const CardUuid& card) {
 
 void DriverLimits::note_worked() {
   if (noted_.exchange(true)) return;
-  if (!write_file(driver_worked_file(settings_), "", Durability::kProcess)) noted_ = false;
+  if (!write_file(worked_file_, "", Durability::kProcess)) noted_ = false;
 }
 
 }  // namespace mgpu::plugin

@@ -54,6 +54,8 @@ class DriverLimits {
   void note_worked();
 
   const IsolationSettings& settings_;
+  // Exists if the driver has limited memory on this node.
+  const std::string worked_file_{settings_.hook_folder + "/driver-limits"};
   MemoryLimits limits_{settings_.nvml};
   LimitSetter setter_;
   LimitHook hook_;  // its problem is changed, and read by problem_of(), with the mutex held

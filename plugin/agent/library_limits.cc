@@ -2,29 +2,18 @@
 
 #include <fmt/format.h>
 
-#include <filesystem>
 #include <system_error>
-#include <utility>
 
-#include "plugin/agent/node_programs.h"
 #include "plugin/cards/limits.h"
 
 namespace mgpu::plugin {
-namespace {
-
-// The folder with the libraries and mgpu-check-share.
-std::string package_folder(const IsolationSettings& settings) {
-  return settings.library_folder.empty() ? own_folder() : settings.library_folder;
-}
-
-}  // namespace
 
 Result<void> LibraryLimits::set_up() {
-  if (!files_.cuda.empty()) return {};
+  if (installed_) return {};
   auto installed = install();
-  if (installed) return installed;
+  installed_ = installed.has_value();
   const MutexLock lock(mutex_);
-  files_.problem = installed.error().message;
+  files_.problem = installed ? "" : installed.error().message;
   return installed;
 }
 
@@ -34,21 +23,14 @@ Result<void> LibraryLimits::install() {
     return visible;
   }
   std::error_code failed;
-  const std::filesystem::path from = package_folder(settings_);
-  ShareLibrary files{.cuda = settings_.hook_folder + "/libmgpu-cuda.so",
-                     .nvml = settings_.hook_folder + "/libmgpu-nvml.so",
-                     .empty = settings_.run_folder + "/empty",
-                     .pages = settings_.run_folder + "/share"};
-  std::filesystem::create_directories(files.empty, failed);
-  if (failed) return error(fmt::format("cannot make {}: {}", files.empty, failed.message()));
-  for (const std::string& file : {files.cuda, files.nvml}) {
-    const auto source = from / std::filesystem::path(file).filename();
+  std::filesystem::create_directories(files_.empty, failed);
+  if (failed) return error(fmt::format("cannot make {}: {}", files_.empty, failed.message()));
+  for (const std::string& file : {files_.cuda, files_.nvml}) {
+    const auto source = package_ / std::filesystem::path(file).filename();
     // A library of an earlier version refuses pages that it does not know.
     auto installed = install_file(source, file, "a library for containers was not replaced");
     if (!installed) return installed;
   }
-  const MutexLock lock(mutex_);
-  files_ = std::move(files);
   return {};
 }
 
@@ -87,9 +69,8 @@ SelfTest LibraryLimits::test(const FoundCard& card, const SelfTestInput& input, 
   if (card.memory < held + self_test_memory(settings_.context)) {
     return {SelfTest::Outcome::kNotTested, "pods hold the memory of the card"};
   }
-  const SelfTestProgram program{.path = package_folder(settings_) + "/mgpu-check-share",
-                                .empty = files_.empty,
-                                .context = settings_.context};
+  const SelfTestProgram program{
+      .path = package_ / "mgpu-check-share", .empty = files_.empty, .context = settings_.context};
   return run_self_test(program, card.uuid, input, cancelled);
 }
 

@@ -6,13 +6,14 @@
 #pragma once
 
 #include <atomic>
+#include <filesystem>
 #include <optional>
 #include <string>
-#include <vector>
 
 #include "common/base/mutex.h"
 #include "common/base/result.h"
 #include "plugin/agent/isolation_settings.h"
+#include "plugin/agent/node_programs.h"
 #include "plugin/agent/self_tests.h"
 #include "plugin/containers/share_library.h"
 #include "plugin/containers/share_pages.h"
@@ -49,9 +50,16 @@ class LibraryLimits {
 
   const IsolationSettings& settings_;
   const Records& records_;
-  Mutex mutex_;  // of changes of files_ that problem_of() may see: all but those of the turns
-  ShareLibrary files_;  // its paths stay once they are set
-  const SharePages pages_{settings_.run_folder + "/share", settings_.context};
+  // The folder with the libraries and mgpu-check-share.
+  const std::filesystem::path package_{settings_.library_folder.empty() ? own_folder()
+                                                                        : settings_.library_folder};
+  Mutex mutex_;  // of the problem of files_, which problem_of() reads
+  ShareLibrary files_{.cuda = settings_.hook_folder + "/libmgpu-cuda.so",
+                      .nvml = settings_.hook_folder + "/libmgpu-nvml.so",
+                      .empty = settings_.run_folder + "/empty",
+                      .pages = settings_.run_folder + "/share"};
+  bool installed_ = false;
+  const SharePages pages_{files_.pages, settings_.context};
   SelfTests self_tests_{settings_.hook_folder + "/self-tests"};
 };
 

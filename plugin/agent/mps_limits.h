@@ -10,7 +10,6 @@
 
 #include "common/base/ids.h"
 #include "common/base/mutex.h"
-#include "common/base/result.h"
 #include "plugin/agent/exclusive_cards.h"
 #include "plugin/agent/isolation_settings.h"
 #include "plugin/cards/mps/mps.h"

@@ -31,7 +31,6 @@
 #include "common/base/log.h"
 #include "common/base/text.h"
 #include "common/contract/limits.h"
-#include "plugin/cards/limits.h"
 
 namespace mgpu::plugin::nvml {
 namespace {
