@@ -90,8 +90,8 @@ void CardPreemption::read(const Preemptors::Preemptor& preemptor) {
   const auto members = preemptor.is_group
                            ? members_(preemptor.uid.str(), kPreemptMembersMax)
                            : std::vector<PendingPods::Pending>{{preemptor.ref, preemptor.uid}};
-  const auto reading =
-      std::make_shared<Reading>(Reading{preemptor, members.size(), {}, context_.ledger.reservations().answers()});
+  const auto reading = std::make_shared<Reading>(
+      Reading{preemptor, members.size(), {}, context_.ledger.reservations().answers()});
   for (const PendingPods::Pending& member : members) {
     const auto on_pod = [this, reading, uid = member.uid,
                          all = members.size()](const kube::ApiResult<kube::Pod>& pod) {
@@ -161,7 +161,7 @@ void CardPreemption::begin(const Preempting& preempting) {
   {
     const Instant now = executor_.now();
     const MutexLock lock(mutex_);
-    if (!preemptors_.begin(uid, now, now + context_.settings.nomination_life)) return;
+    if (!preemptors_.begin(uid, now, now + context_.options.nomination_life)) return;
   }
   const auto on_failed = [this, uid] {
     const MutexLock lock(mutex_);

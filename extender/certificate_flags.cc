@@ -34,9 +34,9 @@ void add_certificate_flags(Options& options, std::string& secret, std::string& n
                    metrics);
 }
 
-Result<std::optional<CertificateSettings>> certificate_settings(const std::string& secret,
-                                                                const std::string& names) {
-  if (secret.empty() && names.empty()) return std::optional<CertificateSettings>();
+Result<std::optional<CertificateOptions>> certificate_options(const std::string& secret,
+                                                              const std::string& names) {
+  if (secret.empty() && names.empty()) return std::optional<CertificateOptions>();
   if (secret.empty() || names.empty()) {
     return error("--tls-secret and --tls-names must be set together");
   }
@@ -54,7 +54,7 @@ Result<std::optional<CertificateSettings>> certificate_settings(const std::strin
   auto server_names = parse_server_names(names);
   if (!server_names) return error("--tls-names: " + server_names.error().message);
   return std::optional(
-      CertificateSettings{.secret = {name_space, name}, .names = std::move(*server_names)});
+      CertificateOptions{.secret = {name_space, name}, .names = std::move(*server_names)});
 }
 
 }  // namespace mgpu::extender

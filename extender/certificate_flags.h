@@ -16,7 +16,7 @@ void add_certificate_flags(Options& options, std::string& secret, std::string& n
 
 // None if both are empty. Errors: one without the other, an invalid value; the sentence names
 // the flag.
-Result<std::optional<CertificateSettings>> certificate_settings(const std::string& secret,
-                                                                const std::string& names);
+Result<std::optional<CertificateOptions>> certificate_options(const std::string& secret,
+                                                              const std::string& names);
 
 }  // namespace mgpu::extender

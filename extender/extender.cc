@@ -24,10 +24,10 @@ auto warn(const char* sentence) {
 
 }  // namespace
 
-Result<std::unique_ptr<Extender>> Extender::start(ExtenderSettings settings,
+Result<std::unique_ptr<Extender>> Extender::start(ExtenderOptions options,
                                                   kube::Transport& transport,
                                                   kube::Transport* for_election) {
-  std::unique_ptr<Extender> extender(new Extender(std::move(settings), transport, for_election));
+  std::unique_ptr<Extender> extender(new Extender(std::move(options), transport, for_election));
   if (auto added = extender->add_web(); !added) return added.error();
   if (auto started = extender->servers_.start(); !started) return started.error();
   extender->watches_.start();
@@ -36,24 +36,24 @@ Result<std::unique_ptr<Extender>> Extender::start(ExtenderSettings settings,
   extender->binder_.start_reconciling();
   extender->cluster_events_.start();
   extender->pending_events_.start();
-  if (extender->settings_.preempts_by_card) extender->card_preemption_.start();
+  if (extender->options_.preempts_by_card) extender->card_preemption_.start();
   extender->start_sequence_.start();
   return extender;
 }
 
-Extender::Extender(ExtenderSettings settings, kube::Transport& transport,
+Extender::Extender(ExtenderOptions options, kube::Transport& transport,
                    kube::Transport* for_election)
-    : settings_(std::move(settings)),
+    : options_(std::move(options)),
       transport_(transport),
-      leadership_(client_, settings_.lease, for_election, settings_.election, work_,
-                  settings_.on_lease_lost),
-      binder_(client_, verb_context_, {lease_, touch_, preconditions_}, settings_.binds_in_flight,
+      leadership_(client_, options_.lease, for_election, options_.election, work_,
+                  options_.on_lease_lost),
+      binder_(client_, verb_context_, {lease_, touch_, preconditions_}, options_.binds_in_flight,
               binder_events()),
-      requeue_(client_, ledger_, delayed_, settings_.requeue_namespace,
+      requeue_(client_, ledger_, delayed_, options_.requeue_namespace,
                {.on_outcome = [this](RequeueOutcome outcome) { probe_.requeue_ended(outcome); },
                 .on_problem = warn("pods cannot be requeued: a pod may wait five minutes for a "
                                    "share that is free")}),
-      start_sequence_(transport_, client_, settings_.verbs.contract,
+      start_sequence_(transport_, client_, options_.verbs.contract,
                       {lease_, touch_, preconditions_}, ledger_, start_events()) {
   metrics_.on_collect([this] { update_metrics(); });
   add_routes();
@@ -71,7 +71,7 @@ Extender::~Extender() {
 }
 
 void Extender::add_routes() {
-  add_scheduler_routes(servers_.verbs(), settings_.url_prefix,
+  add_scheduler_routes(servers_.verbs(), options_.url_prefix,
                        {.context = verb_context_,
                         .binder = binder_,
                         .requeue = requeue_,
@@ -89,14 +89,14 @@ void Extender::add_routes() {
 }
 
 Result<void> Extender::add_web() {
-  if (settings_.prometheus) {
-    auto prometheus = kube::CurlTransport::create(*settings_.prometheus, web_executor_);
+  if (options_.prometheus) {
+    auto prometheus = kube::CurlTransport::create(*options_.prometheus, web_executor_);
     if (!prometheus) return error("--prometheus-url: " + prometheus.error().message);
     prometheus_ = std::move(*prometheus);
   }
   web_.emplace(Web::Dependencies{.instance = lease_.identity(),
                                  .ledger = ledger_.reader(),
-                                 .settings = settings_.verbs,
+                                 .options = options_.verbs,
                                  .transport = transport_,
                                  .prometheus = prometheus_.get(),
                                  .readiness = [this] { return readiness(); },
@@ -170,7 +170,7 @@ void Extender::on_listed() {
   if (!watches_.listed()) return;
   price_refresher_.start();
   if (!may_decide() || std::exchange(logged_ready_, true)) return;
-  if (settings_.endpoints && !draining_) leadership_.publish(*settings_.endpoints, port());
+  if (options_.endpoints && !draining_) leadership_.publish(*options_.endpoints, port());
   const Counts counts = ledger_.reader().counts();
   log_info("ready", {{"nodes", std::to_string(counts.nodes)},
                      {"cards", std::to_string(counts.cards)},
@@ -192,7 +192,7 @@ Readiness Extender::readiness() const {
         fmt::format("{} pod{} that cannot be changed", pods, pods == 1 ? "" : "s"));
   }
   if (!servers_.has_certificates())
-    out.waiting_for.push_back("secret " + to_string(settings_.certificates->secret));
+    out.waiting_for.push_back("secret " + to_string(options_.certificates->secret));
   watches_.report(out);
   return out;
 }

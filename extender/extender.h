@@ -53,10 +53,10 @@
 
 namespace mgpu::extender {
 
-struct ExtenderSettings {
-  Settings verbs;
+struct ExtenderOptions {
+  VerbOptions verbs;
   http::ServerOptions http{};        // of the verbs
-  ServiceSettings service{};         // probes, metrics and inspection
+  ServiceOptions service{};          // probes, metrics and inspection
   std::string url_prefix = "/mgpu";  // of the verbs; starts with "/", and does not end with it
   std::size_t binds_in_flight = kBindsInFlight;
   bool preempts_by_card = true;
@@ -64,11 +64,11 @@ struct ExtenderSettings {
   kube::ObjectRef lease{"kube-system", "mgpu-extender"};  // names the process that may bind
   // Set: the Lease is taken when it is free, and renewed. Not set: it is taken at once, whoever
   // holds it.
-  std::optional<ElectionSettings> election{};
+  std::optional<ElectionOptions> election{};
   // Set: kube-scheduler calls this Service, and the leader is its endpoint.
-  std::optional<EndpointSettings> endpoints{};
-  std::optional<CertificateSettings> certificates{};  // with http.tls.from_texts; none: files
-  std::optional<kube::Config> prometheus{};           // that the web page reads
+  std::optional<EndpointOptions> endpoints{};
+  std::optional<CertificateOptions> certificates{};  // with http.tls.from_texts; none: files
+  std::optional<kube::Config> prometheus{};          // that the web page reads
   // Called once, on the executor of either transport, when another process holds the Lease or will
   // take it; may be empty. Parts of this process may hang, so that its end may take for ever.
   std::function<void(const std::string& sentence)> on_lease_lost{};
@@ -79,7 +79,7 @@ class Extender {
   // When it returns, the servers listen and the reflectors have started to list. Both transports
   // outlive the extender. `for_election` is required with settings.election, and renews the Lease.
   // Errors: those of http::Server::start; credentials of Prometheus that cannot be read.
-  static Result<std::unique_ptr<Extender>> start(ExtenderSettings settings,
+  static Result<std::unique_ptr<Extender>> start(ExtenderOptions options,
                                                  kube::Transport& transport,
                                                  kube::Transport* for_election = nullptr);
   // Drains, gives up an elected Lease, then ends. REQUIRES: not on the executors of the transports,
@@ -95,7 +95,7 @@ class Extender {
   void drain();
 
  private:
-  Extender(ExtenderSettings settings, kube::Transport& transport, kube::Transport* for_election);
+  Extender(ExtenderOptions options, kube::Transport& transport, kube::Transport* for_election);
 
   Result<void> add_web();
   void add_routes();
@@ -111,7 +111,7 @@ class Extender {
   void update_metrics();
 
   // A member may use those above it, and ends before them.
-  const ExtenderSettings settings_;
+  const ExtenderOptions options_;
   kube::Transport& transport_;
   Metrics metrics_;
   Heartbeat work_{transport_.executor()};
@@ -120,13 +120,12 @@ class Extender {
   CurrentPrices prices_;
   WorkloadWindow window_;
   AnsweredNodes answered_;
-  const VerbContext verb_context_{settings_.verbs, ledger_,  budgets_,
-                                  prices_,         &window_, &answered_};
+  const VerbContext verb_context_{options_.verbs, ledger_, budgets_, prices_, &window_, &answered_};
   Probe probe_{metrics_, ledger_.reader()};
   kube::Client client_{transport_};
   Leadership leadership_;
   HolderLease& lease_ = leadership_.lease();
-  PodTouch touch_{client_, settings_.verbs.contract, lease_.identity(),
+  PodTouch touch_{client_, options_.verbs.contract, lease_.identity(),
                   [this](TouchResult result) { probe_.pod_touched(result); }};
   PreconditionCheck preconditions_{client_};
   NamingPods naming_pods_;
@@ -144,7 +143,7 @@ class Extender {
       {transport_, verb_context_, binder_, budgets_, requeue_, probe_, [this] { on_listed(); }}};
   ClusterEvents cluster_events_{
       ledger_.reader(),
-      settings_.verbs.contract,
+      options_.verbs.contract,
       naming_pods_,
       transport_,
       lease_.identity(),
@@ -164,7 +163,7 @@ class Extender {
   AsioExecutor web_executor_;  // for the web page alone; stopped before prometheus_ ends
   std::unique_ptr<kube::CurlTransport> prometheus_;  // may be null
   std::optional<Web> web_;
-  Servers servers_{{settings_.http, settings_.service, settings_.certificates, transport_, client_,
+  Servers servers_{{options_.http, options_.service, options_.certificates, transport_, client_,
                     metrics_, probe_}};
 };
 

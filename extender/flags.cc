@@ -62,11 +62,11 @@ Result<void> check_lease(const Flags& flags) {
   return check_label("--lease-name", flags.lease_name, "the name of a lease");
 }
 
-Result<std::optional<ElectionSettings>> election_settings(const Flags& flags) {
+Result<std::optional<ElectionOptions>> election_options(const Flags& flags) {
   if (flags.lead_when_asked && !flags.leader_elect) {
     return error("--lead-when-asked requires --leader-elect");
   }
-  if (!flags.leader_elect) return std::optional<ElectionSettings>();
+  if (!flags.leader_elect) return std::optional<ElectionOptions>();
   if (flags.lease_renew_deadline_seconds >= flags.lease_duration_seconds) {
     return error(
         fmt::format("--lease-renew-deadline-seconds: {} is not less than "
@@ -80,17 +80,17 @@ Result<std::optional<ElectionSettings>> election_settings(const Flags& flags) {
                     flags.lease_retry_seconds, flags.lease_renew_deadline_seconds));
   }
   return std::optional(
-      ElectionSettings{.duration = std::chrono::seconds(flags.lease_duration_seconds),
-                       .renew_deadline = std::chrono::seconds(flags.lease_renew_deadline_seconds),
-                       .retry = std::chrono::seconds(flags.lease_retry_seconds),
-                       .when_asked = flags.lead_when_asked});
+      ElectionOptions{.duration = std::chrono::seconds(flags.lease_duration_seconds),
+                      .renew_deadline = std::chrono::seconds(flags.lease_renew_deadline_seconds),
+                      .retry = std::chrono::seconds(flags.lease_retry_seconds),
+                      .when_asked = flags.lead_when_asked});
 }
 
-Result<std::optional<EndpointSettings>> endpoint_settings(const Flags& flags) {
+Result<std::optional<EndpointOptions>> endpoint_options(const Flags& flags) {
   if (flags.endpoints_of.empty() != flags.advertise_address.empty()) {
     return error("--endpoints-of and --advertise-address must be set together");
   }
-  if (flags.endpoints_of.empty()) return std::optional<EndpointSettings>();
+  if (flags.endpoints_of.empty()) return std::optional<EndpointOptions>();
   const std::size_t slash = flags.endpoints_of.find('/');
   const std::string name_space = flags.endpoints_of.substr(0, slash);
   const std::string name =
@@ -106,7 +106,7 @@ Result<std::optional<EndpointSettings>> endpoint_settings(const Flags& flags) {
         fmt::format("--advertise-address: {} is not an IP address that other machines reach",
                     in_quotes(address)));
   }
-  return std::optional(EndpointSettings{.service = {name_space, name}, .address = address});
+  return std::optional(EndpointOptions{.service = {name_space, name}, .address = address});
 }
 
 Result<void> check_tls(const Flags& flags) {
@@ -151,18 +151,18 @@ Error of_flag(const char* flag, const Error& problem) {
   return error(fmt::format("{}: {}", flag, problem.message));
 }
 
-Result<Settings> verb_settings(const Flags& flags) {
+Result<VerbOptions> verb_options(const Flags& flags) {
   auto contract = Contract::for_domain(flags.resource_domain);
   if (!contract) return of_flag("--resource-domain", contract.error());
   const auto policy = find_policy(flags.policy);
   if (!policy) return of_flag("--policy", policy.error());
-  return Settings{.contract = std::move(*contract),
-                  .min_memory = MiB(flags.min_memory_mib),
-                  .min_core = Percent(flags.min_core),
-                  .policy = *policy,
-                  .candidate_nodes = static_cast<std::size_t>(flags.candidate_nodes),
-                  .ties_by_name = flags.ties == "name",
-                  .expected_placements = flags.expected_placements};
+  return VerbOptions{.contract = std::move(*contract),
+                     .min_memory = MiB(flags.min_memory_mib),
+                     .min_core = Percent(flags.min_core),
+                     .policy = *policy,
+                     .candidate_nodes = static_cast<std::size_t>(flags.candidate_nodes),
+                     .ties_by_name = flags.ties == "name",
+                     .expected_placements = flags.expected_placements};
 }
 
 Result<http::ServerOptions> http_options(const Flags& flags) {
@@ -315,13 +315,13 @@ void add_flags(Options& options, Flags& flags) {
       "from it. If empty, the page shows the time since this process started.");
   add_log_flags(options, flags);
   options.check([&flags]() -> Result<void> {
-    const auto settings = settings_of(flags);
-    if (!settings) return settings.error();
+    const auto options = options_of(flags);
+    if (!options) return options.error();
     return {};
   });
 }
 
-Result<ExtenderSettings> settings_of(const Flags& flags) {
+Result<ExtenderOptions> options_of(const Flags& flags) {
   if (auto checked = check_url_prefix(flags.url_prefix); !checked) return checked.error();
   if (auto checked = check_tls(flags); !checked) return checked.error();
   if (auto checked = check_listen_address(flags); !checked) return checked.error();
@@ -329,33 +329,33 @@ Result<ExtenderSettings> settings_of(const Flags& flags) {
     return checked.error();
   }
   if (auto checked = check_lease(flags); !checked) return checked.error();
-  const auto election = election_settings(flags);
+  const auto election = election_options(flags);
   if (!election) return election.error();
-  auto endpoints = endpoint_settings(flags);
+  auto endpoints = endpoint_options(flags);
   if (!endpoints) return endpoints.error();
-  auto verbs = verb_settings(flags);
+  auto verbs = verb_options(flags);
   if (!verbs) return verbs.error();
-  auto certificates = certificate_settings(flags.tls_secret, flags.tls_names);
+  auto certificates = certificate_options(flags.tls_secret, flags.tls_names);
   if (!certificates) return certificates.error();
   auto prometheus = promql::prometheus_config(flags.prometheus);
   if (!prometheus) return prometheus.error();
   auto http = http_options(flags);
   if (!http) return http.error();
-  auto service = service_settings_of(flags.service);
+  auto service = service_options_of(flags.service);
   if (!service) return service.error();
   service->http.tls.from_texts = flags.metrics_tls_from_secret;
-  return ExtenderSettings{.verbs = std::move(*verbs),
-                          .http = std::move(*http),
-                          .service = std::move(*service),
-                          .url_prefix = flags.url_prefix,
-                          .binds_in_flight = static_cast<std::size_t>(flags.bind_concurrency),
-                          .preempts_by_card = flags.preempt_by_card,
-                          .requeue_namespace = flags.requeue_namespace,
-                          .lease = {flags.lease_namespace, flags.lease_name},
-                          .election = *election,
-                          .endpoints = std::move(*endpoints),
-                          .certificates = std::move(*certificates),
-                          .prometheus = std::move(*prometheus)};
+  return ExtenderOptions{.verbs = std::move(*verbs),
+                         .http = std::move(*http),
+                         .service = std::move(*service),
+                         .url_prefix = flags.url_prefix,
+                         .binds_in_flight = static_cast<std::size_t>(flags.bind_concurrency),
+                         .preempts_by_card = flags.preempt_by_card,
+                         .requeue_namespace = flags.requeue_namespace,
+                         .lease = {flags.lease_namespace, flags.lease_name},
+                         .election = *election,
+                         .endpoints = std::move(*endpoints),
+                         .certificates = std::move(*certificates),
+                         .prometheus = std::move(*prometheus)};
 }
 
 void log_flags(const Flags& flags) {
@@ -395,9 +395,9 @@ void log_flags(const Flags& flags) {
            {{"address", flags.listen_address}});
 }
 
-void limit_connections(ExtenderSettings& settings, std::size_t open_files) {
-  const std::size_t service = settings.service.http.connections_max;
-  std::size_t& verbs = settings.http.connections_max;
+void limit_connections(ExtenderOptions& options, std::size_t open_files) {
+  const std::size_t service = options.service.http.connections_max;
+  std::size_t& verbs = options.http.connections_max;
   verbs = connections_within(open_files, verbs, service);
   log_info("connections are limited by open files",
            {{"open_files", std::to_string(open_files)},

@@ -59,12 +59,12 @@ struct Flags : ProgramFlags {
 void add_flags(Options& options, Flags& flags);
 
 // Errors: the value of a flag is invalid; the sentence names the flag.
-Result<ExtenderSettings> settings_of(const Flags& flags);
+Result<ExtenderOptions> options_of(const Flags& flags);
 
 // Logs the flags that decide how the extender runs.
 void log_flags(const Flags& flags);
 
 // Lowers the limits of connections to what the limit of open files allows, and logs both.
-void limit_connections(ExtenderSettings& settings, std::size_t open_files);
+void limit_connections(ExtenderOptions& options, std::size_t open_files);
 
 }  // namespace mgpu::extender

@@ -11,7 +11,7 @@ namespace mgpu::extender {
 
 Leadership::Leadership(kube::Client& client, const kube::ObjectRef& lease,
                        kube::Transport* for_election,
-                       const std::optional<ElectionSettings>& election, const Heartbeat& work,
+                       const std::optional<ElectionOptions>& election, const Heartbeat& work,
                        std::function<void(const std::string& sentence)> on_lost)
     : client_(client),
       on_lost_(std::move(on_lost)),
@@ -56,12 +56,12 @@ void Leadership::note_asked() {
   if (election_) election_->note_asked();
 }
 
-void Leadership::publish(const EndpointSettings& settings, std::uint16_t port) {
+void Leadership::publish(const EndpointOptions& options, std::uint16_t port) {
   const auto on_problem = [](const std::string& problem) {
     log_warn("the endpoint of the leader could not be written, trying again",
              {{"problem", problem}});
   };
-  endpoints_.emplace(client_, lease_, settings, on_problem);
+  endpoints_.emplace(client_, lease_, options, on_problem);
   endpoints_->start(port);
 }
 

@@ -25,7 +25,7 @@ class Leadership {
   // `for_election` is null. Otherwise, that transport outlives it too, and `election` is set.
   // `on_lost` may be empty.
   Leadership(kube::Client& client, const kube::ObjectRef& lease, kube::Transport* for_election,
-             const std::optional<ElectionSettings>& election, const Heartbeat& work,
+             const std::optional<ElectionOptions>& election, const Heartbeat& work,
              std::function<void(const std::string& sentence)> on_lost);
 
   HolderLease& lease() { return lease_; }
@@ -34,7 +34,7 @@ class Leadership {
   // Notes that kube-scheduler has sent a request to this process, which does not lead.
   void note_asked();
   // Writes this process into the EndpointSlice. Once.
-  void publish(const EndpointSettings& settings, std::uint16_t port);
+  void publish(const EndpointOptions& options, std::uint16_t port);
   // Gives an elected Lease up, so that the next leader need not wait until it expires. Waits for
   // it, for kReleaseTimeout at most. Not on the executors.
   void release();

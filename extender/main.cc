@@ -17,24 +17,24 @@ namespace {
 
 mgpu::Result<void> serve(const mgpu::extender::Flags& flags, std::size_t open_files,
                          mgpu::kube::Transport& transport, const mgpu::Connect& connect) {
-  auto settings = mgpu::extender::settings_of(flags);
-  if (!settings) return settings.error();
-  mgpu::extender::limit_connections(*settings, open_files);
-  const std::string metrics_address = settings->service.http.address;
+  auto options = mgpu::extender::options_of(flags);
+  if (!options) return options.error();
+  mgpu::extender::limit_connections(*options, open_files);
+  const std::string metrics_address = options->service.http.address;
   // Another process binds pods now. This one must not do so again.
   std::promise<std::string> lost;
   std::future<std::string> why = lost.get_future();
-  settings->on_lease_lost = [&lost](const std::string& sentence) {
+  options->on_lease_lost = [&lost](const std::string& sentence) {
     lost.set_value(sentence);
     mgpu::request_shutdown();
   };
   mgpu::kube::Transport* for_election = nullptr;
-  if (settings->election) {
+  if (options->election) {
     const auto connected = connect();
     if (!connected) return connected.error();
     for_election = *connected;
   }
-  auto extender = mgpu::extender::Extender::start(std::move(*settings), transport, for_election);
+  auto extender = mgpu::extender::Extender::start(std::move(*options), transport, for_election);
   if (!extender) return extender.error();
   mgpu::log_info("listening; ready once it holds the lease, and nodes and pods have been listed",
                  {{"address", flags.listen_address},

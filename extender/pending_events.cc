@@ -59,7 +59,7 @@ Result<PendingEvents::Seen> PendingEvents::seen(const Result<kube::Pod>& pod) co
   const bool pending = !pod->gated && !pod->metadata.being_deleted;
   return Seen{{pod->ref(), pod->uid(), group_name(*pod)},
               pending,
-              names_cards(*pod, context_.settings.contract)};
+              names_cards(*pod, context_.options.contract)};
 }
 
 void PendingEvents::apply(const Seen& seen) {

@@ -25,8 +25,8 @@ class Servers {
   // All of it outlives the servers.
   struct Dependencies {
     const http::ServerOptions& verbs;
-    const ServiceSettings& service;
-    const std::optional<CertificateSettings>& certificates;  // with verbs.tls.from_texts
+    const ServiceOptions& service;
+    const std::optional<CertificateOptions>& certificates;  // with verbs.tls.from_texts
     kube::Transport& transport;
     kube::Client& client;
     Metrics& metrics;

@@ -31,7 +31,7 @@ void note_drift(Probe& probe, const DriftChange& change) {
 
 Watched Watches::watch_nodes() {
   return Watched("nodes", kube::all_nodes(), dependencies_.transport, dependencies_.probe,
-                 node_consumer(dependencies_.verbs.ledger, dependencies_.verbs.settings.contract,
+                 node_consumer(dependencies_.verbs.ledger, dependencies_.verbs.options.contract,
                                [this](const std::string& why) { nodes_.note_unreadable(why); }),
                  {.on_change = [this] { dependencies_.requeue.on_change(); },
                   .on_listed = dependencies_.on_listed});
@@ -50,7 +50,7 @@ Watched Watches::watch_pods() {
   events.on_drift = [this](const DriftChange& change) { note_drift(dependencies_.probe, change); };
   return Watched("pods", kube::in_protobuf(kube::bound_pods()), dependencies_.transport,
                  dependencies_.probe,
-                 pod_consumer(dependencies_.verbs.ledger, dependencies_.verbs.settings.contract,
+                 pod_consumer(dependencies_.verbs.ledger, dependencies_.verbs.options.contract,
                               std::move(events)),
                  {.on_change = [this] { dependencies_.requeue.on_change(); },
                   .on_listed = dependencies_.on_listed});

@@ -37,14 +37,14 @@ class FatalError {
 };
 
 Result<void> serve(const Flags& flags, mgpu::kube::Transport& transport) {
-  auto settings = mgpu::plugin::settings_of(flags);
-  if (!settings) return settings.error();
-  const std::string address = settings->service.http.address;
+  auto options = mgpu::plugin::options_of(flags);
+  if (!options) return options.error();
+  const std::string address = options->service.http.address;
   auto cards = mgpu::plugin::card_source_of(flags);
   if (!cards) return cards.error();
   FatalError fatal;
   auto agent =
-      mgpu::plugin::Agent::start(std::move(*settings), std::move(*cards), transport,
+      mgpu::plugin::Agent::start(std::move(*options), std::move(*cards), transport,
                                  [&fatal](const std::string& problem) { fatal.set(problem); });
   if (!agent) return agent.error();
   mgpu::log_info("listening", {{"address", address}, {"port", std::to_string((*agent)->port())}});

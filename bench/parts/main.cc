@@ -29,11 +29,11 @@ using bench::PodKind;
 using bench::Requests;
 using Kind = kube::WatchEvent::Kind;
 
-extender::Settings settings() {
-  extender::Settings settings;
-  settings.contract = *Contract::for_domain(kDefaultResourceDomain);
-  settings.policy = *extender::find_policy(extender::kDefaultPolicy);
-  return settings;
+extender::VerbOptions options() {
+  extender::VerbOptions options;
+  options.contract = *Contract::for_domain(kDefaultResourceDomain);
+  options.policy = *extender::find_policy(extender::kDefaultPolicy);
+  return options;
 }
 
 // A ledger with the cluster of cluster_objects.h.
@@ -55,15 +55,15 @@ struct World {
 
   const std::size_t nodes;
   const std::size_t pods;
-  const extender::Settings settings = ::settings();
+  const extender::VerbOptions options = ::options();
   extender::Ledger ledger;
   extender::DisruptionBudgets budgets;
   extender::CurrentPrices prices;
-  const extender::VerbContext context{settings, ledger, budgets, prices};
+  const extender::VerbContext context{options, ledger, budgets, prices};
   kube::ObjectEvents<extender::NodeFacts> node_events{
-      extender::node_consumer(ledger, settings.contract, [](const std::string&) {})};
+      extender::node_consumer(ledger, options.contract, [](const std::string&) {})};
   kube::ObjectEvents<extender::PodFacts> pod_events{
-      extender::pod_consumer(ledger, settings.contract, extender::PodEvents())};
+      extender::pod_consumer(ledger, options.contract, extender::PodEvents())};
 };
 
 PodKind kind_of(const benchmark::State& state) {
@@ -124,7 +124,7 @@ void first_score(benchmark::State& state) {
   std::vector<std::string> names;
   for (std::int64_t i = 0; i < state.range(0); ++i) {
     auto node =
-        extender::node_facts_of(*kube::read_node(bench::node_object(0)), settings().contract);
+        extender::node_facts_of(*kube::read_node(bench::node_object(0)), options().contract);
     node.name = NodeName(names.emplace_back(bench::node_name(static_cast<std::size_t>(i))));
     if (state.range(2) > 1) node.allocatable.cpu += extender::MilliCpu(i);
     ledger.apply_node(std::move(node));
@@ -138,7 +138,7 @@ void first_score(benchmark::State& state) {
     for (ContainerRequest& container : request.containers)
       container.per_card = {Percent(10), MiB(1'000 + ++requests)};
     benchmark::DoNotOptimize(ledger.decisions().score(
-        views, {request, {extender::MilliCpu(1'000), MiB(1'000)}, 0, &prices}, settings().policy,
+        views, {request, {extender::MilliCpu(1'000), MiB(1'000)}, 0, &prices}, options().policy,
         Instant()));
   }
 }
@@ -197,7 +197,7 @@ void on_one_node(benchmark::State& state, Decide decide) {
   World& world = World::of(1'000);
   Requests requests(4, kind_of(state));
   const auto args = args_of(requests, 1);
-  const auto pod = extender::read_pod_request(args[0].pod(), world.settings);
+  const auto pod = extender::read_pod_request(args[0].pod(), world.options);
   const auto node = world.ledger.reader().node(
       NodeName(bench::node_name(static_cast<std::size_t>(state.range(0)))));
   const extender::PlacementContext context = pod->context(nullptr);

@@ -64,22 +64,22 @@ std::string web_address(const EmbeddedCluster& cluster) {
 
 class Demo {
  public:
-  Demo(EmbeddedCluster& cluster, const Contract& contract, const DemoSettings& settings)
+  Demo(EmbeddedCluster& cluster, const Contract& contract, const DemoOptions& options)
       : cluster_(cluster),
-        settings_(settings),
+        options_(options),
         contract_(contract),
         scheduler_(cluster.api_server(), cluster.extender_client(), kUrlPrefix),
         colors_(isatty(STDOUT_FILENO) == 1),
-        live_(!settings.json && colors_) {}
+        live_(!options.json && colors_) {}
 
   Result<void> create_objects() {
-    for (const std::string& node : settings_.manifests.nodes) {
+    for (const std::string& node : options_.manifests.nodes) {
       const std::string own = with_labelled_cards(node, contract_);
       nodes_of_labels_ += own == node ? 0 : 1;
       nodes_with_cards_ += own.find(contract_.node_cards) == own.npos ? 0 : 1;
       if (auto made = create("/api/v1/nodes", own); !made) return made.error();
     }
-    for (const std::string& pod : settings_.manifests.pods) {
+    for (const std::string& pod : options_.manifests.pods) {
       if (!requests_gpus(pod)) {
         ++pods_without_cards_;
       } else if (auto added = add_pod(pod); !added) {
@@ -116,7 +116,7 @@ class Demo {
   }
 
   void print() {
-    const std::string text = settings_.json ? json() : (live_ ? "\x1b[H\x1b[2J" : "") + screen();
+    const std::string text = options_.json ? json() : (live_ ? "\x1b[H\x1b[2J" : "") + screen();
     std::fputs(text.c_str(), stdout);
     std::fflush(stdout);
   }
@@ -257,7 +257,7 @@ class Demo {
   std::string head() const {
     std::string text = fmt::format("mgpu-extender on 127.0.0.1:{}, annotations under {}/\n",
                                    cluster_.port(), contract_.domain);
-    if (!settings_.serve) return text;
+    if (!options_.serve) return text;
     return fmt::format("Open {} in a browser. Ctrl-C ends it.\n{}", web_address(cluster_), text);
   }
 
@@ -268,7 +268,7 @@ class Demo {
       text += fmt::format(
           "This is how mgpu would see your cluster: {} of {} nodes have the cards of NVIDIA's "
           "labels, and {} pods were converted and placed anew.\n",
-          nodes_of_labels_, settings_.manifests.nodes.size(), pods_converted_);
+          nodes_of_labels_, options_.manifests.nodes.size(), pods_converted_);
     }
     if (pods_without_cards_ > 0)
       text += fmt::format("Left out because they request no GPUs: {} pods.\n", pods_without_cards_);
@@ -309,7 +309,7 @@ class Demo {
     std::fputs("\x1b[H\x1b[2J", stdout);
     std::fputs(text.c_str(), stdout);
     std::fflush(stdout);
-    std::this_thread::sleep_for(settings_.interval);
+    std::this_thread::sleep_for(options_.interval);
   }
 
   std::string json() const {
@@ -331,7 +331,7 @@ class Demo {
   }
 
   EmbeddedCluster& cluster_;
-  const DemoSettings& settings_;
+  const DemoOptions& options_;
   const Contract& contract_;
   Scheduler scheduler_;
   bool colors_;
@@ -384,24 +384,24 @@ Result<Manifests> embedded_pods() {
   return read_manifests(kExamplePods, "the embedded pods");
 }
 
-Result<void> run_demo(const DemoSettings& settings) {
-  auto contract = Contract::for_domain(settings.resource_domain);
+Result<void> run_demo(const DemoOptions& options) {
+  auto contract = Contract::for_domain(options.resource_domain);
   if (!contract) return contract.error();
-  auto policy = extender::find_policy(settings.policy);
+  auto policy = extender::find_policy(options.policy);
   if (!policy) return policy.error();
-  const extender::Settings verbs{
-      .contract = *contract, .min_memory = MiB(settings.min_memory_mib), .policy = *policy};
+  const extender::VerbOptions verbs{
+      .contract = *contract, .min_memory = MiB(options.min_memory_mib), .policy = *policy};
   sigset_t signals{};
-  if (settings.serve) signals = block_stop_signals();
+  if (options.serve) signals = block_stop_signals();
   EmbeddedCluster cluster;
-  const std::uint16_t web_port = settings.serve ? settings.web_port : std::uint16_t{0};
-  if (auto started = cluster.start(verbs, settings.port, web_port); !started) return started;
-  Demo demo(cluster, *contract, settings);
+  const std::uint16_t web_port = options.serve ? options.web_port : std::uint16_t{0};
+  if (auto started = cluster.start(verbs, options.port, web_port); !started) return started;
+  Demo demo(cluster, *contract, options);
   if (auto made = demo.create_objects(); !made) return made;
   if (auto scheduled = demo.schedule_all(); !scheduled) return scheduled;
   demo.print();
-  if (!settings.serve) return {};
-  print_what_to_try(cluster, settings.json ? stderr : stdout);
+  if (!options.serve) return {};
+  print_what_to_try(cluster, options.json ? stderr : stdout);
   int signal = 0;
   sigwait(&signals, &signal);
   return {};

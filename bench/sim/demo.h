@@ -11,7 +11,7 @@
 
 namespace mgpu::sim {
 
-struct DemoSettings {
+struct DemoOptions {
   Manifests manifests;
   std::string policy;  // the extender's default policy
   std::string resource_domain;
@@ -29,6 +29,6 @@ Result<Manifests> embedded_pods();
 
 // Schedules all pods and prints the result to standard output. Errors: the extender could not
 // start, the API server rejected a manifest, a call of the extender failed.
-Result<void> run_demo(const DemoSettings& settings);
+Result<void> run_demo(const DemoOptions& options);
 
 }  // namespace mgpu::sim

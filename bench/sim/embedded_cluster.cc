@@ -22,9 +22,9 @@ EmbeddedCluster::~EmbeddedCluster() {
   cluster_executor_.stop();
 }
 
-Result<void> EmbeddedCluster::start(extender::Settings settings, std::uint16_t port,
+Result<void> EmbeddedCluster::start(extender::VerbOptions options, std::uint16_t port,
                                     std::uint16_t service_port) {
-  extender::ExtenderSettings extender{.verbs = std::move(settings), .url_prefix = kUrlPrefix};
+  extender::ExtenderOptions extender{.verbs = std::move(options), .url_prefix = kUrlPrefix};
   extender.http.port = port;
   extender.service.http.port = service_port;
   auto started = extender::Extender::start(std::move(extender), api_server_);

@@ -24,7 +24,7 @@ class EmbeddedCluster {
 
   // Starts the extender and waits until it is ready. Its verbs are on 127.0.0.1:`port` (0 = any
   // free port), and its probes, metrics, inspection and web page on `service_port`.
-  Result<void> start(extender::Settings settings, std::uint16_t port, std::uint16_t service_port);
+  Result<void> start(extender::VerbOptions options, std::uint16_t port, std::uint16_t service_port);
 
   kube::Transport& api_server() { return api_server_; }
   // REQUIRES for these functions: start() succeeded.

@@ -57,9 +57,9 @@ std::string with_labelled_cards(const std::string& text, const Contract& contrac
 }
 
 Result<std::string> with_own_requests(const std::string& text, const Contract& contract) {
-  kubectl::convert::Settings settings;
-  settings.contract = contract;
-  const auto converted = kubectl::convert::convert_manifests(text, settings);
+  kubectl::convert::ConvertOptions options;
+  options.contract = contract;
+  const auto converted = kubectl::convert::convert_manifests(text, options);
   if (!converted) return converted.error();
   if (!converted->refusals.empty()) return error(converted->refusals.front());
   if (converted->changes.empty()) return text;

@@ -120,15 +120,15 @@ std::string text_of(const CommandFlags& flags, const Report& report) {
 
 // Runs the protocol of FGD, in which no pod terminates.
 Result<std::string> growth(const CommandFlags& flags, const Trace& trace, const Objects& objects,
-                           const RunSettings& settings, const std::vector<std::uint64_t>& seeds) {
-  const auto results = run_seeds(objects, settings, seeds, jobs_of(flags));
+                           const RunOptions& options, const std::vector<std::uint64_t>& seeds) {
+  const auto results = run_seeds(objects, options, seeds, jobs_of(flags));
   if (const auto written = write_placements(flags, objects, results); !written)
     return written.error();
-  return text_of(flags, report_of(heading_of(flags, settings.policy, trace), results));
+  return text_of(flags, report_of(heading_of(flags, options.policy, trace), results));
 }
 
 Result<std::string> turnover(const CommandFlags& flags, const Trace& trace, const Objects& objects,
-                             const RunSettings& settings, const std::vector<std::uint64_t>& seeds) {
+                             const RunOptions& options, const std::vector<std::uint64_t>& seeds) {
   if (flags.order != "drawn")
     return error("--order cannot be combined with --departures, where pods arrive at random");
   if (!flags.placements.empty())
@@ -139,8 +139,8 @@ Result<std::string> turnover(const CommandFlags& flags, const Trace& trace, cons
     return error(fmt::format("--departures {} needs {:.0f} arrivals; expected at most {}",
                              flags.departures, arrivals, limits::kArrivalsMax));
   }
-  const auto results = run_turnovers(objects, settings, load, seeds, jobs_of(flags));
-  return text_of(flags, report_of(heading_of(flags, settings.policy, trace), load, results));
+  const auto results = run_turnovers(objects, options, load, seeds, jobs_of(flags));
+  return text_of(flags, report_of(heading_of(flags, options.policy, trace), load, results));
 }
 
 // Checks what can be checked without reading a file.
@@ -215,16 +215,15 @@ Result<std::string> run_command(const CommandFlags& flags) {
   if (!trace) return trace.error();
   const Objects objects(*trace,
                         flags.memory == "reference" ? MemoryRule::kReference : MemoryRule::kNone);
-  const RunSettings settings{
-      .policy = *policy,
-      .make_price_source = maker_for(flags, *policy, objects),
-      .measure = measure_of(*trace),
-      .scheduler = scheduler_rules(flags, *policy),
-      .arrived_until = flags.arrived_until,
-      .order = find_arrival_order(flags.order).value_or(ArrivalOrder::kDrawn),
-      .keep_arrivals = !flags.placements.empty()};
-  return flags.departures > 0 ? turnover(flags, *trace, objects, settings, *seeds)
-                              : growth(flags, *trace, objects, settings, *seeds);
+  const RunOptions options{.policy = *policy,
+                           .make_price_source = maker_for(flags, *policy, objects),
+                           .measure = measure_of(*trace),
+                           .scheduler = scheduler_rules(flags, *policy),
+                           .arrived_until = flags.arrived_until,
+                           .order = find_arrival_order(flags.order).value_or(ArrivalOrder::kDrawn),
+                           .keep_arrivals = !flags.placements.empty()};
+  return flags.departures > 0 ? turnover(flags, *trace, objects, options, *seeds)
+                              : growth(flags, *trace, objects, options, *seeds);
 }
 
 }  // namespace mgpu::trace

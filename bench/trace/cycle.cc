@@ -29,16 +29,16 @@ std::string renamed(const std::string& name, std::size_t number) {
   return std::string(kDigits - std::min(digits.size(), kDigits), '0') + digits + "-" + name;
 }
 
-extender::Settings cycle_settings(const Objects& objects, const extender::PolicyChoice& policy,
-                                  Ties ties) {
-  extender::Settings settings;
-  settings.contract = objects.contract();
-  settings.min_memory = MiB(1);
-  settings.policy = policy;
-  settings.ties_by_name = ties != Ties::kPod;
+extender::VerbOptions cycle_options(const Objects& objects, const extender::PolicyChoice& policy,
+                                    Ties ties) {
+  extender::VerbOptions options;
+  options.contract = objects.contract();
+  options.min_memory = MiB(1);
+  options.policy = policy;
+  options.ties_by_name = ties != Ties::kPod;
   // Filter answers with all nodes that fit.
-  if (policy.node == &kClustering) settings.candidate_nodes = 0;
-  return settings;
+  if (policy.node == &kClustering) options.candidate_nodes = 0;
+  return options;
 }
 
 }  // namespace
@@ -47,7 +47,7 @@ Cycle::Cycle(const Objects& objects, extender::PolicyChoice policy,
              std::shared_ptr<const extender::CurrentPrices> prices, SchedulerRules rules,
              std::uint64_t seed)
     : objects_(objects),
-      settings_(cycle_settings(objects, policy, rules.ties)),
+      options_(cycle_options(objects, policy, rules.ties)),
       rules_(rules),
       tie_draws_(seed, kTieDraws),
       bookkeeping_(objects),
@@ -70,7 +70,7 @@ Cycle::Cycle(const Objects& objects, extender::PolicyChoice policy,
 Outcome Cycle::schedule(std::size_t index, const std::string& uid, PriceSource& price_source) {
   now_ += std::chrono::milliseconds(1);
   const kube::Pod pod = objects_.pod(index, uid);
-  const auto request = extender::read_pod_request(pod, settings_);
+  const auto request = extender::read_pod_request(pod, options_);
   MGPU_CHECK(request.has_value(), "pods of a trace are valid requests");
   price_source.observe(*request);
   extender::Claim claim{.pod = pod.ref(),
@@ -126,7 +126,7 @@ std::string_view Cycle::choose_among(const kube::Pod& pod, const extender::PodRe
              "pods of a trace are valid requests");
   if (reply.fitting.empty()) return {};
   if (reply.fitting.size() == 1) return reply.fitting.front();
-  if (settings_.policy.node == &kClustering && !request.request.empty())
+  if (options_.policy.node == &kClustering && !request.request.empty())
     return choose_clustered(request, reply.fitting);
   const auto fitting = extender::ExtenderArgs::of(pod, std::move(reply.fitting));
   return highest(extender::prioritize(fitting, context_, now_));

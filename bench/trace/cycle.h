@@ -87,14 +87,14 @@ class Cycle {
   void confirm(extender::Claim claim, const Placement& cards);
 
   const Objects& objects_;
-  const extender::Settings settings_;
+  const extender::VerbOptions options_;
   SchedulerRules rules_;
   Draws tie_draws_;
   Bookkeeping bookkeeping_;
   extender::Ledger ledger_;
   extender::DisruptionBudgets budgets_;
   std::shared_ptr<const extender::CurrentPrices> prices_;
-  const extender::VerbContext context_{settings_, ledger_, budgets_, *prices_};
+  const extender::VerbContext context_{options_, ledger_, budgets_, *prices_};
   NodeSampler sampler_;
   std::vector<NodeName> names_;                                 // by index in the trace
   std::vector<std::size_t> by_name_;                            // indices, sorted by name

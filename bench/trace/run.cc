@@ -10,23 +10,23 @@ namespace {
 // The run of one seed. The cluster is empty at first.
 class Run {
  public:
-  Run(const Objects& objects, const RunSettings& settings, std::uint64_t seed)
+  Run(const Objects& objects, const RunOptions& options, std::uint64_t seed)
       : objects_(objects),
-        settings_(settings),
+        options_(options),
         seed_(seed),
-        price_source_(settings.make_price_source()),
-        cycle_(objects, settings.policy, price_source_->prices(), settings.scheduler, seed),
+        price_source_(options.make_price_source()),
+        cycle_(objects, options.policy, price_source_->prices(), options.scheduler, seed),
         curve_(cycle_.bookkeeping().capacity_milli()),
-        fragmentation_(settings.measure, objects.trace().nodes.size()) {
+        fragmentation_(options.measure, objects.trace().nodes.size()) {
     for (std::size_t node = 0; node < objects.trace().nodes.size(); ++node) measure(node);
   }
 
   SeedResult to_end() {
     const std::int64_t target =
-        cycle_.bookkeeping().capacity_milli() * settings_.arrived_until / 100;
+        cycle_.bookkeeping().capacity_milli() * options_.arrived_until / 100;
     const auto& pods = objects_.trace().pods;
     for (const std::size_t pod :
-         in_order(arrivals_of(pods, target, seed_), pods, settings_.order, seed_))
+         in_order(arrivals_of(pods, target, seed_), pods, options_.order, seed_))
       arrive(pod);
     return result();
   }
@@ -44,7 +44,7 @@ class Run {
     if (outcome.node) measure(*outcome.node);
     sample_.fragmentation_milli = fragmentation_.milli();
     curve_.add(sample_);
-    if (settings_.keep_arrivals)
+    if (options_.keep_arrivals)
       arrivals_.push_back({.pod = index, .node = outcome.node, .cards = outcome.cards});
   }
 
@@ -56,7 +56,7 @@ class Run {
 
   SeedResult result() const {
     SeedResult result{.seed = seed_,
-                      .curve = curve_.points(settings_.arrived_until),
+                      .curve = curve_.points(options_.arrived_until),
                       .overcommitted = cycle_.bookkeeping().overcommitted(),
                       .stats = stats_,
                       .arrivals = {.seed = seed_, .nodes = {}, .pods = arrivals_}};
@@ -66,7 +66,7 @@ class Run {
   }
 
   const Objects& objects_;
-  const RunSettings& settings_;
+  const RunOptions& options_;
   std::uint64_t seed_;
   std::unique_ptr<PriceSource> price_source_;
   Cycle cycle_;
@@ -85,15 +85,15 @@ std::optional<double> SeedResult::at(std::int64_t arrived) const {
   return curve[index].allocation;
 }
 
-SeedResult run_seed(const Objects& objects, const RunSettings& settings, std::uint64_t seed) {
-  return Run(objects, settings, seed).to_end();
+SeedResult run_seed(const Objects& objects, const RunOptions& options, std::uint64_t seed) {
+  return Run(objects, options, seed).to_end();
 }
 
-std::vector<SeedResult> run_seeds(const Objects& objects, const RunSettings& settings,
+std::vector<SeedResult> run_seeds(const Objects& objects, const RunOptions& options,
                                   const std::vector<std::uint64_t>& seeds, std::size_t jobs) {
   std::vector<SeedResult> results(seeds.size());
   in_parallel(seeds.size(), jobs,
-              [&](std::size_t i) { results[i] = run_seed(objects, settings, seeds[i]); });
+              [&](std::size_t i) { results[i] = run_seed(objects, options, seeds[i]); });
   return results;
 }
 

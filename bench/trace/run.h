@@ -18,7 +18,7 @@
 namespace mgpu::trace {
 
 // The settings of all runs.
-struct RunSettings {
+struct RunOptions {
   extender::PolicyChoice policy;
   PriceSourceFactory make_price_source;
   extender::TargetWorkload measure;  // the workload for which fragmentation is measured
@@ -39,10 +39,10 @@ struct SeedResult {
   std::optional<double> at(std::int64_t arrived) const;
 };
 
-SeedResult run_seed(const Objects& objects, const RunSettings& settings, std::uint64_t seed);
+SeedResult run_seed(const Objects& objects, const RunOptions& options, std::uint64_t seed);
 
 // The results are in the order of `seeds`. REQUIRES: jobs > 0.
-std::vector<SeedResult> run_seeds(const Objects& objects, const RunSettings& settings,
+std::vector<SeedResult> run_seeds(const Objects& objects, const RunOptions& options,
                                   const std::vector<std::uint64_t>& seeds, std::size_t jobs);
 
 }  // namespace mgpu::trace

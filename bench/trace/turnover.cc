@@ -40,12 +40,12 @@ double percent(double part, double whole) {
 
 class Turnover {
  public:
-  Turnover(const Objects& objects, const RunSettings& settings, double load, std::uint64_t seed)
+  Turnover(const Objects& objects, const RunOptions& options, double load, std::uint64_t seed)
       : pods_(objects.trace().pods),
         seed_(seed),
         draws_(seed, kTurnoverDraws),
-        price_source_(settings.make_price_source()),
-        cycle_(objects, settings.policy, price_source_->prices(), settings.scheduler, seed) {
+        price_source_(options.make_price_source()),
+        cycle_(objects, options.policy, price_source_->prices(), options.scheduler, seed) {
     pods_per_lifetime_ = expected_arrivals(objects.trace(), load) / (kWarmUp + kMeasured);
   }
 
@@ -142,17 +142,17 @@ double expected_arrivals(const Trace& trace, double load) {
   return (kWarmUp + kMeasured) * load / 100 * capacity / mean;
 }
 
-TurnoverResult run_turnover(const Objects& objects, const RunSettings& settings, double load,
+TurnoverResult run_turnover(const Objects& objects, const RunOptions& options, double load,
                             std::uint64_t seed) {
-  return Turnover(objects, settings, load, seed).to_end();
+  return Turnover(objects, options, load, seed).to_end();
 }
 
-std::vector<TurnoverResult> run_turnovers(const Objects& objects, const RunSettings& settings,
+std::vector<TurnoverResult> run_turnovers(const Objects& objects, const RunOptions& options,
                                           double load, const std::vector<std::uint64_t>& seeds,
                                           std::size_t jobs) {
   std::vector<TurnoverResult> results(seeds.size());
   in_parallel(seeds.size(), jobs,
-              [&](std::size_t i) { results[i] = run_turnover(objects, settings, load, seeds[i]); });
+              [&](std::size_t i) { results[i] = run_turnover(objects, options, load, seeds[i]); });
   return results;
 }
 

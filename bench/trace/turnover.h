@@ -30,11 +30,11 @@ struct TurnoverResult {
 };
 
 // settings.arrived_until and keep_arrivals are not used. REQUIRES: load > 0.
-TurnoverResult run_turnover(const Objects& objects, const RunSettings& settings, double load,
+TurnoverResult run_turnover(const Objects& objects, const RunOptions& options, double load,
                             std::uint64_t seed);
 
 // The results are in the order of `seeds`. REQUIRES: jobs > 0.
-std::vector<TurnoverResult> run_turnovers(const Objects& objects, const RunSettings& settings,
+std::vector<TurnoverResult> run_turnovers(const Objects& objects, const RunOptions& options,
                                           double load, const std::vector<std::uint64_t>& seeds,
                                           std::size_t jobs);
 

@@ -54,7 +54,7 @@ Result<std::vector<std::string>> names_of_flag(const std::string& flag, const st
   return names;
 }
 
-Result<ServiceSettings> service_settings_of(const ServiceFlags& flags) {
+Result<ServiceOptions> service_options_of(const ServiceFlags& flags) {
   auto endpoint = http::parse_endpoint(flags.metrics_bind_address);
   if (!endpoint) return error("--metrics-bind-address: " + endpoint.error().message);
   auto local = local_endpoint(flags.local_metrics_bind_address);
@@ -64,19 +64,19 @@ Result<ServiceSettings> service_settings_of(const ServiceFlags& flags) {
   }
   auto hosts = names_of_flag("--allowed-hosts", flags.allowed_hosts);
   if (!hosts) return hosts.error();
-  ServiceSettings settings;
-  settings.http.address = std::move(endpoint->address);
-  settings.http.port = endpoint->port;
-  settings.http.threads = 1;
-  settings.http.host_names = std::move(*hosts);
-  settings.http.tls = {.certificate_file = flags.metrics_tls_cert_file,
-                       .key_file = flags.metrics_tls_key_file};
-  settings.http.body_bytes_max = kServiceBodyBytesMax;
-  settings.http.connections_max = kServiceConnectionsMax;
-  settings.http.connections_per_address_max = kServiceConnectionsPerAddressMax;
-  settings.insecure = flags.insecure_listen;
-  settings.local = std::move(*local);
-  return settings;
+  ServiceOptions options;
+  options.http.address = std::move(endpoint->address);
+  options.http.port = endpoint->port;
+  options.http.threads = 1;
+  options.http.host_names = std::move(*hosts);
+  options.http.tls = {.certificate_file = flags.metrics_tls_cert_file,
+                      .key_file = flags.metrics_tls_key_file};
+  options.http.body_bytes_max = kServiceBodyBytesMax;
+  options.http.connections_max = kServiceConnectionsMax;
+  options.http.connections_per_address_max = kServiceConnectionsPerAddressMax;
+  options.insecure = flags.insecure_listen;
+  options.local = std::move(*local);
+  return options;
 }
 
 }  // namespace mgpu

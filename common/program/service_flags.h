@@ -24,7 +24,7 @@ struct ServiceFlags {
 void add_service_flags(Options& options, ServiceFlags& flags, const std::string& insecure_help);
 
 // Errors: the value of a flag is invalid; the sentence names the flag.
-Result<ServiceSettings> service_settings_of(const ServiceFlags& flags);
+Result<ServiceOptions> service_options_of(const ServiceFlags& flags);
 
 // The names in a flag, separated by commas; none if it is empty. Errors: as above.
 Result<std::vector<std::string>> names_of_flag(const std::string& flag, const std::string& value);

@@ -17,39 +17,39 @@ constexpr std::array<std::string_view, 3> kProbes = {"/healthz", "/livez", "/rea
 
 }  // namespace
 
-ServiceServer::ServiceServer(const ServiceSettings& settings, const http::Router& router,
+ServiceServer::ServiceServer(const ServiceOptions& options, const http::Router& router,
                              kube::Transport& transport)
     : guard_([&] {
-        if (http::is_loopback(settings.http.address)) return Guard::kNone;
-        const bool tls = settings.http.tls.enabled();
-        return tls || settings.insecure ? Guard::kTokens : Guard::kClosed;
+        if (http::is_loopback(options.http.address)) return Guard::kNone;
+        const bool tls = options.http.tls.enabled();
+        return tls || options.insecure ? Guard::kTokens : Guard::kClosed;
       }()),
       router_(router),
       executor_(guard_ == Guard::kTokens ? std::make_unique<AsioExecutor>() : nullptr),
       access_(transport) {}
 
-Result<std::unique_ptr<ServiceServer>> ServiceServer::start(const ServiceSettings& settings,
+Result<std::unique_ptr<ServiceServer>> ServiceServer::start(const ServiceOptions& options,
                                                             const http::Router& router,
                                                             kube::Transport& transport,
                                                             http::ServerEvents events) {
-  std::unique_ptr<ServiceServer> service(new ServiceServer(settings, router, transport));
+  std::unique_ptr<ServiceServer> service(new ServiceServer(options, router, transport));
   auto server = http::Server::start(
-      settings.http,
+      options.http,
       [self = service.get()](http::Request request, http::Respond respond) {
         self->handle(std::move(request), std::move(respond));
       },
       events);
   if (!server) return server.error();
   service->server_ = std::move(*server);
-  if (!settings.local) return service;
-  http::ServerOptions options = settings.http;
-  options.address = settings.local->address;
-  options.port = settings.local->port;
-  options.tls = {};
+  if (!options.local) return service;
+  http::ServerOptions local_options = options.http;
+  local_options.address = options.local->address;
+  local_options.port = options.local->port;
+  local_options.tls = {};
   // The count of open connections is that of the other listener.
   events.on_connections = {};
   auto local = http::Server::start(
-      std::move(options),
+      std::move(local_options),
       [&router](http::Request request, http::Respond respond) {
         router.route(std::move(request), std::move(respond));
       },

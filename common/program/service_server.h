@@ -25,7 +25,7 @@
 
 namespace mgpu {
 
-struct ServiceSettings {
+struct ServiceOptions {
   http::ServerOptions http;
   bool insecure = false;
   // A loopback address that serves all paths as plain HTTP without tokens, in addition.
@@ -36,7 +36,7 @@ class ServiceServer {
  public:
   // The server is listening after it has returned. `router` and `transport` outlive it. Errors:
   // those of http::Server::start.
-  static Result<std::unique_ptr<ServiceServer>> start(const ServiceSettings& settings,
+  static Result<std::unique_ptr<ServiceServer>> start(const ServiceOptions& options,
                                                       const http::Router& router,
                                                       kube::Transport& transport,
                                                       http::ServerEvents events);
@@ -48,7 +48,7 @@ class ServiceServer {
   Result<void> use_tls(const http::TlsTexts& texts) { return server_->use_tls(texts); }
 
  private:
-  ServiceServer(const ServiceSettings& settings, const http::Router& router,
+  ServiceServer(const ServiceOptions& options, const http::Router& router,
                 kube::Transport& transport);
 
   void handle(http::Request request, http::Respond respond);

@@ -75,7 +75,7 @@ void AssumedPodReconciler::conclude(const AssumedClaim& claim,
   PostedBinding& posted = context_.posted.at(claim.id);
   const bool as_posted =
       binding_state_of(*pod, claim.uid, claim.node, posted.annotations,
-                       context_.settings.contract) == BindingState::kBoundAsPosted;
+                       context_.options.contract) == BindingState::kBoundAsPosted;
   if (!as_posted) return context_.assume_as_read(*pod);
   context_.ledger.bound(claim.id, context_.client.executor().now());
   posted.accepted = true;

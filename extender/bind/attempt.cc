@@ -55,7 +55,7 @@ std::string without_uids(const std::string& message) {
 }  // namespace
 
 void BinderContext::assume_as_read(const kube::Pod& pod) {
-  auto claim = extender::claim_of(pod, settings.contract);
+  auto claim = extender::claim_of(pod, options.contract);
   if (claim) ledger.assume_bound(*std::move(claim), client.executor().now());
 }
 
@@ -91,9 +91,9 @@ void BindAttempt::check(const kube::Pod& pod) {
   if (pod.uid() != args_.uid) {
     return end({BindOutcome::kConflict, sentence_of(BindingState::kAnotherPod, pod)});
   }
-  auto bindable = read_bindable_pod(pod, context_.settings);
+  auto bindable = read_bindable_pod(pod, context_.options);
   if (!bindable) return end({BindOutcome::kBadRequest, bindable.error().message});
-  const Contract& contract = context_.settings.contract;
+  const Contract& contract = context_.options.contract;
   const bool gpu = !bindable->request.request.empty();
   const Annotations mark = gpu ? Annotations{{contract.assumed, "true"}} : Annotations();
   const BindingState state = binding_state_of(pod, args_.uid, args_.node, mark, contract);
@@ -127,7 +127,7 @@ void BindAttempt::assume(BindablePod pod) {
   }
   const auto& assumed = std::get<Assumed>(answer);
   claim_ = assumed.id;
-  auto annotations = annotations_of(request.request, assumed.placement, context_.settings.contract);
+  auto annotations = annotations_of(request.request, assumed.placement, context_.options.contract);
   if (!annotations) {
     return end_not_bound(
         {BindOutcome::kBadRequest,
@@ -223,7 +223,7 @@ void BindAttempt::settle(BindAnswer refusal) {
 // The pod as the touch has left it: where it is unbound, no POST of before can bind it any more.
 void BindAttempt::conclude(const BindAnswer& refusal, const kube::Pod& pod) {
   const BindingState state =
-      binding_state_of(pod, args_.uid, args_.node, annotations_, context_.settings.contract);
+      binding_state_of(pod, args_.uid, args_.node, annotations_, context_.options.contract);
   switch (state) {
     case BindingState::kBoundAsPosted:
       return end_bound();
@@ -248,7 +248,7 @@ void BindAttempt::try_again(const BindAnswer& refusal, const kube::Pod& pod) {
   // It has grown, and perhaps could not be touched: the next attempt touches it first.
   const bool untouched = posts_ > 0 && !touched_ && pod.json_bytes >= kTouchedFirstBytes;
   if (untouched) return end_unbound(refusal);
-  auto bindable = read_bindable_pod(pod, context_.settings);
+  auto bindable = read_bindable_pod(pod, context_.options);
   if (!bindable) return end_not_bound({BindOutcome::kBadRequest, bindable.error().message});
   if (same_request(*pod_, *bindable)) {
     pod_ = *std::move(bindable);

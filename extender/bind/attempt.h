@@ -59,7 +59,7 @@ struct BindGuards {
 struct BinderContext {
   kube::Client& client;
   Ledger& ledger;
-  const Settings& settings;
+  const VerbOptions& options;
   const CurrentPrices& prices;
   const BindGuards guards;
   const BinderEvents events;

@@ -29,12 +29,12 @@ std::size_t bytes_of(const CardSelector& selector) {
 
 }  // namespace
 
-Result<BindablePod> read_bindable_pod(const kube::Pod& pod, const Settings& settings) {
-  if (!names_cards(pod, settings.contract)) {
+Result<BindablePod> read_bindable_pod(const kube::Pod& pod, const VerbOptions& options) {
+  if (!names_cards(pod, options.contract)) {
     return error(fmt::format(
         "pod {}: no container names {} or {}, so that kube-scheduler itself "
         "binds it",
-        to_string(pod.ref()), settings.contract.core_resource, settings.contract.memory_resource));
+        to_string(pod.ref()), options.contract.core_resource, options.contract.memory_resource));
   }
   if (pod.metadata.resource_version.empty()) {
     return error(
@@ -42,7 +42,7 @@ Result<BindablePod> read_bindable_pod(const kube::Pod& pod, const Settings& sett
                     "precondition",
                     to_string(pod.ref())));
   }
-  auto request = read_pod_request(pod, settings);
+  auto request = read_pod_request(pod, options);
   if (!request) return request.error();
   return BindablePod{.ref = pod.ref(),
                      .uid = pod.uid(),

@@ -27,7 +27,7 @@ struct BindablePod {
 
 // Errors: no container names a resource of the contract, so that kube-scheduler binds the pod
 // itself; it has no resourceVersion; those of read_pod_request. Any thread.
-Result<BindablePod> read_bindable_pod(const kube::Pod& pod, const Settings& settings);
+Result<BindablePod> read_bindable_pod(const kube::Pod& pod, const VerbOptions& options);
 
 // Whether both lead to the same claim, so that a claim made for one counts for the other.
 bool same_request(const BindablePod& a, const BindablePod& b);

@@ -9,7 +9,7 @@ namespace mgpu::extender {
 Binder::Binder(kube::Client& client, const VerbContext& verbs, const BindGuards& guards,
                std::size_t binds_in_flight, BinderEvents events)
     : running_max_(binds_in_flight),
-      context_{client, verbs.ledger, verbs.settings, verbs.prices, guards, std::move(events)},
+      context_{client, verbs.ledger, verbs.options, verbs.prices, guards, std::move(events)},
       in_flight_(client.executor(), context_.events.on_filter_delayed) {}
 
 Binder::~Binder() {
@@ -18,7 +18,7 @@ Binder::~Binder() {
 
 void Binder::remember(const kube::Pod& pod) {
   if (!pod.node_name.empty() || pod.metadata.being_deleted || pod.finished()) return;
-  if (auto bindable = read_bindable_pod(pod, context_.settings)) {
+  if (auto bindable = read_bindable_pod(pod, context_.options)) {
     context_.pods.put(*std::move(bindable));
   }
 }

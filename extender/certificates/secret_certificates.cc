@@ -28,16 +28,16 @@ kube::StringMap changed_members(const kube::StringMap& before, const kube::Strin
 
 }  // namespace
 
-SecretCertificates::SecretCertificates(kube::Client& client, CertificateSettings settings,
+SecretCertificates::SecretCertificates(kube::Client& client, CertificateOptions options,
                                        CertificateEvents events, Clock clock)
     : client_(client),
-      settings_(std::move(settings)),
+      options_(std::move(options)),
       events_(std::move(events)),
       clock_(std::move(clock)) {}
 
 void SecretCertificates::read() {
   client_.get_secret(
-      settings_.secret, kSecretRequestTimeout,
+      options_.secret, kSecretRequestTimeout,
       callbacks_.wrap([this](const kube::ApiResult<kube::Secret>& read) { on_read(read); }));
 }
 
@@ -47,8 +47,8 @@ void SecretCertificates::on_read(const kube::ApiResult<kube::Secret>& read) {
     report(read.error().message);
     return retry();
   }
-  const CertificateBundle fresh = new_bundle(settings_.names, clock_());
-  write(kube::create_secret(settings_.secret, data_of(fresh)), "create",
+  const CertificateBundle fresh = new_bundle(options_.names, clock_());
+  write(kube::create_secret(options_.secret, data_of(fresh)), "create",
         {{kAll, "the secret did not exist"}});
 }
 
@@ -62,19 +62,19 @@ void SecretCertificates::on_secret(const kube::Secret& secret) {
   }
   const CertificateBundle bundle = bundle_of(secret.data);
   const auto now = clock_();
-  const Examination found = examine(bundle, settings_.names, now);
+  const Examination found = examine(bundle, options_.names, now);
   events_.on_expiries(expiries_of(bundle));
   if (found.usable && !use(bundle)) return retry();
   const auto change = [&](const CertificateBundle& to, std::vector<Renewal> renewals) {
-    write(kube::change_secret(settings_.secret, secret.resource_version,
+    write(kube::change_secret(options_.secret, secret.resource_version,
                               changed_members(secret.data, data_of(to))),
           "change", std::move(renewals));
   };
   if (found.empty) {
-    return change(new_bundle(settings_.names, now), {{kAll, "the secret had no certificates"}});
+    return change(new_bundle(options_.names, now), {{kAll, "the secret had no certificates"}});
   }
   if (found.renewals()) {
-    const auto fresh = renewed(bundle, found, settings_.names, now);
+    const auto fresh = renewed(bundle, found, options_.names, now);
     if (fresh) {
       std::vector<Renewal> renewals;
       if (!found.renew_server.empty()) renewals.push_back({"server", found.renew_server});
@@ -102,7 +102,7 @@ void SecretCertificates::write(kube::Request request, const std::string& verb,
   if (request.method == kube::Method::kPost) {
     advice = fmt::format(
         "; create it without data, as \"kubectl create secret generic --namespace {} {}\" does",
-        settings_.secret.name_space, settings_.secret.name);
+        options_.secret.name_space, options_.secret.name);
   }
   client_.write(std::move(request), fmt::format("{} secret {}", verb, name()),
                 callbacks_.wrap([this, advice, renewals = std::move(renewals)](

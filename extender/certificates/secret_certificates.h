@@ -27,7 +27,7 @@
 
 namespace mgpu::extender {
 
-struct CertificateSettings {
+struct CertificateOptions {
   kube::ObjectRef secret;
   ServerNames names;  // of the server certificate
 };
@@ -49,7 +49,7 @@ class SecretCertificates {
   using Clock = std::function<std::chrono::sys_seconds()>;  // the wall clock
 
   // `client` outlives this.
-  SecretCertificates(kube::Client& client, CertificateSettings settings, CertificateEvents events,
+  SecretCertificates(kube::Client& client, CertificateOptions options, CertificateEvents events,
                      Clock clock);
   ~SecretCertificates() { stop(); }
 
@@ -59,7 +59,7 @@ class SecretCertificates {
   // Certificates are in use. Any thread.
   bool available() const { return available_; }
   // "kube-system/mgpu-extender-tls"
-  std::string name() const { return to_string(settings_.secret); }
+  std::string name() const { return to_string(options_.secret); }
 
  private:
   struct Renewal {
@@ -79,7 +79,7 @@ class SecretCertificates {
   void retry();
 
   kube::Client& client_;
-  const CertificateSettings settings_;
+  const CertificateOptions options_;
   const CertificateEvents events_;
   const Clock clock_;
   std::atomic<bool> available_ = false;

@@ -53,14 +53,14 @@ Duration LeaseCandidate::wait(Instant now) const {
 Instant LeaseCandidate::due_at(Instant now) const {
   const bool held = lease_ && !lease_->holder.empty();
   const Instant free_at = held ? changed_at_ + duration() : changed_at_;
-  if (!settings_.when_asked) return free_at;
+  if (!options_.when_asked) return free_at;
   if (!is_asked(now)) return free_at + kTakenUnaskedAfter;
   return held ? std::min(free_at, held_since_ + kTakenFromHolderAfter) : free_at;
 }
 
 // A holder that does not renew the Lease states no duration.
 Duration LeaseCandidate::duration() const {
-  if (lease_->duration_s <= 0) return settings_.duration;
+  if (lease_->duration_s <= 0) return options_.duration;
   return std::min(Duration(std::chrono::seconds(lease_->duration_s)), Duration(kLeaseDurationMax));
 }
 
@@ -73,7 +73,7 @@ kube::Lease LeaseCandidate::taken(const kube::ObjectRef& ref, const std::string&
   mine.ref = ref;
   if (lease_ && mine.holder != identity_) ++mine.transitions;
   mine.holder = identity_;
-  mine.duration_s = whole_seconds(settings_.duration);
+  mine.duration_s = whole_seconds(options_.duration);
   mine.acquire_time = time;
   mine.renew_time = time;
   return mine;

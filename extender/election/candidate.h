@@ -18,7 +18,7 @@
 
 namespace mgpu::extender {
 
-struct ElectionSettings {
+struct ElectionOptions {
   // renew_deadline is less than duration, and retry is less than renew_deadline.
   Duration duration{kLeaseDuration};        // of a Lease that this process holds
   Duration renew_deadline{kRenewDeadline};  // a holder that cannot renew it for so long ends
@@ -30,8 +30,8 @@ struct ElectionSettings {
 // Not thread-safe; without I/O and clock. `now` never goes back from call to call.
 class LeaseCandidate {
  public:
-  LeaseCandidate(std::string identity, const ElectionSettings& settings)
-      : identity_(std::move(identity)), settings_(settings) {}
+  LeaseCandidate(std::string identity, const ElectionOptions& options)
+      : identity_(std::move(identity)), options_(options) {}
 
   // The Lease as it is; none if it does not exist.
   void observe(const std::optional<kube::Lease>& lease, Instant now);
@@ -57,7 +57,7 @@ class LeaseCandidate {
   Instant due_at(Instant now) const;
 
   const std::string identity_;
-  const ElectionSettings settings_;
+  const ElectionOptions options_;
   bool observed_ = false;
   std::optional<kube::Lease> lease_;
   Instant changed_at_{};  // the Lease became what it is now

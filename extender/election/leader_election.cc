@@ -21,17 +21,17 @@ constexpr Duration kRenewalRetryMax{1'000};
 }  // namespace
 
 LeaderElection::LeaderElection(kube::Transport& transport, kube::ObjectRef lease,
-                               std::string identity, const ElectionSettings& settings,
+                               std::string identity, const ElectionOptions& options,
                                const Heartbeat& work, Events events,
                                std::function<std::string()> time)
     : transport_(transport),
       lease_(std::move(lease)),
       identity_(std::move(identity)),
-      settings_(settings),
+      options_(options),
       work_(work),
       events_(std::move(events)),
       time_(std::move(time)),
-      candidate_(identity_, settings_) {}
+      candidate_(identity_, options_) {}
 
 // The reflector first waits for a handler that is running, which uses the guard.
 LeaderElection::~LeaderElection() {
@@ -44,7 +44,7 @@ void LeaderElection::start() {
 }
 
 void LeaderElection::note_asked() {
-  if (!settings_.when_asked) return;
+  if (!options_.when_asked) return;
   client_.executor().post(callbacks_.wrap([this] {
     if (role_ != Role::kCandidate) return;
     candidate_.note_asked(client_.executor().now());
@@ -123,7 +123,7 @@ void LeaderElection::take_if_due(const LeaseResult& read) {
   if (released_) return give_up();
   if (!read && read.error().kind != Kind::kNotFound) {
     events_.on_problem(read.error().message);
-    return wait(settings_.retry, &LeaderElection::attempt);
+    return wait(options_.retry, &LeaderElection::attempt);
   }
   note(read ? std::optional(*read) : std::nullopt);
   const Instant now = client_.executor().now();
@@ -140,7 +140,7 @@ void LeaderElection::on_written(const LeaseResult& written) {
   if (released_) return give_up();
   // Another candidate was first, or the holder has renewed it.
   if (written.error().kind != Kind::kConflict) events_.on_problem(written.error().message);
-  wait(settings_.retry, &LeaderElection::attempt);
+  wait(options_.retry, &LeaderElection::attempt);
 }
 
 void LeaderElection::become_leader(const kube::Lease& lease) {
@@ -149,7 +149,7 @@ void LeaderElection::become_leader(const kube::Lease& lease) {
   watch_.reset();
   if (released_) return give_up();
   events_.on_taken();
-  wait(settings_.retry, &LeaderElection::renew);
+  wait(options_.retry, &LeaderElection::renew);
 }
 
 // --- leader --------------------------------------------------------------------------------------
@@ -171,10 +171,10 @@ void LeaderElection::renew() {
 // After the process or its machine was stopped, the work goes on before it is found missing twice.
 void LeaderElection::wait_for_work() {
   const Duration silence = work_.silence();
-  if (std::exchange(waits_for_work_, true) && silence >= settings_.renew_deadline) {
+  if (std::exchange(waits_for_work_, true) && silence >= options_.renew_deadline) {
     return lose(fmt::format("this process has done nothing for {} ms", silence.count()));
   }
-  wait(settings_.retry, &LeaderElection::renew);
+  wait(options_.retry, &LeaderElection::renew);
 }
 
 void LeaderElection::on_renewed(const LeaseResult& renewed, Instant sent) {
@@ -184,7 +184,7 @@ void LeaderElection::on_renewed(const LeaseResult& renewed, Instant sent) {
     renewed_at_ = sent;
   }
   if (released_) return give_up();
-  if (renewed) return wait(settings_.retry, &LeaderElection::renew);
+  if (renewed) return wait(options_.retry, &LeaderElection::renew);
   on_renewal_failed(renewed.error());
 }
 
@@ -197,10 +197,10 @@ void LeaderElection::on_renewal_failed(const kube::ApiError& error) {
   }
   events_.on_problem(error.message);
   const Duration since = client_.executor().now() - renewed_at_;
-  if (since >= settings_.renew_deadline) {
+  if (since >= options_.renew_deadline) {
     return lose(fmt::format("it could not be renewed for {} ms", since.count()));
   }
-  wait(std::min(settings_.retry, kRenewalRetryMax), &LeaderElection::renew);
+  wait(std::min(options_.retry, kRenewalRetryMax), &LeaderElection::renew);
 }
 
 // After a conflict: somebody else has written the Lease, or an earlier renewal had no answer.
@@ -252,7 +252,7 @@ void LeaderElection::wait(Duration delay, void (LeaderElection::*then)()) {
 
 // Several requests fit in the deadline.
 Duration LeaderElection::request_timeout() const {
-  return std::min(2 * settings_.retry, settings_.renew_deadline / 2);
+  return std::min(2 * options_.retry, options_.renew_deadline / 2);
 }
 
 }  // namespace mgpu::extender

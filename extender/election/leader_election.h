@@ -43,7 +43,7 @@ class LeaderElection {
   // executor that binds pods, and outlives it. `time` returns the wall clock's time as
   // metav1.MicroTime, for the Lease alone.
   LeaderElection(kube::Transport& transport, kube::ObjectRef lease, std::string identity,
-                 const ElectionSettings& settings, const Heartbeat& work, Events events,
+                 const ElectionOptions& options, const Heartbeat& work, Events events,
                  std::function<std::string()> time = utc_micro_now);
   // No callback runs after it returns.
   ~LeaderElection();
@@ -86,7 +86,7 @@ class LeaderElection {
   kube::Client client_{transport_};
   const kube::ObjectRef lease_;
   const std::string identity_;
-  const ElectionSettings settings_;
+  const ElectionOptions options_;
   const Heartbeat& work_;
   const Events events_;
   const std::function<std::string()> time_;

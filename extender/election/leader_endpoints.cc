@@ -26,12 +26,11 @@ bool same_endpoint(const kube::EndpointSlice& found, const kube::EndpointSlice& 
 
 }  // namespace
 
-LeaderEndpoints::LeaderEndpoints(kube::Client& client, HolderLease& lease,
-                                 EndpointSettings settings,
+LeaderEndpoints::LeaderEndpoints(kube::Client& client, HolderLease& lease, EndpointOptions options,
                                  std::function<void(const std::string&)> on_problem)
     : client_(client),
       lease_(lease),
-      settings_(std::move(settings)),
+      options_(std::move(options)),
       on_problem_(std::move(on_problem)) {}
 
 void LeaderEndpoints::start(std::uint16_t port) {
@@ -49,7 +48,7 @@ void LeaderEndpoints::confirm() {
 }
 
 void LeaderEndpoints::get_service() {
-  client_.get_service(settings_.service, kBindTimeout,
+  client_.get_service(options_.service, kBindTimeout,
                       callbacks_.wrap([this](const kube::ApiResult<kube::Service>& service) {
                         if (!service) return fail(service.error().message);
                         get_slice(*service);
@@ -61,10 +60,10 @@ void LeaderEndpoints::get_slice(const kube::Service& service) {
     return fail(fmt::format(
         "service {} has a selector, so that Kubernetes sends requests to all replicas; expected "
         "a Service without spec.selector",
-        to_string(settings_.service)));
+        to_string(options_.service)));
   }
   client_.get_endpoint_slice(
-      settings_.service, kBindTimeout,
+      options_.service, kBindTimeout,
       callbacks_.wrap([this, service](const kube::ApiResult<kube::EndpointSlice>& found) {
         write_if_different(service, found);
       }));
@@ -81,12 +80,12 @@ void LeaderEndpoints::write_if_different(const kube::Service& service,
   if (found) slice.metadata.resource_version = found->metadata.resource_version;
   kube::Request request = kube::write_endpoint_slice(service, slice);
   request.timeout = kBindTimeout;
-  const std::string name = to_string(settings_.service);
+  const std::string name = to_string(options_.service);
   client_.write(std::move(request), "write endpointslice " + name,
                 callbacks_.wrap([this, name](const kube::ApiResult<void>& written) {
                   if (!written) return fail(written.error().message);
                   log_info("kube-scheduler's requests go to this process",
-                           {{"service", name}, {"address", settings_.address}});
+                           {{"service", name}, {"address", options_.address}});
                   backoff_.reset();
                   wait(kEndpointsInterval);
                 }));
@@ -94,11 +93,11 @@ void LeaderEndpoints::write_if_different(const kube::Service& service,
 
 kube::EndpointSlice LeaderEndpoints::wanted(const kube::Service& service) const {
   kube::EndpointSlice slice;
-  slice.metadata.name = settings_.service.name;
-  slice.metadata.name_space = settings_.service.name_space;
-  slice.metadata.labels = {{kServiceLabel, settings_.service.name}, {kManagedByLabel, kManager}};
-  slice.address_type = settings_.address.find(':') == std::string::npos ? "IPv4" : "IPv6";
-  slice.addresses = {settings_.address};
+  slice.metadata.name = options_.service.name;
+  slice.metadata.name_space = options_.service.name_space;
+  slice.metadata.labels = {{kServiceLabel, options_.service.name}, {kManagedByLabel, kManager}};
+  slice.address_type = options_.address.find(':') == std::string::npos ? "IPv4" : "IPv6";
+  slice.addresses = {options_.address};
   slice.port_name = service.port_names.empty() ? "" : service.port_names.front();
   slice.port = port_;
   return slice;

@@ -22,7 +22,7 @@
 
 namespace mgpu::extender {
 
-struct EndpointSettings {
+struct EndpointOptions {
   kube::ObjectRef service;  // the EndpointSlice has its name
   std::string address;      // an IP address of this process that kube-scheduler reaches
 };
@@ -31,7 +31,7 @@ struct EndpointSettings {
 class LeaderEndpoints {
  public:
   // `client` and `lease` outlive it. `on_problem` gets one sentence for each failure.
-  LeaderEndpoints(kube::Client& client, HolderLease& lease, EndpointSettings settings,
+  LeaderEndpoints(kube::Client& client, HolderLease& lease, EndpointOptions options,
                   std::function<void(const std::string& sentence)> on_problem);
 
   // Writes the EndpointSlice with this port, and keeps it so. Once.
@@ -49,7 +49,7 @@ class LeaderEndpoints {
 
   kube::Client& client_;
   HolderLease& lease_;
-  const EndpointSettings settings_;
+  const EndpointOptions options_;
   const std::function<void(const std::string&)> on_problem_;
   std::uint16_t port_ = 0;
   Backoff backoff_{kEndpointsRetryFirst, kEndpointsRetryMax};

@@ -305,9 +305,9 @@ void explain_all(Json& out, const VerbContext& context, const PodRequest& pod,
                  const kube::Pod& object, const Page& page, const ExplainBounds& bounds,
                  std::size_t group_pods) {
   const LedgerReader& ledger = context.ledger.reader();
-  const Settings& settings = context.settings;
+  const VerbOptions& options = context.options;
   Explanation explanation(ledger, pod, object.node_rules, own_claim(ledger, object), bounds);
-  NearestNodes nearest(ledger, pod, {settings.min_core, settings.min_memory}, bounds.steps);
+  NearestNodes nearest(ledger, pod, {options.min_core, options.min_memory}, bounds.steps);
   const std::vector<NodeName> names = ledger.node_names();
   const PageOfNodes cut = cut_page(names, page);
   Json nodes = Json::array();
@@ -316,13 +316,13 @@ void explain_all(Json& out, const VerbContext& context, const PodRequest& pod,
   const auto last = explanation.explain_nodes(cut.names, price_snapshot.get(), nodes);
   const Outcomes outcomes = explanation.outcomes_of(names, nearest);
   set_outcomes(out, pod.request, outcomes, names.size());
-  std::string note = unmatched_names(ledger, pod.request.selector, settings.contract);
+  std::string note = unmatched_names(ledger, pod.request.selector, options.contract);
   const auto& of_cards = outcomes.of_cards;
   const bool waits = object.node_name.empty() && !of_cards.contains(std::nullopt);
   if (note.empty() && waits && of_cards.contains(Reason::kNoCardMatches)) {
     note = "the models of the cluster's cards are " + models_of(ledger);
   }
-  const std::string ignored = unknown_annotation(object, settings.contract);
+  const std::string ignored = unknown_annotation(object, options.contract);
   if (!note.empty() && !ignored.empty()) note += ". ";
   note += ignored;
   if (!note.empty()) out["message"] = std::move(note);
@@ -366,11 +366,11 @@ Json explanation_of(const VerbContext& context, const kube::Pod& pod, const Page
                     const ExplainBounds& bounds, std::size_t group_pods) {
   Json out = {{"namespace", pod.metadata.name_space}, {"name", pod.metadata.name}};
   if (!pod.node_name.empty()) out["node"] = pod.node_name;
-  auto read = read_pod_request(pod, context.settings);
+  auto read = read_pod_request(pod, context.options);
   out["request"] = request_json(read ? read->request : GpuRequest());
   if (pod.finished() || !read || read->request.empty()) {
     out["message"] = pod.finished() ? "the pod has finished and holds no cards"
-                     : read         ? why_no_cards(pod, context.settings.contract)
+                     : read         ? why_no_cards(pod, context.options.contract)
                                     : read.error().message;
     set_outcomes(out, {}, {}, 0);
     out["nodes"] = Json::array();
@@ -387,7 +387,7 @@ http::Response explain_view(const VerbContext& context, const kube::Pod& pod, co
                             const ExplainBounds& bounds, std::size_t group_pods) {
   Json out = explanation_of(context, pod, page, bounds, group_pods);
   const bool asks =
-      out.contains("policy") || out.at("message") != why_no_cards(pod, context.settings.contract);
+      out.contains("policy") || out.at("message") != why_no_cards(pod, context.options.contract);
   if (pod.node_name.empty() && !pod.finished() && asks) {
     const PendingAnswer answer = pending_answer(out, true);
     out["pending"] = {{"why", answer.why}, {"help", answer.help}, {"ways", answer.ways}};

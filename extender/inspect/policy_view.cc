@@ -53,7 +53,7 @@ Json kinds_json(const Kinds& kinds) {
 }  // namespace
 
 http::Response policy_view(const VerbContext& context, Instant now) {
-  Json out = {{"default", name_of(context.settings.policy)}, {"policies", Json::array()}};
+  Json out = {{"default", name_of(context.options.policy)}, {"policies", Json::array()}};
   for (const auto name : policy_names()) out["policies"].push_back(name);
   out["podsSeen"] = context.window != nullptr ? context.window->pods_seen() : 0;
   const auto price_snapshot = context.prices.current();

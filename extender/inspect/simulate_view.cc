@@ -109,7 +109,7 @@ Json reasons_json(const Simulation& simulation, const PodRequest& pod, const Kep
 Json pending_json(const Json& simulated, const Simulation& simulation, const VerbContext& context,
                   const PodRequest& pod, const ExplainBounds& bounds, bool all_names) {
   NearestNodes nearest(context.ledger.reader(), pod,
-                       {context.settings.min_core, context.settings.min_memory}, bounds.steps);
+                       {context.options.min_core, context.options.min_memory}, bounds.steps);
   for (const Node& node : simulation.nodes()) {
     if (!bounds.go_on()) break;
     nearest.examine(node);
@@ -154,7 +154,7 @@ Json group_json(const VerbContext& context, PodRequest pod, const kube::NodeRule
 
 http::Response simulate_view(const VerbContext& context, const kube::Pod& pod,
                              const SimulateQuery& query, const ExplainBounds& bounds) {
-  auto read = read_pod_request(pod, context.settings);
+  auto read = read_pod_request(pod, context.options);
   if (!read) return http::error_response(400, "the Pod manifest: " + read.error().message);
   if (read->request.empty())
     return http::error_response(400, "the Pod manifest: the pod requests no cards");

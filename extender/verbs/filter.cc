@@ -63,7 +63,7 @@ FilterReply best_nodes(const VerbContext& context, const ExtenderArgs& args, con
   const auto price_snapshot = context.prices.current();
   const Ranking ranking(context, args.node_names(), pod, price_snapshot.get(), now);
   FilterReply reply;
-  for (const std::size_t node : ranking.best(context.settings.candidate_nodes))
+  for (const std::size_t node : ranking.best(context.options.candidate_nodes))
     reply.fitting.push_back(args.node_names()[node]);
   reply.nodes_fitting = ranking.fitting();
   return reply;
@@ -124,7 +124,7 @@ FilterReply every_node(Ledger& ledger, const ExtenderArgs& args, const PodReques
 
 FilterReply answered_nodes(const VerbContext& context, const ExtenderArgs& args,
                            const PodRequest& pod, Instant now) {
-  if (context.settings.candidate_nodes > 0 && !leaves_choice(pod, args.pod())) {
+  if (context.options.candidate_nodes > 0 && !leaves_choice(pod, args.pod())) {
     FilterReply best = best_nodes(context, args, pod, now);
     if (!best.fitting.empty()) return best;
   }
@@ -151,7 +151,7 @@ FilterReply filter_nodes(const VerbContext& context, const ExtenderArgs& args,
 
 FilterReply filter(const ExtenderArgs& args, const VerbContext& context, Instant now) {
   context.ledger.reservations().end_expectation(args.pod().uid());
-  const auto pod = read_pod_request(args.pod(), context.settings);
+  const auto pod = read_pod_request(args.pod(), context.options);
   if (!pod) return refuse_everywhere(args, pod.error().message);
   if (!args.pod().node_name.empty() && !pod->request.empty()) return stay(args);
   if (context.window != nullptr) {

@@ -33,24 +33,22 @@ Result<void> check_min_core(const GpuRequest& request, Percent min_core) {
 
 }  // namespace
 
-Result<PodRequest> read_pod_request(const kube::Pod& pod, const Settings& settings) {
-  MGPU_CHECK(settings.policy.node != nullptr && settings.policy.card != nullptr,
-             "no default policy");
-  auto request = read_request(pod, settings.contract, settings.min_memory);
+Result<PodRequest> read_pod_request(const kube::Pod& pod, const VerbOptions& options) {
+  MGPU_CHECK(options.policy.node != nullptr && options.policy.card != nullptr, "no default policy");
+  auto request = read_request(pod, options.contract, options.min_memory);
   if (!request) return request.error();
-  if (auto ok = check_min_core(*request, settings.min_core); !ok) return ok.error();
+  if (auto ok = check_min_core(*request, options.min_core); !ok) return ok.error();
   PodRequest read{.request = std::move(*request),
-                  .policy = settings.policy,
+                  .policy = options.policy,
                   .resources = resources_of(pod),
                   .tie_break_seed = tie_break_seed_of(pod.uid()),
                   .ties = {},
                   .pod = {pod.uid(), pod.priority, pod.metadata.name_space, group_name(pod)}};
-  if (!settings.ties_by_name) read.ties.seed = read.tie_break_seed;
+  if (!options.ties_by_name) read.ties.seed = read.tie_break_seed;
   if (read.request.empty() || read.request.policy.empty()) return read;
   auto policy = find_policy(read.request.policy);
   if (!policy) {
-    return error(
-        fmt::format("annotation {}: {}", settings.contract.policy, policy.error().message));
+    return error(fmt::format("annotation {}: {}", options.contract.policy, policy.error().message));
   }
   read.policy = *policy;
   return read;
@@ -151,9 +149,10 @@ void expect_on(std::string_view node, const PodRequest& pod, const kube::Pod& se
   const auto price_snapshot = context.prices.current();
   const auto placement = place_on(found->available(), pod, price_snapshot.get());
   if (!placement) return;
-  const Instant soon = now + context.settings.expectation_life;
-  if (context.settings.expected_placements)
-    context.ledger.reservations().expect(pod.pod.uid, NodeName(node), pod.request, *placement, now, soon);
+  const Instant soon = now + context.options.expectation_life;
+  if (context.options.expected_placements)
+    context.ledger.reservations().expect(pod.pod.uid, NodeName(node), pod.request, *placement, now,
+                                         soon);
   if (pod.pod.uid.empty()) return;
   context.ledger.reservations().reserve(
       pod.pod, {NodeName(node), holds(found->node, pod.request, *placement), pod.resources},

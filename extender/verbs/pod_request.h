@@ -32,7 +32,7 @@ struct PodRequest {
 };
 
 // Errors: those of read_request, and an unknown policy in the pod's annotation.
-Result<PodRequest> read_pod_request(const kube::Pod& pod, const Settings& settings);
+Result<PodRequest> read_pod_request(const kube::Pod& pod, const VerbOptions& options);
 
 // Whether a container names a resource of the contract, whatever its amount: for such a pod
 // kube-scheduler calls this extender (pkg/scheduler/extender.go, IsInterested).

@@ -43,8 +43,8 @@ void spare_groups(NodeState& state, const NodeVictims& proposed) {
 
 std::vector<NodeVictims> preempt(const PreemptionArgs& args, const VerbContext& context,
                                  Instant now) {
-  const Settings& settings = context.settings;
-  const auto pod = read_pod_request(args.pod, settings);
+  const VerbOptions& options = context.options;
+  const auto pod = read_pod_request(args.pod, options);
   if (!pod) return {};
   if (pod->request.empty()) return args.nodes;
   const auto nodes = only_local(args.nodes, context.ledger.reader(), now);
@@ -65,7 +65,7 @@ std::vector<NodeVictims> preempt(const PreemptionArgs& args, const VerbContext& 
   }
   context.ledger.reservations().offer_nomination(pod->pod, std::move(placements),
                                                  NodeName(args.pod.nominated_node),
-                                                 now + settings.nomination_life);
+                                                 now + options.nomination_life);
   return answer;
 }
 

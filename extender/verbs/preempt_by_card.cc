@@ -161,9 +161,9 @@ std::int64_t cores(const PodRequest& pod) {
 std::vector<Member> members_of(std::span<const kube::Pod> pods, const VerbContext& context) {
   std::vector<Member> members;
   for (const kube::Pod& sent : pods) {
-    auto pod = read_pod_request(sent, context.settings);
+    auto pod = read_pod_request(sent, context.options);
     if (!pod || pod->request.empty() || sent.never_preempts || sent.affinity) return {};
-    if (!pod->pod.group.empty() && !asks_only_for_resources(sent, context.settings.contract))
+    if (!pod->pod.group.empty() && !asks_only_for_resources(sent, context.options.contract))
       return {};
     pod->pod.for_group = true;
     members.push_back({&sent, *std::move(pod)});
@@ -225,7 +225,7 @@ std::optional<ChosenVictims> preempt_by_card(std::span<const kube::Pod> pods,
   chosen.victims = choice.take_victims();
   if (chosen.victims.empty()) return std::nullopt;
   const auto reserved = context.ledger.reservations().reserve_all(
-      std::move(reservations), answers, now + context.settings.nomination_life,
+      std::move(reservations), answers, now + context.options.nomination_life,
       now + kNominationSeen);
   if (!reserved) return std::nullopt;
   chosen.answers = *reserved;

@@ -96,7 +96,7 @@ std::vector<HostScore> prioritize(const ExtenderArgs& args, const VerbContext& c
   std::vector<HostScore> scores;
   scores.reserve(args.node_names().size());
   for (const auto name : args.node_names()) scores.push_back({name, 0});
-  const auto pod = read_pod_request(args.pod(), context.settings);
+  const auto pod = read_pod_request(args.pod(), context.options);
   const auto price_snapshot = context.prices.current();
   if (!pod || !is_ranked(*pod, price_snapshot.get())) return scores;
   const auto names = args.node_names();
@@ -118,7 +118,7 @@ std::vector<HostScore> prioritize(const ExtenderArgs& args, const VerbContext& c
 
 std::vector<HostScore> prioritize_non_gpu(const ExtenderArgs& args, const VerbContext& context,
                                           Instant now) {
-  const auto pod = read_pod_request(args.pod(), context.settings);
+  const auto pod = read_pod_request(args.pod(), context.options);
   if (!pod || !pod->request.empty()) return {};
   if (!is_ranked(*pod, context.prices.current().get())) return {};
   return prioritize(args, context, now);

@@ -27,7 +27,7 @@
 namespace mgpu::extender {
 
 // Constant after construction.
-struct Settings {
+struct VerbOptions {
   Contract contract;
   MiB min_memory{256};
   // The least compute of a share on every node. A node with MPS publishes a least share of its own
@@ -45,7 +45,7 @@ struct Settings {
 
 // What decisions read and record. It refers to objects that outlive it.
 struct VerbContext {
-  const Settings& settings;
+  const VerbOptions& options;
   Ledger& ledger;
   const DisruptionBudgets& budgets;
   const CurrentPrices& prices;        // policies have no prices before the first are published
@@ -53,7 +53,7 @@ struct VerbContext {
   AnsweredNodes* answered = nullptr;  // what filter has answered; may be null
 };
 
-// Answers with the best Settings::candidate_nodes of the nodes that fit, without reasons, which
+// Answers with the best VerbOptions::candidate_nodes of the nodes that fit, without reasons, which
 // kube-scheduler reads only if no node fits. All are answered for a pod that leaves the choice to
 // kube-scheduler (leaves_choice in pod_request.h). If none fits, or all are answered, every node
 // that does not fit is listed with the sentence of its reason (reason.h); all nodes, with the

@@ -130,7 +130,7 @@ VictimsForPod::VictimsForPod(const kube::Pod& sent, const PodRequest& pod,
     : pod_(pod),
       context_(context),
       preemptor_{pod.request, pod.resources,
-                 asks_only_for_resources(sent, context.settings.contract)},
+                 asks_only_for_resources(sent, context.options.contract)},
       price_snapshot_(context.prices.current()),
       steps_(steps) {}
 

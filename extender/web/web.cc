@@ -128,7 +128,7 @@ Web::Web(Dependencies dependencies, Executor& executor)
       started_(dependencies_.unix_ms()),
       epoch_(fmt::format("{:x}-{:x}", started_, ::getpid())),
       feed_(dependencies_.ledger),
-      waiting_(dependencies_.transport, dependencies_.settings.contract),
+      waiting_(dependencies_.transport, dependencies_.options.contract),
       pod_use_(dependencies_.prometheus, executor, dependencies_.unix_ms) {
   if (dependencies_.prometheus != nullptr) {
     prometheus_.emplace(*dependencies_.prometheus, dependencies_.unix_ms);
@@ -251,7 +251,7 @@ std::string Web::next_text(Client& client) {
 }
 
 std::string Web::start_event() const {
-  const PolicyChoice& policy = dependencies_.settings.policy;
+  const PolicyChoice& policy = dependencies_.options.policy;
   std::string name(policy.node->name);
   if (policy.node != policy.card) name += "/" + std::string(policy.card->name);
   return event(
@@ -260,7 +260,7 @@ std::string Web::start_event() const {
                   R"("domain":"{}","policy":"{}"}})",
                   epoch_, started_, dependencies_.unix_ms(), MGPU_VERSION,
                   json_escaped(dependencies_.instance),
-                  json_escaped(dependencies_.settings.contract.domain), json_escaped(name)));
+                  json_escaped(dependencies_.options.contract.domain), json_escaped(name)));
 }
 
 // Those of Prometheus are sent as a whole, since the oldest ones leave.

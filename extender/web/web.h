@@ -50,7 +50,7 @@ class Web {
   struct Dependencies {
     std::string instance{};
     LedgerReader& ledger;
-    const Settings& settings;
+    const VerbOptions& options;
     kube::Transport& transport;
     kube::Transport* prometheus = nullptr;  // on the executor of Web; null: there is none
     std::function<Readiness()> readiness;   // any thread

@@ -21,48 +21,47 @@ using Clock = std::chrono::steady_clock;
 constexpr std::string_view kReplaced =
     "another process of mgpu-device-plugin has replaced this one on this node";
 
-IsolationSettings isolation_of(const AgentSettings& settings, ClientTerminator& terminator) {
-  IsolationSettings isolation = settings.isolation;
-  isolation.mps.run_dir = settings.run_folder;
+IsolationOptions isolation_of(const AgentOptions& options, ClientTerminator& terminator) {
+  IsolationOptions isolation = options.isolation;
+  isolation.mps.run_dir = options.run_folder;
   isolation.mps.terminator = &terminator;
-  isolation.hook_folder = settings.state_folder;
-  isolation.run_folder = settings.run_folder;
-  isolation.proc_folder = settings.proc_folder;
-  isolation.context = settings.context;
+  isolation.hook_folder = options.state_folder;
+  isolation.run_folder = options.run_folder;
+  isolation.proc_folder = options.proc_folder;
+  isolation.context = options.context;
   return isolation;
 }
 
 }  // namespace
 
-Result<std::unique_ptr<Agent>> Agent::start(AgentSettings settings,
-                                            std::unique_ptr<CardSource> cards,
+Result<std::unique_ptr<Agent>> Agent::start(AgentOptions options, std::unique_ptr<CardSource> cards,
                                             kube::Transport& transport,
                                             std::function<void(const std::string&)> on_fatal) {
   std::unique_ptr<Agent> agent(
-      new Agent(std::move(settings), std::move(cards), transport, std::move(on_fatal)));
+      new Agent(std::move(options), std::move(cards), transport, std::move(on_fatal)));
   if (auto begun = agent->begin(); !begun) return begun.error();
   return agent;
 }
 
-Agent::Agent(AgentSettings settings, std::unique_ptr<CardSource> cards, kube::Transport& transport,
+Agent::Agent(AgentOptions options, std::unique_ptr<CardSource> cards, kube::Transport& transport,
              std::function<void(const std::string&)> on_fatal)
-    : settings_(std::move(settings)),
+    : options_(std::move(options)),
       transport_(transport),
       on_fatal_(std::move(on_fatal)),
-      publisher_(settings_.node, settings_.contract, transport,
+      publisher_(options_.node, options_.contract, transport,
                  [](const std::string& problem) {
                    log_warn("publishing to the Node object failed", {{"problem", problem}});
                  }),
-      access_({settings_.node, settings_.runtime_socket, settings_.cdi_folder, settings_.node_root},
-              settings_.access_period,
+      access_({options_.node, options_.runtime_socket, options_.cdi_folder, options_.node_root},
+              options_.access_period,
               {transport, events_, [this] { return progress_.stopping(); },
                [this] { inventory_.read_soon(); }}),
-      terminator_(terminator_dependencies(), settings_.proc_folder, settings_.mps_end_clients),
-      isolation_(isolation_of(settings_, terminator_), records_,
+      terminator_(terminator_dependencies(), options_.proc_folder, options_.mps_end_clients),
+      isolation_(isolation_of(options_, terminator_), records_,
                  [this] { return inventory_.state().cards; }),
-      profile_({settings_.profiles, settings_.contract.profile, settings_.state_folder,
-                settings_.isolation.mode, settings_.isolation.compute, settings_.reserve,
-                settings_.minimum_memory},
+      profile_({options_.profiles, options_.contract.profile, options_.state_folder,
+                options_.isolation.mode, options_.isolation.compute, options_.reserve,
+                options_.minimum_memory},
                {isolation_, records_, publisher_, events_, [this] { progress_.wake(); }}),
       inventory_(std::move(cards), inventory_hooks()) {
   add_routes();
@@ -88,11 +87,11 @@ ClientTerminator::Dependencies Agent::terminator_dependencies() {
 }
 
 Inventory::Hooks Agent::inventory_hooks() {
-  const std::string file = settings_.state_folder + "/cards.json";
+  const std::string file = options_.state_folder + "/cards.json";
   return {
       .load_known =
           [this, file] {
-            return find_card_indices(file, transport_, settings_.node, settings_.contract);
+            return find_card_indices(file, transport_, options_.node, options_.contract);
           },
       .save_known =
           [file](const KnownCards& known) {
@@ -168,7 +167,7 @@ void Agent::settle_cards() {
 }
 
 std::string Agent::given_by_another() const {
-  if (settings_.beside_nvidia) return {};
+  if (options_.beside_nvidia) return {};
   const std::string now = publisher_.given_by_another();
   return now.empty() ? plugin::given_by_another(pods_.all()) : now;
 }
@@ -204,10 +203,10 @@ void Agent::publish_node() {
   const InventoryState inventory = inventory_.state();
   if (inventory.read && !settled_) return;
   std::optional<NodeUse> use;
-  if (pods_.listed()) use = use_of(pods_.all(), settings_.contract);
+  if (pods_.listed()) use = use_of(pods_.all(), options_.contract);
   NodeReport report =
       report_of(inventory, devices_.held_on_unhealthy_cards(inventory.cards), devices_.registered(),
-                devices_.publishes_memory(), settings_.taint, use);
+                devices_.publishes_memory(), options_.taint, use);
   report.profile = profile_.published(report.cards);
   if (const std::string why = isolation_.fallback(); !why.empty()) report.message += "; " + why;
   report.message += self_test_text(isolation_.self_tests());
@@ -225,7 +224,7 @@ Readiness Agent::readiness() const {
   }
   if (incumbent_.replaced()) readiness.waiting_for.emplace_back(kReplaced);
   if (readiness.waiting_for.empty() && !devices_.registered()) {
-    readiness.waiting_for.push_back("kubelet in " + settings_.plugin_folder);
+    readiness.waiting_for.push_back("kubelet in " + options_.plugin_folder);
   }
   if (publisher_.node_missing()) {
     readiness.waiting_for.emplace_back(

@@ -56,10 +56,10 @@ namespace mgpu::plugin {
 enum class MemoryResource { kNodeStatus, kDevicePlugin };
 enum class Enforcement { kNone, kEvict };
 
-struct AgentSettings {
+struct AgentOptions {
   Contract contract;
   NodeName node;
-  ServiceSettings service;
+  ServiceOptions service;
   std::string plugin_folder;  // of kubelet.sock
   std::string pod_resources_socket;
   std::string runtime_socket;
@@ -72,7 +72,7 @@ struct AgentSettings {
   MemoryResource memory_resource = MemoryResource::kNodeStatus;
   bool taint = true;            // with mgpu-needs-cpu, if the node's cards need its CPU
   bool beside_nvidia = false;   // offers cards that another device plugin gives out
-  IsolationSettings isolation;  // without its folders and the terminator
+  IsolationOptions isolation;   // without its folders and the terminator
   Duration mps_end_clients{0};  // the margin of ClientTerminator
   Enforcement enforcement = Enforcement::kNone;
   MiB context{0};                                           // of Watchdog
@@ -89,7 +89,7 @@ class Agent {
   // `transport` outlives the agent. `on_fatal` is called at most once, on another thread, with the
   // error after which the agent does not serve. Errors: the HTTP server's, an unusable state
   // folder.
-  static Result<std::unique_ptr<Agent>> start(AgentSettings settings,
+  static Result<std::unique_ptr<Agent>> start(AgentOptions options,
                                               std::unique_ptr<CardSource> cards,
                                               kube::Transport& transport,
                                               std::function<void(const std::string&)> on_fatal);
@@ -100,7 +100,7 @@ class Agent {
   bool ready() const { return readiness().waiting_for.empty(); }
 
  private:
-  Agent(AgentSettings settings, std::unique_ptr<CardSource> cards, kube::Transport& transport,
+  Agent(AgentOptions options, std::unique_ptr<CardSource> cards, kube::Transport& transport,
         std::function<void(const std::string&)> on_fatal);
 
   void add_routes();
@@ -137,27 +137,27 @@ class Agent {
 
   // Members use those before them. Some are called back and then use others; ~Agent() stops these
   // before any member ends.
-  const AgentSettings settings_;
+  const AgentOptions options_;
   kube::Transport& transport_;
   const std::function<void(const std::string&)> on_fatal_;
   Progress progress_;
   Metrics metrics_;
   Heartbeat work_{transport_.executor()};
   AgentMetrics agent_metrics_{metrics_};
-  Records records_{settings_.state_folder + "/allocations"};
-  Incumbent incumbent_{settings_.run_folder + "/serving"};
+  Records records_{options_.state_folder + "/allocations"};
+  Incumbent incumbent_{options_.run_folder + "/serving"};
   kube::EventRecorder events_{
-      {.component = "mgpu-device-plugin", .host = settings_.node.str()}, transport_, utc_now};
-  Findings findings_{{settings_.enforcement == Enforcement::kEvict, settings_.proc_folder},
+      {.component = "mgpu-device-plugin", .host = options_.node.str()}, transport_, utc_now};
+  Findings findings_{{options_.enforcement == Enforcement::kEvict, options_.proc_folder},
                      transport_,
                      events_,
                      records_};
   NodePublisher publisher_;
-  DriverRelease release_{publisher_, settings_.contract.release, settings_.run_folder};
-  Pods pods_{settings_.node, transport_};
+  DriverRelease release_{publisher_, options_.contract.release, options_.run_folder};
+  Pods pods_{options_.node, transport_};
   KubeletDevices devices_{
-      {settings_.plugin_folder, settings_.memory_resource == MemoryResource::kDevicePlugin},
-      settings_.contract,
+      {options_.plugin_folder, options_.memory_resource == MemoryResource::kDevicePlugin},
+      options_.contract,
       records_,
       pods_};
   AccessCheck access_;
@@ -165,19 +165,18 @@ class Agent {
   Isolation isolation_;
   ReservedMemory reserved_{isolation_.library().pages(), records_};
   ProfileControl profile_;
-  PodResources pod_resources_{settings_.pod_resources_socket};
-  const PodProcesses pod_processes_{settings_.proc_folder};
+  PodResources pod_resources_{options_.pod_resources_socket};
+  const PodProcesses pod_processes_{options_.proc_folder};
   Inventory inventory_;
   std::atomic<bool> failed_ = false;
   // Whether the cards that are offered are known. Until then nothing is published about them.
   std::atomic<bool> settled_ = false;
-  const std::unique_ptr<Injector> injector_ =
-      cdi_injector(settings_.contract, settings_.cdi_folder);
+  const std::unique_ptr<Injector> injector_ = cdi_injector(options_.contract, options_.cdi_folder);
   std::unique_ptr<AllocateHandler> allocate_handler_;
   std::unique_ptr<PreStartHandler> pre_start_handler_;
   std::unique_ptr<RecordCollector> collector_;
   DriftDetector drifts_{{records_, pods_, inventory_, events_},
-                        {settings_.node, settings_.contract, settings_.proc_folder}};
+                        {options_.node, options_.contract, options_.proc_folder}};
 
   http::Router router_;
   std::unique_ptr<ServiceServer> service_;

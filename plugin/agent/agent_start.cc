@@ -52,11 +52,10 @@ void rebuild_record(const CheckpointEntry& entry, const std::optional<kube::Pod>
 // --- steps of the start that wait: false if the agent is being destroyed -------------------------
 
 // No device is offered before it is known whether the runtime has CDI.
-bool wait_for_runtime(const AgentSettings& settings, AccessCheck& access, Progress& progress) {
+bool wait_for_runtime(const AgentOptions& options, AccessCheck& access, Progress& progress) {
   std::string logged;
   while (true) {
-    const auto runtime =
-        query_runtime(settings.runtime_socket, settings.cdi_folder, kRuntimeTimeout);
+    const auto runtime = query_runtime(options.runtime_socket, options.cdi_folder, kRuntimeTimeout);
     if (runtime) {
       log_info("container runtime found",
                {{"name", runtime->name}, {"version", runtime->version}, {"reason", runtime->why}});
@@ -110,9 +109,9 @@ bool wait_for_limitable_cards(Isolation& isolation, Inventory& inventory, Progre
   return true;
 }
 
-bool rebuild_lost_records(const AgentSettings& settings, const Inventory& inventory, Pods& pods,
+bool rebuild_lost_records(const AgentOptions& options, const Inventory& inventory, Pods& pods,
                           Records& records, Progress& progress) {
-  const auto checkpoint = read_checkpoint(settings.plugin_folder, settings.contract.core_resource);
+  const auto checkpoint = read_checkpoint(options.plugin_folder, options.contract.core_resource);
   if (!checkpoint) {
     log_info("allocation records not compared with kubelet's checkpoint",
              {{"reason", checkpoint.error().message}});
@@ -127,8 +126,7 @@ bool rebuild_lost_records(const AgentSettings& settings, const Inventory& invent
     if (!progress.wait(kStartPoll)) return false;
   }
   for (const CheckpointEntry& entry : lost) {
-    rebuild_record(entry, pods.find(entry.uid), inventory.state().cards, settings.contract,
-                   records);
+    rebuild_record(entry, pods.find(entry.uid), inventory.state().cards, options.contract, records);
   }
   return true;
 }
@@ -142,7 +140,7 @@ Result<void> Agent::begin() {
     log_error("allocation record unreadable, rebuilding it from kubelet's checkpoint",
               {{"problem", problem}});
   }
-  auto service = ServiceServer::start(settings_.service, router_, transport_,
+  auto service = ServiceServer::start(options_.service, router_, transport_,
                                       server_events(metrics_, "mgpu_plugin", "metrics"));
   if (!service) return service.error();
   service_ = std::move(*service);
@@ -152,8 +150,8 @@ Result<void> Agent::begin() {
 }
 
 void Agent::run() {
-  if (!wait_for_runtime(settings_, access_, progress_)) return;
-  if (!wait_for_profile(profile_, settings_.node, progress_)) return;
+  if (!wait_for_runtime(options_, access_, progress_)) return;
+  if (!wait_for_profile(profile_, options_.node, progress_)) return;
   profile_.set_first_isolation();
   isolation_.prepare();
   inventory_.start();
@@ -162,7 +160,7 @@ void Agent::run() {
   if (!wait_for_limitable_cards(isolation_, inventory_, progress_)) return;
   settle_cards();
   make_handlers();
-  if (!rebuild_lost_records(settings_, inventory_, pods_, records_, progress_)) return;
+  if (!rebuild_lost_records(options_, inventory_, pods_, records_, progress_)) return;
   replace_other_process();
   restore_injections();
   pre_start_handler_->open();
@@ -177,8 +175,7 @@ void Agent::run() {
 void Agent::make_handlers() {
   allocate_handler_ = std::make_unique<AllocateHandler>(records_, *injector_, random_nonce);
   pre_start_handler_ = std::make_unique<PreStartHandler>(
-      PreStartSettings{settings_.contract, settings_.node, settings_.plugin_folder,
-                       settings_.settle},
+      PreStartOptions{options_.contract, options_.node, options_.plugin_folder, options_.settle},
       PreStartDependencies{records_, *injector_, inventory_,
                            [this] {
                              ShareLimits limits = isolation_.limits();
@@ -194,7 +191,7 @@ void Agent::make_handlers() {
   collector_ = std::make_unique<RecordCollector>(
       RecordCollector::Dependencies{records_, *injector_, pods_, pod_resources_, pod_processes_,
                                     [this](const AllocationId& id) { isolation_.on_removed(id); }},
-      settings_.contract.core_resource, settings_.plugin_folder);
+      options_.contract.core_resource, options_.plugin_folder);
 }
 
 // From here on another process, which may serve kubelet until this one is registered, writes
@@ -207,7 +204,7 @@ void Agent::replace_other_process() {
   // What it has bound since this process read the records.
   static_cast<void>(records_.load());
   // Earlier versions kept an account of use, and the process that was replaced may have written it.
-  const std::string account = settings_.state_folder + "/use.json";
+  const std::string account = options_.state_folder + "/use.json";
   remove_unfinished(account);
   std::error_code ignored;
   std::filesystem::remove(account, ignored);
@@ -217,7 +214,7 @@ void Agent::replace_other_process() {
 // folders of device nodes of an earlier version, which nothing keeps up to date.
 void Agent::restore_injections() {
   std::error_code ignored;
-  std::filesystem::remove_all(settings_.run_folder + "/allocations", ignored);
+  std::filesystem::remove_all(options_.run_folder + "/allocations", ignored);
   injector_->set_shared(shared_edits(inventory_.state().found));
   isolation_.library().pages().keep_only(records_.all());
   for (const Record& record : records_.bound()) {
@@ -254,7 +251,7 @@ bool Agent::register_with_kubelet() {
 void Agent::maintain() {
   Monitoring monitoring(
       {metrics_, inventory_, pods_, records_, isolation_.library().pages(), reserved_},
-      {settings_.node, settings_.proc_folder, settings_.context,
+      {options_.node, options_.proc_folder, options_.context,
        isolation_.mps().daemons() != nullptr});
   std::optional<TurnRule> rule;
   std::optional<TurnControl> turns;

@@ -27,11 +27,11 @@ PodUid pod_of_this_process(const std::string& proc_folder) {
 
 }  // namespace
 
-DriftDetector::DriftDetector(Dependencies dependencies, Settings settings)
+DriftDetector::DriftDetector(Dependencies dependencies, Options options)
     : dependencies_(dependencies),
-      settings_(std::move(settings)),
-      own_pod_(pod_of_this_process(settings_.proc_folder)),
-      watch_(settings_.contract) {}
+      options_(std::move(options)),
+      own_pod_(pod_of_this_process(options_.proc_folder)),
+      watch_(options_.contract) {}
 
 DriftFacts DriftDetector::facts(std::vector<ProcessSample> processes) {
   DriftFacts facts{.now = steady_now(),
@@ -90,7 +90,7 @@ std::string DriftDetector::json() const {
   const auto wall =
       std::chrono::time_point_cast<std::chrono::seconds>(std::chrono::system_clock::now());
   const MutexLock lock(mutex_);
-  return drifts_json(settings_.node, list_, steady_now(), wall);
+  return drifts_json(options_.node, list_, steady_now(), wall);
 }
 
 }  // namespace mgpu::plugin

@@ -25,14 +25,14 @@ class DriftDetector {
     const Inventory& inventory;
     kube::EventRecorder& events;
   };
-  struct Settings {
+  struct Options {
     NodeName node;
     Contract contract;
     std::string proc_folder;
   };
 
   // All of `dependencies` outlive it.
-  DriftDetector(Dependencies dependencies, Settings settings);
+  DriftDetector(Dependencies dependencies, Options options);
 
   // `processes` are those of the last sample. One thread. REQUIRES: the records are complete.
   void step(std::vector<ProcessSample> processes);
@@ -46,7 +46,7 @@ class DriftDetector {
   void report(const Drift& drift);
 
   const Dependencies dependencies_;
-  const Settings settings_;
+  const Options options_;
   PodUid own_pod_;  // empty: this process runs in no pod
   // Used by the one thread.
   DriftWatch watch_;

@@ -49,10 +49,10 @@ Result<void> DriverLimits::set_up() {
 }
 
 Result<void> DriverLimits::serve_hook() {
-  if (auto visible = check_cgroups(settings_.proc_folder); !visible) return visible;
-  auto program = install_hook(settings_);
+  if (auto visible = check_cgroups(options_.proc_folder); !visible) return visible;
+  auto program = install_hook(options_);
   if (!program) return program.error();
-  hook_.socket = settings_.run_folder + "/limits.sock";
+  hook_.socket = options_.run_folder + "/limits.sock";
   const auto set_limits = [this](const AllocationId& id, std::int64_t pid) {
     auto set = setter_.set(id, pid);
     if (set) return set;

@@ -15,7 +15,7 @@
 #include "common/base/ids.h"
 #include "common/base/mutex.h"
 #include "common/base/result.h"
-#include "plugin/agent/isolation_settings.h"
+#include "plugin/agent/isolation_options.h"
 #include "plugin/cards/nvml/memory_limits.h"
 #include "plugin/containers/container_edits.h"
 #include "plugin/containers/limit_server.h"
@@ -27,8 +27,8 @@ namespace mgpu::plugin {
 class DriverLimits {
  public:
   // Both outlive it.
-  DriverLimits(const IsolationSettings& settings, const Records& records)
-      : settings_(settings), setter_(records, limits_, settings.proc_folder) {}
+  DriverLimits(const IsolationOptions& options, const Records& records)
+      : options_(options), setter_(records, limits_, options.proc_folder) {}
 
   // Returns why the driver cannot limit memory on this node, which has these cards: it has no such
   // limits, or can set them for none of the cards. One sentence; empty: it can set them for one of
@@ -53,10 +53,10 @@ class DriverLimits {
   std::string check(const CardUuid& card);
   void note_worked();
 
-  const IsolationSettings& settings_;
+  const IsolationOptions& options_;
   // Exists if the driver has limited memory on this node.
-  const std::string worked_file_{settings_.hook_folder + "/driver-limits"};
-  MemoryLimits limits_{settings_.nvml};
+  const std::string worked_file_{options_.hook_folder + "/driver-limits"};
+  MemoryLimits limits_{options_.nvml};
   LimitSetter setter_;
   LimitHook hook_;  // its problem is changed, and read by problem_of(), with the mutex held
 

@@ -279,8 +279,8 @@ void add_flags(Options& options, Flags& flags) {
       "the alert MGPUUnusedShares reports unused shares, and its `for` is the time");
   add_log_flags(options, flags);
   options.check([&flags]() -> Result<void> {
-    const auto settings = settings_of(flags);
-    if (!settings) return settings.error();
+    const auto options = options_of(flags);
+    if (!options) return options.error();
     const auto ignored = xids(flags.xid_ignore);
     if (!ignored) return ignored.error();
     return {};
@@ -299,51 +299,51 @@ void add_mps_service_flags(Options& options, Flags& flags) {
   });
 }
 
-Result<AgentSettings> settings_of(const Flags& flags) {
+Result<AgentOptions> options_of(const Flags& flags) {
   auto contract = Contract::for_domain(flags.resource_domain);
   if (!contract) return error("--resource-domain: " + contract.error().message);
   if (auto ok = check_paths(flags); !ok) return ok.error();
   if (auto ok = check_mps(flags); !ok) return ok.error();
   auto node = node_name(flags);
   if (!node) return node.error();
-  auto service = service_settings_of(flags.service);
+  auto service = service_options_of(flags.service);
   if (!service) return service.error();
-  AgentSettings settings;
-  settings.contract = std::move(*contract);
-  settings.node = std::move(*node);
-  settings.service = std::move(*service);
-  settings.plugin_folder = flags.device_plugin_dir;
-  settings.pod_resources_socket = flags.pod_resources_socket;
-  settings.runtime_socket = flags.runtime_socket;
-  settings.state_folder = flags.state_dir;
-  settings.run_folder = flags.run_dir;
-  settings.cdi_folder = flags.cdi_dir;
-  settings.settle = std::chrono::milliseconds(flags.settle_ms);
+  AgentOptions options;
+  options.contract = std::move(*contract);
+  options.node = std::move(*node);
+  options.service = std::move(*service);
+  options.plugin_folder = flags.device_plugin_dir;
+  options.pod_resources_socket = flags.pod_resources_socket;
+  options.runtime_socket = flags.runtime_socket;
+  options.state_folder = flags.state_dir;
+  options.run_folder = flags.run_dir;
+  options.cdi_folder = flags.cdi_dir;
+  options.settle = std::chrono::milliseconds(flags.settle_ms);
   if (flags.memory_resource == "device-plugin") {
-    settings.memory_resource = MemoryResource::kDevicePlugin;
+    options.memory_resource = MemoryResource::kDevicePlugin;
   }
-  settings.node_root = without_slash_at_end(flags.node_root);
-  settings.taint = flags.taint;
-  settings.isolation.mode = isolation_mode(flags.isolation);
+  options.node_root = without_slash_at_end(flags.node_root);
+  options.taint = flags.taint;
+  options.isolation.mode = isolation_mode(flags.isolation);
   if (auto ok = check_compute(flags); !ok) return ok.error();
-  settings.isolation.compute = compute_mode(flags.compute);
+  options.isolation.compute = compute_mode(flags.compute);
   auto profiles = profiles_of(flags);
   if (!profiles) return profiles.error();
-  settings.profiles = *std::move(profiles);
-  settings.reserve = reserve_of(flags);
-  if (flags.min_memory_mib >= 0) settings.minimum_memory = MiB(flags.min_memory_mib);
-  settings.isolation.mps.control = flags.mps_control;
-  settings.isolation.hook_path = flags.hook_path;
-  settings.isolation.nvml = nvml_calls_of(flags);
-  settings.isolation.self_test = flags.check_driver;
-  settings.isolation.mps.watch_only = flags.mps_service;
-  settings.isolation.mps_exclusive = flags.mps_exclusive;
-  settings.isolation.mps_parts_without_limits = flags.mps_parts_without_limits;
-  settings.mps_end_clients = flags.mps_end_clients;
-  settings.beside_nvidia = flags.beside_nvidia;
-  if (flags.enforce == "evict") settings.enforcement = Enforcement::kEvict;
-  settings.context = MiB(flags.context_mib);
-  return settings;
+  options.profiles = *std::move(profiles);
+  options.reserve = reserve_of(flags);
+  if (flags.min_memory_mib >= 0) options.minimum_memory = MiB(flags.min_memory_mib);
+  options.isolation.mps.control = flags.mps_control;
+  options.isolation.hook_path = flags.hook_path;
+  options.isolation.nvml = nvml_calls_of(flags);
+  options.isolation.self_test = flags.check_driver;
+  options.isolation.mps.watch_only = flags.mps_service;
+  options.isolation.mps_exclusive = flags.mps_exclusive;
+  options.isolation.mps_parts_without_limits = flags.mps_parts_without_limits;
+  options.mps_end_clients = flags.mps_end_clients;
+  options.beside_nvidia = flags.beside_nvidia;
+  if (flags.enforce == "evict") options.enforcement = Enforcement::kEvict;
+  options.context = MiB(flags.context_mib);
+  return options;
 }
 
 NvmlCallOptions nvml_calls_of(const Flags& flags) {

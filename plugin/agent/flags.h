@@ -56,7 +56,7 @@ void add_flags(Options& options, Flags& flags);
 void add_mps_service_flags(Options& options, Flags& flags);
 
 // Errors: an invalid value, with the name of its flag.
-Result<AgentSettings> settings_of(const Flags& flags);
+Result<AgentOptions> options_of(const Flags& flags);
 // Returns the cards file if one is given, else NVML. Errors: as above.
 Result<std::unique_ptr<CardSource>> card_source_of(const Flags& flags);
 

@@ -28,15 +28,15 @@ Result<void> set_up_library(LibraryLimits& library, const std::vector<CardFacts>
 
 }  // namespace
 
-Isolation::Isolation(IsolationSettings settings, const Records& records,
+Isolation::Isolation(IsolationOptions options, const Records& records,
                      std::function<std::vector<CardFacts>()> cards)
-    : settings_(std::move(settings)),
+    : options_(std::move(options)),
       cards_of_node_(std::move(cards)),
-      mode_(settings_.mode),
-      compute_(settings_.compute),
-      driver_(settings_, records),
-      library_(settings_, records),
-      mps_(settings_, records) {}
+      mode_(options_.mode),
+      compute_(options_.compute),
+      driver_(options_, records),
+      library_(options_, records),
+      mps_(options_, records) {}
 
 // --- the choice ----------------------------------------------------------------------------------
 
@@ -122,7 +122,7 @@ ShareLimits Isolation::limits() const {
 }
 
 bool Isolation::parts_of_one_card() const {
-  return compute() == ComputeMode::kMps && !settings_.mps_parts_without_limits;
+  return compute() == ComputeMode::kMps && !options_.mps_parts_without_limits;
 }
 
 Result<void> Isolation::before_start(const Record& record) {

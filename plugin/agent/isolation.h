@@ -19,7 +19,7 @@
 
 #include "common/base/mutex.h"
 #include "plugin/agent/driver_limits.h"
-#include "plugin/agent/isolation_settings.h"
+#include "plugin/agent/isolation_options.h"
 #include "plugin/agent/library_limits.h"
 #include "plugin/agent/mps_limits.h"
 
@@ -28,7 +28,7 @@ namespace mgpu::plugin {
 class Isolation {
  public:
   // `records` outlives it, and `cards` is called by choose() only.
-  Isolation(IsolationSettings settings, const Records& records,
+  Isolation(IsolationOptions options, const Records& records,
             std::function<std::vector<CardFacts>()> cards);
 
   // Replaces those of the settings. Before prepare(); the same thread.
@@ -83,7 +83,7 @@ class Isolation {
  private:
   void settle(IsolationMode mode, const std::string& reason);
 
-  const IsolationSettings settings_;
+  const IsolationOptions options_;
   const std::function<std::vector<CardFacts>()> cards_of_node_;
   std::atomic<IsolationMode> mode_;
   std::atomic<ComputeMode> compute_;

@@ -19,7 +19,7 @@ Result<void> LibraryLimits::set_up() {
 
 // A container keeps the library that it started with: a new one is another file.
 Result<void> LibraryLimits::install() {
-  if (auto visible = check_mounts_of_node(settings_.run_folder, settings_.proc_folder); !visible) {
+  if (auto visible = check_mounts_of_node(options_.run_folder, options_.proc_folder); !visible) {
     return visible;
   }
   std::error_code failed;
@@ -44,8 +44,8 @@ std::string LibraryLimits::problem_of(const FoundCard& card, const Edits& shared
            "finds it";
   }
   // No useful part fits in the memory of some cards.
-  if (!settings_.self_test || card.memory <= kNoMemoryOfItsOwn) return "";
-  auto input = self_test_input(files_, settings_.nvml.node_root, card.nodes, shared);
+  if (!options_.self_test || card.memory <= kNoMemoryOfItsOwn) return "";
+  auto input = self_test_input(files_, options_.nvml.node_root, card.nodes, shared);
   const std::string identity = input ? input->identity : input.error().message;
   return self_tests_.problem_of(
       card.uuid, identity, [=, this](bool offered, const std::atomic<bool>& cancelled) {
@@ -66,11 +66,11 @@ SelfTest LibraryLimits::test(const FoundCard& card, const SelfTestInput& input, 
       held = held + grant.share.memory;
     }
   }
-  if (card.memory < held + self_test_memory(settings_.context)) {
+  if (card.memory < held + self_test_memory(options_.context)) {
     return {SelfTest::Outcome::kNotTested, "pods hold the memory of the card"};
   }
   const SelfTestProgram program{
-      .path = package_ / "mgpu-check-share", .empty = files_.empty, .context = settings_.context};
+      .path = package_ / "mgpu-check-share", .empty = files_.empty, .context = options_.context};
   return run_self_test(program, card.uuid, input, cancelled);
 }
 

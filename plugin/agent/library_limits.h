@@ -12,7 +12,7 @@
 
 #include "common/base/mutex.h"
 #include "common/base/result.h"
-#include "plugin/agent/isolation_settings.h"
+#include "plugin/agent/isolation_options.h"
 #include "plugin/agent/node_programs.h"
 #include "plugin/agent/self_tests.h"
 #include "plugin/containers/share_library.h"
@@ -24,8 +24,8 @@ namespace mgpu::plugin {
 class LibraryLimits {
  public:
   // Both outlive it.
-  LibraryLimits(const IsolationSettings& settings, const Records& records)
-      : settings_(settings), records_(records) {}
+  LibraryLimits(const IsolationOptions& options, const Records& records)
+      : options_(options), records_(records) {}
 
   // Installs the files. The error is also the problem of files().
   Result<void> set_up();
@@ -48,19 +48,19 @@ class LibraryLimits {
   SelfTest test(const FoundCard& card, const SelfTestInput& input, bool offered,
                 const std::atomic<bool>& cancelled) const;
 
-  const IsolationSettings& settings_;
+  const IsolationOptions& options_;
   const Records& records_;
   // The folder with the libraries and mgpu-check-share.
-  const std::filesystem::path package_{settings_.library_folder.empty() ? own_folder()
-                                                                        : settings_.library_folder};
+  const std::filesystem::path package_{options_.library_folder.empty() ? own_folder()
+                                                                       : options_.library_folder};
   Mutex mutex_;  // of the problem of files_, which problem_of() reads
-  ShareLibrary files_{.cuda = settings_.hook_folder + "/libmgpu-cuda.so",
-                      .nvml = settings_.hook_folder + "/libmgpu-nvml.so",
-                      .empty = settings_.run_folder + "/empty",
-                      .pages = settings_.run_folder + "/share"};
+  ShareLibrary files_{.cuda = options_.hook_folder + "/libmgpu-cuda.so",
+                      .nvml = options_.hook_folder + "/libmgpu-nvml.so",
+                      .empty = options_.run_folder + "/empty",
+                      .pages = options_.run_folder + "/share"};
   bool installed_ = false;
-  const SharePages pages_{files_.pages, settings_.context};
-  SelfTests self_tests_{settings_.hook_folder + "/self-tests"};
+  const SharePages pages_{files_.pages, options_.context};
+  SelfTests self_tests_{options_.hook_folder + "/self-tests"};
 };
 
 }  // namespace mgpu::plugin

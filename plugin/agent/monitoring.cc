@@ -24,12 +24,12 @@ std::optional<double> known_percent(const ContainerUse& use, const CardUse& card
 
 }  // namespace
 
-Monitoring::Monitoring(Dependencies dependencies, Settings settings)
+Monitoring::Monitoring(Dependencies dependencies, Options options)
     : dependencies_(dependencies),
-      mps_(settings.mps),
-      sampler_(std::move(settings.proc_folder)),
-      watchdog_(settings.context),
-      metrics_(dependencies.metrics, std::move(settings.node),
+      mps_(options.mps),
+      sampler_(std::move(options.proc_folder)),
+      watchdog_(options.context),
+      metrics_(dependencies.metrics, std::move(options.node),
                dependencies.inventory.description()) {}
 
 std::vector<CardProcess> Monitoring::processes_of(const std::vector<CardUse>& use) const {

@@ -32,7 +32,7 @@ class Monitoring {
     const ReservedMemory& reserved;
   };
 
-  struct Settings {
+  struct Options {
     NodeName node;
     std::string proc_folder;  // the node's /proc
     MiB context{0};           // of Watchdog
@@ -48,7 +48,7 @@ class Monitoring {
   };
 
   // All of `dependencies` outlive it. REQUIRES: the inventory was read.
-  Monitoring(Dependencies dependencies, Settings settings);
+  Monitoring(Dependencies dependencies, Options options);
 
   // Whether parts of cards are limited by MPS from now on.
   void set_mps(bool mps) { mps_ = mps; }

@@ -9,7 +9,7 @@ namespace mgpu::plugin {
 
 void MpsLimits::use(bool used) {
   if (used && hook_.program.empty()) {
-    auto program = install_hook(settings_);
+    auto program = install_hook(options_);
     if (program) {
       hook_.program = *std::move(program);
     } else {
@@ -21,8 +21,8 @@ void MpsLimits::use(bool used) {
   const MutexLock lock(mutex_);
   used_ = used;
   // Its daemons restore no modes, because follow_modes() does, for healthy cards only.
-  if (used && !mps_) mps_ = std::make_unique<Mps>(settings_.mps);
-  exclusive_.enable(used && settings_.mps_exclusive);
+  if (used && !mps_) mps_ = std::make_unique<Mps>(options_.mps);
+  exclusive_.enable(used && options_.mps_exclusive);
   // Before the first read no card is known, and the daemons of all would be drained.
   if (mps_ && !cards_.empty()) mps_->set_cards(used ? cards_ : std::vector<CardUuid>());
 }

@@ -11,7 +11,7 @@
 #include "common/base/ids.h"
 #include "common/base/mutex.h"
 #include "plugin/agent/exclusive_cards.h"
-#include "plugin/agent/isolation_settings.h"
+#include "plugin/agent/isolation_options.h"
 #include "plugin/cards/mps/mps.h"
 #include "plugin/containers/container_edits.h"
 #include "plugin/state/records.h"
@@ -21,8 +21,8 @@ namespace mgpu::plugin {
 class MpsLimits {
  public:
   // Both outlive it.
-  MpsLimits(const IsolationSettings& settings, const Records& records)
-      : settings_(settings), records_(records) {}
+  MpsLimits(const IsolationOptions& options, const Records& records)
+      : options_(options), records_(records) {}
 
   // Whether MPS limits containers from now on. Before the first call it does not.
   void use(bool used);
@@ -47,9 +47,9 @@ class MpsLimits {
   ExclusiveCards& exclusive() { return exclusive_; }
 
  private:
-  const IsolationSettings& settings_;
+  const IsolationOptions& options_;
   const Records& records_;
-  ComputeModes modes_{settings_.nvml, settings_.mps.run_dir};
+  ComputeModes modes_{options_.nvml, options_.mps.run_dir};
   ExclusiveCards exclusive_{modes_, records_};
   LimitHook hook_;
 

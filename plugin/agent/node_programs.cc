@@ -54,10 +54,10 @@ Result<void> install_file(const std::string& from, const std::string& to, const 
   return {};
 }
 
-Result<std::string> install_hook(const IsolationSettings& settings) {
-  if (!settings.hook_path.empty()) return settings.hook_path;
+Result<std::string> install_hook(const IsolationOptions& options) {
+  if (!options.hook_path.empty()) return options.hook_path;
   const auto source = std::filesystem::path(own_folder()) / "mgpu-set-limits";
-  std::string program = settings.hook_folder + "/mgpu-set-limits";
+  std::string program = options.hook_folder + "/mgpu-set-limits";
   // A program of an earlier version has the same protocol.
   auto installed = install_file(source, program, "mgpu-set-limits was not replaced");
   if (!installed) return installed.error();

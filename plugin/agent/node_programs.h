@@ -5,7 +5,7 @@
 #include <string>
 
 #include "common/base/result.h"
-#include "plugin/agent/isolation_settings.h"
+#include "plugin/agent/isolation_options.h"
 
 namespace mgpu::plugin {
 
@@ -19,6 +19,6 @@ Result<void> install_file(const std::string& from, const std::string& to, const 
 
 // Returns the path of mgpu-set-limits on the node, to which it is copied unless the settings have
 // one.
-Result<std::string> install_hook(const IsolationSettings& settings);
+Result<std::string> install_hook(const IsolationOptions& options);
 
 }  // namespace mgpu::plugin

@@ -31,9 +31,9 @@ bool is_owner(const Record& record, const Identity& identity) {
 
 }  // namespace
 
-PreStartHandler::PreStartHandler(PreStartSettings settings, PreStartDependencies dependencies,
+PreStartHandler::PreStartHandler(PreStartOptions options, PreStartDependencies dependencies,
                                  std::function<void(const Refusal&)> on_refused)
-    : settings_(std::move(settings)),
+    : options_(std::move(options)),
       dependencies_(std::move(dependencies)),
       on_refused_(std::move(on_refused)) {}
 
@@ -92,7 +92,7 @@ Decided<void> PreStartHandler::attempt(const DeviceSet& devices) {
 
   if (const auto saved = save(*records); !saved) return saved;
 
-  if (*changed) wait(settings_.settle);
+  if (*changed) wait(options_.settle);
   if (!records->empty()) check_processes(records->front().owner->uid);
 
   for (const Record& record : *records) {
@@ -105,7 +105,7 @@ Decided<void> PreStartHandler::attempt(const DeviceSet& devices) {
 }
 
 PreStartHandler::Observed PreStartHandler::observe(const DeviceSet& devices) {
-  const std::string& resource = settings_.contract.core_resource;
+  const std::string& resource = options_.contract.core_resource;
   Evidence evidence;
   const auto listed = dependencies_.pod_resources.list(resource, kPodResourcesTimeout);
   log_problem("PodResources", listed ? "" : listed.error().message);
@@ -116,7 +116,7 @@ PreStartHandler::Observed PreStartHandler::observe(const DeviceSet& devices) {
     }
   }
 
-  const auto checkpoint = read_checkpoint(settings_.plugin_folder, resource);
+  const auto checkpoint = read_checkpoint(options_.plugin_folder, resource);
   log_problem("kubelet's checkpoint", checkpoint ? "" : checkpoint.error().message);
   if (checkpoint) {
     evidence.checkpointed.emplace();
@@ -135,7 +135,7 @@ PreStartHandler::Observed PreStartHandler::observe(const DeviceSet& devices) {
 // if only its name is known: the watch may still show an earlier pod of this name.
 Decided<kube::Pod> PreStartHandler::find_pod(const Identity& identity) {
   const auto known = find_known(identity);
-  if (known && known->metadata.annotations.contains(settings_.contract.assumed)) return *known;
+  if (known && known->metadata.annotations.contains(options_.contract.assumed)) return *known;
   if (!identity.pod && !known) {
     return Refusal{Reason::kUnknownPod,
                    "pod uid " + identity.uid.str() + " is not known at the API server", true};
@@ -186,9 +186,9 @@ Decided<Record> PreStartHandler::decide_one(const Observed& observed, const Iden
   record.id = identity.allocation;
   record.devices = observed.devices;
   if (auto kept = dependencies_.records.find(identity.allocation)) record = *std::move(kept);
-  const NodeState node = {settings_.node, observed.cards,
+  const NodeState node = {options_.node, observed.cards,
                           observed.liveness.without_ended(dependencies_.records.bound())};
-  if (pod) return decide(identity, record, *pod, node, settings_.contract);
+  if (pod) return decide(identity, record, *pod, node, options_.contract);
   if (is_owner(record, identity)) return decide_again(record, node);
   return pod.error();
 }

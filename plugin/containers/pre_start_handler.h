@@ -30,7 +30,7 @@
 
 namespace mgpu::plugin {
 
-struct PreStartSettings {
+struct PreStartOptions {
   Contract contract;
   NodeName node;
   std::string plugin_folder;            // of kubelet's checkpoint
@@ -52,7 +52,7 @@ struct PreStartDependencies {
 class PreStartHandler {
  public:
   // `on_refused` is called once for each call that fails.
-  PreStartHandler(PreStartSettings settings, PreStartDependencies dependencies,
+  PreStartHandler(PreStartOptions options, PreStartDependencies dependencies,
                   std::function<void(const Refusal&)> on_refused);
 
   // Allows containers to start. Before, all calls are refused temporarily, since their decisions
@@ -98,7 +98,7 @@ class PreStartHandler {
   // Returns false if the handler was closed.
   bool wait(std::chrono::milliseconds time);
 
-  const PreStartSettings settings_;
+  const PreStartOptions options_;
   const PreStartDependencies dependencies_;
   const std::function<void(const Refusal&)> on_refused_;
   Mutex reserving_;  // one decision at a time, since each depends on the reservations before it

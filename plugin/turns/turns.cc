@@ -27,7 +27,7 @@ void learn_drain(Nanoseconds& drain, Nanoseconds seen) {
 }  // namespace
 
 void CardTurns::add(Id id, double share) {
-  const double saved = share * count(settings_.saved) / 2;
+  const double saved = share * count(options_.saved) / 2;
   containers_.emplace(id, Container{.share = share, .virtual_time = virtual_now_, .saved = saved});
 }
 
@@ -72,7 +72,7 @@ double CardTurns::without_change(double used) {
 void CardTurns::account(Nanoseconds now) {
   // A look that comes very late says little.
   const double passed =
-      looked_ ? count(std::min(now - last_, Nanoseconds(settings_.saved_waiting))) : 0;
+      looked_ ? count(std::min(now - last_, Nanoseconds(options_.saved_waiting))) : 0;
   looked_ = true;
   const auto users = std::ranges::count_if(
       containers_, [&](const auto& item) { return had_card(item.first, item.second); });
@@ -82,12 +82,12 @@ void CardTurns::account(Nanoseconds now) {
     double used = uses ? passed / static_cast<double>(holds ? 1 : users) : 0;
     // Looks are rare if little happens.
     if (!container.worked_all && !container.now.waits) {
-      used = std::min(used, count(settings_.grace));
+      used = std::min(used, count(options_.grace));
     }
     if (holds) used = without_change(used);
     container.virtual_time += used / container.share;
     const double most =
-        container.share * count(container.now.waits ? settings_.saved_waiting : settings_.saved);
+        container.share * count(container.now.waits ? options_.saved_waiting : options_.saved);
     const double saved = container.saved + container.share * passed;
     container.saved = std::min(saved, std::max(most, container.saved)) - used;
   }
@@ -104,16 +104,16 @@ void CardTurns::limit_virtual_time() {
   if (least < std::numeric_limits<double>::max()) virtual_now_ = std::max(virtual_now_, least);
   for (auto& [id, container] : containers_) {
     container.virtual_time =
-        std::clamp(container.virtual_time, virtual_now_ - count(settings_.credit),
-                   virtual_now_ + count(settings_.debt) / container.share);
+        std::clamp(container.virtual_time, virtual_now_ - count(options_.credit),
+                   virtual_now_ + count(options_.debt) / container.share);
     container.active = container.now.works || container.now.waits || (held_ && id == holder_);
   }
 }
 
 bool CardTurns::may_begin(const Container& container) const {
-  if (settings_.rule == TurnRule::kBurst) return true;
+  if (options_.rule == TurnRule::kBurst) return true;
   return container.saved >=
-         std::min(count(settings_.begin), container.share * count(settings_.saved) / 2);
+         std::min(count(options_.begin), container.share * count(options_.saved) / 2);
 }
 
 const std::pair<const CardTurns::Id, CardTurns::Container>* CardTurns::next_waiter() const {
@@ -128,34 +128,34 @@ const std::pair<const CardTurns::Id, CardTurns::Container>* CardTurns::next_wait
 
 // How long the holder may do nothing while `other` waits.
 Nanoseconds CardTurns::grace_for(const Container& holder, const Container& other) const {
-  if (holder.now.waits) return settings_.wake;
-  if (holder.worked == granted_) return settings_.grace;  // it is about to begin
+  if (holder.now.waits) return options_.wake;
+  if (holder.worked == granted_) return options_.grace;  // it is about to begin
   const Nanoseconds gap = holder.usual_gap;
-  const Nanoseconds usual = gap > 2 * settings_.grace ? Nanoseconds{} : settings_.grace;
+  const Nanoseconds usual = gap > 2 * options_.grace ? Nanoseconds{} : options_.grace;
   const Nanoseconds whole = gap * 3 / 2;
   const bool behind = holder.virtual_time < other.virtual_time;
-  const Nanoseconds most = std::max(settings_.keep, other.usual_drain / 4);
+  const Nanoseconds most = std::max(options_.keep, other.usual_drain / 4);
   if (!behind || whole > most || 4 * gap > other.usual_drain) return usual;
   return std::max(usual, whole);
 }
 
 // Returns how long a turn lasts until it is revoked: what is queued then takes its time.
 Nanoseconds CardTurns::quantum_of(const Container& holder) const {
-  return std::max(settings_.quantum - holder.usual_drain, settings_.short_quantum);
+  return std::max(options_.quantum - holder.usual_drain, options_.short_quantum);
 }
 
 void CardTurns::consider_revoking(Nanoseconds now, const std::pair<const Id, Container>* waiter) {
   const Container& holder = containers_.at(holder_);
-  const bool used_up = settings_.rule == TurnRule::kFixed && holder.saved <= 0;
+  const bool used_up = options_.rule == TurnRule::kFixed && holder.saved <= 0;
   bool idle = false;
   bool had_turn = false;
-  grace_ = settings_.grace;
+  grace_ = options_.grace;
   if (waiter != nullptr) {
     const Container& other = waiter->second;
     grace_ = grace_for(holder, other);
     idle = !holder.now.works && now - holder.worked >= grace_;
     had_turn = other.virtual_time < holder.virtual_time &&
-               now - granted_ >= (other.fresh ? settings_.short_quantum : quantum_of(holder));
+               now - granted_ >= (other.fresh ? options_.short_quantum : quantum_of(holder));
   }
   if (!used_up && !idle && !had_turn) return;
   revoked_ = true;
@@ -168,18 +168,18 @@ void CardTurns::end_turn(Nanoseconds now) {
   Container& holder = containers_.at(holder_);
   // Reports from before the revocation say nothing about its end.
   if (now <= revoked_at_) return;
-  if (holder.now.works && now - revoked_at_ < settings_.drain) return;
+  if (holder.now.works && now - revoked_at_ < options_.drain) return;
   // One that went idle may have gone on.
   if (!went_idle_ || holder.worked > revoked_at_) {
-    learn_drain(holder.usual_drain, std::min(now - revoked_at_, settings_.drain));
+    learn_drain(holder.usual_drain, std::min(now - revoked_at_, options_.drain));
   }
   holder.fresh = went_idle_;
   held_ = false;
 }
 
 void CardTurns::grant(Nanoseconds now, Id id) {
-  if (holder_ != id) change_left_ = count(settings_.change);
-  grace_ = settings_.grace;
+  if (holder_ != id) change_left_ = count(options_.change);
+  grace_ = options_.grace;
   held_ = true;
   revoked_ = false;
   holder_ = id;
@@ -209,7 +209,7 @@ CardTurns::Look CardTurns::look(Nanoseconds now, const std::map<Id, CardActivity
 
 Turn CardTurns::turn_of(Nanoseconds now, Id id) const {
   if (!held_ || revoked_ || holder_ != id) return Turn::kWait;
-  if (settings_.rule == TurnRule::kFixed) return Turn::kRun;
+  if (options_.rule == TurnRule::kFixed) return Turn::kRun;
   for (const auto& [other, container] : containers_) {
     if (other != id && (container.active || now - container.worked < milliseconds(20))) {
       return Turn::kRun;
@@ -224,7 +224,7 @@ Nanoseconds CardTurns::until_next() const {
     return item.second.active && !(held_ && item.first == holder_);
   });
   if (others) return microseconds(held_ && !revoked_ ? 100 : 50);
-  const bool counted = settings_.rule == TurnRule::kFixed && held_;
+  const bool counted = options_.rule == TurnRule::kFixed && held_;
   return counted && containers_.at(holder_).now.works ? microseconds(100) : milliseconds(1);
 }
 

@@ -35,7 +35,7 @@ enum class Turn {
   kAlone,  // nobody does, and nobody asks how much this one uses
 };
 
-struct TurnSettings {
+struct TurnOptions {
   TurnRule rule = TurnRule::kBurst;
   // A whole turn, with the time that the holder usually takes to finish.
   Nanoseconds quantum = std::chrono::milliseconds(10);
@@ -86,7 +86,7 @@ class CardTurns {
     Nanoseconds next{};          // until the next look is due, at most a millisecond or so
   };
 
-  explicit CardTurns(const TurnSettings& settings) : settings_(settings) {}
+  explicit CardTurns(const TurnOptions& options) : options_(options) {}
 
   // `share` is of the whole card: over 0 and at most 1. REQUIRES: there is no such container.
   void add(Id id, double share);
@@ -125,7 +125,7 @@ class CardTurns {
   Turn turn_of(Nanoseconds now, Id id) const;
   Nanoseconds until_next() const;
 
-  const TurnSettings settings_;
+  const TurnOptions options_;
   std::map<Id, Container> containers_{};
   bool looked_ = false;
   Nanoseconds last_{};      // look
@@ -136,7 +136,7 @@ class CardTurns {
   bool went_idle_ = false;      // why it was revoked
   Nanoseconds grace_{};         // with the holder, as of the last look
   std::optional<Id> worker_{};  // who had work on the card last, as its holder
-  double change_left_ = 0;      // of TurnSettings::change, in nanoseconds
+  double change_left_ = 0;      // of TurnOptions::change, in nanoseconds
   Nanoseconds granted_{};
   Nanoseconds revoked_at_{};
 };

@@ -31,28 +31,28 @@ TEST(CertificateFlags, ReachTheSettings) {
   const auto [flags, refusal] =
       read_flags({"--tls-secret=kube-system/mgpu-extender-tls", "--tls-names=a.svc,10.96.0.20"});
   ASSERT_EQ(refusal, "");
-  const auto settings = settings_of(flags);
-  ASSERT_TRUE(settings) << settings.error().message;
-  ASSERT_TRUE(settings->certificates);
-  EXPECT_EQ(settings->certificates->secret.name_space, "kube-system");
-  EXPECT_EQ(settings->certificates->secret.name, "mgpu-extender-tls");
-  EXPECT_THAT(settings->certificates->names, ElementsAre("10.96.0.20", "a.svc"));
-  EXPECT_TRUE(settings->http.tls.from_texts);
-  EXPECT_THAT(settings->http.tls.client_names, ElementsAre("kube-scheduler"));
-  EXPECT_FALSE(settings->service.http.tls.from_texts);
+  const auto options = options_of(flags);
+  ASSERT_TRUE(options) << options.error().message;
+  ASSERT_TRUE(options->certificates);
+  EXPECT_EQ(options->certificates->secret.name_space, "kube-system");
+  EXPECT_EQ(options->certificates->secret.name, "mgpu-extender-tls");
+  EXPECT_THAT(options->certificates->names, ElementsAre("10.96.0.20", "a.svc"));
+  EXPECT_TRUE(options->http.tls.from_texts);
+  EXPECT_THAT(options->http.tls.client_names, ElementsAre("kube-scheduler"));
+  EXPECT_FALSE(options->service.http.tls.from_texts);
 }
 
 TEST(CertificateFlags, AreNotUsedByDefault) {
-  const auto settings = settings_of(read_flags({}).first);
-  EXPECT_FALSE(settings->certificates);
-  EXPECT_FALSE(settings->http.tls.from_texts);
+  const auto options = options_of(read_flags({}).first);
+  EXPECT_FALSE(options->certificates);
+  EXPECT_FALSE(options->http.tls.from_texts);
 }
 
 TEST(CertificateFlags, MayApplyToTheListenerOfMetricsToo) {
   const auto [flags, refusal] =
       read_flags({"--tls-secret=a/b", "--tls-names=n", "--metrics-tls-from-secret"});
   ASSERT_EQ(refusal, "");
-  EXPECT_TRUE(settings_of(flags)->service.http.tls.from_texts);
+  EXPECT_TRUE(options_of(flags)->service.http.tls.from_texts);
   EXPECT_THAT(refusal_of({"--metrics-tls-from-secret"}),
               HasSubstr("--metrics-tls-from-secret requires --tls-secret"));
   EXPECT_THAT(refusal_of({"--tls-secret=a/b", "--tls-names=n", "--metrics-tls-from-secret",

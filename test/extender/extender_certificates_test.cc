@@ -30,13 +30,13 @@ class ExtenderCertificatesTest : public testing::Test {
   }
 
   void start(bool metrics_too = false) {
-    ExtenderSettings settings;
-    settings.verbs.contract = *Contract::for_domain(kDefaultResourceDomain);
-    settings.verbs.policy = *find_policy("binpack");
-    settings.http.tls = {.client_names = {kSchedulerName}, .from_texts = true};
-    settings.service.http.tls.from_texts = metrics_too;
-    settings.certificates = {kSecret, {"127.0.0.1"}};
-    auto started = Extender::start(std::move(settings), api_server);
+    ExtenderOptions options;
+    options.verbs.contract = *Contract::for_domain(kDefaultResourceDomain);
+    options.verbs.policy = *find_policy("binpack");
+    options.http.tls = {.client_names = {kSchedulerName}, .from_texts = true};
+    options.service.http.tls.from_texts = metrics_too;
+    options.certificates = {kSecret, {"127.0.0.1"}};
+    auto started = Extender::start(std::move(options), api_server);
     ASSERT_TRUE(started) << started.error().message;
     extender = std::move(*started);
   }

@@ -107,8 +107,8 @@ class ExtenderTest : public testing::Test {
   // --- the extender ------------------------------------------------------------------------------
 
   // Filter answers with all nodes that fit.
-  static ExtenderSettings settings() {
-    ExtenderSettings out;
+  static ExtenderOptions options() {
+    ExtenderOptions out;
     out.verbs.candidate_nodes = 0;
     out.verbs.contract = *Contract::for_domain(kDefaultResourceDomain);
     out.verbs.policy = *find_policy("binpack");
@@ -117,7 +117,7 @@ class ExtenderTest : public testing::Test {
   }
   void start() {
     extender.reset();
-    auto started = Extender::start(settings(), api_server);
+    auto started = Extender::start(options(), api_server);
     ASSERT_TRUE(started) << started.error().message;
     extender = std::move(*started);
   }
@@ -125,7 +125,7 @@ class ExtenderTest : public testing::Test {
     start();
     ASSERT_TRUE(becomes_true([this] { return extender->ready(); }));
   }
-  void start_ready_with(const ExtenderSettings& set) {
+  void start_ready_with(const ExtenderOptions& set) {
     auto started = Extender::start(set, api_server);
     ASSERT_TRUE(started) << started.error().message;
     extender = std::move(*started);
@@ -455,7 +455,7 @@ TEST_F(ExtenderTest, IsReadyWithoutDisruptionBudgets) {
 TEST_F(ExtenderTest, EndsToDecideOnceAnotherProcessHoldsTheLease) {
   create_pod("p", {{kCore, "30"}, {kMemory, "500"}});
   std::atomic<int> lost = 0;
-  ExtenderSettings with_event = settings();
+  ExtenderOptions with_event = options();
   with_event.on_lease_lost = [&](const std::string& why) { lost += !why.empty(); };
   auto first = Extender::start(with_event, api_server);
   ASSERT_TRUE(first);
@@ -555,7 +555,7 @@ TEST_F(ExtenderTest, EachListenerServesItsPathsOnly) {
 TEST_F(ExtenderTest, InspectionNeedsATokenWhereTheNetworkReachesIt) {
   api_server.set_token(
       "reader", {.name = "prometheus", .uid = {}, .groups = {"system:masters"}, .extra = {}});
-  ExtenderSettings open = settings();
+  ExtenderOptions open = options();
   open.service.http.address = "0.0.0.0";
   open.service.insecure = true;
   auto started = Extender::start(open, api_server);
@@ -583,7 +583,7 @@ const Policy kNotCached = [] {
 
 TEST_F(ExtenderTest, ARejectionIsDecidedOnceWhereNothingBecameFree) {
   create_pod("p", {{kCore, "60"}, {kMemory, "600"}});
-  auto set = settings();
+  auto set = options();
   set.verbs.candidate_nodes = 1;
   set.verbs.policy = {&kNotCached, &kNotCached};
   start_ready_with(set);
@@ -659,7 +659,7 @@ const Policy kDrainsTheExtender{
 // Its search was cut short, so that it may fit; and what was rejected would be forgotten.
 TEST_F(ExtenderTest, RejectsNoPodOnceItDrains) {
   create_pod("p", {{kCore, "60"}, {kMemory, "600"}});
-  auto set = settings();
+  auto set = options();
   set.verbs.candidate_nodes = 1;
   set.verbs.policy = {&kDrainsTheExtender, &kDrainsTheExtender};
   start_ready_with(set);
@@ -705,9 +705,9 @@ TEST_F(ExtenderTest, EndsWhileItListsPodsAsTheNewLeader) {
     if (!leads || !of_bound_pods || lists.exchange(true)) return std::nullopt;
     return test::Fault{.kind = test::Fault::Kind::kDelay, .delay = Duration(500)};
   });
-  ExtenderSettings elected = settings();
-  elected.election = ElectionSettings();
-  elected.endpoints = EndpointSettings{{"default", "mgpu"}, "192.0.2.1"};
+  ExtenderOptions elected = options();
+  elected.election = ElectionOptions();
+  elected.endpoints = EndpointOptions{{"default", "mgpu"}, "192.0.2.1"};
   auto started = Extender::start(elected, api_server, &api_server);
   ASSERT_TRUE(started) << started.error().message;
   ASSERT_TRUE(becomes_true([&] { return lists.load(); }));
@@ -720,16 +720,16 @@ TEST_F(ExtenderTest, EndsWhileItListsPodsAsTheNewLeader) {
 
 TEST_F(ExtenderTest, ReportsWhyItCannotStart) {
   start();
-  ExtenderSettings same = settings();
+  ExtenderOptions same = options();
   same.http.port = extender->port();
-  ExtenderSettings same_service = settings();
+  ExtenderOptions same_service = options();
   same_service.service.http.port = extender->service_port();
-  for (const ExtenderSettings& each : {same, same_service}) {
+  for (const ExtenderOptions& each : {same, same_service}) {
     const auto second = Extender::start(each, api_server);
     ASSERT_FALSE(second);
     EXPECT_THAT(second.error().message, HasSubstr("address already in use"));
   }
-  ExtenderSettings without_ca = settings();
+  ExtenderOptions without_ca = options();
   without_ca.prometheus = kube::Config{.server = "https://127.0.0.1", .ca = {"", "/no/ca.crt"}};
   const auto second = Extender::start(without_ca, api_server);
   ASSERT_FALSE(second);
@@ -739,7 +739,7 @@ TEST_F(ExtenderTest, ReportsWhyItCannotStart) {
 
 // Nothing waits for a Prometheus, whatever is at its address.
 TEST_F(ExtenderTest, DecidesWithoutPrometheus) {
-  ExtenderSettings with = settings();
+  ExtenderOptions with = options();
   with.prometheus = kube::Config{.server = "http://127.0.0.1:1"};
   auto started = Extender::start(with, api_server);
   ASSERT_TRUE(started) << started.error().message;

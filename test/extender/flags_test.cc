@@ -40,23 +40,23 @@ std::string error_of(std::vector<const char*> arguments) {
 TEST(Flags, HaveTheDocumentedDefaults) {
   const Parsed parsed = parse({});
   ASSERT_TRUE(parsed.options.run) << parsed.options.print;
-  const auto settings = settings_of(parsed.flags);
-  ASSERT_TRUE(settings) << settings.error().message;
-  EXPECT_EQ(settings->http.address, "127.0.0.1");
-  EXPECT_EQ(settings->http.port, 9800);
-  EXPECT_EQ(settings->service.http.address, "127.0.0.1");
-  EXPECT_EQ(settings->service.http.port, 9802);
-  EXPECT_FALSE(settings->service.insecure);
-  EXPECT_EQ(settings->http.body_bytes_max, http::kHttpBodyBytesMax);
-  EXPECT_EQ(settings->http.connections_max, http::kHttpConnectionsMax);
-  EXPECT_EQ(settings->url_prefix, "/mgpu");
-  EXPECT_EQ(settings->verbs.contract.core_resource, "vke.volcengine.com/mgpu-core");
-  EXPECT_EQ(settings->verbs.min_memory, MiB(256));
-  EXPECT_EQ(settings->verbs.min_core, Percent(1));
-  EXPECT_EQ(settings->verbs.policy.node->name, "equilibrium");
-  EXPECT_TRUE(settings->verbs.expected_placements);
-  EXPECT_EQ(settings->binds_in_flight, kBindsInFlight);
-  EXPECT_EQ(settings->requeue_namespace, "kube-system");
+  const auto options = options_of(parsed.flags);
+  ASSERT_TRUE(options) << options.error().message;
+  EXPECT_EQ(options->http.address, "127.0.0.1");
+  EXPECT_EQ(options->http.port, 9800);
+  EXPECT_EQ(options->service.http.address, "127.0.0.1");
+  EXPECT_EQ(options->service.http.port, 9802);
+  EXPECT_FALSE(options->service.insecure);
+  EXPECT_EQ(options->http.body_bytes_max, http::kHttpBodyBytesMax);
+  EXPECT_EQ(options->http.connections_max, http::kHttpConnectionsMax);
+  EXPECT_EQ(options->url_prefix, "/mgpu");
+  EXPECT_EQ(options->verbs.contract.core_resource, "vke.volcengine.com/mgpu-core");
+  EXPECT_EQ(options->verbs.min_memory, MiB(256));
+  EXPECT_EQ(options->verbs.min_core, Percent(1));
+  EXPECT_EQ(options->verbs.policy.node->name, "equilibrium");
+  EXPECT_TRUE(options->verbs.expected_placements);
+  EXPECT_EQ(options->binds_in_flight, kBindsInFlight);
+  EXPECT_EQ(options->requeue_namespace, "kube-system");
 }
 
 TEST(Flags, OfListenersReachTheSettings) {
@@ -67,25 +67,25 @@ TEST(Flags, OfListenersReachTheSettings) {
              "--http-threads=3", "--url-prefix=/a/b", "--tls-cert-file=c", "--tls-key-file=k",
              "--tls-client-ca-file=a", "--max-body-bytes=2048", "--max-connections=9"});
   ASSERT_TRUE(parsed.options.run) << parsed.options.print;
-  const auto settings = settings_of(parsed.flags);
-  ASSERT_TRUE(settings) << settings.error().message;
-  EXPECT_EQ(settings->http.address, "0.0.0.0");
-  EXPECT_EQ(settings->http.port, 0);
-  EXPECT_EQ(settings->http.tls.client_names, (Names{"kube-scheduler", "other"}));
-  EXPECT_EQ(settings->http.host_names, (Names{"h1", "h2"}));
-  EXPECT_EQ(settings->http.connections_per_address_max, 5U);
-  EXPECT_EQ(settings->service.http.address, "::1");
-  EXPECT_EQ(settings->service.http.port, 7);
-  EXPECT_EQ(settings->service.http.tls.certificate_file, "mc");
-  EXPECT_EQ(settings->service.http.tls.key_file, "mk");
-  EXPECT_EQ(settings->service.http.host_names, (Names{"h1", "h2"}));
-  EXPECT_EQ(settings->http.threads, 3U);
-  EXPECT_EQ(settings->http.tls.certificate_file, "c");
-  EXPECT_EQ(settings->http.tls.key_file, "k");
-  EXPECT_EQ(settings->http.tls.client_ca_file, "a");
-  EXPECT_EQ(settings->http.body_bytes_max, 2048U);
-  EXPECT_EQ(settings->http.connections_max, 9U);
-  EXPECT_EQ(settings->url_prefix, "/a/b");
+  const auto options = options_of(parsed.flags);
+  ASSERT_TRUE(options) << options.error().message;
+  EXPECT_EQ(options->http.address, "0.0.0.0");
+  EXPECT_EQ(options->http.port, 0);
+  EXPECT_EQ(options->http.tls.client_names, (Names{"kube-scheduler", "other"}));
+  EXPECT_EQ(options->http.host_names, (Names{"h1", "h2"}));
+  EXPECT_EQ(options->http.connections_per_address_max, 5U);
+  EXPECT_EQ(options->service.http.address, "::1");
+  EXPECT_EQ(options->service.http.port, 7);
+  EXPECT_EQ(options->service.http.tls.certificate_file, "mc");
+  EXPECT_EQ(options->service.http.tls.key_file, "mk");
+  EXPECT_EQ(options->service.http.host_names, (Names{"h1", "h2"}));
+  EXPECT_EQ(options->http.threads, 3U);
+  EXPECT_EQ(options->http.tls.certificate_file, "c");
+  EXPECT_EQ(options->http.tls.key_file, "k");
+  EXPECT_EQ(options->http.tls.client_ca_file, "a");
+  EXPECT_EQ(options->http.body_bytes_max, 2048U);
+  EXPECT_EQ(options->http.connections_max, 9U);
+  EXPECT_EQ(options->url_prefix, "/a/b");
 }
 
 TEST(Flags, OfDecisionsReachTheSettings) {
@@ -94,24 +94,24 @@ TEST(Flags, OfDecisionsReachTheSettings) {
                                "--expected-placements=false", "--lease-namespace=my-leases",
                                "--lease-name=my-lease", "--requeue-namespace=my-namespace"});
   ASSERT_TRUE(parsed.options.run) << parsed.options.print;
-  const auto settings = settings_of(parsed.flags);
-  ASSERT_TRUE(settings) << settings.error().message;
-  EXPECT_EQ(settings->verbs.contract.core_resource, "example.com/mgpu-core");
-  EXPECT_EQ(settings->verbs.min_memory, MiB(1));
-  EXPECT_EQ(settings->verbs.min_core, Percent(3));
-  EXPECT_EQ(settings->verbs.policy.node->name, "spread");
-  EXPECT_EQ(settings->verbs.policy.card->name, "binpack");
-  EXPECT_FALSE(settings->verbs.expected_placements);
-  EXPECT_EQ(settings->binds_in_flight, 7U);
-  EXPECT_EQ(settings->requeue_namespace, "my-namespace");
-  EXPECT_EQ(settings->lease.name_space, "my-leases");
-  EXPECT_EQ(settings->lease.name, "my-lease");
+  const auto options = options_of(parsed.flags);
+  ASSERT_TRUE(options) << options.error().message;
+  EXPECT_EQ(options->verbs.contract.core_resource, "example.com/mgpu-core");
+  EXPECT_EQ(options->verbs.min_memory, MiB(1));
+  EXPECT_EQ(options->verbs.min_core, Percent(3));
+  EXPECT_EQ(options->verbs.policy.node->name, "spread");
+  EXPECT_EQ(options->verbs.policy.card->name, "binpack");
+  EXPECT_FALSE(options->verbs.expected_placements);
+  EXPECT_EQ(options->binds_in_flight, 7U);
+  EXPECT_EQ(options->requeue_namespace, "my-namespace");
+  EXPECT_EQ(options->lease.name_space, "my-leases");
+  EXPECT_EQ(options->lease.name, "my-lease");
 }
 
 TEST(Flags, AnEmptyRequeueNamespaceIsAllowed) {
   const Parsed parsed = parse({"--requeue-namespace="});
   ASSERT_TRUE(parsed.options.run) << parsed.options.print;
-  EXPECT_EQ(settings_of(parsed.flags)->requeue_namespace, "");
+  EXPECT_EQ(options_of(parsed.flags)->requeue_namespace, "");
 }
 
 TEST(Flags, ARequeueNamespaceIsADnsLabel) {
@@ -126,8 +126,8 @@ TEST(Flags, ARequeueNamespaceIsADnsLabel) {
 }
 
 TEST(Flags, TheLeaseHasANamespaceAndAName) {
-  EXPECT_EQ(settings_of(parse({}).flags)->lease.name_space, "kube-system");
-  EXPECT_EQ(settings_of(parse({}).flags)->lease.name, "mgpu-extender");
+  EXPECT_EQ(options_of(parse({}).flags)->lease.name_space, "kube-system");
+  EXPECT_EQ(options_of(parse({}).flags)->lease.name, "mgpu-extender");
   for (const char* flag : {"--lease-namespace", "--lease-name"}) {
     EXPECT_THAT(error_of({flag, "A"}), HasSubstr(flag));
     EXPECT_THAT(error_of({flag, ""}), HasSubstr(flag));
@@ -177,14 +177,14 @@ TEST(Flags, TheLogWarnsOfVerbsThatAreOpenToTheNetwork) {
 }
 
 TEST(Flags, OpenFilesLimitTheConnections) {
-  ExtenderSettings settings;
-  settings.http.connections_max = 1024;
-  settings.service.http.connections_max = 64;
-  limit_connections(settings, 16'384);
-  EXPECT_EQ(settings.http.connections_max, 1024U);
-  limit_connections(settings, 1024);
-  EXPECT_EQ(settings.http.connections_max, 1024U - 64 - kOpenFilesKept);
-  EXPECT_EQ(settings.service.http.connections_max, 64U);
+  ExtenderOptions options;
+  options.http.connections_max = 1024;
+  options.service.http.connections_max = 64;
+  limit_connections(options, 16'384);
+  EXPECT_EQ(options.http.connections_max, 1024U);
+  limit_connections(options, 1024);
+  EXPECT_EQ(options.http.connections_max, 1024U - 64 - kOpenFilesKept);
+  EXPECT_EQ(options.service.http.connections_max, 64U);
 }
 
 TEST(Flags, AnInvalidFlagIsNamedInOneSentence) {

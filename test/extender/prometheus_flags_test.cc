@@ -9,25 +9,25 @@ namespace {
 
 using testing::HasSubstr;
 
-Result<ExtenderSettings> settings_with(const promql::Access& access) {
+Result<ExtenderOptions> settings_with(const promql::Access& access) {
   Flags flags;
   flags.prometheus = access;
-  return settings_of(flags);
+  return options_of(flags);
 }
 
 TEST(PrometheusFlags, ReachTheSettings) {
-  const auto settings = settings_with({"https://p:9090/", "/ca.crt", "/token"});
-  ASSERT_TRUE(settings) << settings.error().message;
-  ASSERT_TRUE(settings->prometheus);
-  EXPECT_EQ(settings->prometheus->server, "https://p:9090");
-  EXPECT_EQ(settings->prometheus->ca.file, "/ca.crt");
-  EXPECT_EQ(settings->prometheus->token_file, "/token");
+  const auto options = settings_with({"https://p:9090/", "/ca.crt", "/token"});
+  ASSERT_TRUE(options) << options.error().message;
+  ASSERT_TRUE(options->prometheus);
+  EXPECT_EQ(options->prometheus->server, "https://p:9090");
+  EXPECT_EQ(options->prometheus->ca.file, "/ca.crt");
+  EXPECT_EQ(options->prometheus->token_file, "/token");
 }
 
 TEST(PrometheusFlags, ThereIsNoneByDefault) {
-  const auto settings = settings_with({});
-  ASSERT_TRUE(settings);
-  EXPECT_FALSE(settings->prometheus);
+  const auto options = settings_with({});
+  ASSERT_TRUE(options);
+  EXPECT_FALSE(options->prometheus);
 }
 
 TEST(PrometheusFlags, AreRefusedWithOneSentence) {

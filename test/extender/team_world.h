@@ -24,8 +24,8 @@ struct TeamWorld {
 
   TeamWorld() {
     EXPECT_TRUE(set_log_level("off"));
-    settings.contract = *Contract::for_domain(kDefaultResourceDomain);
-    settings.policy = *extender::find_policy("binpack");
+    options.contract = *Contract::for_domain(kDefaultResourceDomain);
+    options.policy = *extender::find_policy("binpack");
     server.create_node();
     ledger.apply_node(facts_of("n1: 0[100/8000]"));
   }
@@ -57,10 +57,10 @@ struct TeamWorld {
   NodeServer server;
   ManualExecutor computing{2};
   extender::Ledger ledger;
-  extender::Settings settings;
+  extender::VerbOptions options;
   extender::DisruptionBudgets budgets;
   extender::CurrentPrices prices;
-  const extender::VerbContext context{settings, ledger, budgets, prices};
+  const extender::VerbContext context{options, ledger, budgets, prices};
   bool decides = true;
 };
 

@@ -8,7 +8,7 @@
 namespace mgpu::fuzz {
 namespace {
 
-kubectl::convert::Settings fuzzed_settings() {
+kubectl::convert::ConvertOptions fuzzed_settings() {
   return {.contract = *Contract::for_domain(kDefaultResourceDomain),
           .hami_core = 10,
           .hami_card_memory_mib = 16000,
@@ -19,13 +19,13 @@ kubectl::convert::Settings fuzzed_settings() {
 
 MGPU_FUZZER(convert_manifests) {
   const std::string text(input);
-  const auto settings = fuzzed_settings();
-  const auto converted = kubectl::convert::convert_manifests(text, settings);
+  const auto options = fuzzed_settings();
+  const auto converted = kubectl::convert::convert_manifests(text, options);
   if (!converted) return expect_sentence(converted.error().message);
   if (!converted->refusals.empty() || converted->changes.empty()) {
     return expect(converted->text == text, "a file without changes is printed as it is");
   }
-  const auto again = kubectl::convert::convert_manifests(converted->text, settings);
+  const auto again = kubectl::convert::convert_manifests(converted->text, options);
   expect(again.has_value(), "a converted file can be read");
   expect(again->changes.empty() && again->refusals.empty(),
          "a converted file has no such requests");

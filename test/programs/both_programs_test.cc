@@ -31,8 +31,8 @@ TEST(BothPrograms, AgreeOnTheContract) {
   extender::Flags extender_flags;
   plugin::Flags plugin_flags;
   plugin_flags.node_name = "n1";
-  const auto extender = extender::settings_of(extender_flags);
-  const auto plugin = plugin::settings_of(plugin_flags);
+  const auto extender = extender::options_of(extender_flags);
+  const auto plugin = plugin::options_of(plugin_flags);
   ASSERT_TRUE(extender.has_value());
   ASSERT_TRUE(plugin.has_value());
   EXPECT_EQ(extender->verbs.contract.core_resource, plugin->contract.core_resource);

@@ -16,11 +16,11 @@ namespace {
 constexpr Duration kDrain{5'000};
 constexpr Duration kDrainPoll{50};
 
-extender::Settings settings_of(const Contract& contract) {
-  extender::Settings settings;
-  settings.contract = contract;
-  settings.policy = *extender::find_policy("binpack");
-  return settings;
+extender::VerbOptions options_of(const Contract& contract) {
+  extender::VerbOptions options;
+  options.contract = contract;
+  options.policy = *extender::find_policy("binpack");
+  return options;
 }
 
 }  // namespace
@@ -31,7 +31,7 @@ ExtenderProcess::ExtenderProcess(kube::MemoryApiServer& server, FaultQueue& faul
       world_(server.executor()),
       link_(server, faults, setup_.on_served),
       election_link_(server, faults, setup_.on_served),
-      settings_(settings_of(contract)),
+      options_(options_of(contract)),
       lease_(
           client_, kExtenderLease, setup_.identity,
           [this](const std::string&) { setup_.on_lease_lost(); },
@@ -40,7 +40,7 @@ ExtenderProcess::ExtenderProcess(kube::MemoryApiServer& server, FaultQueue& faul
               : std::function<void(extender::HolderLease::Done)>()),
       election_(make_election()),
       endpoints_(client_, lease_, {kExtenderService, "10.0.0.1"}, [](const std::string&) {}),
-      touch_(client_, settings_.contract, lease_.identity(), {}),
+      touch_(client_, options_.contract, lease_.identity(), {}),
       binder_(client_, verb_context_, {lease_, touch_, preconditions_}, extender::kBindsInFlight,
               {}),
       requeue_(client_, ledger_, link_.executor(), "default", {[](auto) {}, [](const auto&) {}}),
@@ -55,7 +55,7 @@ ExtenderProcess::ExtenderProcess(kube::MemoryApiServer& server, FaultQueue& faul
           [this](const std::string& group, std::size_t most) {
             return pending_events_.pods().of_group(group, most);
           }),
-      start_sequence_(link_, client_, settings_.contract, {lease_, touch_, preconditions_}, ledger_,
+      start_sequence_(link_, client_, options_.contract, {lease_, touch_, preconditions_}, ledger_,
                       {.on_done = [this] { on_started(); },
                        .on_problem = [](const std::string&) {},
                        .on_progress = [](std::size_t, std::size_t) {}}) {

@@ -42,7 +42,7 @@ class ExtenderProcess {
     bool is_observer = false;
     bool preempts_by_card = false;
     // Set: it is one of several replicas.
-    std::optional<extender::ElectionSettings> election{};
+    std::optional<extender::ElectionOptions> election{};
     // The Service has the endpoint of the leader.
     bool has_service = false;
     std::uint16_t port = 0;  // of its endpoint
@@ -106,14 +106,14 @@ class ExtenderProcess {
   Instant stopped_until_{};
   Link link_;
   Link election_link_;
-  extender::Settings settings_;
+  extender::VerbOptions options_;
   Metrics metrics_;
   Heartbeat work_{link_.executor()};
   extender::Ledger ledger_;
   extender::DisruptionBudgets budgets_;
   extender::CurrentPrices prices_;
   extender::WorkloadWindow window_;
-  const extender::VerbContext verb_context_{settings_, ledger_, budgets_, prices_, &window_};
+  const extender::VerbContext verb_context_{options_, ledger_, budgets_, prices_, &window_};
   extender::Probe probe_{metrics_, ledger_.reader()};
   kube::Client client_{link_};
   extender::HolderLease lease_;

@@ -28,16 +28,16 @@ constexpr Duration kTakeover{2'000};
 // Calls that are in progress end first.
 constexpr Duration kShutdownFailover{8'000};
 
-std::optional<extender::ElectionSettings> election_of(const Setting& setting) {
+std::optional<extender::ElectionOptions> election_of(const Setting& setting) {
   if (setting.replicas == 1) return std::nullopt;
-  extender::ElectionSettings settings;
+  extender::ElectionOptions options;
   if (setting.has_short_lease) {
-    settings.duration = Duration(5'000);
-    settings.renew_deadline = Duration(2'500);
-    settings.retry = Duration(500);
+    options.duration = Duration(5'000);
+    options.renew_deadline = Duration(2'500);
+    options.retry = Duration(500);
   }
-  settings.when_asked = setting.is_beside_scheduler;
-  return settings;
+  options.when_asked = setting.is_beside_scheduler;
+  return options;
 }
 
 // It has no selector, so that the leader is its only endpoint.

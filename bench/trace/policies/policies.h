@@ -1,5 +1,5 @@
 // The published policies that the extender is compared with. They are given to the extender's own
-// verbs in Settings::policy, as one of its policies is. The formula of each is in its .cc file.
+// verbs in VerbOptions::policy, as one of its policies is. The formula of each is in its .cc file.
 #pragma once
 
 #include <string_view>

@@ -161,7 +161,7 @@ void write_foreign_pod(const RewrittenPod& pod) {
 
 class Conversion {
  public:
-  explicit Conversion(const Settings& settings) : settings_(settings) {}
+  explicit Conversion(const ConvertOptions& options) : options_(options) {}
 
   void add(const kube::ManifestObject& object) {
     if (object.pod != nullptr) return add_pod(object.name(), *object.pod);
@@ -189,7 +189,7 @@ class Conversion {
     auto before = read_foreign_pod(place);
     if (!before) return refuse(where, before.error().message);
     Pod after = *before;
-    const auto changes = rewrite(after, settings_);
+    const auto changes = rewrite(after, options_);
     if (!changes) return refuse(where, changes.error().message);
     add_left(where, place, !changes->empty(), after.scheduler);
     for (const std::string& change : *changes) {
@@ -207,7 +207,7 @@ class Conversion {
       leave(where, fmt::format("{} of {} is not converted", key, other_request(key)->project));
     }
     const bool is_foreign =
-        !scheduler.empty() && scheduler != "default-scheduler" && scheduler != settings_.scheduler;
+        !scheduler.empty() && scheduler != "default-scheduler" && scheduler != options_.scheduler;
     if (changed && is_foreign) {
       leave(where, fmt::format("schedulerName {} stays, and only a kube-scheduler that calls the "
                                "extender gives the pod cards",
@@ -231,17 +231,17 @@ class Conversion {
     if (sentences.size() < kRefusalsMax) sentences.push_back(fmt::format("{}: {}", where, why));
   }
 
-  const Settings& settings_;
+  const ConvertOptions& options_;
   std::vector<RewrittenPod> pods_;
   Converted result_;
 };
 
 }  // namespace
 
-Result<Converted> convert_manifests(const std::string& text, const Settings& settings) {
+Result<Converted> convert_manifests(const std::string& text, const ConvertOptions& options) {
   const auto manifest = kube::read_manifest(text);
   if (!manifest) return manifest.error();
-  Conversion conversion(settings);
+  Conversion conversion(options);
   for (const kube::ManifestObject& object : manifest->objects) conversion.add(object);
   Converted converted = conversion.take();
   converted.text = text;

@@ -21,6 +21,6 @@ struct Converted {
 // Rewrites the pods of all objects. Objects of kinds whose pods are not read are refused if they
 // have a resource of another vocabulary. Errors: those of kube::read_manifest() and
 // yaml::write_documents().
-Result<Converted> convert_manifests(const std::string& text, const Settings& settings);
+Result<Converted> convert_manifests(const std::string& text, const ConvertOptions& options);
 
 }  // namespace mgpu::kubectl::convert

@@ -17,7 +17,7 @@
 namespace mgpu::kubectl::convert {
 
 // What cannot be read from a pod. The defaults refuse pods that need more.
-struct Settings {
+struct ConvertOptions {
   Contract contract;
   std::string scheduler = "default-scheduler";  // of the pods that are converted
   std::int64_t hami_core = 0;  // percent of each card for a container that requests memory only
@@ -47,7 +47,7 @@ struct Pod {
 // Rewrites the requests of `pod`. Returns a sentence for each change; none if the pod has
 // no requests in other vocabularies. Errors: a request cannot be expressed, or the pod has requests
 // in several vocabularies.
-Result<std::vector<std::string>> rewrite(Pod& pod, const Settings& settings);
+Result<std::vector<std::string>> rewrite(Pod& pod, const ConvertOptions& options);
 
 // The names of all resources that are rewritten or refused.
 std::vector<std::string> foreign_resources();
@@ -84,9 +84,9 @@ struct Amounts {
 struct Vocabulary {
   std::vector<std::string> names;   // of resources that are rewritten
   std::vector<std::string> others;  // of resources that have no equal
-  Result<AnnotationPlan> (*plan_annotations)(const Pod&, const Settings&);
+  Result<AnnotationPlan> (*plan_annotations)(const Pod&, const ConvertOptions&);
   // The sentence of an error follows the name of the container.
-  Result<Plan> (*plan)(const Amounts&, const Pod&, const Settings&);
+  Result<Plan> (*plan)(const Amounts&, const Pod&, const ConvertOptions&);
 };
 
 const std::vector<Vocabulary>& vocabularies();

@@ -81,11 +81,11 @@ std::string split_of(const Pod& pod, const std::vector<Plan>& plans) {
 }
 
 Result<Plan> plan_container(const Pod& pod, std::size_t index, const Vocabulary& vocabulary,
-                            const Settings& settings) {
+                            const ConvertOptions& options) {
   const Container& container = pod.containers[index];
   const auto amounts = read_amounts(container, vocabulary);
   if (!amounts) return amounts.error();
-  auto plan = vocabulary.plan({container, *amounts}, pod, settings);
+  auto plan = vocabulary.plan({container, *amounts}, pod, options);
   if (!plan) return plan.error();
   if (index >= pod.apps && plan->cards > 1 && plan->core < 100 * plan->cards) {
     return error(
@@ -128,28 +128,28 @@ void apply_annotations(Pod& pod, const AnnotationPlan& plan, std::vector<std::st
   }
 }
 
-void apply_scheduler(Pod& pod, const Settings& settings, std::vector<std::string>& changes) {
+void apply_scheduler(Pod& pod, const ConvertOptions& options, std::vector<std::string>& changes) {
   const std::string before = pod.scheduler.empty() ? "default-scheduler" : pod.scheduler;
-  if (before == settings.scheduler) return;
+  if (before == options.scheduler) return;
   if (before != "default-scheduler" && before != "hami-scheduler") return;
-  pod.scheduler = settings.scheduler;
-  changes.push_back(fmt::format("schedulerName is {} instead of {}", settings.scheduler, before));
+  pod.scheduler = options.scheduler;
+  changes.push_back(fmt::format("schedulerName is {} instead of {}", options.scheduler, before));
 }
 
-Result<void> rewrite_one(Pod& pod, const Vocabulary& vocabulary, const Settings& settings,
+Result<void> rewrite_one(Pod& pod, const Vocabulary& vocabulary, const ConvertOptions& options,
                          std::vector<std::string>& changes) {
-  const Contract& contract = settings.contract;
+  const Contract& contract = options.contract;
   if (uses(pod, {contract.core_resource, contract.memory_resource}) ||
       pod.annotations.contains(contract.container_multiple_gpu)) {
     return error(fmt::format(
         "the pod has requests or annotations of {} as well; expected those of one vocabulary",
         contract.domain));
   }
-  auto annotations = vocabulary.plan_annotations(pod, settings);
+  auto annotations = vocabulary.plan_annotations(pod, options);
   if (!annotations) return annotations.error();
   std::vector<Plan> plans;
   for (std::size_t i = 0; i < pod.containers.size(); ++i) {
-    const auto plan = plan_container(pod, i, vocabulary, settings);
+    const auto plan = plan_container(pod, i, vocabulary, options);
     if (!plan) {
       return error(
           fmt::format("container \"{}\" {}", pod.containers[i].name, plan.error().message));
@@ -165,7 +165,7 @@ Result<void> rewrite_one(Pod& pod, const Vocabulary& vocabulary, const Settings&
   }
   apply_annotations(pod, *annotations, changes);
   const bool has_cards = std::ranges::any_of(plans, [](const Plan& p) { return p.core > 0; });
-  if (has_cards) apply_scheduler(pod, settings, changes);
+  if (has_cards) apply_scheduler(pod, options, changes);
   return {};
 }
 
@@ -175,11 +175,11 @@ bool Amounts::has(std::string_view name) const {
   return container.limits.contains(name) || container.requests.contains(name);
 }
 
-Result<std::vector<std::string>> rewrite(Pod& pod, const Settings& settings) {
+Result<std::vector<std::string>> rewrite(Pod& pod, const ConvertOptions& options) {
   std::vector<std::string> changes;
   for (const Vocabulary& vocabulary : vocabularies()) {
     if (!uses(pod, vocabulary.names)) continue;
-    if (auto ok = rewrite_one(pod, vocabulary, settings, changes); !ok) return ok.error();
+    if (auto ok = rewrite_one(pod, vocabulary, options, changes); !ok) return ok.error();
   }
   return changes;
 }

@@ -27,7 +27,7 @@ Error both_are_set(std::string_view theirs, std::string_view ours) {
 
 // HAMi's chart fills one node after the other and spreads over the cards of a node, unless its
 // values are different.
-Result<void> plan_policies(const Pod& pod, const Settings& settings, AnnotationPlan& plan) {
+Result<void> plan_policies(const Pod& pod, const ConvertOptions& options, AnnotationPlan& plan) {
   const std::string* const node = annotation_of(pod, kNodePolicy);
   const std::string* const card = annotation_of(pod, kCardPolicy);
   if (node == nullptr && card == nullptr) return {};
@@ -37,13 +37,13 @@ Result<void> plan_policies(const Pod& pod, const Settings& settings, AnnotationP
     if (*value == "binpack" || *value == "spread") continue;
     return error(fmt::format("annotation {} is \"{}\"; expected binpack or spread", key, *value));
   }
-  plan.added[settings.contract.policy] =
+  plan.added[options.contract.policy] =
       (node == nullptr ? "binpack" : *node) + "/" + (card == nullptr ? "spread" : *card);
   return {};
 }
 
-Result<AnnotationPlan> hami_annotations(const Pod& pod, const Settings& settings) {
-  const Contract& contract = settings.contract;
+Result<AnnotationPlan> hami_annotations(const Pod& pod, const ConvertOptions& options) {
+  const Contract& contract = options.contract;
   // And what is nearest to it.
   const std::pair<const char*, std::string> without_equal[] = {
       {"nvidia.com/use-gputype", contract.gpu_model + " with names of models"},
@@ -70,12 +70,12 @@ Result<AnnotationPlan> hami_annotations(const Pod& pod, const Settings& settings
     plan.added[std::string(ours)] = *value;
     plan.removed.emplace_back(theirs);
   }
-  if (auto ok = plan_policies(pod, settings, plan); !ok) return ok.error();
+  if (auto ok = plan_policies(pod, options, plan); !ok) return ok.error();
   return plan;
 }
 
 // gpu, gpumem, gpumem-percentage, gpucores
-Result<Plan> hami_plan(const Amounts& amounts, const Pod&, const Settings& settings) {
+Result<Plan> hami_plan(const Amounts& amounts, const Pod&, const ConvertOptions& options) {
   const auto [gpus, memory, percent, core] =
       std::tuple(amounts.of[0], amounts.of[1], amounts.of[2], amounts.of[3]);
   const bool part = memory + percent + core > 0;
@@ -101,22 +101,22 @@ Result<Plan> hami_plan(const Amounts& amounts, const Pod&, const Settings& setti
   if (memory == 0 && percent_or_all == 100 && (core == 0 || core == 100)) {
     return Plan{.cards = cards, .core = cards * 100};
   }
-  if (memory == 0 && settings.hami_card_memory_mib == 0) {
+  if (memory == 0 && options.hami_card_memory_mib == 0) {
     return error(
         fmt::format("requests {} percent of the memory of a card; expected "
                     "nvidia.com/gpumem, or the memory of the cards in "
                     "--hami-card-memory-mib",
                     percent_or_all));
   }
-  if (core == 0 && settings.hami_core == 0) {
+  if (core == 0 && options.hami_core == 0) {
     return error(
         "requests a part of the memory of a card without nvidia.com/gpucores; expected both, or a "
         "default in --hami-core");
   }
   const std::int64_t of_each =
-      memory > 0 ? memory : settings.hami_card_memory_mib * percent_or_all / 100;
+      memory > 0 ? memory : options.hami_card_memory_mib * percent_or_all / 100;
   return Plan{.cards = cards,
-              .core = cards * (core > 0 ? core : settings.hami_core),
+              .core = cards * (core > 0 ? core : options.hami_core),
               .memory = cards * of_each};
 }
 
@@ -132,14 +132,14 @@ Result<std::int64_t> aliyun_cards(const Pod& pod) {
                            text, kMaxCards));
 }
 
-Result<AnnotationPlan> aliyun_annotations(const Pod& pod, const Settings&) {
+Result<AnnotationPlan> aliyun_annotations(const Pod& pod, const ConvertOptions&) {
   const auto cards = aliyun_cards(pod);
   if (!cards) return cards.error();
   return AnnotationPlan{};
 }
 
 // gpu-mem, gpu-core.percentage
-Result<Plan> aliyun_plan(const Amounts& amounts, const Pod& pod, const Settings& settings) {
+Result<Plan> aliyun_plan(const Amounts& amounts, const Pod& pod, const ConvertOptions& options) {
   const std::int64_t memory = amounts.of[0];
   const std::int64_t core = amounts.of[1];
   const std::int64_t cards = *aliyun_cards(pod);
@@ -164,14 +164,14 @@ Result<Plan> aliyun_plan(const Amounts& amounts, const Pod& pod, const Settings&
                     "their number",
                     memory, cards));
   }
-  if (core == 0 && settings.aliyun_core == 0) {
+  if (core == 0 && options.aliyun_core == 0) {
     return error(
         "requests aliyun.com/gpu-mem without aliyun.com/gpu-core.percentage; expected both, or a "
         "default in --aliyun-core");
   }
   return Plan{.cards = cards,
-              .core = core > 0 ? core : cards * settings.aliyun_core,
-              .memory = memory * settings.aliyun_unit_mib};
+              .core = core > 0 ? core : cards * options.aliyun_core,
+              .memory = memory * options.aliyun_unit_mib};
 }
 
 // --- tencent -------------------------------------------------------------------------------------
@@ -179,14 +179,14 @@ Result<Plan> aliyun_plan(const Amounts& amounts, const Pod& pod, const Settings&
 constexpr std::string_view kCoreLimit = "tencent.com/vcuda-core-limit";
 constexpr std::int64_t kBlockMiB = 256;
 
-Result<AnnotationPlan> tencent_annotations(const Pod& pod, const Settings&) {
+Result<AnnotationPlan> tencent_annotations(const Pod& pod, const ConvertOptions&) {
   AnnotationPlan plan;
   if (annotation_of(pod, kCoreLimit) != nullptr) plan.removed.emplace_back(kCoreLimit);
   return plan;
 }
 
 // vcuda-core, vcuda-memory
-Result<Plan> tencent_plan(const Amounts& amounts, const Pod& pod, const Settings&) {
+Result<Plan> tencent_plan(const Amounts& amounts, const Pod& pod, const ConvertOptions&) {
   const std::int64_t core = amounts.of[0];
   const std::int64_t blocks = amounts.of[1];
   if (core == 0 && blocks == 0) return Plan{};

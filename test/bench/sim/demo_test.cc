@@ -10,9 +10,9 @@
 namespace mgpu::sim {
 namespace {
 
-std::string output_of(const DemoSettings& settings) {
+std::string output_of(const DemoOptions& options) {
   testing::internal::CaptureStdout();
-  const auto ran = run_demo(settings);
+  const auto ran = run_demo(options);
   const std::string printed = testing::internal::GetCapturedStdout();
   EXPECT_TRUE(ran) << ran.error().message;
   return printed;
@@ -20,12 +20,12 @@ std::string output_of(const DemoSettings& settings) {
 
 // The standard output of the demo of deploy/examples.
 std::string output_of_demo(bool json) {
-  DemoSettings settings{.manifests = *embedded_nodes(),
-                        .policy = std::string(extender::kDefaultPolicy),
-                        .resource_domain = std::string(kDefaultResourceDomain),
-                        .json = json};
-  settings.manifests.pods = embedded_pods()->pods;
-  return output_of(settings);
+  DemoOptions options{.manifests = *embedded_nodes(),
+                      .policy = std::string(extender::kDefaultPolicy),
+                      .resource_domain = std::string(kDefaultResourceDomain),
+                      .json = json};
+  options.manifests.pods = embedded_pods()->pods;
+  return output_of(options);
 }
 
 TEST(Demo, PrintsEveryPodAsJson) {
@@ -68,10 +68,10 @@ TEST(Demo, PodsOfADumpThatHaveFinishedHoldNothing) {
                            dumped_pod("never-bound", "", "", "{phase: Failed}") +
                            dumped_pod("deleted", deleted, "", "{phase: Pending}") +
                            dumped_pod("next", "", "", "{phase: Pending}");
-  DemoSettings settings{.manifests = *read_manifests(dump, "dump"),
-                        .policy = std::string(extender::kDefaultPolicy),
-                        .resource_domain = std::string(kDefaultResourceDomain)};
-  const std::string text = output_of(settings);
+  DemoOptions options{.manifests = *read_manifests(dump, "dump"),
+                      .policy = std::string(extender::kDefaultPolicy),
+                      .resource_domain = std::string(kDefaultResourceDomain)};
+  const std::string text = output_of(options);
   EXPECT_THAT(text, testing::ContainsRegex("n1 +0 +Healthy +1 +60/100 "));
   EXPECT_THAT(text, testing::Not(testing::ContainsRegex("done|failed|never-bound")));
   EXPECT_THAT(text, testing::ContainsRegex("deleted +Unscheduled "));
@@ -84,15 +84,15 @@ TEST(Demo, SaysWhyARequestIsInvalid) {
       "---\nkind: Pod\nmetadata: {name: p}\nspec:\n  containers:\n  - {name: c, image: x, "
       "resources: "
       R"({limits: {vke.volcengine.com/mgpu-core: "60", vke.volcengine.com/mgpu-memory: 8Gi}}})";
-  const DemoSettings settings{.manifests = *read_manifests(kDumpedNode + pod, "dump"),
-                              .policy = std::string(extender::kDefaultPolicy),
-                              .resource_domain = std::string(kDefaultResourceDomain)};
-  EXPECT_THAT(output_of(settings), testing::HasSubstr("container \"c\" requests "
-                                                      "vke.volcengine.com/mgpu-memory 8589934592 "
-                                                      "MiB of one card; it must be at most"));
+  const DemoOptions options{.manifests = *read_manifests(kDumpedNode + pod, "dump"),
+                            .policy = std::string(extender::kDefaultPolicy),
+                            .resource_domain = std::string(kDefaultResourceDomain)};
+  EXPECT_THAT(output_of(options), testing::HasSubstr("container \"c\" requests "
+                                                     "vke.volcengine.com/mgpu-memory 8589934592 "
+                                                     "MiB of one card; it must be at most"));
 }
 
-DemoSettings settings_of(const std::string& manifests, bool json = false) {
+DemoOptions options_of(const std::string& manifests, bool json = false) {
   return {.manifests = *read_manifests(manifests, "dump"),
           .policy = std::string(extender::kDefaultPolicy),
           .resource_domain = std::string(kDefaultResourceDomain),
@@ -109,11 +109,11 @@ std::string pod_with(const std::string& name, const std::string& limits,
 TEST(Demo, ShowsAPodThatTheApiServerRefuses) {
   const std::string dump = kDumpedNode + pod_with("bad", "vke.volcengine.com/mgpu-core: -20") +
                            pod_with("good", "vke.volcengine.com/mgpu-core: 100");
-  const auto pods = nlohmann::json::parse(output_of(settings_of(dump, true)));
+  const auto pods = nlohmann::json::parse(output_of(options_of(dump, true)));
   ASSERT_EQ(pods.size(), 2U);
   EXPECT_THAT(pods[0]["reason"], testing::StartsWith("refused by the API server: "));
   EXPECT_EQ(pods[1]["node"], "n1");
-  const std::string text = output_of(settings_of(dump));
+  const std::string text = output_of(options_of(dump));
   EXPECT_THAT(text, testing::ContainsRegex("bad +Refused "));
   EXPECT_THAT(text, testing::HasSubstr("\n1 of 2 pods run on 1 card, of whose compute 100.0 % is "
                                        "granted.\n"));
@@ -125,14 +125,14 @@ TEST(Demo, SaysWhatIsWrongWithAmountsAndAnnotations) {
   std::string typo = pod_with("typo", share);
   typo.insert(typo.find("typo") + 4, ", annotations: {vke.volcengine.com/gpu-modell: A100}");
   const std::string text = output_of(
-      settings_of(kDumpedNode + pod_with("half", "vke.volcengine.com/mgpu-core: half") + typo));
+      options_of(kDumpedNode + pod_with("half", "vke.volcengine.com/mgpu-core: half") + typo));
   EXPECT_THAT(text, testing::ContainsRegex("default/half: refused .*; expected whole numbers: "));
   EXPECT_THAT(text, testing::HasSubstr("\ndefault/typo: mgpu does not know the annotation "
                                        "vke.volcengine.com/gpu-modell, and ignores it\n"));
 }
 
 TEST(Demo, PodsThatRequestNoGpusAreLeftOut) {
-  const std::string text = output_of(settings_of(kDumpedNode + pod_with("web", "cpu: 1")));
+  const std::string text = output_of(options_of(kDumpedNode + pod_with("web", "cpu: 1")));
   EXPECT_THAT(text, testing::HasSubstr("Left out because they request no GPUs: 1 pods.\n"));
   EXPECT_THAT(text, testing::HasSubstr("\n0 of 0 pods run on 1 card,"));
 }
@@ -147,7 +147,7 @@ status: {capacity: {nvidia.com/gpu: "2"}, allocatable: {nvidia.com/gpu: "2"}}
 )";
 
 TEST(Demo, ShowsAClusterOfNvidiasDevicePluginAsMgpuWouldSeeIt) {
-  const std::string text = output_of(settings_of(
+  const std::string text = output_of(options_of(
       kLabelledNode + pod_with("runs", "nvidia.com/gpu: 1", ", nodeName: other") +
       pod_with("new", "vke.volcengine.com/mgpu-core: 30, vke.volcengine.com/mgpu-memory: 8192") +
       pod_with("mig", "nvidia.com/mig-1g.10gb: 1") +
@@ -165,7 +165,7 @@ TEST(Demo, ShowsAClusterOfNvidiasDevicePluginAsMgpuWouldSeeIt) {
 
 TEST(Demo, PodsStayOffNodesThatTheyMayNotEnter) {
   const std::string core = "vke.volcengine.com/mgpu-core: 100";
-  const std::string text = output_of(settings_of(
+  const std::string text = output_of(options_of(
       kLabelledNode + std::string("spec: {taints: [{key: gpu, effect: NoSchedule}]}\n") +
       pod_with("plain", core) + pod_with("tolerates", core, ", tolerations: [{operator: Exists}]") +
       pod_with("selects", core, ", tolerations: [{operator: Exists}], nodeSelector: {pool: b}")));
@@ -181,11 +181,11 @@ TEST(Demo, APodOfADumpThatIsBeingDeletedHoldsItsCardsUntilItHasFinished) {
                            dumped_pod("ends", "\n  deletionTimestamp: '2026-01-02T03:04:05Z'",
                                       "\n  nodeName: n1", "{phase: Running}") +
                            dumped_pod("next", "", "", "{}");
-  DemoSettings settings{.manifests = *read_manifests(dump, "dump"),
-                        .policy = std::string(extender::kDefaultPolicy),
-                        .resource_domain = std::string(kDefaultResourceDomain),
-                        .json = true};
-  const auto pods = nlohmann::json::parse(output_of(settings));
+  DemoOptions options{.manifests = *read_manifests(dump, "dump"),
+                      .policy = std::string(extender::kDefaultPolicy),
+                      .resource_domain = std::string(kDefaultResourceDomain),
+                      .json = true};
+  const auto pods = nlohmann::json::parse(output_of(options));
   EXPECT_EQ(pods.at(0)["node"], "n1");
   EXPECT_EQ(pods.at(1)["node"], "");
 }

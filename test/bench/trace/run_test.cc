@@ -19,7 +19,7 @@ Trace synthetic() {
   return std::move(*trace);
 }
 
-RunSettings settings_for(const Objects& objects, std::string_view policy) {
+RunOptions options_for(const Objects& objects, std::string_view policy) {
   return {.policy = *find_policy(policy),
           .make_price_source = known_workload(objects),
           .measure = extender::TargetWorkload(target_workload(objects))};
@@ -30,8 +30,8 @@ class EveryPolicy : public testing::TestWithParam<std::string_view> {};
 TEST_P(EveryPolicy, AllocatesMostCardsAndOvercommitsNone) {
   const Trace trace = synthetic();
   const Objects objects(trace, MemoryRule::kNone);
-  const RunSettings settings = settings_for(objects, GetParam());
-  const SeedResult result = run_seed(objects, settings, 1);
+  const RunOptions options = options_for(objects, GetParam());
+  const SeedResult result = run_seed(objects, options, 1);
   EXPECT_EQ(result.overcommitted, 0);
   EXPECT_GT(*result.at(100), 70);
   EXPECT_LE(*result.at(130), 100);
@@ -46,11 +46,11 @@ TEST(Run, IsTheSameForTheSameSeed) {
   const Trace trace = synthetic();
   const Objects objects(trace, MemoryRule::kReference);
   for (const Ties ties : {Ties::kFirst, Ties::kRandom}) {
-    RunSettings settings = settings_for(objects, "random");
-    settings.scheduler.ties = ties;
-    const SeedResult one = run_seed(objects, settings, 5);
-    const SeedResult again = run_seed(objects, settings, 5);
-    const SeedResult other = run_seed(objects, settings, 6);
+    RunOptions options = options_for(objects, "random");
+    options.scheduler.ties = ties;
+    const SeedResult one = run_seed(objects, options, 5);
+    const SeedResult again = run_seed(objects, options, 5);
+    const SeedResult other = run_seed(objects, options, 6);
     EXPECT_EQ(*one.at(100), *again.at(100));
     EXPECT_EQ(one.stats.decisions, again.stats.decisions);
     EXPECT_NE(*one.at(100), *other.at(100));
@@ -60,10 +60,10 @@ TEST(Run, IsTheSameForTheSameSeed) {
 TEST(Run, GivesResultsInTheOrderOfSeedsWhateverTheJobs) {
   const Trace trace = synthetic();
   const Objects objects(trace, MemoryRule::kNone);
-  const RunSettings settings = settings_for(objects, "bestfit");
+  const RunOptions options = options_for(objects, "bestfit");
   const std::vector<std::uint64_t> seeds{9, 3, 4, 3};
-  const auto alone = run_seeds(objects, settings, seeds, 1);
-  const auto together = run_seeds(objects, settings, seeds, 16);
+  const auto alone = run_seeds(objects, options, seeds, 1);
+  const auto together = run_seeds(objects, options, seeds, 16);
   ASSERT_EQ(together.size(), 4U);
   for (std::size_t i = 0; i < seeds.size(); ++i) {
     EXPECT_EQ(together[i].seed, seeds[i]);
@@ -77,9 +77,9 @@ TEST(Run, ReportsPodsThatFitAndPodsThatDoNot) {
   const Trace trace = test::trace_of("n0 8000/1000 1xT4;n1 8000/1000 1xT4",
                                      "a 1/1 1x1000;b 1/1 1x1000;c 9000/1;d 1/1 2x1000");
   const Objects objects(trace, MemoryRule::kNone);
-  RunSettings settings = settings_for(objects, "binpack");
-  settings.arrived_until = 200;
-  const SeedResult result = run_seed(objects, settings, 1);
+  RunOptions options = options_for(objects, "binpack");
+  options.arrived_until = 200;
+  const SeedResult result = run_seed(objects, options, 1);
   EXPECT_EQ(result.stats.decisions, 4);
   EXPECT_EQ(result.stats.unplaced, 2);
   EXPECT_EQ(*result.at(200), 100);
@@ -91,9 +91,9 @@ TEST(Run, MeasuresTheFragmentationOfTheWholeCluster) {
   // Half of the pods request no card, and an empty card is a fragment for them.
   const Trace trace = test::trace_of("n0 8000/1000 4xT4", "a 1/1 1x1000;b 1/1");
   const Objects objects(trace, MemoryRule::kNone);
-  RunSettings settings = settings_for(objects, "binpack");
-  settings.arrived_until = 50;
-  for (const CurvePoint& point : run_seed(objects, settings, 1).curve) {
+  RunOptions options = options_for(objects, "binpack");
+  options.arrived_until = 50;
+  for (const CurvePoint& point : run_seed(objects, options, 1).curve) {
     if (point.allocation == 0 && point.fragmentation_amount == 0) continue;
     EXPECT_THAT(point.fragmentation_rate, DoubleNear(50, 1e-9)) << point.arrived;
     EXPECT_THAT(point.fragmentation_amount, DoubleNear((100 - point.allocation) / 2, 1e-9));

@@ -8,7 +8,7 @@
 namespace mgpu::trace {
 namespace {
 
-RunSettings turnover_settings(const Objects& objects, std::string_view policy = "binpack") {
+RunOptions turnover_options(const Objects& objects, std::string_view policy = "binpack") {
   return {
       .policy = *find_policy(policy), .make_price_source = known_workload(objects), .measure = {}};
 }
@@ -16,7 +16,7 @@ RunSettings turnover_settings(const Objects& objects, std::string_view policy = 
 TurnoverResult run(const Trace& trace, double load, std::uint64_t seed = 1,
                    std::string_view policy = "binpack") {
   const Objects objects(trace, MemoryRule::kReference);
-  return run_turnover(objects, turnover_settings(objects, policy), load, seed);
+  return run_turnover(objects, turnover_options(objects, policy), load, seed);
 }
 
 // 64 nodes of one card, and pods that request one card each. Queueing theory calls this 64 servers
@@ -95,13 +95,13 @@ TEST(Turnover, HasTheSamePodsForEveryPolicy) {
 TEST(Turnover, GivesResultsInTheOrderOfSeedsWhateverTheJobs) {
   const Trace trace = servers();
   const Objects objects(trace, MemoryRule::kNone);
-  const auto results = run_turnovers(objects, turnover_settings(objects), 90, {5, 2, 5}, 3);
+  const auto results = run_turnovers(objects, turnover_options(objects), 90, {5, 2, 5}, 3);
   ASSERT_EQ(results.size(), 3U);
   EXPECT_EQ(results[0].seed, 5U);
   EXPECT_EQ(results[1].seed, 2U);
   EXPECT_EQ(results[0].allocation, results[2].allocation);
   EXPECT_EQ(results[0].allocation,
-            run_turnover(objects, turnover_settings(objects), 90, 5).allocation);
+            run_turnover(objects, turnover_options(objects), 90, 5).allocation);
 }
 
 }  // namespace

@@ -32,17 +32,17 @@ class ServiceServerTest : public testing::Test {
     executor_.stop();
   }
 
-  void start(ServiceSettings settings) {
-    auto started = ServiceServer::start(settings, router_, api_,
+  void start(ServiceOptions options) {
+    auto started = ServiceServer::start(options, router_, api_,
                                         server_events(metrics_, "mgpu_test", "metrics"));
     ASSERT_TRUE(started) << started.error().message;
     service_ = std::move(*started);
   }
   void start_on(const std::string& address, bool insecure) {
-    ServiceSettings settings;
-    settings.http.address = address;
-    settings.insecure = insecure;
-    start(settings);
+    ServiceOptions options;
+    options.http.address = address;
+    options.insecure = insecure;
+    start(options);
   }
   test::RawResponse get(const std::string& path, const std::string& token = "") const {
     test::RawClient client(service_->port());
@@ -99,10 +99,10 @@ TEST_F(ServiceServerTest, AcceptsTokensOverTls) {
   const test::Certificates certificates;
   const auto ca = certificates.authority("ca");
   const auto files = certificates.issue("server", ca);
-  ServiceSettings settings;
-  settings.http.address = "0.0.0.0";
-  settings.http.tls = {.certificate_file = files.certificate, .key_file = files.key};
-  start(settings);
+  ServiceOptions options;
+  options.http.address = "0.0.0.0";
+  options.http.tls = {.certificate_file = files.certificate, .key_file = files.key};
+  start(options);
   test::RawClient client(service_->port(), {.ca_file = ca.certificate});
   client.send(request("/metrics", ""));
   EXPECT_EQ(client.read_response().status, 401);
@@ -114,11 +114,11 @@ TEST_F(ServiceServerTest, AcceptsTokensOverTls) {
 
 // `kubectl port-forward` connects to a loopback address of the pod.
 TEST_F(ServiceServerTest, TheLocalListenerNeedsNoTokenBesideOneForTheNetwork) {
-  ServiceSettings settings;
-  settings.http.address = "0.0.0.0";
-  settings.insecure = true;
-  settings.local = http::Endpoint{.address = "127.0.0.1", .port = 0};
-  start(settings);
+  ServiceOptions options;
+  options.http.address = "0.0.0.0";
+  options.insecure = true;
+  options.local = http::Endpoint{.address = "127.0.0.1", .port = 0};
+  start(options);
   EXPECT_EQ(get("/metrics").status, 401);
   test::RawClient client(service_->local_port());
   client.send(request("/metrics", ""));

@@ -21,7 +21,7 @@ TEST(BindablePod, HasWhatBindNeeds) {
   kube::Pod pod = pod_of({.priority = 5});
   pod.start_time = "2026-01-01T00:00:00Z";
   pod.metadata.labels = {{"a", "b"}};
-  const auto bindable = read_bindable_pod(pod, test::settings_of());
+  const auto bindable = read_bindable_pod(pod, test::options_of());
   ASSERT_TRUE(bindable) << bindable.error().message;
   EXPECT_EQ(bindable->ref, pod.ref());
   EXPECT_EQ(bindable->uid, pod.uid());
@@ -33,22 +33,22 @@ TEST(BindablePod, HasWhatBindNeeds) {
 }
 
 TEST(BindablePod, NamesAResourceAndHasAVersion) {
-  const Settings settings = test::settings_of();
+  const VerbOptions options = test::options_of();
   for (const char* amounts : {"30/1024", "0", "100"}) {
-    EXPECT_TRUE(read_bindable_pod(pod_of({.requests = {"", amounts}}), settings)) << amounts;
+    EXPECT_TRUE(read_bindable_pod(pod_of({.requests = {"", amounts}}), options)) << amounts;
   }
-  EXPECT_THAT(read_bindable_pod(pod_of({.requests = {"", ""}}), settings).error().message,
+  EXPECT_THAT(read_bindable_pod(pod_of({.requests = {"", ""}}), options).error().message,
               HasSubstr("no container names"));
   kube::Pod without_version = pod_of({});
   without_version.metadata.resource_version.clear();
-  EXPECT_THAT(read_bindable_pod(without_version, settings).error().message,
+  EXPECT_THAT(read_bindable_pod(without_version, options).error().message,
               HasSubstr("metadata.resourceVersion is missing"));
 }
 
 TEST(BindablePod, AnotherAmountPolicyOrSelectorIsAnotherRequest) {
-  const Settings settings = test::settings_of();
+  const VerbOptions options = test::options_of();
   const auto read = [&](const test::PodText& text) {
-    return *read_bindable_pod(pod_of(text), settings);
+    return *read_bindable_pod(pod_of(text), options);
   };
   const BindablePod first = read({});
   BindablePod same = read({});

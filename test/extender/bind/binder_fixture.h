@@ -99,7 +99,7 @@ struct BinderTest : testing::Test, VerbsWorld {
   ManualExecutor executor;
   mgpu::test::FaultyApiServer server{executor, {}};
   kube::Client client{server};
-  test::Process process{client, settings.contract};
+  test::Process process{client, options.contract};
   int conflicts = 0;
   std::vector<BindOutcome> outcomes;
   std::vector<std::string> problems;

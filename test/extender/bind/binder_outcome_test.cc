@@ -69,7 +69,7 @@ TEST_F(BinderTest, APodBoundByALostRequestKeepsItsCards) {
   clear_faults();
   executor.advance(2 * kTouchBackoffMax);
   EXPECT_EQ(used_text(ledger, "n1"), "0=30/1024 1=0/0");
-  test::PodWatch watch(server, ledger, settings.contract);
+  test::PodWatch watch(server, ledger, options.contract);
   executor.advance(Duration(100));
   EXPECT_EQ(ledger.reader().counts().assumed, 0u);
   EXPECT_EQ(ledger.reader().counts().bound, 1u);
@@ -160,8 +160,8 @@ TEST_F(BinderTest, APodWhoseBindingIsGoneIsNotBoundAgainUntilATouchShowsIt) {
     const BindingArgs args = create(server, {}, "n1");
     const std::string unbound = server.call(kube::get_pod(args.pod)).body;
     if (bound_before) {
-      const Annotations cards = {{settings.contract.assumed, "true"},
-                                 {settings.contract.index_key("c0"), "0"}};
+      const Annotations cards = {{options.contract.assumed, "true"},
+                                 {options.contract.index_key("c0"), "0"}};
       ASSERT_TRUE(server.call(kube::bind({args.pod, args.uid, args.node, cards})).ok());
     } else {
       fail(is_bind, {.kind = Fault::Kind::kAnswer, .status = 201});

@@ -30,13 +30,13 @@ void add_nodes(Ledger& ledger) {
 
 // One run of the extender: its start sequence, then its ledger, fed by a watch, and its binder.
 struct Extender {
-  Extender(kube::MemoryApiServer& server, const Settings& settings, std::size_t in_flight)
-      : context{settings, ledger, budgets, prices},
+  Extender(kube::MemoryApiServer& server, const VerbOptions& options, std::size_t in_flight)
+      : context{options, ledger, budgets, prices},
         client(server),
-        process(client, settings.contract),
+        process(client, options.contract),
         binder(client, context, process.guards(), in_flight, {}),
-        start(server, client, settings.contract, process.guards(), ledger,
-              {.on_done = [&] { watch.emplace(server, ledger, settings.contract); },
+        start(server, client, options.contract, process.guards(), ledger,
+              {.on_done = [&] { watch.emplace(server, ledger, options.contract); },
                .on_problem = [](const std::string&) {},
                .on_progress = [](std::size_t, std::size_t) {}}) {
     add_nodes(ledger);
@@ -74,7 +74,7 @@ struct Cluster {
   int below(int end) { return std::uniform_int_distribution<int>(0, end - 1)(random); }
 
   void start_extender() {
-    extender.emplace(server, settings, 32);
+    extender.emplace(server, options, 32);
     executor.advance(Duration(50));
     ASSERT_TRUE(extender->ready());
   }
@@ -116,7 +116,7 @@ struct Cluster {
 
   mgpu::test::ManualExecutor executor;
   mgpu::test::FaultyApiServer server{executor, {}};
-  Settings settings = test::settings_of();
+  VerbOptions options = test::options_of();
   std::mt19937_64 random;
   std::vector<BindingArgs> pods;
   int begun = 0;
@@ -179,7 +179,7 @@ TEST(BinderRace, ConcurrentThreads) {
   constexpr int kPodsEach = 60;
   AsioExecutor executor;
   kube::MemoryApiServer server(executor, {});
-  const Settings settings = test::settings_of();
+  const VerbOptions options = test::options_of();
   std::vector<std::vector<BindingArgs>> pods(kThreads);
   for (int i = 0; i < kThreads * kPodsEach; ++i) {
     auto& own = pods[static_cast<std::size_t>(i % kThreads)];
@@ -188,7 +188,7 @@ TEST(BinderRace, ConcurrentThreads) {
   }
   std::atomic<int> answered{0};
   {
-    Extender extender(server, settings, 8);
+    Extender extender(server, options, 8);
     while (!extender.start.done()) std::this_thread::sleep_for(std::chrono::milliseconds(1));
     std::vector<std::thread> threads;
     for (const auto& batch : pods) {
@@ -218,7 +218,7 @@ TEST(BinderRace, IsDestroyedDuringBinds) {
   for (int round = 0; round < 20; ++round) {
     AsioExecutor executor;
     kube::MemoryApiServer server(executor, {});
-    const Settings settings = test::settings_of();
+    const VerbOptions options = test::options_of();
     std::vector<BindingArgs> pods;
     for (int i = 0; i < 20; ++i) {
       pods.push_back(test::create(server,
@@ -227,7 +227,7 @@ TEST(BinderRace, IsDestroyedDuringBinds) {
     }
     auto answers = std::make_unique<std::atomic<int>>(0);
     {
-      Extender extender(server, settings, 4);
+      Extender extender(server, options, 4);
       for (const auto& args : pods) {
         extender.binder.bind(args, [&counter = *answers](const std::string&) { ++counter; });
       }

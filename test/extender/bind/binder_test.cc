@@ -120,9 +120,9 @@ TEST_F(BinderTest, BadRequestsAreRefusedBeforeAnythingIsWritten) {
 TEST_F(BinderTest, ABindEndsTheExpectedPlacement) {
   const BindingArgs args = create(server, {}, "n1");
   const auto pod = test::pod_at(server, "p");
-  const auto request = *read_request(pod, settings.contract, settings.min_memory);
+  const auto request = *read_request(pod, options.contract, options.min_memory);
   ledger.reservations().expect(args.uid, args.node, request, {{{CardIndex(1)}}}, executor.now(),
-                executor.now() + Duration(1000));
+                               executor.now() + Duration(1000));
   EXPECT_EQ(bind(args), "");
   EXPECT_EQ(ledger.reader().counts().expected, 0u);
 }
@@ -159,7 +159,7 @@ TEST_F(BinderTest, ARetryAfterALostAnswerIsASuccess) {
   binder->remember(unbound);
   EXPECT_EQ(bind(args), "");
   EXPECT_EQ(used_text(ledger, "n1"), "0=60/1024 1=0/0");
-  EXPECT_EQ(test::pod_at(server, "p").metadata.annotations.at(settings.contract.index_key("c0")),
+  EXPECT_EQ(test::pod_at(server, "p").metadata.annotations.at(options.contract.index_key("c0")),
             "0");
 }
 
@@ -204,8 +204,8 @@ TEST_F(BinderTest, WhatABoundPodSaysIsAssumedUntilTheWatchShowsIt) {
       SCOPED_TRACE(node + std::to_string(cached));
       const BindingArgs args = create(server, {}, "n1");
       if (cached) binder->remember(test::pod_at(server, "p"));
-      const Annotations other = {{settings.contract.assumed, "true"},
-                                 {settings.contract.index_key("c0"), "1"}};
+      const Annotations other = {{options.contract.assumed, "true"},
+                                 {options.contract.index_key("c0"), "1"}};
       server.call(kube::bind({args.pod, args.uid, NodeName(node), other}));
       EXPECT_EQ(bind(args).empty(), node == args.node.str());
       // A pod of another node that was read before anything was assumed is left to the watch.
@@ -524,9 +524,9 @@ TEST_F(BinderTest, ALostBindingOfAPodThatIsFullNowIsForgotten) {
 TEST_F(BinderTest, ARequestThatChangedSinceFilterIsDecidedAgain) {
   const BindingArgs args = create(server, {.requests = {"100/4000"}}, "n1");
   binder->remember(test::pod_at(server, "p"));
-  annotate("p", settings.contract.container_multiple_gpu, "2");
+  annotate("p", options.contract.container_multiple_gpu, "2");
   EXPECT_EQ(bind(args), "");
-  EXPECT_EQ(test::pod_at(server, "p").metadata.annotations.at(settings.contract.index_key("c0")),
+  EXPECT_EQ(test::pod_at(server, "p").metadata.annotations.at(options.contract.index_key("c0")),
             "0,1");
   EXPECT_EQ(used_text(ledger, "n1"), "0=50/2000 1=50/2000");
   EXPECT_EQ(ledger.reader().counts().assumed, 1u);
@@ -564,7 +564,7 @@ TEST_F(BinderTest, NoAnswerHasAUidThatTheCallerDidNotSend) {
 TEST_F(BinderTest, NothingIsBoundOnceAnotherProcessHoldsTheLease) {
   const BindingArgs args = create(server, {}, "n1");
   EXPECT_EQ(bind(create(server, {.name = "before"}, "n1")), "");
-  test::Process other(client, settings.contract);
+  test::Process other(client, options.contract);
   other.lease.take([](const kube::ApiResult<void>& taken) { EXPECT_TRUE(taken); });
   executor.run_ready();
   record();

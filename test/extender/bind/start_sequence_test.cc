@@ -54,7 +54,7 @@ class StartSequenceTest : public testing::Test {
  protected:
   void start() {
     sequence.emplace(
-        server, client, settings.contract, process.guards(), ledger,
+        server, client, options.contract, process.guards(), ledger,
         StartSequence::Events{
             .on_done =
                 [this] {
@@ -94,8 +94,8 @@ class StartSequenceTest : public testing::Test {
   ManualExecutor executor;
   mgpu::test::FaultyApiServer server{executor, {}};
   kube::Client client{server};
-  Settings settings = test::settings_of();
-  test::Process process{client, settings.contract};
+  VerbOptions options = test::options_of();
+  test::Process process{client, options.contract};
   Ledger ledger;
   std::optional<StartSequence> sequence;
   int done = 0;
@@ -181,7 +181,7 @@ TEST_F(StartSequenceTest, AnEmptyClusterIsDoneWithoutACheck) {
 TEST_F(StartSequenceTest, ABindingOfAnEarlierProcessIsRefusedWheneverItArrives) {
   const BindingArgs args = create(server, {.requests = {"200"}}, "n1");
   const std::string version = version_of("p");
-  test::Process earlier(client, settings.contract);
+  test::Process earlier(client, options.contract);
   earlier.lease.take([](const kube::ApiResult<void>&) {});
   executor.run_ready();
   start();
@@ -532,7 +532,7 @@ TEST_F(StartSequenceTest, ATouchedPodIsAsLongAfterTheNextTouch) {
   };
   const std::size_t before = size();
   for (int i = 0; i < 12; ++i) {
-    test::Process next(client, settings.contract);
+    test::Process next(client, options.contract);
     for (int touch = 0; touch < 20; ++touch) {
       next.touch.settle(args.pod, "", kBindTimeout, [](const auto&) {});
       executor.run_ready();
@@ -563,7 +563,7 @@ TEST_F(StartSequenceTest, TouchesABoundedNumberOfPodsAtATime) {
 
 TEST_F(StartSequenceTest, RunsNoCallbackAfterItsEnd) {
   create(server, {}, "n1");
-  sequence.emplace(server, client, settings.contract, process.guards(), ledger,
+  sequence.emplace(server, client, options.contract, process.guards(), ledger,
                    StartSequence::Events{[this] { ++done; }, {}, {}});
   sequence->start();
   sequence.reset();

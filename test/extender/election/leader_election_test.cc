@@ -34,9 +34,9 @@ class LeaderElectionTest : public testing::Test {
     std::vector<std::string> holders;
     std::unique_ptr<LeaderElection> election;
   };
-  void add(Process& process, const std::string& identity, const ElectionSettings& settings = {}) {
+  void add(Process& process, const std::string& identity, const ElectionOptions& options = {}) {
     process.election = std::make_unique<LeaderElection>(
-        server, kLease, identity, settings, work,
+        server, kLease, identity, options, work,
         LeaderElection::Events{
             .on_taken = [&process] { ++process.taken; },
             .on_lost = [&process](const std::string& why) { process.lost.push_back(why); },

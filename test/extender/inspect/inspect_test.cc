@@ -28,11 +28,11 @@ using Parsed = nlohmann::json;
 const std::string kCore = "vke.volcengine.com/mgpu-core";
 const std::string kMemory = "vke.volcengine.com/mgpu-memory";
 
-Settings binpack() {
-  Settings settings;
-  settings.contract = *Contract::for_domain(kDefaultResourceDomain);
-  settings.policy = *find_policy("binpack");
-  return settings;
+VerbOptions binpack() {
+  VerbOptions options;
+  options.contract = *Contract::for_domain(kDefaultResourceDomain);
+  options.policy = *find_policy("binpack");
+  return options;
 }
 
 class Inspect : public testing::Test {
@@ -83,10 +83,10 @@ class Inspect : public testing::Test {
   test::FaultyApiServer api_server{executor, {}};
   kube::Client client{api_server};
   Ledger ledger;
-  Settings settings = binpack();
+  VerbOptions options = binpack();
   DisruptionBudgets budgets;
   CurrentPrices current;
-  const VerbContext context{settings, ledger, budgets, current};
+  const VerbContext context{options, ledger, budgets, current};
   std::optional<http::Router> router{std::in_place};
 };
 

@@ -35,8 +35,8 @@ kube::Pod pod_of(const std::string& name, int core, int memory, const std::strin
 class NearestView : public testing::Test {
  protected:
   NearestView() {
-    settings.contract = *Contract::for_domain(kDefaultResourceDomain);
-    settings.policy = *find_policy("binpack");
+    options.contract = *Contract::for_domain(kDefaultResourceDomain);
+    options.policy = *find_policy("binpack");
   }
   void node(const char* text) { ledger.apply_node(test::facts_of(text)); }
   void cordoned(const char* text) {
@@ -70,10 +70,10 @@ class NearestView : public testing::Test {
   }
 
   Ledger ledger;
-  Settings settings;
+  VerbOptions options;
   DisruptionBudgets budgets;
   CurrentPrices prices;
-  const VerbContext context{settings, ledger, budgets, prices};
+  const VerbContext context{options, ledger, budgets, prices};
 };
 
 TEST_F(NearestView, NamesTheNodeThatLacksTheLeastFirst) {

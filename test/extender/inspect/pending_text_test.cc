@@ -17,8 +17,8 @@ using testing::HasSubstr;
 class PendingText : public testing::Test {
  protected:
   PendingText() {
-    settings.contract = *Contract::for_domain(kDefaultResourceDomain);
-    settings.policy = *find_policy("binpack");
+    options.contract = *Contract::for_domain(kDefaultResourceDomain);
+    options.policy = *find_policy("binpack");
     pod.metadata = {.name = "q", .name_space = "default", .uid = "q"};
   }
   void node(const char* text) { ledger.apply_node(test::facts_of(text)); }
@@ -52,10 +52,10 @@ class PendingText : public testing::Test {
 
   kube::Pod pod;
   Ledger ledger;
-  Settings settings;
+  VerbOptions options;
   DisruptionBudgets budgets;
   CurrentPrices prices;
-  const VerbContext context{settings, ledger, budgets, prices};
+  const VerbContext context{options, ledger, budgets, prices};
 };
 
 TEST_F(PendingText, SaysWhatIsNeededWhatThereIsAndWhatWouldHelp) {

@@ -28,7 +28,7 @@ struct FilterTest : testing::Test, test::VerbsWorld {
   }
 
   // Answers with all nodes that fit.
-  FilterTest() { settings.candidate_nodes = 0; }
+  FilterTest() { options.candidate_nodes = 0; }
 
   std::unique_ptr<ExtenderArgs> args;  // replies point into it
 };
@@ -131,7 +131,7 @@ TEST_F(FilterTest, AnInvalidPodIsRefusedEverywhereWithOneSentence) {
 // With MPS a card has a limit of clients.
 TEST_F(FilterTest, AShareWithLessThanTheLeastComputeIsRefused) {
   add_node(ledger, "n1: 0[100/8000] 1[100/8000]");
-  settings.min_core = Percent(3);
+  options.min_core = Percent(3);
   EXPECT_THAT(run_filter({.requests = {"3/1024"}}, {"n1"}).fitting, ElementsAre("n1"));
   EXPECT_THAT(run_filter({.requests = {"200"}}, {"n1"}).fitting, ElementsAre("n1"));
   const auto reply = run_filter({.requests = {"3/1024", "2/1024"}}, {"n1"});
@@ -201,12 +201,12 @@ TEST_F(FilterTest, ExpectedPlacementsOfOtherPodsNeverRefuse) {
 TEST_F(FilterTest, ExpectedPlacementsExpire) {
   add_node(ledger, "n1: 0[100/8000]");
   run_filter({}, {"n1"});
-  ledger.reader().read(at_ms(0) + settings.expectation_life + Duration(1), [](const View&) {});
+  ledger.reader().read(at_ms(0) + options.expectation_life + Duration(1), [](const View&) {});
   EXPECT_EQ(ledger.reader().counts().expected, 0u);
 }
 
 TEST_F(FilterTest, RecordsNoExpectedPlacementWhereThatIsOff) {
-  settings.expected_placements = false;
+  options.expected_placements = false;
   add_node(ledger, "n1: 0[100/8000]");
   EXPECT_THAT(run_filter({}, {"n1"}).fitting, ElementsAre("n1"));
   EXPECT_EQ(ledger.reader().counts().expected, 0u);
@@ -217,7 +217,7 @@ TEST_F(FilterTest, APodThatIsNominatedAfterFilterKeepsItsCards) {
   const PodText first{.name = "first", .requests = {"60/1000"}};
   const PodText second{.name = "second", .requests = {"60/1000"}};
   for (const std::size_t candidates : {0u, 1u}) {
-    settings.candidate_nodes = candidates;
+    options.candidate_nodes = candidates;
     add_node(ledger, "n1: 0[100/8000]");
     ASSERT_THAT(run_filter(first, {"n1"}).fitting, ElementsAre("n1"));
     EXPECT_THAT(run_filter(second, {"n1"}).fitting, ElementsAre("n1")) << "not nominated yet";
@@ -248,7 +248,7 @@ TEST_F(FilterTest, APodWithAVolumeKeepsItsCardsForAMoment) {
   add_node(ledger, "n1: 0[100/8000]");
   run_filter(first, {"n1"});
   EXPECT_THAT(run_filter({.name = "second", .requests = {"60/1000"}}, {"n1"}).fitting, IsEmpty());
-  ledger.reader().releases(at_ms(0) + settings.expectation_life);
+  ledger.reader().releases(at_ms(0) + options.expectation_life);
   EXPECT_THAT(run_filter({.name = "second", .requests = {"60/1000"}}, {"n1"}).fitting,
               ElementsAre("n1"));
 }
@@ -268,7 +268,7 @@ TEST_F(FilterTest, AMemberOfAGroupKeepsItsCardsForAMoment) {
     EXPECT_THAT(run_filter(member("first"), {"n1"}).fitting, ElementsAre("n1"));
     EXPECT_THAT(run_filter(member("second"), {"n1"}).fitting, IsEmpty());
     EXPECT_THAT(run_filter(member("first"), {"n1"}).fitting, ElementsAre("n1"));
-    ledger.reader().releases(at_ms(0) + settings.expectation_life);
+    ledger.reader().releases(at_ms(0) + options.expectation_life);
     EXPECT_THAT(run_filter(member("second"), {"n1"}).fitting, ElementsAre("n1"));
     ledger.remove_pod(PodUid("uid-second"));
     ledger.remove_node(NodeName("n1"));
@@ -287,7 +287,7 @@ TEST_F(FilterTest, ABoundPodFitsOnItsNodeAlone) {
   ledger.apply_pod(bound_claim("uid-p", "n1", "60/600", "0"));
   const PodText bound{.requests = {"60/600"}, .spec = R"("nodeName":"n1",)"};
   for (const std::size_t candidates : {0u, 1u}) {
-    settings.candidate_nodes = candidates;
+    options.candidate_nodes = candidates;
     const auto reply = run_filter(bound, {"n1", "n2"});
     EXPECT_THAT(reply.fitting, ElementsAre("n1"));
     EXPECT_THAT(texts(reply.failed_and_unresolvable),
@@ -297,7 +297,7 @@ TEST_F(FilterTest, ABoundPodFitsOnItsNodeAlone) {
 }
 
 struct BestNodeTest : FilterTest {
-  BestNodeTest() { settings.candidate_nodes = 1; }
+  BestNodeTest() { options.candidate_nodes = 1; }
 };
 
 TEST_F(BestNodeTest, TheAnswerIsTheNodeThatPrioritizePrefers) {
@@ -313,7 +313,7 @@ TEST_F(BestNodeTest, TheAnswerIsTheNodeThatPrioritizePrefers) {
 TEST_F(BestNodeTest, OfEqualNodesTheFirstByNameIsTheAnswerWhereTheSettingsSaySo) {
   add_node(ledger, "b: 0[100/8000]");
   add_node(ledger, "a: 0[100/8000]");
-  settings.expected_placements = false;
+  options.expected_placements = false;
   for (int pod = 0; pod < 20; ++pod) {
     const auto reply = run_filter({.name = "pod-" + std::to_string(pod)}, {"b", "a"});
     EXPECT_THAT(reply.fitting, ElementsAre("a"));
@@ -327,8 +327,8 @@ TEST_F(BestNodeTest, EqualNodesAreTheAnswerForAboutAsManyPods) {
     names.emplace_back(1, node);
     add_node(ledger, names.back() + ": 0[100/8000]");
   }
-  settings.ties_by_name = false;
-  settings.expected_placements = false;
+  options.ties_by_name = false;
+  options.expected_placements = false;
   std::map<std::string, int> chosen;
   for (int pod = 0; pod < kPods; ++pod) {
     const PodText spec{.name = "pod-" + std::to_string(pod)};
@@ -355,7 +355,7 @@ struct RefusalTest : BestNodeTest {
     return reply.fitting.empty() ? "" : std::string(reply.fitting.front());
   }
   AnsweredNodes answered;
-  const VerbContext remembering{settings, ledger, budgets, prices, &window, &answered};
+  const VerbContext remembering{options, ledger, budgets, prices, &window, &answered};
 };
 
 TEST_F(RefusalTest, ANodeThatRefusesThePodIsNotAnsweredAgainWhileAnotherFits) {
@@ -379,7 +379,7 @@ TEST_F(RefusalTest, AnotherPodIsAnsweredTheSameNode) {
 }
 
 TEST_F(RefusalTest, TheScoresAvoidItToo) {
-  settings.candidate_nodes = 0;
+  options.candidate_nodes = 0;
   const auto scores = [&] {
     ask(0);
     std::map<std::string, std::int64_t> by_node;
@@ -521,7 +521,7 @@ TEST_F(BestNodeTest, ANodeBesideExpectedPlacementsIsBetter) {
 }
 
 TEST_F(BestNodeTest, SeveralCandidatesAreTheBestInTheOrderOfTheRequest) {
-  settings.candidate_nodes = 2;
+  options.candidate_nodes = 2;
   for (const char* node : {"a: 0[100/8000]", "b: 0[100/8000]", "c: 0[100/8000]"})
     add_node(ledger, node);
   ledger.apply_pod(bound_claim("x", "a", "20/1000", "0"));
@@ -564,7 +564,7 @@ TEST_F(FilterTest, ChangesNothingButExpectedPlacements) {
 }
 
 TEST_F(FilterTest, KubeSchedulerChoosesForAPodThatPrefersSomeNodes) {
-  settings.candidate_nodes = 1;
+  options.candidate_nodes = 1;
   for (const char* node : {"n1: 0[100/8000]", "n2: 0[100/8000]", "n3: 0[100/512]"})
     add_node(ledger, node);
   const std::string terms = R"("preferredDuringSchedulingIgnoredDuringExecution":[{"weight":1}])";

@@ -250,13 +250,13 @@ class PreemptWorld {
   Ledger ledger_;
   DisruptionBudgets budgets_;
   kube::ObjectEvents<kube::PodDisruptionBudget> budgets_events_{budgets_.consumer()};
-  Settings settings_ = [] {
-    Settings settings = test::settings_of();
-    settings.min_memory = MiB(1);
-    return settings;
+  VerbOptions options_ = [] {
+    VerbOptions options = test::options_of();
+    options.min_memory = MiB(1);
+    return options;
   }();
   CurrentPrices prices_;
-  const VerbContext context_{settings_, ledger_, budgets_, prices_};
+  const VerbContext context_{options_, ledger_, budgets_, prices_};
 };
 
 void expect_sufficient_and_minimal(const NodeWorld& world, Gone answer) {

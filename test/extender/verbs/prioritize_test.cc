@@ -18,8 +18,8 @@ using mgpu::test::bound_claim;
 using mgpu::test::expected_text;
 using test::add_node;
 using test::args_of;
+using test::options_of;
 using test::PodText;
-using test::settings_of;
 using testing::ElementsAre;
 using testing::Pair;
 
@@ -115,7 +115,7 @@ TEST_F(PrioritizeTest, TheOldExpectedPlacementOfThePodDoesNotCount) {
 }
 
 TEST_F(PrioritizeTest, RecordsNoExpectedPlacementWhereThatIsOff) {
-  settings.expected_placements = false;
+  options.expected_placements = false;
   add_node(ledger, "a: 0[100/8000]");
   EXPECT_EQ(run_prioritize({}, {"a"}).at("a"), 10);
   EXPECT_EQ(ledger.reader().counts().expected, 0u);
@@ -142,18 +142,18 @@ TEST_F(PrioritizeTest, PodsBetweenFilterAndBindGetDifferentNodes) {
 using PolicyScores = std::map<std::string_view, Score>;
 
 // The scores of the policies for the nodes that fit.
-PolicyScores policy_scores(const ExtenderArgs& args, Ledger& ledger, const Settings& settings) {
-  const auto request = *read_request(args.pod(), settings.contract, settings.min_memory);
+PolicyScores policy_scores(const ExtenderArgs& args, Ledger& ledger, const VerbOptions& options) {
+  const auto request = *read_request(args.pod(), options.contract, options.min_memory);
   PolicyScores scores;
   ledger.reader().read(at_ms(0), [&](const View& view) {
     for (const auto name : args.node_names()) {
       const auto& node = *view.find(name);
       SearchBudget budget{kPlacementStepsMax};
-      const auto answer = place(node, request, *settings.policy.card, budget);
+      const auto answer = place(node, request, *options.policy.card, budget);
       const auto* placed = std::get_if<Placed>(&answer);
       if (placed == nullptr) continue;
       scores[name] =
-          settings.policy.node->score_node(request, node, holds(node, request, placed->placement));
+          options.policy.node->score_node(request, node, holds(node, request, placed->placement));
     }
   });
   return scores;
@@ -183,7 +183,7 @@ TEST_F(PrioritizeTest, NonGpuPodsAreNotRankedWhereThePolicyDoesNotRankThem) {
 TEST_F(PrioritizeTest, ANonGpuPodIsRankedOnceThereArePrices) {
   add_node(ledger, "a: 0[100/8000]");
   add_node(ledger, "b: 0[100/8000]");
-  settings = settings_of("equilibrium");
+  options = options_of("equilibrium");
   EXPECT_THAT(run_prioritize({.requests = {""}}, {"a", "b"}),
               ElementsAre(Pair("a", 0), Pair("b", 0)));
   prices.publish(prices_of("1 x whole@8", {mgpu::test::node_of("a: 0[100/8000]")}));
@@ -193,7 +193,7 @@ TEST_F(PrioritizeTest, ANonGpuPodIsRankedOnceThereArePrices) {
 
 TEST_F(PrioritizeTest, NodesWithoutCardsGetTheSameScoreForANonGpuPod) {
   for (const char* node : {"a: 0[100/8000]", "no-cards-1:", "no-cards-2:"}) add_node(ledger, node);
-  settings = settings_of("equilibrium");
+  options = options_of("equilibrium");
   prices.publish(prices_of("1 x whole@8", {mgpu::test::node_of("a: 0[100/8000]")}));
   EXPECT_THAT(run_prioritize({.requests = {""}}, {"a", "no-cards-1", "no-cards-2"}),
               ElementsAre(Pair("a", 9), Pair("no-cards-1", 10), Pair("no-cards-2", 10)));
@@ -201,7 +201,7 @@ TEST_F(PrioritizeTest, NodesWithoutCardsGetTheSameScoreForANonGpuPod) {
 
 TEST_F(PrioritizeTest, PrioritizeNonGpuScoresNonGpuPodsOnly) {
   for (const char* node : {"a: 0[100/8000]", "no-cards:"}) add_node(ledger, node);
-  settings = settings_of("equilibrium");
+  options = options_of("equilibrium");
   const auto run = [&](const PodText& pod) {
     const ExtenderArgs args = args_of(pod, {"a", "no-cards"});
     std::map<std::string, std::int64_t> scores;
@@ -222,8 +222,8 @@ TEST_F(PrioritizeTest, PricesDecideWhereThereAreAny) {
   add_node(ledger, "b: 0[100/8000]");
   ledger.apply_pod(bound_claim("x", "a", "15/800", "0"));
   ledger.apply_pod(bound_claim("y", "b", "20/800", "0"));
-  settings = settings_of("equilibrium");
-  settings.expected_placements = false;
+  options = options_of("equilibrium");
+  options.expected_placements = false;
   EXPECT_EQ(run_prioritize({.requests = {"30/1024"}}, {"a", "b"}).at("b"), 10)
       << "the same as binpack";
   // 85 - 30 leaves room for a 55; 80 - 30 does not.
@@ -268,10 +268,10 @@ TEST_F(PrioritizeTest, PropertiesHoldForRandomClusters) {
       fresh.apply_pod(bound_claim("u" + names.back(), names.back(), share, text(0, 1)));
       mgpu::test::assume_text(fresh, "v" + names.back(), names.back(), share);
     }
-    settings = settings_of(round % 2 == 0 ? "binpack" : "spread");
+    options = options_of(round % 2 == 0 ? "binpack" : "spread");
     const ExtenderArgs args = args_of({.requests = {text(1, 100) + "/" + text(256, 4255)}}, names);
-    const PolicyScores policy = policy_scores(args, fresh, settings);
-    expect_properties(prioritize(args, {settings, fresh, budgets, prices}, at_ms(0)), policy);
+    const PolicyScores policy = policy_scores(args, fresh, options);
+    expect_properties(prioritize(args, {options, fresh, budgets, prices}, at_ms(0)), policy);
     if (HasFatalFailure()) FAIL() << "round " << round;
   }
 }

@@ -12,22 +12,22 @@
 namespace mgpu::extender::test {
 
 // Equal nodes are chosen by name, so that a test knows which.
-inline Settings settings_of(std::string_view policy = "binpack") {
-  Settings settings;
-  settings.ties_by_name = true;
-  settings.contract = *Contract::for_domain(kDefaultResourceDomain);
-  settings.policy = *find_policy(policy);
-  return settings;
+inline VerbOptions options_of(std::string_view policy = "binpack") {
+  VerbOptions options;
+  options.ties_by_name = true;
+  options.contract = *Contract::for_domain(kDefaultResourceDomain);
+  options.policy = *find_policy(policy);
+  return options;
 }
 
 // What the verbs work on, without nodes and prices at first.
 struct VerbsWorld {
-  Settings settings = settings_of();
+  VerbOptions options = options_of();
   Ledger ledger;
   DisruptionBudgets budgets;
   CurrentPrices prices;
   WorkloadWindow window;
-  const VerbContext context{settings, ledger, budgets, prices, &window};
+  const VerbContext context{options, ledger, budgets, prices, &window};
 };
 
 // `amounts` is "30/1024" (core/MiB), "200" (whole cards) or "" (no cards).

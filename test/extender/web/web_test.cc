@@ -51,12 +51,12 @@ class Reader {
 class WebPage : public testing::Test {
  protected:
   explicit WebPage(bool with_prometheus = false) {
-    settings.contract = *Contract::for_domain(kDefaultResourceDomain);
-    settings.policy = *find_policy("binpack");
+    options.contract = *Contract::for_domain(kDefaultResourceDomain);
+    options.policy = *find_policy("binpack");
     ledger.apply_node(test::facts_of("n1: 0[100/1000]"));
     web.emplace(Web::Dependencies{.instance = "extender-0",
                                   .ledger = ledger.reader(),
-                                  .settings = settings,
+                                  .options = options,
                                   .transport = api_server,
                                   .prometheus = with_prometheus ? &prometheus : nullptr,
                                   .readiness = [this] { return readiness; },
@@ -108,7 +108,7 @@ class WebPage : public testing::Test {
   test::FaultyApiServer api_server{executor, {}};
   test::ScriptedPrometheus prometheus{executor};
   Ledger ledger;
-  Settings settings;
+  VerbOptions options;
   Readiness readiness;
   std::int64_t unix_ms = 5000;
   std::optional<Web> web;

@@ -51,8 +51,8 @@ class AgentAccessTest : public AgentTest {
   // The agent samples every few seconds, and when its cards change.
   void wake() { write_cards({"Healthy", "XID 79"}); }
   // Checks again after each sample.
-  AgentSettings checking() const {
-    AgentSettings checking = settings();
+  AgentOptions checking() const {
+    AgentOptions checking = options();
     checking.node_root = path("/node");
     checking.access_period = milliseconds(1);
     return checking;
@@ -112,7 +112,7 @@ TEST_F(AgentAccessTest, OffersNoCardThatAnotherDevicePluginGivesOut) {
     });
   };
   set_nvidia_gpus("8");
-  start(settings());
+  start(options());
   EXPECT_TRUE(becomes_health(
       "another device plugin gives it out as nvidia.com/gpu; remove that from the node"));
   EXPECT_FALSE(devices() > 0);
@@ -123,7 +123,7 @@ TEST_F(AgentAccessTest, OffersNoCardThatAnotherDevicePluginGivesOut) {
 
 TEST_F(AgentAccessTest, OffersCardsBesideAnotherDevicePluginIfSomebodySaysSo) {
   set_nvidia_gpus("8");
-  AgentSettings beside = checking();
+  AgentOptions beside = checking();
   beside.beside_nvidia = true;
   start_ready(std::move(beside));
   EXPECT_TRUE(becomes("False", "NvidiaDevicePlugin"));

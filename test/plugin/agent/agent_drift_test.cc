@@ -59,7 +59,7 @@ class AgentDriftTest : public AgentTest {
 };
 
 TEST_F(AgentDriftTest, ServesAnEmptyListAndEveryKindBeforeTheFirstSample) {
-  start(settings());
+  start(options());
   EXPECT_EQ(get("/drift").body, "{\"node\":\"n1\",\"items\":[],\"leftOut\":0}\n");
   for (const DriftKind kind : kNodeDriftKinds)
     EXPECT_TRUE(measured(std::string(to_string(kind)), 0));

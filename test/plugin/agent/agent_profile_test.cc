@@ -16,18 +16,18 @@ using test::eventually;
 
 class AgentProfileTest : public test::AgentTest {
  public:
-  AgentSettings with_profiles() const {
-    AgentSettings settings = test::AgentTest::settings();
-    settings.profiles = {{.name = "double", .node_selector = {{"pool", "a"}}, .core = Percent(200)},
-                         {.name = "single", .node_selector = {{"pool", "b"}}},
-                         {.name = "small",
-                          .policy = "spread",
-                          .minimum = {Percent(10), MiB(500)},
-                          .reserve = MiB(1000),
-                          .reserved_cards = {CardIndex(0)}},
-                         {.name = "limited", .isolation = "mps"},
-                         {.name = "other", .node_selector = {{"zone", "b"}}}};
-    return settings;
+  AgentOptions with_profiles() const {
+    AgentOptions options = test::AgentTest::options();
+    options.profiles = {{.name = "double", .node_selector = {{"pool", "a"}}, .core = Percent(200)},
+                        {.name = "single", .node_selector = {{"pool", "b"}}},
+                        {.name = "small",
+                         .policy = "spread",
+                         .minimum = {Percent(10), MiB(500)},
+                         .reserve = MiB(1000),
+                         .reserved_cards = {CardIndex(0)}},
+                        {.name = "limited", .isolation = "mps"},
+                        {.name = "other", .node_selector = {{"zone", "b"}}}};
+    return options;
   }
   // null removes a label.
   void label(const Json& labels) {

@@ -75,7 +75,7 @@ TEST_F(AgentTest, AnswersOverHttp) {
 
 TEST_F(AgentTest, ReportsThatItWaitsForTheCards) {
   fs::remove(path("/cards.yaml"));
-  start(settings());
+  start(options());
   ASSERT_TRUE(eventually([this] { return ready_reason() == "NoDriver"; }));
   ASSERT_TRUE(eventually([this] { return contains("the cards: ", get("/readyz").body); }));
   EXPECT_EQ(get("/readyz").status, 503);
@@ -86,7 +86,7 @@ TEST_F(AgentTest, ReportsThatItWaitsForTheCards) {
 
 TEST_F(AgentTest, ReportsThatItWaitsForKubelet) {
   kubelet_.reset();
-  start(settings());
+  start(options());
   ASSERT_TRUE(eventually([this] { return ready_reason() == "KubeletAbsent"; }));
   ASSERT_TRUE(eventually([this] { return contains("kubelet in ", get("/readyz").body); }));
   kubelet_ = std::make_unique<test::FakeKubelet>(path("/plugins"));
@@ -94,7 +94,7 @@ TEST_F(AgentTest, ReportsThatItWaitsForKubelet) {
 }
 
 TEST_F(AgentTest, ReportsAMissingNodeObject) {
-  AgentSettings elsewhere = settings();
+  AgentOptions elsewhere = options();
   elsewhere.node = NodeName("n2");
   start(elsewhere);
   ASSERT_TRUE(eventually([this] { return devices() > 0; }));
@@ -105,7 +105,7 @@ TEST_F(AgentTest, ReportsAMissingNodeObject) {
 
 TEST_F(AgentTest, ReportsThatItWaitsForTheRuntime) {
   runtime_.reset();
-  start(settings());
+  start(options());
   ASSERT_TRUE(eventually([this] { return contains("container runtime", get("/readyz").body); }));
   EXPECT_EQ(devices(), 0U) << "it is unknown whether containers would get their cards";
   runtime_.emplace(path("/runtime.sock"), "cri-o", "1.33.1", std::map<std::string, std::string>());
@@ -118,7 +118,7 @@ constexpr const char* kHowToGetCdi =
 
 TEST_F(AgentTest, OffersNoCardUntilTheRuntimeHasCdi) {
   run_runtime(kWithoutCdi);
-  AgentSettings asking = settings();
+  AgentOptions asking = options();
   asking.access_period = std::chrono::milliseconds(1);
   start(asking);
   ASSERT_TRUE(eventually([this] { return ready_reason() == "NoHealthyCards"; }));
@@ -142,7 +142,7 @@ TEST_F(AgentTest, AContainerWithDeviceNodesKeepsItsCardsAndDoesNotStartAgain) {
   std::ofstream(path("/state/allocations/" + allocation + "0.json")) << record;
   fs::create_directories(path("/run/allocations/" + allocation + "0/dev"));
   run_runtime(kWithoutCdi);
-  AgentSettings asking = settings();
+  AgentOptions asking = options();
   asking.access_period = std::chrono::milliseconds(1);
   start(asking);
   ASSERT_TRUE(eventually([this] { return devices() == 30U; })) << "what the container holds";
@@ -158,7 +158,7 @@ TEST_F(AgentTest, AContainerWithDeviceNodesKeepsItsCardsAndDoesNotStartAgain) {
 
 TEST_F(AgentTest, FailsWithoutAUsableStateFolder) {
   std::ofstream(path("/state")) << "in the way";
-  const auto started = Agent::start(settings(), cards_file_source(path("/cards.yaml")),
+  const auto started = Agent::start(options(), cards_file_source(path("/cards.yaml")),
                                     api_.transport(), [](const std::string&) {});
   ASSERT_FALSE(started);
   EXPECT_THAT(started.error().message, HasSubstr("--state-dir: "));
@@ -166,10 +166,10 @@ TEST_F(AgentTest, FailsWithoutAUsableStateFolder) {
 
 TEST_F(AgentTest, MayBeDestroyedDuringStartUp) {
   fs::remove(path("/cards.yaml"));
-  start(settings());
+  start(options());
   end();
   runtime_.reset();
-  start(settings());
+  start(options());
   end();
 }
 
@@ -305,7 +305,7 @@ TEST_F(AgentTest, RestoresLostIndicesFromTheAnnotation) {
 
 TEST_F(AgentTest, OffersNoDevicesWhileTheIndicesAreUnknown) {
   api_.cut_off(true);
-  start(settings());
+  start(options());
   ASSERT_TRUE(eventually([this] { return contains("the cards", get("/readyz").body); }));
   EXPECT_EQ(devices(), 0U);
   api_.cut_off(false);
@@ -364,7 +364,7 @@ TEST_F(AgentReleaseTest, RemovesTheMarkOfAReleaseThatEndedWhileItDidNotRun) {
 
 TEST_F(AgentReleaseTest, MarksAReleaseThatLastsSinceBeforeItStarted) {
   label_release("true");
-  start(settings());
+  start(options());
   EXPECT_TRUE(eventually([this] { return is_release_marked(path("/run")); }));
 }
 
@@ -373,7 +373,7 @@ TEST_F(AgentReleaseTest, KeepsTheMarkOfAReleaseWhileItCannotReadTheNode) {
   end();
   ASSERT_TRUE(mark_release(path("/run"), true));
   api_.cut_off(true);
-  start(settings());
+  start(options());
   EXPECT_EQ(devices(), 0) << "the driver may just be replaced";
   EXPECT_TRUE(is_release_marked(path("/run")));
   api_.cut_off(false);
@@ -387,7 +387,7 @@ TEST_F(AgentReleaseTest, EndsOnceWhereOnlyANewProcessCanUseTheDriver) {
   std::mutex mutex;
   std::vector<std::string> problems;
   auto started =
-      Agent::start(settings(), std::move(cards), api_.transport(), [&](const std::string& problem) {
+      Agent::start(options(), std::move(cards), api_.transport(), [&](const std::string& problem) {
         const std::lock_guard lock(mutex);
         problems.push_back(problem);
       });
@@ -444,7 +444,7 @@ TEST_F(AgentTest, RecordsAnEventForAPodThatExceedsItsMemory) {
 }
 
 TEST_F(AgentTest, EvictsAPodThatExceedsItsMemory) {
-  AgentSettings evicting = settings();
+  AgentOptions evicting = options();
   evicting.enforcement = Enforcement::kEvict;
   start_ready(evicting);
   run("a", 1);
@@ -457,8 +457,8 @@ TEST_F(AgentTest, EvictsAPodThatExceedsItsMemory) {
 }
 
 TEST_F(AgentTest, RemovesTheAccountOfUseOfEarlierVersions) {
-  std::filesystem::create_directories(settings().state_folder);
-  const std::string file = settings().state_folder + "/use.json";
+  std::filesystem::create_directories(options().state_folder);
+  const std::string file = options().state_folder + "/use.json";
   for (const char* rest : {"", ".x1.part"}) {
     std::ofstream(file + rest) << "{\"version\": 1}";
     std::filesystem::last_write_time(
@@ -473,7 +473,7 @@ TEST_F(AgentTest, RemovesTheAccountOfUseOfEarlierVersions) {
 
 TEST_F(AgentTest, OffersOneDeviceForEachMebibyte) {
   write_cards({"Healthy", "Healthy"}, 1'000);
-  AgentSettings by_kubelet = settings();
+  AgentOptions by_kubelet = options();
   by_kubelet.memory_resource = MemoryResource::kDevicePlugin;
   start_ready(by_kubelet);
   EXPECT_TRUE(eventually([this] { return devices(kMemory) == 2'000U; }));
@@ -486,7 +486,7 @@ TEST_F(AgentTest, OffersOneDeviceForEachMebibyte) {
 
 TEST_F(AgentTest, FailsIfTheListOfMemoryDevicesIsTooLong) {
   write_cards({"Healthy", "Healthy", "Healthy", "Healthy"}, 80'000);
-  AgentSettings by_kubelet = settings();
+  AgentOptions by_kubelet = options();
   by_kubelet.memory_resource = MemoryResource::kDevicePlugin;
   start(by_kubelet);
   ASSERT_TRUE(eventually([this] { return !fatal().empty(); }));

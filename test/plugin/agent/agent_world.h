@@ -84,22 +84,22 @@ class AgentTest : public testing::Test {
 
   // --- the agent ---------------------------------------------------------------------------------
 
-  AgentSettings settings() const {
-    AgentSettings settings;
-    settings.contract = contract();
-    settings.node = NodeName("n1");
-    settings.plugin_folder = path("/plugins");
-    settings.pod_resources_socket = path("/pod-resources.sock");
-    settings.runtime_socket = path("/runtime.sock");
-    settings.state_folder = path("/state");
-    settings.run_folder = path("/run");
-    settings.cdi_folder = path("/cdi");
-    settings.proc_folder = path("/proc");
-    return settings;
+  AgentOptions options() const {
+    AgentOptions options;
+    options.contract = contract();
+    options.node = NodeName("n1");
+    options.plugin_folder = path("/plugins");
+    options.pod_resources_socket = path("/pod-resources.sock");
+    options.runtime_socket = path("/runtime.sock");
+    options.state_folder = path("/state");
+    options.run_folder = path("/run");
+    options.cdi_folder = path("/cdi");
+    options.proc_folder = path("/proc");
+    return options;
   }
-  void start(const AgentSettings& settings) {
+  void start(const AgentOptions& options) {
     agent_.reset();
-    auto started = Agent::start(settings, cards_file_source(path("/cards.yaml")), api_.transport(),
+    auto started = Agent::start(options, cards_file_source(path("/cards.yaml")), api_.transport(),
                                 [this](const std::string& problem) {
                                   const std::lock_guard lock(mutex_);
                                   fatal_ = problem;
@@ -107,12 +107,12 @@ class AgentTest : public testing::Test {
     ASSERT_TRUE(started) << started.error().message;
     agent_ = std::move(*started);
   }
-  void start_ready(const AgentSettings& settings) {
-    start(settings);
+  void start_ready(const AgentOptions& options) {
+    start(options);
     const auto up = [this] { return agent_->ready() && devices() > 0; };
     ASSERT_TRUE(eventually(up)) << get("/readyz").body;
   }
-  void start_ready() { start_ready(settings()); }
+  void start_ready() { start_ready(options()); }
   void end() { agent_.reset(); }
   RawResponse get(const std::string& target) const {
     RawClient client(agent_->port());

@@ -22,14 +22,14 @@ class DriverLimitsTest : public test::AgentTest {
     driver_.set_scenario("card GPU-0\ncard GPU-1\n");
     driver_.add_file("/sys/fs/cgroup/cgroup.controllers");
   }
-  AgentSettings settings(IsolationMode mode, const std::string& library = "fake_nvml_r615.so") {
-    AgentSettings settings = AgentTest::settings();
-    settings.isolation.mode = mode;
-    settings.isolation.mps.control = path("/no-such-program");
-    settings.isolation.nvml.libraries = {beside_the_test(library)};
-    settings.isolation.nvml.node_root = driver_.root();
-    settings.isolation.nvml.timeout = std::chrono::hours(1);
-    return settings;
+  AgentOptions options(IsolationMode mode, const std::string& library = "fake_nvml_r615.so") {
+    AgentOptions options = AgentTest::options();
+    options.isolation.mode = mode;
+    options.isolation.mps.control = path("/no-such-program");
+    options.isolation.nvml.libraries = {beside_the_test(library)};
+    options.isolation.nvml.node_root = driver_.root();
+    options.isolation.nvml.timeout = std::chrono::hours(1);
+    return options;
   }
   // The hooks of the allocation in the CDI spec.
   Json hooks(const std::string& allocation) const {
@@ -65,7 +65,7 @@ class DriverLimitsTest : public test::AgentTest {
 };
 
 TEST_F(DriverLimitsTest, AContainerStartsWithTheHookThatHasItsMemoryLimited) {
-  start_ready(settings(IsolationMode::kDriver));
+  start_ready(options(IsolationMode::kDriver));
   const std::string allocation = run("a", 1);
   EXPECT_EQ(hooks(allocation),
             Json::parse(R"([{"hookName": "createRuntime", "timeout": 15, "path": ")" +
@@ -79,7 +79,7 @@ TEST_F(DriverLimitsTest, AContainerStartsWithTheHookThatHasItsMemoryLimited) {
 }
 
 TEST_F(DriverLimitsTest, AProcessOfAnotherPodIsNotLimited) {
-  start_ready(settings(IsolationMode::kDriver));
+  start_ready(options(IsolationMode::kDriver));
   const std::string allocation = run("a", 1);
   api_.create("b", {{}});
   run_in_cgroup("b");
@@ -89,18 +89,18 @@ TEST_F(DriverLimitsTest, AProcessOfAnotherPodIsNotLimited) {
 
 // The limits are in the driver, and a container that restarts gets them again.
 TEST_F(DriverLimitsTest, ARestartedPluginLimitsTheContainersThatItStartedBefore) {
-  start_ready(settings(IsolationMode::kDriver));
+  start_ready(options(IsolationMode::kDriver));
   const std::string allocation = run("a", 1);
   end();
   EXPECT_FALSE(LimitClient(path("/run/limits.sock")).connected());
-  start_ready(settings(IsolationMode::kDriver));
+  start_ready(options(IsolationMode::kDriver));
   EXPECT_FALSE(hooks(allocation).empty());
   run_in_cgroup("a");
   EXPECT_EQ(ask(allocation, 11), "ok\n");
 }
 
 TEST_F(DriverLimitsTest, AnOldDriverOffersNoCardsAndTheNodeSaysWhy) {
-  start(settings(IsolationMode::kDriver, "fake_nvml.so"));
+  start(options(IsolationMode::kDriver, "fake_nvml.so"));
   ASSERT_TRUE(eventually([this] { return ready_reason() == "NoHealthyCards"; }));
   EXPECT_THAT(
       std::string(api_.condition("MGPUReady")["message"]),
@@ -109,13 +109,13 @@ TEST_F(DriverLimitsTest, AnOldDriverOffersNoCardsAndTheNodeSaysWhy) {
 }
 
 TEST_F(DriverLimitsTest, AutoEnforcesNothingWhereTheNodeHasNothing) {
-  start_ready(settings(IsolationMode::kAuto, "fake_nvml.so"));
+  start_ready(options(IsolationMode::kAuto, "fake_nvml.so"));
   EXPECT_TRUE(hooks(run("a", 1)).empty());
   EXPECT_THAT(get("/metrics").body, HasSubstr("mgpu_plugin_isolation{isolation=\"none\"} 1"));
 }
 
 TEST_F(DriverLimitsTest, AutoIsTheDriverWhereItCan) {
-  start_ready(settings(IsolationMode::kAuto));
+  start_ready(options(IsolationMode::kAuto));
   EXPECT_FALSE(hooks(run("a", 1)).empty());
 }
 

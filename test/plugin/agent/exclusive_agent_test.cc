@@ -22,14 +22,14 @@ class ExclusiveAgentTest : public test::AgentTest {
       if (daemon) kill_mps_daemon(*daemon);
     }
   }
-  AgentSettings settings() const {
-    AgentSettings settings = AgentTest::settings();
-    settings.isolation.mode = IsolationMode::kMps;
-    settings.isolation.mps.control = beside_the_test("fake_mps_control");
-    settings.isolation.mps_exclusive = true;
-    settings.isolation.nvml.libraries = {beside_the_test("fake_nvml.so")};
-    settings.isolation.nvml.timeout = std::chrono::hours(1);
-    return settings;
+  AgentOptions options() const {
+    AgentOptions options = AgentTest::options();
+    options.isolation.mode = IsolationMode::kMps;
+    options.isolation.mps.control = beside_the_test("fake_mps_control");
+    options.isolation.mps_exclusive = true;
+    options.isolation.nvml.libraries = {beside_the_test("fake_nvml.so")};
+    options.isolation.nvml.timeout = std::chrono::hours(1);
+    return options;
   }
   bool becomes(const std::string& card, const std::string& mode) const {
     return eventually([&] { return driver_.mode(card) == mode; });
@@ -39,7 +39,7 @@ class ExclusiveAgentTest : public test::AgentTest {
 };
 
 TEST_F(ExclusiveAgentTest, TheCardOfAShareIsExclusiveUntilTheDriverIsReleased) {
-  start_ready(settings());
+  start_ready(options());
   api_.create("a", {{"main", 30, 1'000, "1"}});
   const std::string allocation = allocate("a", device_ids(30));
   // The daemon of the card starts meanwhile.
@@ -54,7 +54,7 @@ TEST_F(ExclusiveAgentTest, TheCardOfAShareIsExclusiveUntilTheDriverIsReleased) {
 }
 
 TEST_F(ExclusiveAgentTest, NoProgramRunsFromThePipeDirectory) {
-  start_ready(settings());
+  start_ready(options());
   api_.create("a", {{"main", 30, 1'000, "1"}});
   allocate("a", device_ids(30));
   ASSERT_TRUE(eventually([this] { return pre_start(device_ids(30)) == "started"; }));
@@ -66,13 +66,13 @@ TEST_F(ExclusiveAgentTest, NoProgramRunsFromThePipeDirectory) {
 }
 
 TEST_F(ExclusiveAgentTest, TheNodeSaysThatPartsOfSeveralCardsDoNotStart) {
-  start_ready(settings());
+  start_ready(options());
   EXPECT_TRUE(eventually([this] { return published().profile.parts_of_one_card; }));
 }
 
 TEST_F(ExclusiveAgentTest, AWholeCardIsUsedWithoutMpsAndHasItsEarlierMode) {
   driver_.set_mode("GPU-0", 1);
-  start_ready(settings());
+  start_ready(options());
   api_.create("a", {{"main", 30, 1'000, "0"}});
   allocate("a", device_ids(30));
   ASSERT_TRUE(eventually([this] { return pre_start(device_ids(30)) == "started"; }));

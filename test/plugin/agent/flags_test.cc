@@ -34,12 +34,12 @@ Parsed parse(const Arguments& arguments, const std::string& environment = "") {
   return parsed;
 }
 
-AgentSettings settings(const Arguments& arguments) {
+AgentOptions options(const Arguments& arguments) {
   const Parsed parsed = parse(arguments);
   EXPECT_TRUE(parsed.options.run) << parsed.options.print;
-  auto settings = settings_of(parsed.flags);
-  EXPECT_TRUE(settings) << settings.error().message;
-  return settings ? *std::move(settings) : AgentSettings();
+  auto options = options_of(parsed.flags);
+  EXPECT_TRUE(options) << options.error().message;
+  return options ? *std::move(options) : AgentOptions();
 }
 
 std::string error_output(const Arguments& arguments) {
@@ -50,7 +50,7 @@ std::string error_output(const Arguments& arguments) {
 }
 
 TEST(PluginFlags, HaveTheDocumentedDefaults) {
-  const AgentSettings standard = settings({"--node-name", "n1"});
+  const AgentOptions standard = options({"--node-name", "n1"});
   EXPECT_EQ(standard.node, NodeName("n1"));
   EXPECT_EQ(standard.contract.core_resource, "vke.volcengine.com/mgpu-core");
   EXPECT_EQ(standard.service.http.address, "127.0.0.1");
@@ -70,13 +70,13 @@ TEST(PluginFlags, HaveTheDocumentedDefaults) {
 }
 
 TEST(PluginFlags, SetTheSettings) {
-  const AgentSettings given =
-      settings({"--node-name=n2.example.com", "--metrics-bind-address=0.0.0.0:0",
-                "--metrics-tls-cert-file=x", "--metrics-tls-key-file=y", "--insecure-listen",
-                "--resource-domain=example.com", "--device-plugin-dir=/a",
-                "--pod-resources-socket=/b", "--runtime-socket=/c", "--state-dir=/d",
-                "--run-dir=/e", "--cdi-dir=/f", "--settle-ms=5000", "--isolation=mps",
-                "--mps-control=/opt/mps", "--enforce=evict", "--memory-resource=device-plugin"});
+  const AgentOptions given =
+      options({"--node-name=n2.example.com", "--metrics-bind-address=0.0.0.0:0",
+               "--metrics-tls-cert-file=x", "--metrics-tls-key-file=y", "--insecure-listen",
+               "--resource-domain=example.com", "--device-plugin-dir=/a",
+               "--pod-resources-socket=/b", "--runtime-socket=/c", "--state-dir=/d", "--run-dir=/e",
+               "--cdi-dir=/f", "--settle-ms=5000", "--isolation=mps", "--mps-control=/opt/mps",
+               "--enforce=evict", "--memory-resource=device-plugin"});
   EXPECT_EQ(given.node, NodeName("n2.example.com"));
   EXPECT_EQ(given.service.http.address, "0.0.0.0");
   EXPECT_EQ(given.service.http.port, 0);
@@ -178,18 +178,18 @@ TEST(PluginFlags, RejectAnEmptyPath) {
 }
 
 TEST(PluginFlags, TurnsNeedTheLibrary) {
-  EXPECT_EQ(settings({"--node-name=n"}).isolation.compute, ComputeMode::kNone);
+  EXPECT_EQ(options({"--node-name=n"}).isolation.compute, ComputeMode::kNone);
   EXPECT_EQ(
-      settings({"--node-name=n", "--isolation=intercept", "--compute=burst"}).isolation.compute,
+      options({"--node-name=n", "--isolation=intercept", "--compute=burst"}).isolation.compute,
       ComputeMode::kBurst);
-  EXPECT_EQ(settings({"--node-name=n", "--isolation=auto", "--compute=fixed"}).isolation.compute,
+  EXPECT_EQ(options({"--node-name=n", "--isolation=auto", "--compute=fixed"}).isolation.compute,
             ComputeMode::kFixed);
   EXPECT_THAT(error_output({"--node-name=n", "--isolation=mps", "--compute=fixed"}),
               HasSubstr("--compute: fixed needs the library of --isolation=intercept or auto, and "
                         "--isolation is mps"));
   for (const char* const isolation : {"mps", "intercept", "driver", "auto"}) {
-    const AgentSettings read =
-        settings({"--node-name=n", "--compute=mps", std::string("--isolation=") + isolation});
+    const AgentOptions read =
+        options({"--node-name=n", "--compute=mps", std::string("--isolation=") + isolation});
     EXPECT_EQ(read.isolation.compute, ComputeMode::kMps);
   }
   EXPECT_THAT(
@@ -199,18 +199,18 @@ TEST(PluginFlags, TurnsNeedTheLibrary) {
 }
 
 TEST(PluginFlags, ExclusiveCardsNeedNvml) {
-  EXPECT_FALSE(settings({"--node-name=n"}).isolation.mps_exclusive);
+  EXPECT_FALSE(options({"--node-name=n"}).isolation.mps_exclusive);
   EXPECT_TRUE(
-      settings({"--node-name=n", "--isolation=mps", "--mps-exclusive"}).isolation.mps_exclusive);
+      options({"--node-name=n", "--isolation=mps", "--mps-exclusive"}).isolation.mps_exclusive);
   EXPECT_THAT(error_output({"--node-name=n", "--mps-exclusive", "--cards-file=/cards.yaml"}),
               HasSubstr("--mps-exclusive: true sets the compute mode of cards by NVML"));
 }
 
 TEST(PluginFlags, PartsOfSeveralCardsMayHaveNoLimits) {
-  EXPECT_FALSE(settings({"--node-name=n"}).isolation.mps_parts_without_limits);
-  EXPECT_FALSE(settings({"--node-name=n"}).beside_nvidia);
-  EXPECT_TRUE(settings({"--node-name=n", "--beside-nvidia"}).beside_nvidia);
-  EXPECT_TRUE(settings({"--node-name=n", "--isolation=mps", "--mps-parts-without-limits"})
+  EXPECT_FALSE(options({"--node-name=n"}).isolation.mps_parts_without_limits);
+  EXPECT_FALSE(options({"--node-name=n"}).beside_nvidia);
+  EXPECT_TRUE(options({"--node-name=n", "--beside-nvidia"}).beside_nvidia);
+  EXPECT_TRUE(options({"--node-name=n", "--isolation=mps", "--mps-parts-without-limits"})
                   .isolation.mps_parts_without_limits);
   EXPECT_THAT(error_output({"--node-name=n", "--mps-exclusive", "--mps-parts-without-limits"}),
               HasSubstr("--mps-parts-without-limits: true needs programs that do not use MPS, "
@@ -218,14 +218,14 @@ TEST(PluginFlags, PartsOfSeveralCardsMayHaveNoLimits) {
 }
 
 TEST(PluginFlags, TheLeastMemoryIsThatOfTheIsolationUnlessItIsSet) {
-  EXPECT_EQ(settings({"--node-name=n"}).minimum_memory, std::nullopt);
-  EXPECT_EQ(settings({"--node-name=n", "--min-memory-mib=0"}).minimum_memory, MiB(0));
-  EXPECT_EQ(settings({"--node-name=n", "--min-memory-mib=700"}).minimum_memory, MiB(700));
+  EXPECT_EQ(options({"--node-name=n"}).minimum_memory, std::nullopt);
+  EXPECT_EQ(options({"--node-name=n", "--min-memory-mib=0"}).minimum_memory, MiB(0));
+  EXPECT_EQ(options({"--node-name=n", "--min-memory-mib=700"}).minimum_memory, MiB(700));
 }
 
 TEST(PluginFlags, ClientsOfMpsAreEndedTwoSecondsBeforeTheirContainers) {
-  EXPECT_EQ(settings({"--node-name=n"}).mps_end_clients, std::chrono::seconds(10));
-  EXPECT_EQ(settings({"--node-name=n", "--mps-end-clients=0s"}).mps_end_clients, Duration(0));
+  EXPECT_EQ(options({"--node-name=n"}).mps_end_clients, std::chrono::seconds(10));
+  EXPECT_EQ(options({"--node-name=n", "--mps-end-clients=0s"}).mps_end_clients, Duration(0));
 }
 
 TEST(PluginFlags, SayThatCardsAreInjectedInOneWay) {
@@ -240,14 +240,14 @@ TEST(PluginFlags, SayWhichAlertShowsUnusedShares) {
 
 TEST(PluginFlags, SetTheDriversLimits) {
   const auto given =
-      settings({"--node-name=n", "--isolation=driver", "--hook-path=/opt/hook",
-                "--nvml-library=/opt/nvml.so", "--node-root=/host/", "--driver-root=/driver/"});
+      options({"--node-name=n", "--isolation=driver", "--hook-path=/opt/hook",
+               "--nvml-library=/opt/nvml.so", "--node-root=/host/", "--driver-root=/driver/"});
   EXPECT_EQ(given.isolation.mode, IsolationMode::kDriver);
   EXPECT_EQ(given.isolation.hook_path, "/opt/hook");
   EXPECT_THAT(given.isolation.nvml.libraries, testing::ElementsAre("/opt/nvml.so"));
   EXPECT_EQ(given.isolation.nvml.node_root, "/host");
   EXPECT_EQ(given.isolation.nvml.driver_root, "/driver");
-  EXPECT_EQ(settings({"--node-name=n", "--isolation=auto"}).isolation.mode, IsolationMode::kAuto);
+  EXPECT_EQ(options({"--node-name=n", "--isolation=auto"}).isolation.mode, IsolationMode::kAuto);
 }
 
 class ProfilesFlag : public testing::Test {
@@ -263,16 +263,16 @@ class ProfilesFlag : public testing::Test {
 };
 
 TEST_F(ProfilesFlag, ReadsTheFile) {
-  const AgentSettings read = settings(with_file("profiles: [{name: a, computeFactor: 2}]"));
+  const AgentOptions read = options(with_file("profiles: [{name: a, computeFactor: 2}]"));
   EXPECT_THAT(read.profiles, testing::ElementsAre(Profile{.name = "a", .core = Percent(200)}));
-  EXPECT_TRUE(settings({"--node-name=n"}).profiles.empty());
+  EXPECT_TRUE(options({"--node-name=n"}).profiles.empty());
 }
 
 TEST_F(ProfilesFlag, LeavesTheReserveToTheProfileOrTheIsolation) {
   const std::string text = "profiles: [{name: a}]";
-  EXPECT_EQ(settings(with_file(text)).reserve, std::nullopt);
-  EXPECT_EQ(settings(with_file(text, {"--reserve-mib=300"})).reserve, MiB(300));
-  EXPECT_EQ(settings(with_file(text, {"--cards-file=/cards.yaml"})).reserve, MiB(0));
+  EXPECT_EQ(options(with_file(text)).reserve, std::nullopt);
+  EXPECT_EQ(options(with_file(text, {"--reserve-mib=300"})).reserve, MiB(300));
+  EXPECT_EQ(options(with_file(text, {"--cards-file=/cards.yaml"})).reserve, MiB(0));
 }
 
 TEST_F(ProfilesFlag, RejectsABadFileInOneSentence) {

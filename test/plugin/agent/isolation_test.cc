@@ -41,19 +41,19 @@ class IsolationTest : public testing::Test {
     EXPECT_TRUE(set_log_level("off"));
     driver_.set_scenario(kTwoCards);
     driver_.add_file("/sys/fs/cgroup/cgroup.controllers");
-    settings_.nvml.libraries = {beside_the_test("fake_nvml_r615.so")};
-    settings_.nvml.node_root = driver_.root();
-    settings_.nvml.timeout = std::chrono::hours(1);
-    settings_.hook_folder = folder_.path();
-    settings_.run_folder = folder_.path("run");
-    settings_.proc_folder = folder_.path("proc");
-    settings_.mps.control = folder_.path("no-such-program");
-    settings_.mps.run_dir = folder_.path("run");
+    options_.nvml.libraries = {beside_the_test("fake_nvml_r615.so")};
+    options_.nvml.node_root = driver_.root();
+    options_.nvml.timeout = std::chrono::hours(1);
+    options_.hook_folder = folder_.path();
+    options_.run_folder = folder_.path("run");
+    options_.proc_folder = folder_.path("proc");
+    options_.mps.control = folder_.path("no-such-program");
+    options_.mps.run_dir = folder_.path("run");
   }
 
   void make(IsolationMode mode) {
-    settings_.mode = mode;
-    isolation_ = std::make_unique<Isolation>(settings_, records_, [this] { return cards_; });
+    options_.mode = mode;
+    isolation_ = std::make_unique<Isolation>(options_, records_, [this] { return cards_; });
   }
   IsolationMode choose(IsolationMode mode) {
     make(mode);
@@ -61,14 +61,14 @@ class IsolationTest : public testing::Test {
     isolation_->choose();
     return isolation_->chosen();
   }
-  void switch_to(IsolationMode mode) { isolation_->switch_to(mode, settings_.compute); }
-  void old_driver() { settings_.nvml.libraries = {beside_the_test("fake_nvml.so")}; }
+  void switch_to(IsolationMode mode) { isolation_->switch_to(mode, options_.compute); }
+  void old_driver() { options_.nvml.libraries = {beside_the_test("fake_nvml.so")}; }
   // The node can have the library in containers.
   void install_library() {
-    settings_.library_folder = folder_.path("libraries");
-    std::filesystem::create_directories(settings_.library_folder);
+    options_.library_folder = folder_.path("libraries");
+    std::filesystem::create_directories(options_.library_folder);
     for (const char* const name : {"/libmgpu-cuda.so", "/libmgpu-nvml.so"}) {
-      std::ofstream(settings_.library_folder + name) << name;
+      std::ofstream(options_.library_folder + name) << name;
     }
     std::filesystem::create_directories(folder_.path("proc/1/ns"));
     std::filesystem::copy_symlink("/proc/self/ns/mnt", folder_.path("proc/1/ns/mnt"));
@@ -88,7 +88,7 @@ class IsolationTest : public testing::Test {
 
   FakeDriver driver_;
   test::ScratchFolder folder_;
-  IsolationSettings settings_;
+  IsolationOptions options_;
   Records records_{folder_.path("records")};
   std::vector<CardFacts> cards_ = {test::card_facts(0), test::card_facts(1)};
   std::unique_ptr<Isolation> isolation_;
@@ -124,7 +124,7 @@ TEST_F(IsolationTest, SwitchesToAnotherMode) {
 }
 
 TEST_F(IsolationTest, ExclusiveCardsNeedTheRightsToSetTheComputeModeWithMpsOnly) {
-  settings_.mps_exclusive = true;
+  options_.mps_exclusive = true;
   driver_.set_scenario(std::string(kTwoCards) + "fail nvmlDeviceSetComputeMode 4 GPU-0\n");
   choose(IsolationMode::kMps);
   EXPECT_THAT(health(), ElementsAre(HasSubstr("needs the rights of root on the node"), kHealthy));
@@ -137,9 +137,9 @@ TEST_F(IsolationTest, ExclusiveCardsNeedTheRightsToSetTheComputeModeWithMpsOnly)
 class DaemonOfAnExclusiveCard : public IsolationTest {
  public:
   DaemonOfAnExclusiveCard() {
-    settings_.mps_exclusive = true;
-    settings_.mps.control = beside_the_test("fake_mps_control");
-    settings_.mps.times.command = settings_.mps.times.start = std::chrono::hours(1);
+    options_.mps_exclusive = true;
+    options_.mps.control = beside_the_test("fake_mps_control");
+    options_.mps.times.command = options_.mps.times.start = std::chrono::hours(1);
   }
   ~DaemonOfAnExclusiveCard() override {
     isolation_.reset();
@@ -176,7 +176,7 @@ TEST_F(DaemonOfAnExclusiveCard, AnotherModeRestoresTheCardsThatMpsHasMadeExclusi
 
 // The card may not be healthy, and a call to it may never return.
 TEST_F(DaemonOfAnExclusiveCard, ItsEndUsesNoDriver) {
-  settings_.mps.times.tick = settings_.mps.times.probe = std::chrono::milliseconds(10);
+  options_.mps.times.tick = options_.mps.times.probe = std::chrono::milliseconds(10);
   run_daemon();
   const std::string log = driver_.log();
   isolation_->mps().set_cards({});
@@ -186,7 +186,7 @@ TEST_F(DaemonOfAnExclusiveCard, ItsEndUsesNoDriver) {
 
 // It is looked for in long intervals, and its process may have ended it since.
 TEST_F(DaemonOfAnExclusiveCard, ItIsAskedBeforeAModeIsSetAgain) {
-  settings_.mps.times.tick = settings_.mps.times.probe = std::chrono::hours(1);
+  options_.mps.times.tick = options_.mps.times.probe = std::chrono::hours(1);
   run_daemon();
   driver_.set_mode("GPU-0", 0);
   kill_daemon();
@@ -200,7 +200,7 @@ TEST_F(DaemonOfAnExclusiveCard, ItsServerRunsBeforeTheModeIsSet) {
   ASSERT_TRUE(make_mps_folders(mps_folders(folder_.path("run"), kCard)));
   const std::string behaviour = folder_.path("run/mps/GPU-0/behaviour");
   std::ofstream(behaviour) << "initializing\n";
-  settings_.mps.times.tick = settings_.mps.times.probe = std::chrono::milliseconds(10);
+  options_.mps.times.tick = options_.mps.times.probe = std::chrono::milliseconds(10);
   choose(IsolationMode::kMps);
   isolation_->mps().set_cards({kCard});
   const Record record = test::started(test::allocated(test::device_ids(30), "a"), "a", 0);
@@ -218,7 +218,7 @@ TEST_F(DaemonOfAnExclusiveCard, ItsServerRunsBeforeTheModeIsSet) {
 }
 
 TEST_F(IsolationTest, ALaterSwitchToTheDriverTriesAgain) {
-  settings_.hook_folder = folder_.path("hook");
+  options_.hook_folder = folder_.path("hook");
   std::ofstream(folder_.path("hook")) << "in the way";
   choose(IsolationMode::kDriver);
   EXPECT_NE(isolation_->limits().driver_hook->problem, "");
@@ -229,10 +229,10 @@ TEST_F(IsolationTest, ALaterSwitchToTheDriverTriesAgain) {
 }
 
 TEST_F(IsolationTest, AutoOffersTheCardsAfterTheDriversHookCouldNotBeInstalled) {
-  settings_.hook_folder = folder_.path("hook");
+  options_.hook_folder = folder_.path("hook");
   std::ofstream(folder_.path("hook")) << "in the way";
   choose(IsolationMode::kDriver);
-  EXPECT_THAT(health(), Each(HasSubstr(settings_.hook_folder)));
+  EXPECT_THAT(health(), Each(HasSubstr(options_.hook_folder)));
   std::filesystem::remove(folder_.path("hook"));
   switch_to(IsolationMode::kAuto);
   EXPECT_EQ(isolation_->chosen(), IsolationMode::kDriver);
@@ -260,7 +260,7 @@ TEST_F(IsolationTest, TheHookIsCopiedToWhereTheRuntimeFindsIt) {
 }
 
 TEST_F(IsolationTest, AnotherPathOfTheHookIsUsedAsItIs) {
-  settings_.hook_path = "/opt/mgpu/mgpu-set-limits";
+  options_.hook_path = "/opt/mgpu/mgpu-set-limits";
   choose(IsolationMode::kDriver);
   EXPECT_EQ(isolation_->limits().driver_hook->program, "/opt/mgpu/mgpu-set-limits");
   EXPECT_FALSE(std::filesystem::exists(folder_.path("mgpu-set-limits")));
@@ -279,7 +279,7 @@ TEST_F(IsolationTest, CgroupV1OffersNoCards) {
 }
 
 TEST_F(IsolationTest, WithoutAHookThereAreNoCardsAndNoContainerStarts) {
-  settings_.hook_folder = "/dev/null";
+  options_.hook_folder = "/dev/null";
   choose(IsolationMode::kDriver);
   EXPECT_THAT(isolation_->limits().driver_hook->problem, HasSubstr("/dev/null"));
   EXPECT_THAT(health(), Each(HasSubstr("/dev/null")));
@@ -386,8 +386,8 @@ TEST_F(IsolationTest, TheLibraryMakesThePagesOfAContainerBeforeItStarts) {
 // The program says that it cannot test the card.
 TEST_F(IsolationTest, NoSelfTestRunsOnAnOfferedCardThatPodsHold) {
   install_library();
-  settings_.self_test = true;
-  const std::string program = settings_.library_folder + "/mgpu-check-share";
+  options_.self_test = true;
+  const std::string program = options_.library_folder + "/mgpu-check-share";
   const std::string runs = folder_.path("runs");
   std::ofstream(program) << "#!/bin/sh\necho >>" << runs << "\necho skipped start: busy\n";
   std::filesystem::permissions(program, std::filesystem::perms::owner_all);
@@ -413,7 +413,7 @@ TEST_F(IsolationTest, NoSelfTestRunsOnAnOfferedCardThatPodsHold) {
 
 TEST_F(IsolationTest, ACardWithoutMemoryOfItsOwnIsNotTested) {
   install_library();
-  settings_.self_test = true;
+  options_.self_test = true;
   choose(IsolationMode::kIntercept);
   FoundCard card{.uuid = CardUuid(kUuid), .model = "GB10", .memory = kNoMemoryOfItsOwn};
   EXPECT_EQ(isolation_->problem_of(card, {}), "");
@@ -424,7 +424,7 @@ TEST_F(IsolationTest, ACardWithoutMemoryOfItsOwnIsNotTested) {
 
 TEST_F(IsolationTest, NoCardIsOfferedWithoutTheLibrary) {
   install_library();
-  std::filesystem::remove(settings_.library_folder + "/libmgpu-cuda.so");
+  std::filesystem::remove(options_.library_folder + "/libmgpu-cuda.so");
   choose(IsolationMode::kIntercept);
   EXPECT_THAT(health(), Each(HasSubstr("libmgpu-cuda.so")));
   EXPECT_EQ(choose(IsolationMode::kAuto), IsolationMode::kDriver);
@@ -437,7 +437,7 @@ TEST_F(IsolationTest, NoCardIsOfferedWithoutTheLibrary) {
 
 // Some nodes run no programs from the folder of the plugin. PreStart asks the daemon, too.
 TEST_F(IsolationTest, MpsWorksWithoutItsHook) {
-  settings_.hook_folder = folder_.path("hook");
+  options_.hook_folder = folder_.path("hook");
   std::ofstream(folder_.path("hook")) << "in the way";
   choose(IsolationMode::kMps);
   EXPECT_EQ(isolation_->limits().mps_hook, nullptr);
@@ -447,7 +447,7 @@ TEST_F(IsolationTest, MpsWorksWithoutItsHook) {
 // --- MPS besides ---------------------------------------------------------------------------------
 
 TEST_F(IsolationTest, MpsLimitsComputeBesidesTheDriversLimitsOfMemory) {
-  settings_.compute = ComputeMode::kMps;
+  options_.compute = ComputeMode::kMps;
   choose(IsolationMode::kDriver);
   EXPECT_EQ(isolation_->compute(), ComputeMode::kMps);
   const ShareLimits limits = isolation_->limits();
@@ -463,7 +463,7 @@ TEST_F(IsolationTest, MpsLimitsComputeBesidesTheDriversLimitsOfMemory) {
 }
 
 TEST_F(IsolationTest, MpsLimitsComputeBesidesTheLibrary) {
-  settings_.compute = ComputeMode::kMps;
+  options_.compute = ComputeMode::kMps;
   old_driver();
   install_library();
   make(IsolationMode::kAuto);
@@ -488,7 +488,7 @@ TEST_F(IsolationTest, MpsLimitsComputeBesidesTheLibrary) {
 }
 
 TEST_F(IsolationTest, TurnsAreOfTheLibraryOnly) {
-  settings_.compute = ComputeMode::kFixed;
+  options_.compute = ComputeMode::kFixed;
   install_library();
   choose(IsolationMode::kDriver);
   EXPECT_EQ(isolation_->compute(), ComputeMode::kNone);

@@ -33,9 +33,9 @@ class LibraryAgentTest : public AgentTest {
     std::filesystem::copy_symlink("/proc/self/ns/mnt", path("/proc/1/ns/mnt"));
     replace_driver();
     touch_cards();
-    settings_.isolation.mode = IsolationMode::kIntercept;
-    settings_.isolation.self_test = true;
-    settings_.isolation.library_folder = path("/libraries");
+    options_.isolation.mode = IsolationMode::kIntercept;
+    options_.isolation.self_test = true;
+    options_.isolation.library_folder = path("/libraries");
   }
 
   // The cards are read at once, and are the same.
@@ -74,7 +74,7 @@ class LibraryAgentTest : public AgentTest {
   // Returns the allocation.
   std::string run_part() {
     pass();
-    start_ready(settings_);
+    start_ready(options_);
     api_.create("a", {{"main", 30, 2'000, "0"}});
     const std::string id = allocate("a", device_ids(30));
     EXPECT_TRUE(eventually([&] { return pre_start(device_ids(30)) == "started"; }));
@@ -85,22 +85,22 @@ class LibraryAgentTest : public AgentTest {
     if (daemon) plugin::kill_mps_daemon(*daemon);
   }
   void set_profile() {
-    settings_.profiles = {{.name = "all", .node_selector = {{"pool", "a"}}}};
+    options_.profiles = {{.name = "all", .node_selector = {{"pool", "a"}}}};
     api_.call(kube::Method::kPatch, "/api/v1/nodes/n1",
               Json{{"metadata", {{"labels", {{"pool", "a"}}}}}}.dump());
   }
   void start_with(ComputeMode compute) {
     end();
-    settings_.isolation.compute = compute;
-    start_ready(settings_);
+    options_.isolation.compute = compute;
+    start_ready(options_);
   }
 
   const CardUuid kCard{"GPU-6d677075-0000-4000-8000-000000000001"};
-  AgentSettings settings_ = settings();
+  AgentOptions options_ = options();
 };
 
 TEST_F(LibraryAgentTest, NothingIsPublishedBeforeTheResult) {
-  start(settings_);
+  start(options_);
   ASSERT_TRUE(eventually([this] { return started(); }));
   wait();
   EXPECT_TRUE(announced().empty());
@@ -113,7 +113,7 @@ TEST_F(LibraryAgentTest, NothingIsPublishedBeforeTheResult) {
 
 TEST_F(LibraryAgentTest, ATestAtTheStartLeavesHealthyCardsAsTheyWerePublished) {
   pass();
-  start_ready(settings_);
+  start_ready(options_);
   ASSERT_TRUE(eventually([this] { return ready_reason() == "CardsReady"; }));
   const Json before = annotation();
   ASSERT_TRUE(announced()[0].healthy());
@@ -122,7 +122,7 @@ TEST_F(LibraryAgentTest, ATestAtTheStartLeavesHealthyCardsAsTheyWerePublished) {
   replace_driver();
   // A change of a card would have another time.
   std::this_thread::sleep_for(std::chrono::milliseconds(1'100));
-  start(settings_);
+  start(options_);
   ASSERT_TRUE(eventually([this] { return started(); }));
   wait();
   EXPECT_EQ(annotation(), before);
@@ -135,7 +135,7 @@ TEST_F(LibraryAgentTest, ATestAtTheStartLeavesHealthyCardsAsTheyWerePublished) {
 
 TEST_F(LibraryAgentTest, ACardStaysOfferedWhileItIsTestedAgain) {
   pass();
-  start_ready(settings_);
+  start_ready(options_);
   ASSERT_TRUE(eventually([this] { return ready_reason() == "CardsReady"; }));
   const Json before = annotation();
   hang();
@@ -153,10 +153,10 @@ TEST_F(LibraryAgentTest, ACardStaysOfferedWhileItIsTestedAgain) {
 }
 
 TEST_F(LibraryAgentTest, MpsLimitsComputeAndTheLibraryMemory) {
-  settings_.isolation.compute = ComputeMode::kMps;
-  settings_.isolation.mps.control = beside_the_test("fake_mps_control");
+  options_.isolation.compute = ComputeMode::kMps;
+  options_.isolation.mps.control = beside_the_test("fake_mps_control");
   pass();
-  start_ready(settings_);
+  start_ready(options_);
   ASSERT_TRUE(eventually([this] { return ready_reason() == "CardsReady"; }));
   api_.create("a", {{"main", 30, 2'000, "0"}});
   const std::string id = allocate("a", device_ids(30));
@@ -174,11 +174,11 @@ TEST_F(LibraryAgentTest, MpsLimitsComputeAndTheLibraryMemory) {
 TEST_F(LibraryAgentTest, MpsBesidesTheLibraryKeepsOtherProgramsOffTheCard) {
   const FakeDriver driver;
   driver.set_scenario("card " + kCard.str() + "\n");
-  settings_.isolation.compute = ComputeMode::kMps;
-  settings_.isolation.mps.control = beside_the_test("fake_mps_control");
-  settings_.isolation.mps_exclusive = true;
-  settings_.isolation.nvml.libraries = {beside_the_test("fake_nvml.so")};
-  settings_.isolation.nvml.timeout = std::chrono::hours(1);
+  options_.isolation.compute = ComputeMode::kMps;
+  options_.isolation.mps.control = beside_the_test("fake_mps_control");
+  options_.isolation.mps_exclusive = true;
+  options_.isolation.nvml.libraries = {beside_the_test("fake_nvml.so")};
+  options_.isolation.nvml.timeout = std::chrono::hours(1);
   const std::string id = run_part();
   EXPECT_EQ(driver.mode(kCard.str()), "3");
   EXPECT_EQ(injected(id, "MGPU_ENFORCED"), "memory,compute");
@@ -195,7 +195,7 @@ TEST_F(LibraryAgentTest, MpsBesidesTheLibraryKeepsOtherProgramsOffTheCard) {
 // --- another --compute ---------------------------------------------------------------------------
 
 TEST_F(LibraryAgentTest, AnotherComputeIsForContainersThatStartLater) {
-  settings_.isolation.compute = ComputeMode::kFixed;
+  options_.isolation.compute = ComputeMode::kFixed;
   const std::string id = run_part();
   const std::string turn = path("/run/share/" + id + "/" + kCard.str() + "/turn");
   EXPECT_TRUE(std::filesystem::exists(turn));
@@ -211,9 +211,9 @@ TEST_F(LibraryAgentTest, AnotherComputeIsForContainersThatStartLater) {
 // With profiles, the containers of a card are limited in one way.
 TEST_F(LibraryAgentTest, AnotherComputeBeginsWithProfilesWhenNoContainerHoldsACard) {
   set_profile();
-  settings_.isolation.compute = ComputeMode::kBurst;
+  options_.isolation.compute = ComputeMode::kBurst;
   pass();
-  start_ready(settings_);
+  start_ready(options_);
   start_with(ComputeMode::kFixed);
   EXPECT_TRUE(eventually([this] { return published().profile.compute == "fixed"; }));
   const std::string id = run_part();
@@ -236,8 +236,8 @@ TEST_F(LibraryAgentTest, AnotherComputeBeginsWithProfilesWhenNoContainerHoldsACa
 // The servers of MPS go on until then.
 TEST_F(LibraryAgentTest, WhatMpsNeedsIsReservedUntilTheLastContainerHasEnded) {
   set_profile();
-  settings_.isolation.compute = ComputeMode::kMps;
-  settings_.isolation.mps.control = beside_the_test("fake_mps_control");
+  options_.isolation.compute = ComputeMode::kMps;
+  options_.isolation.mps.control = beside_the_test("fake_mps_control");
   const std::string id = run_part();
   const MiB left = announced()[0].memory;
   EXPECT_LT(left, MiB(kCardMemory));

@@ -44,10 +44,10 @@ class MonitoringTest : public testing::Test {
     run_process(11, "0::/kubepods/pod" + pod.metadata.uid + "/" + kContainerId + "\n");
     monitor({.node = NodeName("n1"), .proc_folder = folder_.path()});
   }
-  void monitor(Monitoring::Settings settings) {
+  void monitor(Monitoring::Options options) {
     monitoring_.emplace(
         Monitoring::Dependencies{metrics_, inventory_, pods_, records_, pages_, reserved_},
-        std::move(settings));
+        std::move(options));
   }
   ~MonitoringTest() override { inventory_.stop(); }
 

@@ -29,24 +29,24 @@ class MpsAgentTest : public test::AgentTest {
     api_.create(pod, {{"main", 60, 2'000, "0,1"}});
     api_.annotate(pod, test::contract().container_multiple_gpu, "2");
   }
-  AgentSettings settings() const {
-    AgentSettings settings = AgentTest::settings();
-    settings.isolation.mode = IsolationMode::kMps;
-    settings.isolation.mps.control = beside_the_test("fake_mps_control");
-    return settings;
+  AgentOptions options() const {
+    AgentOptions options = AgentTest::options();
+    options.isolation.mode = IsolationMode::kMps;
+    options.isolation.mps.control = beside_the_test("fake_mps_control");
+    return options;
   }
 };
 
 // The runtime may be about to create the container, and a spec without its pipe directory would
 // leave it without a device.
 TEST_F(MpsAgentTest, KeepsRunningContainersInTheCdiSpecWhileNoDaemonRuns) {
-  start_ready(settings());
+  start_ready(options());
   api_.create("a", {{"main", 30, 1'000, "1"}});
   const std::string before = allocate("a", device_ids(30));
   ASSERT_TRUE(eventually([this] { return pre_start(device_ids(30)) == "started"; }));
   end();
   kill_daemons();
-  AgentSettings later = settings();
+  AgentOptions later = options();
   later.isolation.mps.watch_only = true;
   start_ready(later);
   api_.create("b", {{"main", 100, 1'000, "0"}});
@@ -56,7 +56,7 @@ TEST_F(MpsAgentTest, KeepsRunningContainersInTheCdiSpecWhileNoDaemonRuns) {
 }
 
 TEST_F(MpsAgentTest, NoContainerWithAPartOfACardStartsWhileNoDaemonRuns) {
-  AgentSettings without_daemons = settings();
+  AgentOptions without_daemons = options();
   without_daemons.isolation.mps.watch_only = true;
   start_ready(without_daemons);
   api_.create("a", {{"main", 30, 1'000, "1"}});
@@ -105,14 +105,14 @@ TEST(LeastShare, HasMemoryForAProgramWhereItsContextCounts) {
 }
 
 TEST_F(MpsAgentTest, PublishesTheLeastShare) {
-  start_ready(settings());
+  start_ready(options());
   EXPECT_TRUE(eventually([this] {
     return published().profile.minimum == Share{Percent(3), MiB(1024)};
   }));
 }
 
 TEST_F(MpsAgentTest, PublishesTheLeastMemoryThatIsSet) {
-  AgentSettings small = settings();
+  AgentOptions small = options();
   small.minimum_memory = MiB(300);
   start_ready(small);
   EXPECT_TRUE(eventually([this] {
@@ -121,7 +121,7 @@ TEST_F(MpsAgentTest, PublishesTheLeastMemoryThatIsSet) {
 }
 
 TEST_F(MpsAgentTest, AProfileMayRequireMoreComputeAndLessMemory) {
-  AgentSettings with_profile = settings();
+  AgentOptions with_profile = options();
   with_profile.profiles = {
       {.name = "more", .node_selector = {{"pool", "a"}}, .minimum = {Percent(10), MiB()}},
       {.name = "less", .node_selector = {{"pool", "b"}}, .minimum = {Percent(1), MiB(500)}},
@@ -147,7 +147,7 @@ TEST_F(MpsAgentTest, AProfileMayRequireMoreComputeAndLessMemory) {
 // --- parts of several cards ----------------------------------------------------------------------
 
 TEST_F(MpsAgentTest, PartsOfSeveralCardsDoNotStart) {
-  start_ready(settings());
+  start_ready(options());
   EXPECT_TRUE(eventually([this] { return published().profile.parts_of_one_card; }));
   create_with_parts_of_both_cards("a");
   allocate("a", device_ids(60));
@@ -155,7 +155,7 @@ TEST_F(MpsAgentTest, PartsOfSeveralCardsDoNotStart) {
 }
 
 TEST_F(MpsAgentTest, PartsOfSeveralCardsStartWithoutLimitsIfThatIsAllowed) {
-  AgentSettings allowed = settings();
+  AgentOptions allowed = options();
   allowed.isolation.mps_parts_without_limits = true;
   start_ready(allowed);
   create_with_parts_of_both_cards("a");

@@ -48,9 +48,9 @@ class PreStartHandlerTest : public testing::Test {
     pods_->start();
     records_ = std::make_unique<Records>(records_folder());
     EXPECT_TRUE(records_->load());
-    const PreStartSettings settings = {contract(), NodeName("n1"), folder_.path(), settle};
+    const PreStartOptions options = {contract(), NodeName("n1"), folder_.path(), settle};
     handler_ = std::make_unique<PreStartHandler>(
-        settings,
+        options,
         PreStartDependencies{*records_, injector_, inventory_, nullptr, *pods_, kubelet_.client(),
                              processes_},
         [this](const Refusal& refusal) {

@@ -14,7 +14,7 @@ constexpr Time kJitter = 20 * kMicrosecond;
 }  // namespace
 
 TurnGate::TurnGate(TurnRule rule, const std::vector<double>& shares)
-    : turns_(TurnSettings{.rule = rule}), containers_(shares.size()) {
+    : turns_(TurnOptions{.rule = rule}), containers_(shares.size()) {
   for (std::size_t i = 0; i < shares.size(); ++i) turns_.add(i, shares[i]);
 }
 

@@ -23,7 +23,7 @@ constexpr CardActivity kBoth{.worked = true, .works = true, .waits = true};
 class Card {
  public:
   explicit Card(TurnRule rule, double first = 0.7, double second = 0.3)
-      : turns_(TurnSettings{.rule = rule}) {
+      : turns_(TurnOptions{.rule = rule}) {
     turns_.add(1, first);
     turns_.add(2, second);
   }

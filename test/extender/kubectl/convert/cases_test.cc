@@ -13,21 +13,21 @@ namespace mgpu::test {
 namespace {
 
 using kubectl::convert::convert_manifests;
-using kubectl::convert::Settings;
+using kubectl::convert::ConvertOptions;
 
 const std::string kGolden = std::string(MGPU_SOURCE_DIR) + "/test/golden/migration/";
 
-Settings settings_named(const std::string& name) {
-  Settings settings{.contract = *Contract::for_domain(kDefaultResourceDomain)};
+ConvertOptions options_named(const std::string& name) {
+  ConvertOptions options{.contract = *Contract::for_domain(kDefaultResourceDomain)};
   if (name == "chosen") {
-    settings.hami_core = 10;
-    settings.hami_card_memory_mib = 16001;
-    settings.aliyun_core = 10;
-    settings.aliyun_unit_mib = 1;
+    options.hami_core = 10;
+    options.hami_card_memory_mib = 16001;
+    options.aliyun_core = 10;
+    options.aliyun_unit_mib = 1;
   } else if (name == "gib") {
-    settings.aliyun_core = 10;
+    options.aliyun_core = 10;
   }
-  return settings;
+  return options;
 }
 
 // The policies name values of the chart where the command names flags.
@@ -120,8 +120,8 @@ void check_case(const YAML::Node& one) {
     ASSERT_TRUE(read) << read.error().message;
     text = *read;
   }
-  const Settings settings = settings_named(text_or(one, "settings"));
-  const auto converted = convert_manifests(text, settings);
+  const ConvertOptions options = options_named(text_or(one, "settings"));
+  const auto converted = convert_manifests(text, options);
   ASSERT_TRUE(converted) << converted.error().message;
   if (one["refused"].IsDefined()) {
     ASSERT_EQ(converted->refusals.size(), 1) << converted->text;
@@ -133,7 +133,7 @@ void check_case(const YAML::Node& one) {
   }
   EXPECT_EQ(converted->refusals, std::vector<std::string>());
   file.empty() ? check_result(one, converted->text) : check_file(file, converted->text);
-  const auto again = convert_manifests(converted->text, settings);
+  const auto again = convert_manifests(converted->text, options);
   ASSERT_TRUE(again) << again.error().message;
   EXPECT_EQ(again->text, converted->text);
   EXPECT_EQ(again->changes, std::vector<std::string>());

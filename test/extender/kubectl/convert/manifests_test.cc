@@ -11,19 +11,19 @@ namespace {
 
 using kubectl::convert::convert_manifests;
 using kubectl::convert::Converted;
-using kubectl::convert::Settings;
+using kubectl::convert::ConvertOptions;
 using ::testing::AllOf;
 using ::testing::ElementsAre;
 using ::testing::HasSubstr;
 using ::testing::IsEmpty;
 using ::testing::SizeIs;
 
-Settings default_settings() {
+ConvertOptions default_options() {
   return {.contract = *Contract::for_domain(kDefaultResourceDomain)};
 }
 
 Result<Converted> convert_with_defaults(const std::string& text) {
-  return convert_manifests(text, default_settings());
+  return convert_manifests(text, default_options());
 }
 
 std::string whole_card(const std::string& name) {
@@ -163,15 +163,15 @@ TEST(ConvertManifests, RefusesDifferentLimitsAndRequests) {
 }
 
 TEST(ConvertManifests, UsesTheSchedulerOfTheSettings) {
-  Settings settings = default_settings();
-  settings.scheduler = "mgpu-scheduler";
-  const auto converted = convert_manifests(whole_card("a"), settings);
+  ConvertOptions options = default_options();
+  options.scheduler = "mgpu-scheduler";
+  const auto converted = convert_manifests(whole_card("a"), options);
   ASSERT_TRUE(converted) << converted.error().message;
   EXPECT_THAT(converted->text, HasSubstr("schedulerName: \"mgpu-scheduler\""));
   const auto other = convert_manifests(
       "{kind: Pod, metadata: {name: a}, spec: {schedulerName: volcano, containers: [{name: app, "
       "resources: {limits: {nvidia.com/gpu: 1}}}]}}",
-      settings);
+      options);
   ASSERT_TRUE(other) << other.error().message;
   EXPECT_THAT(other->text, HasSubstr("schedulerName: volcano"));
 }

@@ -28,7 +28,7 @@ ComputeMode compute_mode(std::string_view name);
 // limit of memory if `memory` is kAuto.
 ComputeMode compute_with(IsolationMode memory, ComputeMode wanted);
 
-struct IsolationSettings {
+struct IsolationOptions {
   IsolationMode mode = IsolationMode::kNone;
   MpsOptions mps;
   bool mps_exclusive = false;  // see ExclusiveCards; with MPS only

@@ -1,4 +1,4 @@
-#include "plugin/agent/isolation_settings.h"
+#include "plugin/agent/isolation_options.h"
 
 #include <algorithm>
 #include <array>
