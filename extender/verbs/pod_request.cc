@@ -150,9 +150,10 @@ void expect_on(std::string_view node, const PodRequest& pod, const kube::Pod& se
   const auto placement = place_on(found->available(), pod, price_snapshot.get());
   if (!placement) return;
   const Instant soon = now + context.options.expectation_life;
-  if (context.options.expected_placements)
+  if (context.options.expected_placements) {
     context.ledger.reservations().expect(pod.pod.uid, NodeName(node), pod.request, *placement, now,
                                          soon);
+  }
   if (pod.pod.uid.empty()) return;
   context.ledger.reservations().reserve(
       pod.pod, {NodeName(node), holds(found->node, pod.request, *placement), pod.resources},

@@ -63,7 +63,7 @@ Agent::Agent(AgentOptions options, std::unique_ptr<CardSource> cards, kube::Tran
                 options_.isolation.mode, options_.isolation.compute, options_.reserve,
                 options_.minimum_memory},
                {isolation_, records_, publisher_, events_, [this] { progress_.wake(); }}),
-      inventory_(std::move(cards), inventory_hooks()) {
+      inventory_(std::move(cards), inventory_dependencies()) {
   add_routes();
 }
 
@@ -86,7 +86,7 @@ ClientTerminator::Dependencies Agent::terminator_dependencies() {
           .now = [this] { return transport_.executor().now(); }};
 }
 
-Inventory::Hooks Agent::inventory_hooks() {
+Inventory::Dependencies Agent::inventory_dependencies() {
   const std::string file = options_.state_folder + "/cards.json";
   return {
       .load_known =

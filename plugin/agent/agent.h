@@ -106,7 +106,7 @@ class Agent {
   void add_routes();
   // What the parts ask of the agent.
   ClientTerminator::Dependencies terminator_dependencies();
-  Inventory::Hooks inventory_hooks();
+  Inventory::Dependencies inventory_dependencies();
 
   // --- agent_start.cc: the thread.
   Result<void> begin();

@@ -8,8 +8,10 @@
 
 namespace mgpu::plugin {
 
-Inventory::Inventory(std::unique_ptr<CardSource> source, Hooks hooks)
-    : source_(std::move(source)), hooks_(std::move(hooks)), description_(source_->description()) {}
+Inventory::Inventory(std::unique_ptr<CardSource> source, Dependencies dependencies)
+    : source_(std::move(source)),
+      dependencies_(std::move(dependencies)),
+      description_(source_->description()) {}
 
 Inventory::~Inventory() {
   stop();
@@ -62,10 +64,10 @@ bool Inventory::wait(std::chrono::milliseconds timeout) {
 }
 
 void Inventory::run() {
-  auto known = hooks_.load_known();
+  auto known = dependencies_.load_known();
   while (!known) {
     if (!wait(kInventoryPeriod)) return;
-    known = hooks_.load_known();
+    known = dependencies_.load_known();
   }
   known_ = *std::move(known);
   do {
@@ -84,21 +86,21 @@ Result<FoundCards> Inventory::released_cards(const FoundCards& before,
 
 std::vector<FoundCard> Inventory::offered_cards(const FoundCards& found) const {
   std::vector<FoundCard> offered = found.cards;
-  if (hooks_.apply_profile) apply_profile(offered);
+  if (dependencies_.apply_profile) apply_profile(offered);
   for (FoundCard& card : offered) {
     // No container could start on it.
     if (card.health == kHealthy && card.nodes.empty()) card.health = "no device node";
-    if (card.health == kHealthy && hooks_.problem_of) {
-      const std::string problem = hooks_.problem_of(card, shared_edits(found));
+    if (card.health == kHealthy && dependencies_.problem_of) {
+      const std::string problem = dependencies_.problem_of(card, shared_edits(found));
       if (!problem.empty()) card.health = cut_text(problem, kCardTextMax);
     }
     // A new version of the driver may reserve more.
     const auto known =
         std::ranges::find(known_, card.uuid, [](const auto& entry) { return entry.second.uuid; });
-    if (!hooks_.held || known == known_.end() || card.memory.zero()) continue;
+    if (!dependencies_.held || known == known_.end() || card.memory.zero()) continue;
     const Share before = known->second.capacity();
     if (before.fits_in({card.core, card.memory})) continue;
-    const Share held = hooks_.held(card.uuid);
+    const Share held = dependencies_.held(card.uuid);
     if (card.memory < before.memory)
       card.memory = std::max(card.memory, std::min(held.memory, before.memory));
     if (card.core < before.core) card.core = std::max(card.core, std::min(held.core, before.core));
@@ -113,31 +115,32 @@ void Inventory::apply_profile(std::vector<FoundCard>& cards) const {
     for (const FoundCard& card : cards) all.push_back(card.index);
     return all;
   }();
-  const IndexedCards indexed = index_cards(known_, cards, hooks_.now());
+  const IndexedCards indexed = index_cards(known_, cards, dependencies_.now());
   for (FoundCard& card : cards) {
     const auto at = std::ranges::find(indexed.cards, card.uuid, &CardFacts::uuid);
     card.index = at == indexed.cards.end() ? std::nullopt : std::optional(at->index);
   }
-  hooks_.apply_profile(cards);
+  dependencies_.apply_profile(cards);
   for (std::size_t i = 0; i < cards.size(); ++i) cards[i].index = requested[i];
 }
 
 void Inventory::read() {
   InventoryState now = state();
   const InventoryState before = now;
-  const std::string released = hooks_.released ? hooks_.released() : "";
+  const std::string released = dependencies_.released ? dependencies_.released() : "";
   if (!released.empty()) source_->release();
   auto found = released.empty() ? source_->read() : released_cards(before.found, released);
-  if (hooks_.around_use) hooks_.around_use();
+  if (dependencies_.around_use) dependencies_.around_use();
   auto use = released.empty() ? source_->use() : std::vector<CardUse>();
-  if (hooks_.around_use) hooks_.around_use();
+  if (dependencies_.around_use) dependencies_.around_use();
   auto description = source_->description();
   if (found) {
-    IndexedCards indexed = index_cards(known_, offered_cards(*found), hooks_.now(), hooks_.in_use);
+    IndexedCards indexed =
+        index_cards(known_, offered_cards(*found), dependencies_.now(), dependencies_.in_use);
     const bool changed = indexed.known != known_;
     known_ = std::move(indexed.known);
     // A new index is saved before it is published, since it must never be assigned twice.
-    if (changed || !saved_) saved_ = hooks_.save_known(known_);
+    if (changed || !saved_) saved_ = dependencies_.save_known(known_);
     CardLinks links = links_of(indexed.cards, *found);
     now = {true, indexed.problems.empty() ? "" : indexed.problems.front(), std::move(indexed.cards),
            std::move(links), std::move(*found)};
@@ -157,9 +160,9 @@ void Inventory::read() {
     state_ = now;
     ++reads_;
   }
-  if (now != before) hooks_.on_change(before, now);
+  if (now != before) dependencies_.on_change(before, now);
   const std::string restart = found || !released.empty() ? "" : source_->needs_restart();
-  if (!restart.empty() && hooks_.on_restart_needed) hooks_.on_restart_needed(restart);
+  if (!restart.empty() && dependencies_.on_restart_needed) dependencies_.on_restart_needed(restart);
 }
 
 }  // namespace mgpu::plugin

@@ -36,11 +36,11 @@ struct InventoryState {
 class Inventory {
  public:
   // All run on the thread of the inventory.
-  struct Hooks {
+  struct Dependencies {
     // The cards that this node had before; none if they are not available yet. Called again until
     // it returns them.
     std::function<std::optional<KnownCards>()> load_known;
-    // Writes them to disk. False: it failed, which the hook logs; called again after the next read.
+    // Writes them to disk. False: it failed, which it logs; called again after the next read.
     std::function<bool(const KnownCards&)> save_known;
     // Called after the first read and after each change.
     std::function<void(const InventoryState& before, const InventoryState& now)> on_change;
@@ -65,11 +65,11 @@ class Inventory {
     std::function<void(const std::string& why)> on_restart_needed{};
   };
 
-  Inventory(std::unique_ptr<CardSource> source, Hooks hooks);
+  Inventory(std::unique_ptr<CardSource> source, Dependencies dependencies);
   ~Inventory();
 
   void start();
-  // Ends the thread. No hook runs after it returns. Idempotent.
+  // Ends the thread. None of its dependencies is called after it returns. Idempotent.
   void stop();
   InventoryState state() const;  // any thread
   // Returns the number of reads so far. Any thread.
@@ -95,7 +95,7 @@ class Inventory {
   bool wait(std::chrono::milliseconds timeout);  // false: stop() was called
 
   const std::unique_ptr<CardSource> source_;
-  const Hooks hooks_;
+  const Dependencies dependencies_;
   // These are used by the thread alone.
   KnownCards known_;
   bool saved_ = true;
