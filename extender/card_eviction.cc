@@ -148,8 +148,8 @@ void CardEviction::fail(const kube::ApiError& problem) {
   for (std::size_t i = 0; i < chosen_.pods.size(); ++i) {
     const ChosenVictims::Preemptor& chosen = chosen_.pods[i];
     if (free) {
-      context_.ledger.reservations().offer_nomination({chosen.pod.uid(), chosen.pod.priority}, {}, NodeName(),
-                                       now);
+      context_.ledger.reservations().offer_nomination({chosen.pod.uid(), chosen.pod.priority}, {},
+                                                      NodeName(), now);
     }
     if (i < nominated) take_back(chosen);
   }

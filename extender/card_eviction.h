@@ -25,6 +25,7 @@ inline constexpr int kPreemptTriesMax = 5;
 
 class CardEviction : public std::enable_shared_from_this<CardEviction> {
  public:
+  // Called on the executor of the transport.
   struct Events {
     std::function<bool()> decides;  // this process may evict
     // Reads the Lease: it still may (HolderLease::confirm).
@@ -39,9 +40,9 @@ class CardEviction : public std::enable_shared_from_this<CardEviction> {
     kube::EventRecorder& recorder;
     SparedVictims& spared;
     const CallbackGuard& callbacks;
-    const Events events;
+    Events events;
   };
-  // `on_failed` is called once, or never.
+  // `on_failed` is called if it ends because of a problem, and at most once.
   CardEviction(const Context& context, ChosenVictims chosen, std::function<void()> on_failed);
 
   // Nominates the pods one after another, and then evicts the victims.

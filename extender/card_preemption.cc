@@ -31,7 +31,7 @@ CardPreemption::CardPreemption(const VerbContext& context, kube::Transport& tran
       members_(std::move(members)),
       client_(transport),
       recorder_({.component = "mgpu-extender", .host = process}, transport, utc_now),
-      evictions_{context.ledger, client_, recorder_, spared_, callbacks_, std::move(events)},
+      eviction_context_{context.ledger, client_, recorder_, spared_, callbacks_, std::move(events)},
       choosing_(choosing) {}
 
 void CardPreemption::start() {
@@ -81,7 +81,7 @@ void CardPreemption::poll() {
     const MutexLock lock(mutex_);
     due = preemptors_.take_due(now);
   }
-  if (spared_.all(now) || !evictions_.events.decides()) return;
+  if (spared_.all(now) || !eviction_context_.events.decides()) return;
   for (const Preemptors::Preemptor& preemptor : due)
     if (has_lower_priorities(preemptor)) read(preemptor);
 }
@@ -119,15 +119,16 @@ bool CardPreemption::has_lower_priorities(const Preemptors::Preemptor& pod) cons
 void CardPreemption::choose(const Preempting& preempting) {
   auto slot = choosing_.reserve();
   if (!slot || ++preempting->choices > kPreemptChoicesMax) return;
-  const Spared spared = spared_.at(executor_.now(), preempting->spares_unknown_groups);
-  choosing_.run(std::move(slot), [this, preempting, spared] {
-    auto chosen = preempt_by_card(preempting->pods, preempting->preemptor.nodes, spared,
-                                  preempting->answers, context_, executor_.now());
-    if (!chosen) return;
-    preempting->answers = chosen->answers;  // it may choose again
-    preempting->chosen = *std::move(chosen);
-    executor_.post(callbacks_.wrap([this, preempting] { check_groups(preempting); }));
-  });
+  choosing_.run(
+      std::move(slot),
+      [this, preempting, spared = spared_.at(executor_.now(), preempting->spares_unknown_groups)] {
+        auto chosen = preempt_by_card(preempting->pods, preempting->preemptor.nodes, spared,
+                                      preempting->answers, context_, executor_.now());
+        if (!chosen) return;
+        preempting->answers = chosen->answers;  // it may choose again
+        preempting->chosen = *std::move(chosen);
+        executor_.post(callbacks_.wrap([this, preempting] { check_groups(preempting); }));
+      });
 }
 
 void CardPreemption::check_groups(const Preempting& preempting) {
@@ -147,7 +148,7 @@ void CardPreemption::read_group(const std::string& group, const Preempting& pree
   if (++preempting->group_reads > kPreemptGroupReadsMax) return;
   const auto on_group = [this, group, preempting](const kube::ApiResult<kube::PodGroup>& read) {
     const bool gone = !read && read.error().kind == kube::ApiError::Kind::kNotFound;
-    if (!read && !gone) evictions_.events.on_problem(read.error().message);
+    if (!read && !gone) eviction_context_.events.on_problem(read.error().message);
     spared_.add_group(group, read ? read->evicted_together : !gone, executor_.now());
     check_groups(preempting);
   };
@@ -167,7 +168,8 @@ void CardPreemption::begin(const Preempting& preempting) {
     const MutexLock lock(mutex_);
     preemptors_.not_evicting(uid);
   };
-  std::make_shared<CardEviction>(evictions_, std::move(preempting->chosen), on_failed)->nominate();
+  std::make_shared<CardEviction>(eviction_context_, std::move(preempting->chosen), on_failed)
+      ->nominate();
 }
 
 }  // namespace mgpu::extender

@@ -2,7 +2,8 @@
 // node, where kube-scheduler evicts none, because the sums of a node suffice and no card does. The
 // choice is that of preempt_by_card (verbs/verbs.h); preemptors.h says when, and spared_victims.h
 // without which pods. What kube-scheduler does for its victims (kubernetes
-// pkg/scheduler/framework/preemption/executor.go) is done in card_eviction.h:
+// pkg/scheduler/framework/preemption/executor.go) is done here; card_eviction.h has the steps after
+// the choice:
 //
 //   GET pods --pending--> choose --> PATCH nominatedNodeName --> for each victim: PATCH
 //      |                     |              |                    DisruptionTarget, DELETE, Event
@@ -78,7 +79,7 @@ class CardPreemption {
   std::uint64_t events_dropped() const { return recorder_.dropped(); }
 
  private:
-  // A preemptor whose pods are read.
+  // A preemptor whose pods are read, and what was chosen for them.
   struct Reading {
     Preemptors::Preemptor preemptor;
     std::size_t left = 0;
@@ -109,8 +110,8 @@ class CardPreemption {
   bool polls_ = false;
   mutable Mutex mutex_;
   Preemptors preemptors_ MGPU_GUARDED_BY(mutex_);
+  const CardEviction::Context eviction_context_;  // used by callbacks until they are closed
   CallbackGuard callbacks_;
-  const CardEviction::Context evictions_;
   Inspections choosing_;  // ends first
 };
 

@@ -77,7 +77,7 @@ struct ExtenderOptions {
 class Extender {
  public:
   // When it returns, the servers listen and the reflectors have started to list. Both transports
-  // outlive the extender. `for_election` is required with settings.election, and renews the Lease.
+  // outlive the extender. `for_election` is required with options.election, and renews the Lease.
   // Errors: those of http::Server::start; credentials of Prometheus that cannot be read.
   static Result<std::unique_ptr<Extender>> start(ExtenderOptions options,
                                                  kube::Transport& transport,
@@ -136,6 +136,9 @@ class Extender {
                           transport_.executor()};
   PriceRefresher price_refresher_{ledger_, prices_, window_, transport_.executor(),
                                   [this](Duration took) { probe_.prices_refreshed(took); }};
+  // Ended before all others; its port is read by the watches.
+  Servers servers_{{options_.http, options_.service, options_.certificates, transport_, client_,
+                    metrics_, probe_}};
   std::atomic<bool> draining_ = false;
   bool logged_ready_ = false;     // on the executor
   StartSequence start_sequence_;  // stopped before the watches, which it starts, are destroyed
@@ -163,8 +166,6 @@ class Extender {
   AsioExecutor web_executor_;  // for the web page alone; stopped before prometheus_ ends
   std::unique_ptr<kube::CurlTransport> prometheus_;  // may be null
   std::optional<Web> web_;
-  Servers servers_{{options_.http, options_.service, options_.certificates, transport_, client_,
-                    metrics_, probe_}};
 };
 
 }  // namespace mgpu::extender

@@ -315,8 +315,7 @@ void add_flags(Options& options, Flags& flags) {
       "from it. If empty, the page shows the time since this process started.");
   add_log_flags(options, flags);
   options.check([&flags]() -> Result<void> {
-    const auto options = options_of(flags);
-    if (!options) return options.error();
+    if (const auto read = options_of(flags); !read) return read.error();
     return {};
   });
 }

@@ -1,6 +1,7 @@
 // The Lease of this process, and what several replicas need besides: the election that takes and
-// renews the Lease, and the EndpointSlice that names the leader. Owns all three. On the client's
-// executor, except for the functions with another comment; the election has an executor of its own.
+// renews the Lease, and the EndpointSlice that names the leader. Owns all three. For the owner's
+// thread, except for the functions with another comment; `on_lost` is called on the client's
+// executor. The election has an executor of its own.
 #pragma once
 
 #include <atomic>
@@ -21,9 +22,9 @@ namespace mgpu::extender {
 
 class Leadership {
  public:
-  // `client` and `work`, which is of its executor, outlive it. The Lease is taken at once if
-  // `for_election` is null. Otherwise, that transport outlives it too, and `election` is set.
-  // `on_lost` may be empty.
+  // `client` and `work`, the heartbeat of the client's executor, outlive it. The Lease is taken at
+  // once if `for_election` is null. Otherwise, that transport outlives it too, and `election` is
+  // set. `on_lost` may be empty.
   Leadership(kube::Client& client, const kube::ObjectRef& lease, kube::Transport* for_election,
              const std::optional<ElectionOptions>& election, const Heartbeat& work,
              std::function<void(const std::string& sentence)> on_lost);
@@ -36,7 +37,7 @@ class Leadership {
   // Writes this process into the EndpointSlice. Once.
   void publish(const EndpointOptions& options, std::uint16_t port);
   // Gives an elected Lease up, so that the next leader need not wait until it expires. Waits for
-  // it, for kReleaseTimeout at most. Not on the executors.
+  // the answer of the API server, for kReleaseTimeout at most. Not on the executors.
   void release();
 
  private:

@@ -94,8 +94,8 @@ void PendingEvents::explain(const kube::Pod& pod) {
     const auto go_on = [this, deadline = executor_.now() + kPendingTimeMax] {
       return !explaining_.ending() && executor_.now() < deadline;
     };
-    context_.ledger.reader().read(executor_.now(),
-                                  [](const View&) {});  // removes what is no longer kept
+    // This removes what is no longer kept.
+    context_.ledger.reader().read(executor_.now(), [](const View&) {});
     const Json answer =
         explanation_of(context_, pod, {.after = "", .limit = 1},
                        {.steps = kPendingStepsMax, .rows = 1, .go_on = go_on}, group_pods);

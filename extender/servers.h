@@ -1,7 +1,7 @@
 // The two HTTP servers of the extender: one has only the verbs, with which a client can bind pods;
 // the other one has probes, metrics and inspection. Owns both, their routers, and the certificates
-// in a Secret that they use, which are changed on the client's executor. For the thread that starts
-// and ends the servers, except for the functions with another comment.
+// in a Secret, which are read and renewed on the client's executor while the servers use them. For
+// the thread that starts and ends the servers, except for the functions with another comment.
 #pragma once
 
 #include <cstdint>
@@ -37,16 +37,18 @@ class Servers {
   // Return the routers, to which routes are added before start().
   http::Router& verbs() { return verb_router_; }
   http::Router& service() { return service_router_; }
-  // Starts both, which listen when it returns. Errors: those of http::Server::start.
+  // Starts to read the Secret, and both servers, which listen when it returns. Errors: those of
+  // http::Server::start.
   Result<void> start();
-  // Any thread, like the next two.
+  // Any thread, like the next two; the second one until end_service().
   std::uint16_t verbs_port() const { return verbs_port_; }
   std::uint16_t service_port() const { return service_server_->port(); }
   bool has_certificates() const { return !certificates_ || certificates_->available(); }
   // Starts to drain the server of the verbs.
   void drain();
-  // Ends it, and the renewal of certificates. Not on the executor of the client.
+  // Ends the server of the verbs, and the renewal of certificates. Not on the client's executor.
   void end_verbs();
+  // Ends the other one. After end_verbs().
   void end_service() { service_server_.reset(); }
 
  private:
@@ -54,14 +56,14 @@ class Servers {
   Result<void> use(const CertificateBundle& bundle);
 
   const Dependencies dependencies_;
-  // Null: they are in files. It outlives the servers, since probes read its state, and is stopped
-  // before.
+  // Null if they are in files. It is stopped before the servers end, and destroyed after them,
+  // since probes read its state.
   const std::unique_ptr<SecretCertificates> certificates_;
   http::Router verb_router_;
   http::Router service_router_;
   std::unique_ptr<ServiceServer> service_server_;
   std::unique_ptr<http::Server> verb_server_;
-  std::uint16_t verbs_port_ = 0;  // also after their end
+  std::uint16_t verbs_port_ = 0;  // stays after end_verbs()
 };
 
 }  // namespace mgpu::extender

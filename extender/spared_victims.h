@@ -30,13 +30,16 @@ class SparedVictims {
  public:
   // Returns whether all pods are spared.
   bool all(Instant now) const { return now < paused_until_; }
-  // Returns those that are spared. `unknown_groups`: also pods of groups that are not known.
+  // Removes what has ended, and returns the pods and groups that are spared. With `unknown_groups`,
+  // pods of groups that are not known are spared, too.
   Spared at(Instant now, bool unknown_groups);
-  // Notes that the API server refused to evict `victim`, or something before the first eviction.
+  // Notes that the API server refused to evict `victim`; without one, that it refused a nomination.
   void refused(const std::optional<PodUid>& victim, Instant now);
+  // Notes that a pod was evicted.
   void evicted() { refusals_ = 0; }
   // Returns whether the pods of a group, as "team/train", are evicted together, if that is known.
   std::optional<bool> evicted_together(const std::string& group) const;
+  // At kPreemptGroupsMax, the group that ends first is removed.
   void add_group(const std::string& group, bool evicted_together, Instant now);
 
  private:

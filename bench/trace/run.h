@@ -17,7 +17,7 @@
 
 namespace mgpu::trace {
 
-// The settings of all runs.
+// The options of all runs.
 struct RunOptions {
   extender::PolicyChoice policy;
   PriceSourceFactory make_price_source;

@@ -29,7 +29,7 @@ struct TurnoverResult {
   DecisionStats stats;  // with the decisions of the warm-up
 };
 
-// settings.arrived_until and keep_arrivals are not used. REQUIRES: load > 0.
+// options.arrived_until and keep_arrivals are not used. REQUIRES: load > 0.
 TurnoverResult run_turnover(const Objects& objects, const RunOptions& options, double load,
                             std::uint64_t seed);
 

@@ -42,7 +42,7 @@ class ServiceServer {
                                                       http::ServerEvents events);
 
   std::uint16_t port() const { return server_->port(); }
-  // REQUIRES: settings.local.
+  // REQUIRES: options.local.
   std::uint16_t local_port() const { return local_server_->port(); }
   // See http::Server::use_tls().
   Result<void> use_tls(const http::TlsTexts& texts) { return server_->use_tls(texts); }

@@ -68,10 +68,12 @@ void BindAttempt::start() {
   MGPU_CHECK(step_ == Step::kQueued && !answered_, "an attempt starts once");
   step_ = Step::kRunning;
   context_.nominations.wait(args_.uid, args_.node, [self = shared_from_this()] {
+    // The deadline may have passed while it waited.
     self->answered_ ? self->end({}) : self->take_copy();
   });
 }
 
+// A binding by a copy from before the nomination would be refused, which costs more than a read.
 void BindAttempt::take_copy() {
   const bool current = !context_.nominations.awaits(args_.uid, args_.node);
   auto kept = context_.pods.take(args_.uid);

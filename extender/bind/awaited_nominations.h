@@ -21,7 +21,7 @@ class AwaitedNominations {
   // Returns whether the pod is bound with others, and filter's copy is from before its nomination.
   bool awaits(const PodUid& uid, const NodeName& node) const;
   // Calls `go_on` once the nomination is shown, or after kNominationShownMax; at once if the pod
-  // awaits none, or another bind of it waits.
+  // awaits none, or another bind of it waits. Does not call it once `callbacks` is closed.
   void wait(const PodUid& uid, const NodeName& node, Task go_on);
   // Looks at the copy of the pod, which is newer than before.
   void on_shown(const PodUid& uid);

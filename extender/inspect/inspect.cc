@@ -46,8 +46,8 @@ ExplainBounds explain_bounds(const Dependencies& from) {
 
 Response explain_now(const Dependencies& from, const kube::Pod& pod, const Page& page,
                      std::size_t group_pods = 0) {
-  from.context.ledger.reader().read(from.now(),
-                                    [](const View&) {});  // removes what is no longer kept
+  // This removes what is no longer kept.
+  from.context.ledger.reader().read(from.now(), [](const View&) {});
   return explain_view(from.context, pod, page, explain_bounds(from), group_pods);
 }
 
@@ -93,8 +93,8 @@ Response simulate_manifest(const Dependencies& from, const Request& request) {
   if (!query) return error_response(400, query.error().message);
   const auto pod = read_manifest(request);
   if (!pod) return error_response(400, pod.error().message);
-  from.context.ledger.reader().read(from.now(),
-                                    [](const View&) {});  // removes what is no longer kept
+  // This removes what is no longer kept.
+  from.context.ledger.reader().read(from.now(), [](const View&) {});
   return simulate_view(from.context, *pod, *query, explain_bounds(from));
 }
 

@@ -23,19 +23,19 @@ class ConvertVerb {
     add_domain_flag(options, domain_);
     options.add_text("scheduler-name",
                      "spec.schedulerName of pods that have that of Kubernetes or of HAMi.",
-                     options_.scheduler);
+                     conversion_.scheduler);
     options.add_number("hami-core",
                        "Percent of each card for a container that requests nvidia.com/gpumem "
                        "without nvidia.com/gpucores; 0 refuses its pod.",
-                       options_.hami_core, 0, 100);
+                       conversion_.hami_core, 0, 100);
     options.add_number("hami-card-memory-mib",
                        "Memory of a card in MiB, for nvidia.com/gpumem-percentage; 0 refuses pods "
                        "that request a part of it.",
-                       options_.hami_card_memory_mib, 0, kCardMemoryMiBMax);
+                       conversion_.hami_card_memory_mib, 0, kCardMemoryMiBMax);
     options.add_number("aliyun-core",
                        "Percent of each card for a container that requests aliyun.com/gpu-mem "
                        "without aliyun.com/gpu-core.percentage; 0 refuses its pod.",
-                       options_.aliyun_core, 0, 100);
+                       conversion_.aliyun_core, 0, 100);
     options.add_choice("aliyun-memory-unit", "Unit of aliyun.com/gpu-mem.", unit_, {"GiB", "MiB"});
     options.check([this]() -> Result<void> {
       const bool named = std::ranges::find(files_, "") == files_.end();
@@ -45,13 +45,13 @@ class ConvertVerb {
   }
 
   Result<int> run(Console& console) {
-    options_.contract = *Contract::for_domain(domain_);
-    options_.aliyun_unit_mib = unit_ == "GiB" ? 1024 : 1;
+    conversion_.contract = *Contract::for_domain(domain_);
+    conversion_.aliyun_unit_mib = unit_ == "GiB" ? 1024 : 1;
     convert::Converted all;
     for (const std::string& file : files_) {
       const auto text = kube::read_manifest_file(file);
       if (!text) return text.error();
-      auto converted = convert::convert_manifests(*text, options_);
+      auto converted = convert::convert_manifests(*text, conversion_);
       if (!converted) return error(in_quotes(file) + ": " + converted.error().message);
       add(*std::move(converted), all);
     }
@@ -86,7 +86,7 @@ class ConvertVerb {
     all.without_toleration += next.without_toleration;
   }
 
-  convert::ConvertOptions options_;
+  convert::ConvertOptions conversion_;
   std::vector<std::string> files_;
   std::string domain_ = std::string(kDefaultResourceDomain);
   std::string unit_ = "GiB";

@@ -66,8 +66,8 @@ enum class FilterOutcome : std::uint8_t {
 struct FilterReply {
   FilterOutcome outcome = FilterOutcome::kFits;
   std::vector<std::string_view> fitting;  // a subset of the request, in its order
-  std::size_t nodes_fitting =
-      0;  // at least as many as in `fitting`, see VerbOptions::candidate_nodes
+  // At least as many as in `fitting`, see VerbOptions::candidate_nodes.
+  std::size_t nodes_fitting = 0;
   std::vector<RefusedNode> failed;  // evictions may make the pod fit
   std::vector<RefusedNode> failed_and_unresolvable;
   std::optional<Rejection> rejection{};  // set if no node fits, and the request has nodes

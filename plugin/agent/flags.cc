@@ -279,8 +279,7 @@ void add_flags(Options& options, Flags& flags) {
       "the alert MGPUUnusedShares reports unused shares, and its `for` is the time");
   add_log_flags(options, flags);
   options.check([&flags]() -> Result<void> {
-    const auto options = options_of(flags);
-    if (!options) return options.error();
+    if (const auto read = options_of(flags); !read) return read.error();
     const auto ignored = xids(flags.xid_ignore);
     if (!ignored) return ignored.error();
     return {};

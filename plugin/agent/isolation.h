@@ -31,7 +31,7 @@ class Isolation {
   Isolation(IsolationOptions options, const Records& records,
             std::function<std::vector<CardFacts>()> cards);
 
-  // Replaces those of the settings. Before prepare(); the same thread.
+  // Replaces those of the options. Before prepare(); the same thread.
   void set_modes(IsolationMode mode, ComputeMode compute) {
     mode_ = mode;
     compute_ = compute;

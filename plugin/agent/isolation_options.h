@@ -1,4 +1,4 @@
-// The ways in which shares can be enforced, and the settings of that. Values.
+// The ways in which shares can be enforced, and the options of that. Values.
 #pragma once
 
 #include <string>

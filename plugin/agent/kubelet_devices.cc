@@ -34,7 +34,7 @@ KubeletDevices::KubeletDevices(Options options, const Contract& contract, const 
 // as new and compare it with all devices of its pods (devicemanager/manager.go,
 // genericDeviceUpdateCallback), which takes minutes for a long list.
 Result<void> KubeletDevices::start(const std::vector<CardFacts>& cards,
-                                   const DevicePluginEvents& handlers) {
+                                   const DevicePluginHandlers& handlers) {
   const Share held = held_on_unhealthy_cards(cards);
   if (options_.memory) {
     if (auto fits = check_memory_list(offered(cards, held).memory.value()); !fits) return fits;
@@ -43,7 +43,7 @@ Result<void> KubeletDevices::start(const std::vector<CardFacts>& cards,
       make(contract_.core_resource, offered_core_ids(cards, records_.all(), held), handlers);
   std::unique_ptr<DevicePlugin> memory;
   if (options_.memory) {
-    DevicePluginEvents counting = handlers;
+    DevicePluginHandlers counting = handlers;
     counting.allocate = [](const auto&) { return AllocateResponse{}; };
     counting.pre_start = {};
     memory = make(contract_.memory_resource, offered_memory_ids(cards, held), std::move(counting));
@@ -56,7 +56,7 @@ Result<void> KubeletDevices::start(const std::vector<CardFacts>& cards,
 
 std::unique_ptr<DevicePlugin> KubeletDevices::make(const std::string& resource,
                                                    std::vector<std::string> ids,
-                                                   DevicePluginEvents handlers) const {
+                                                   DevicePluginHandlers handlers) const {
   handlers.on_registration = [resource,
                               then = handlers.on_registration](const Result<void>& outcome) {
     log_registration(resource, outcome);

@@ -30,7 +30,7 @@ class KubeletDevices {
 
   // Registers with kubelet. `handlers`: of mgpu-core; on_registration is called for both. Errors:
   // kubelet could not receive the devices of mgpu-memory; one sentence.
-  Result<void> start(const std::vector<CardFacts>& cards, const DevicePluginEvents& handlers);
+  Result<void> start(const std::vector<CardFacts>& cards, const DevicePluginHandlers& handlers);
   // Waits for calls of kubelet. `leaves`: another process is registered.
   void stop(bool leaves);
 
@@ -48,7 +48,7 @@ class KubeletDevices {
 
  private:
   std::unique_ptr<DevicePlugin> make(const std::string& resource, std::vector<std::string> ids,
-                                     DevicePluginEvents handlers) const;
+                                     DevicePluginHandlers handlers) const;
 
   const Options options_;
   const Contract& contract_;

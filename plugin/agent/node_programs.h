@@ -17,7 +17,7 @@ std::string own_folder();
 // file is there.
 Result<void> install_file(const std::string& from, const std::string& to, const char* kept);
 
-// Returns the path of mgpu-set-limits on the node, to which it is copied unless the settings have
+// Returns the path of mgpu-set-limits on the node, to which it is copied unless the options have
 // one.
 Result<std::string> install_hook(const IsolationOptions& options);
 

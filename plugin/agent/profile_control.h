@@ -26,7 +26,7 @@ Share least_share(IsolationMode chosen, ComputeMode compute, const std::vector<C
 class ProfileControl {
  public:
   struct Options {
-    std::vector<Profile> profiles;  // empty: the other settings are those of every node
+    std::vector<Profile> profiles;  // empty: the other options are those of every node
     std::string label;              // of the Node object, which names a profile
     std::string state_folder;
     IsolationMode isolation = IsolationMode::kNone;  // without a profile that has one

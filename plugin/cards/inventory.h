@@ -40,7 +40,7 @@ class Inventory {
     // The cards that this node had before; none if they are not available yet. Called again until
     // it returns them.
     std::function<std::optional<KnownCards>()> load_known;
-    // Writes them to disk. False: it failed, which it logs; called again after the next read.
+    // Writes them to disk. False: that failed, and was logged; called again after the next read.
     std::function<bool(const KnownCards&)> save_known;
     // Called after the first read and after each change.
     std::function<void(const InventoryState& before, const InventoryState& now)> on_change;
@@ -69,7 +69,7 @@ class Inventory {
   ~Inventory();
 
   void start();
-  // Ends the thread. None of its dependencies is called after it returns. Idempotent.
+  // Ends the thread. None of the dependencies is called after it returns. Idempotent.
   void stop();
   InventoryState state() const;  // any thread
   // Returns the number of reads so far. Any thread.

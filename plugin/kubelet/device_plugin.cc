@@ -13,7 +13,7 @@
 namespace mgpu::plugin {
 
 DevicePlugin::DevicePlugin(DevicePluginOptions options, std::vector<std::string> device_ids,
-                           DevicePluginEvents handlers)
+                           DevicePluginHandlers handlers)
     : options_(std::move(options)),
       handlers_(std::move(handlers)),
       kubelet_socket_(options_.folder + "/kubelet.sock"),

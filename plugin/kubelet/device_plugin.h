@@ -28,7 +28,7 @@
 namespace mgpu::plugin {
 
 // Each may be called on several threads at once.
-struct DevicePluginEvents {
+struct DevicePluginHandlers {
   // Returns without waiting for the network.
   std::function<Result<AllocateResponse>(const std::vector<std::string>& ids)> allocate;
   // Returns within 30 s, kubelet's limit for PreStartContainer (devicemanager/endpoint.go).
@@ -57,7 +57,7 @@ class DevicePlugin {
  public:
   // Starts to wait for kubelet.
   DevicePlugin(DevicePluginOptions options, std::vector<std::string> device_ids,
-               DevicePluginEvents handlers);
+               DevicePluginHandlers handlers);
   // Stops the server. Calls in progress are cancelled and waited for.
   ~DevicePlugin();
 
@@ -88,7 +88,7 @@ class DevicePlugin {
   bool stopping();
 
   const DevicePluginOptions options_;
-  const DevicePluginEvents handlers_;
+  const DevicePluginHandlers handlers_;
   const std::string kubelet_socket_;
   DeviceFeed feed_;
   std::atomic<bool> registered_ = false;

@@ -57,7 +57,7 @@ std::size_t live_sockets(const std::string& folder, const std::string& prefix) {
 }
 
 Result<std::unique_ptr<PluginServer>> PluginServer::start(const DevicePluginOptions& options,
-                                                          const DevicePluginEvents& handlers,
+                                                          const DevicePluginHandlers& handlers,
                                                           DeviceFeed& feed,
                                                           std::function<void()> changed) {
   initialize_grpc();
@@ -67,7 +67,7 @@ Result<std::unique_ptr<PluginServer>> PluginServer::start(const DevicePluginOpti
   return server;
 }
 
-PluginServer::PluginServer(const DevicePluginOptions& options, const DevicePluginEvents& handlers,
+PluginServer::PluginServer(const DevicePluginOptions& options, const DevicePluginHandlers& handlers,
                            DeviceFeed& feed, std::function<void()> changed)
     : endpoint_(fmt::format("{}-{:08x}{}", options.socket_prefix, std::random_device()(), kSocket)),
       path_(options.folder + "/" + endpoint_),

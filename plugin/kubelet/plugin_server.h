@@ -29,7 +29,7 @@ class PluginServer {
   // `changed` is called on gRPC's threads when stream() changes. `feed` and `handlers` outlive the
   // server.
   static Result<std::unique_ptr<PluginServer>> start(const DevicePluginOptions& options,
-                                                     const DevicePluginEvents& handlers,
+                                                     const DevicePluginHandlers& handlers,
                                                      DeviceFeed& feed,
                                                      std::function<void()> changed);
   // Calls stop(), waits until kubelet has seen the end of the stream, and cancels the other calls.
@@ -49,7 +49,7 @@ class PluginServer {
   bool has_socket() const { return file_identity(path_).has_value(); }
 
  private:
-  PluginServer(const DevicePluginOptions& options, const DevicePluginEvents& handlers,
+  PluginServer(const DevicePluginOptions& options, const DevicePluginHandlers& handlers,
                DeviceFeed& feed, std::function<void()> changed);
   Result<void> serve(const std::string& folder);
 

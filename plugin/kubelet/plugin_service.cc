@@ -58,7 +58,7 @@ void write(const AllocateResponse& allocated, v1beta1::ContainerAllocateResponse
   }
 }
 
-Status allocate_all(const DevicePluginEvents& handlers, const v1beta1::AllocateRequest& request,
+Status allocate_all(const DevicePluginHandlers& handlers, const v1beta1::AllocateRequest& request,
                     v1beta1::AllocateResponse& response) {
   if (request.container_requests().empty()) {
     return {StatusCode::INVALID_ARGUMENT, "container_requests is empty"};
@@ -92,7 +92,7 @@ bool send_list(const std::vector<std::string>& ids,
 
 }  // namespace
 
-PluginService::PluginService(const DevicePluginEvents& handlers, DeviceFeed& feed,
+PluginService::PluginService(const DevicePluginHandlers& handlers, DeviceFeed& feed,
                              std::function<void()> changed)
     : handlers_(handlers), feed_(feed), changed_(std::move(changed)) {}
 

@@ -19,7 +19,7 @@ class PluginService final : public v1beta1::DevicePlugin::Service {
   enum class Stream { kNone, kOpen, kEnded };
 
   // Both references outlive the service. `changed` is called when stream() changes.
-  PluginService(const DevicePluginEvents& handlers, DeviceFeed& feed,
+  PluginService(const DevicePluginHandlers& handlers, DeviceFeed& feed,
                 std::function<void()> changed);
 
   // Cancels PreStartContainer calls, and ends the streams after the Allocate calls in progress.
@@ -47,7 +47,7 @@ class PluginService final : public v1beta1::DevicePlugin::Service {
   void count_allocate(int change);
   void wait_for_quiet();
 
-  const DevicePluginEvents& handlers_;
+  const DevicePluginHandlers& handlers_;
   DeviceFeed& feed_;
   const std::function<void()> changed_;
   std::atomic<bool> stopping_ = false;

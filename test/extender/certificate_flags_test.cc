@@ -27,7 +27,7 @@ std::string refusal_of(std::vector<const char*> arguments) {
   return read_flags(std::move(arguments)).second;
 }
 
-TEST(CertificateFlags, ReachTheSettings) {
+TEST(CertificateFlags, ReachTheOptions) {
   const auto [flags, refusal] =
       read_flags({"--tls-secret=kube-system/mgpu-extender-tls", "--tls-names=a.svc,10.96.0.20"});
   ASSERT_EQ(refusal, "");

@@ -59,7 +59,7 @@ TEST(Flags, HaveTheDocumentedDefaults) {
   EXPECT_EQ(options->requeue_namespace, "kube-system");
 }
 
-TEST(Flags, OfListenersReachTheSettings) {
+TEST(Flags, OfListenersReachTheOptions) {
   const Parsed parsed =
       parse({"--listen-address=0.0.0.0", "--port=0", "--metrics-bind-address=[::1]:7",
              "--metrics-tls-cert-file=mc", "--metrics-tls-key-file=mk", "--allowed-hosts=h1, h2",
@@ -88,7 +88,7 @@ TEST(Flags, OfListenersReachTheSettings) {
   EXPECT_EQ(options->url_prefix, "/a/b");
 }
 
-TEST(Flags, OfDecisionsReachTheSettings) {
+TEST(Flags, OfDecisionsReachTheOptions) {
   const Parsed parsed = parse({"--resource-domain=example.com", "--min-memory-mib=1",
                                "--min-core=3", "--policy=spread/binpack", "--bind-concurrency=7",
                                "--expected-placements=false", "--lease-namespace=my-leases",

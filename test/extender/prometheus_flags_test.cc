@@ -9,14 +9,14 @@ namespace {
 
 using testing::HasSubstr;
 
-Result<ExtenderOptions> settings_with(const promql::Access& access) {
+Result<ExtenderOptions> options_with(const promql::Access& access) {
   Flags flags;
   flags.prometheus = access;
   return options_of(flags);
 }
 
-TEST(PrometheusFlags, ReachTheSettings) {
-  const auto options = settings_with({"https://p:9090/", "/ca.crt", "/token"});
+TEST(PrometheusFlags, ReachTheOptions) {
+  const auto options = options_with({"https://p:9090/", "/ca.crt", "/token"});
   ASSERT_TRUE(options) << options.error().message;
   ASSERT_TRUE(options->prometheus);
   EXPECT_EQ(options->prometheus->server, "https://p:9090");
@@ -25,17 +25,17 @@ TEST(PrometheusFlags, ReachTheSettings) {
 }
 
 TEST(PrometheusFlags, ThereIsNoneByDefault) {
-  const auto options = settings_with({});
+  const auto options = options_with({});
   ASSERT_TRUE(options);
   EXPECT_FALSE(options->prometheus);
 }
 
 TEST(PrometheusFlags, AreRefusedWithOneSentence) {
-  EXPECT_THAT(settings_with({"prometheus:9090"}).error().message,
+  EXPECT_THAT(options_with({"prometheus:9090"}).error().message,
               HasSubstr("--prometheus-url must be http:// or https://"));
-  EXPECT_EQ(settings_with({"", "/ca.crt"}).error().message,
+  EXPECT_EQ(options_with({"", "/ca.crt"}).error().message,
             "--prometheus-ca requires --prometheus-url");
-  EXPECT_EQ(settings_with({"", "", "/token"}).error().message,
+  EXPECT_EQ(options_with({"", "", "/token"}).error().message,
             "--prometheus-token-file requires --prometheus-url");
 }
 

@@ -8,7 +8,7 @@
 namespace mgpu::fuzz {
 namespace {
 
-kubectl::convert::ConvertOptions fuzzed_settings() {
+kubectl::convert::ConvertOptions fuzzed_options() {
   return {.contract = *Contract::for_domain(kDefaultResourceDomain),
           .hami_core = 10,
           .hami_card_memory_mib = 16000,
@@ -19,7 +19,7 @@ kubectl::convert::ConvertOptions fuzzed_settings() {
 
 MGPU_FUZZER(convert_manifests) {
   const std::string text(input);
-  const auto options = fuzzed_settings();
+  const auto options = fuzzed_options();
   const auto converted = kubectl::convert::convert_manifests(text, options);
   if (!converted) return expect_sentence(converted.error().message);
   if (!converted->refusals.empty() || converted->changes.empty()) {

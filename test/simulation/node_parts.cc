@@ -128,8 +128,8 @@ Result<std::vector<ContainerDevices>> PodResources::list(const std::string&,
   return at->second();
 }
 
-Inventory::Inventory(std::unique_ptr<CardSource> source, Hooks hooks)
-    : source_(std::move(source)), hooks_(std::move(hooks)) {}
+Inventory::Inventory(std::unique_ptr<CardSource> source, Dependencies dependencies)
+    : source_(std::move(source)), dependencies_(std::move(dependencies)) {}
 
 Inventory::~Inventory() = default;
 

@@ -112,7 +112,10 @@ TEST_F(DecisionCacheTest, ScoresChangedNodesAgain) {
       },
       [&] { ledger_.remove_pod(uid); },
       [&] { ledger_.forget(test::assume_id(ledger_, "p", "n1", "30/300")); },
-      [&] { ledger_.reservations().expect(uid, NodeName("n1"), request, {{{CardIndex(0)}}}, at_ms(0), at_ms(9)); },
+      [&] {
+        ledger_.reservations().expect(uid, NodeName("n1"), request, {{{CardIndex(0)}}}, at_ms(0),
+                                      at_ms(9));
+      },
       [&] { ledger_.reservations().end_expectation(uid); },
       [&] { ledger_.apply_node(test::facts_of("n1: 0[100/2000]")); }};
   scored_for(ledger_, request, kPriced);
@@ -382,8 +385,8 @@ class World {
   }
   void expect() {
     const GpuRequest request = share_of(30);
-    ledger_.reservations().expect(random_uid(), random_node(), request, {{{CardIndex(pick(3))}}}, at_ms(now_ms_),
-                   at_ms(now_ms_ + pick(20)));
+    ledger_.reservations().expect(random_uid(), random_node(), request, {{{CardIndex(pick(3))}}},
+                                  at_ms(now_ms_), at_ms(now_ms_ + pick(20)));
   }
   void assume_or_show() {
     Claim claim;

@@ -23,7 +23,7 @@ class ExpectationTest : public testing::Test {
   void expect(const std::string& uid, const char* node, const char* request, const char* placement,
               Instant now = at_ms(0), Instant until = at_ms(1000)) {
     ledger.reservations().expect(PodUid(uid), NodeName(node), test::request_of(request),
-                  test::placement_of(placement), now, until);
+                                 test::placement_of(placement), now, until);
   }
   std::string expected_at(Instant now) {
     ledger.reader().read(now, [](const View&) {});

@@ -234,7 +234,8 @@ class World {
     const Claim claim = random_claim();
     if (!claim.placement) return;
     const Instant until = at_ms(now_ms_ + pick(40));
-    ledger_.reservations().expect(claim.uid, claim.node, claim.request, *claim.placement, now(), until);
+    ledger_.reservations().expect(claim.uid, claim.node, claim.request, *claim.placement, now(),
+                                  until);
     right_.expect(claim.uid, claim.node, claim.request, *claim.placement, now(), until);
   }
 

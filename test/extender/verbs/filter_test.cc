@@ -310,7 +310,7 @@ TEST_F(BestNodeTest, TheAnswerIsTheNodeThatPrioritizePrefers) {
   EXPECT_EQ(prioritize(args_of({}, {"a", "b", "c"}), context, at_ms(0))[1].score, 10);
 }
 
-TEST_F(BestNodeTest, OfEqualNodesTheFirstByNameIsTheAnswerWhereTheSettingsSaySo) {
+TEST_F(BestNodeTest, OfEqualNodesTheFirstByNameIsTheAnswerWhereTheOptionsSaySo) {
   add_node(ledger, "b: 0[100/8000]");
   add_node(ledger, "a: 0[100/8000]");
   options.expected_placements = false;

@@ -69,7 +69,7 @@ TEST(PluginFlags, HaveTheDocumentedDefaults) {
   EXPECT_EQ(standard.isolation.mode, IsolationMode::kNone);
 }
 
-TEST(PluginFlags, SetTheSettings) {
+TEST(PluginFlags, SetTheOptions) {
   const AgentOptions given =
       options({"--node-name=n2.example.com", "--metrics-bind-address=0.0.0.0:0",
                "--metrics-tls-cert-file=x", "--metrics-tls-key-file=y", "--insecure-listen",

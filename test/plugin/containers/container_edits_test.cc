@@ -26,7 +26,7 @@ Record whole_cards() {
   return record;
 }
 
-Inventory::Hooks inventory_hooks() {
+Inventory::Dependencies inventory_dependencies() {
   return {.load_known = [] { return KnownCards(); },
           .save_known = [](const KnownCards&) { return true; },
           .on_change = [](const InventoryState&, const InventoryState&) {},
@@ -49,7 +49,7 @@ class ContainerEditsTest : public testing::Test {
 
   test::ScratchFolder folder_;
   Inventory inventory_{std::make_unique<test::ScriptedCards>(test::found_cards(3)),
-                       inventory_hooks()};
+                       inventory_dependencies()};
 };
 
 TEST_F(ContainerEditsTest, AShareHasTheDeviceNodesOfItsCardOnly) {
@@ -72,7 +72,7 @@ TEST(ContainerEditsOfACardWithoutDevicesTest, AreRefused) {
   EXPECT_TRUE(set_log_level("off"));
   FoundCards cards = test::found_cards(3);
   cards.cards[1].nodes.clear();
-  Inventory inventory(std::make_unique<test::ScriptedCards>(cards), inventory_hooks());
+  Inventory inventory(std::make_unique<test::ScriptedCards>(cards), inventory_dependencies());
   inventory.start();
   ASSERT_TRUE(test::comes_true([&] { return inventory.state().read; }));
   EXPECT_EQ(

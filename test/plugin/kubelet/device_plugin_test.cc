@@ -55,7 +55,7 @@ class Reports {
 
 class DevicePluginTest : public ::testing::Test {
  public:
-  std::unique_ptr<DevicePlugin> plugin(DevicePluginEvents handlers = {}) {
+  std::unique_ptr<DevicePlugin> plugin(DevicePluginHandlers handlers = {}) {
     if (!handlers.allocate) handlers.allocate = [](const Ids&) { return AllocateResponse{}; };
     handlers.on_registration = [this](const Result<void>& outcome) { reports_.add(outcome); };
     return std::make_unique<DevicePlugin>(
@@ -133,7 +133,7 @@ TEST_F(DevicePluginTest, RegistersAgainAfterKubeletRestarts) {
 TEST_F(DevicePluginTest, DoesNotRegisterAgainWhenItWasReplaced) {
   start_kubelet();
   std::atomic<bool> replaced = false;
-  DevicePluginEvents handlers;
+  DevicePluginHandlers handlers;
   handlers.may_register = [&] { return replaced ? error("it was replaced") : Result<void>(); };
   const auto plugin = this->plugin(std::move(handlers));
   ASSERT_TRUE(becomes_registered(*plugin));
@@ -352,7 +352,7 @@ TEST_F(DevicePluginTest, DoesNotSendAListThatIsTooLargeForKubelet) {
 
 TEST_F(DevicePluginTest, ReturnsTheAllocationOfTheHandler) {
   start_kubelet();
-  DevicePluginEvents handlers;
+  DevicePluginHandlers handlers;
   handlers.allocate = [](const Ids& ids) {
     AllocateResponse allocated;
     allocated.environment = {{"IDS", std::to_string(ids.size())}, {"EMPTY", ""}};
@@ -372,7 +372,7 @@ TEST_F(DevicePluginTest, ReturnsTheAllocationOfTheHandler) {
 // Kubelet before 1.28 knows only the annotations of the response.
 TEST_F(DevicePluginTest, NamesCdiDevicesInAnAnnotationForOldKubelets) {
   start_kubelet();
-  DevicePluginEvents handlers;
+  DevicePluginHandlers handlers;
   handlers.allocate = [](const Ids& ids) {
     AllocateResponse allocated;
     if (ids.size() == 2) allocated.cdi_devices = {"vendor.com/mgpu=a", "vendor.com/mgpu=b"};
@@ -391,7 +391,7 @@ TEST_F(DevicePluginTest, NamesCdiDevicesInAnAnnotationForOldKubelets) {
 
 TEST_F(DevicePluginTest, PassesTheIdsInTheirOrder) {
   start_kubelet();
-  DevicePluginEvents handlers;
+  DevicePluginHandlers handlers;
   handlers.allocate = [](const Ids& ids) {
     AllocateResponse allocated;
     for (const std::string& id : ids) allocated.environment["IDS"] += id + " ";
@@ -408,7 +408,7 @@ TEST_F(DevicePluginTest, PassesTheIdsInTheirOrder) {
 
 TEST_F(DevicePluginTest, AnswersAllContainerRequestsOrNone) {
   start_kubelet();
-  DevicePluginEvents handlers;
+  DevicePluginHandlers handlers;
   handlers.allocate = [](const Ids& ids) -> Result<AllocateResponse> {
     if (ids.empty()) return error("no device ids");
     return AllocateResponse{};
@@ -426,7 +426,7 @@ TEST_F(DevicePluginTest, EndsTheStreamAfterAnAllocateInProgress) {
   start_kubelet();
   std::atomic<bool> begun = false;
   std::promise<void> held;
-  DevicePluginEvents handlers;
+  DevicePluginHandlers handlers;
   handlers.allocate = [&](const Ids&) {
     begun = true;
     held.get_future().wait();
@@ -448,7 +448,7 @@ TEST_F(DevicePluginTest, EndsTheStreamAfterAnAllocateInProgress) {
 
 TEST_F(DevicePluginTest, TruncatesALongError) {
   start_kubelet();
-  DevicePluginEvents handlers;
+  DevicePluginHandlers handlers;
   handlers.allocate = [](const Ids&) -> Result<AllocateResponse> {
     return error(std::string(1 << 20, 'x'));
   };
@@ -486,7 +486,7 @@ TEST_F(DevicePluginTest, RequiresPreStartOnlyWithAHandler) {
 
 TEST_F(DevicePluginTest, ReturnsTheErrorOfPreStart) {
   start_kubelet();
-  DevicePluginEvents handlers;
+  DevicePluginHandlers handlers;
   handlers.pre_start = [](const Ids& ids, const auto&) -> Result<void> {
     return error("no pod has " + ids.front());
   };
@@ -500,8 +500,8 @@ struct Waiting {
   std::atomic<int> begun = 0;
   std::atomic<int> cancelled = 0;
 
-  DevicePluginEvents handlers() {
-    DevicePluginEvents made;
+  DevicePluginHandlers handlers() {
+    DevicePluginHandlers made;
     made.pre_start = [this](const Ids&, const std::function<bool()>& is_cancelled) -> Result<void> {
       ++begun;
       if (eventually(is_cancelled)) ++cancelled;

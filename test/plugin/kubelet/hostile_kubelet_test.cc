@@ -28,7 +28,7 @@ const std::string kMethods[] = {"GetDevicePluginOptions", "ListAndWatch", "GetPr
 class HostileKubeletTest : public ::testing::Test {
  public:
   HostileKubeletTest() {
-    DevicePluginEvents handlers;
+    DevicePluginHandlers handlers;
     handlers.allocate = [](const Ids& ids) -> Result<AllocateResponse> {
       const auto devices = DeviceSet::of(ids);
       if (!devices) return devices.error();

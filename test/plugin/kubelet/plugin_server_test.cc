@@ -38,9 +38,9 @@ class PluginServerTest : public ::testing::Test {
   }
 
   test::TemporaryFolder folder_;
-  const DevicePluginEvents handlers_{.allocate = [](const auto&) { return AllocateResponse{}; },
-                                     .pre_start = {},
-                                     .on_registration = {}};
+  const DevicePluginHandlers handlers_{.allocate = [](const auto&) { return AllocateResponse{}; },
+                                       .pre_start = {},
+                                       .on_registration = {}};
   DeviceFeed feed_{{"c0"}};
   Result<std::unique_ptr<PluginServer>> started_ = error("not started");
   std::unique_ptr<PluginServer> server_;

@@ -162,7 +162,7 @@ TEST(ConvertManifests, RefusesDifferentLimitsAndRequests) {
                           "expected equal amounts"));
 }
 
-TEST(ConvertManifests, UsesTheSchedulerOfTheSettings) {
+TEST(ConvertManifests, UsesTheSchedulerOfTheOptions) {
   ConvertOptions options = default_options();
   options.scheduler = "mgpu-scheduler";
   const auto converted = convert_manifests(whole_card("a"), options);
