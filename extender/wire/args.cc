@@ -133,7 +133,8 @@ Result<void> ExtenderArgs::Reader::read(std::string_view body) {
 Result<void> ExtenderArgs::Reader::read_member(std::string_view name, ondemand::value value) {
   if (equal_fold(name, "pod")) return read_pod(value);
   if (equal_fold(name, "nodenames")) return read_names(value);
-  if (equal_fold(name, "nodes") && !is_null(value)) {
+  if (equal_fold(name, "nodes")) {
+    if (is_null(value)) return {};  // what kube-scheduler sends beside NodeNames
     return error(
         "Nodes are whole nodes, expected NodeNames alone: set nodeCacheCapable: true in the "
         "configuration of kube-scheduler");
