@@ -235,7 +235,7 @@ std::optional<Claim> claim_of(const kube::Pod& pod, const Contract& contract) {
   claim.labels = pod.metadata.labels;
   claim.anti_affinity = pod.anti_affinity;
   claim.group = group_name(pod);
-  claim.pod_group = pod.pod_group;
+  claim.in_pod_group = !pod.pod_group.empty();
   claim.terminating = pod.metadata.being_deleted;
   claim.ends_soon = claim.terminating && pod.metadata.deletion_grace_seconds.value_or(
                                              kEndsSoonSeconds + 1) <= kEndsSoonSeconds;

@@ -47,7 +47,7 @@ struct Claim {
   std::string start_time;
   kube::StringMap labels;
   std::string group{};         // DecidedPod::group
-  std::string pod_group{};     // the name of its PodGroup, of a bound claim
+  bool in_pod_group = false;   // `group` is a PodGroup; set for a bound claim
   bool anti_affinity = false;  // kube::Pod::anti_affinity
   bool terminating = false;    // the pod is being deleted
   bool ends_soon = false;      // its cards become free without a decision (kEndsSoonSeconds)

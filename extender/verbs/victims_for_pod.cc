@@ -15,7 +15,7 @@ NodePod holder_of(const ClaimView& held, std::int32_t preemptor_priority) {
           .name = claim.pod.name,
           .name_space = claim.pod.name_space,
           .labels = claim.labels,
-          .group = claim.pod_group.empty() ? "" : claim.pod.name_space + "/" + claim.pod_group,
+          .group = claim.in_pod_group ? claim.group : "",
           .holds_cards = true,
           .evictable = held.phase == Phase::kBound && claim.priority < preemptor_priority,
           .terminating = claim.terminating,

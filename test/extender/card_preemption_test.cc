@@ -81,14 +81,16 @@ class CardPreemptionTest : public testing::Test, protected test::TeamWorld {
     Claim claim = test::bound_claim(uid("victim").str(), "n1", "60/1000", "0");
     claim.pod = {"team", "victim"};
     claim.priority = priority;
-    claim.pod_group = group;
+    claim.group = "team/" + group;
+    claim.in_pod_group = !group.empty();
     ledger.apply_pod(claim);
   }
   // A pod of the least priority, alone in its PodGroup, which the API server does not know.
   void claim_alone(const std::string& name, const std::string& node, const char* request) {
     Claim claim = test::bound_claim(name, node, request, "0");
     claim.pod = {"team", name};
-    claim.pod_group = name;
+    claim.group = "team/" + name;
+    claim.in_pod_group = true;
     ledger.apply_pod(claim);
   }
   // The pods g-0 and g-1 of a group, of 45 % each.

@@ -266,7 +266,8 @@ TEST_F(PreemptTest, EvictsPodsThatFreeACardNotOnlyTheSum) {
 TEST_F(PreemptTest, NoPodOfAGroupIsAddedToTheProposal) {
   add_whole_node("n1: 0[100/8000] 1[100/8000]");
   Claim claim = bound_claim("a", "n1", "50/1000", "0");
-  claim.pod_group = "train";
+  claim.group = claim.pod.name_space + "/train";
+  claim.in_pod_group = true;
   ledger.apply_pod(claim);
   put("b", "n1", "50/1000", "1");
   put("c", "n1", "50/1000", "1");
@@ -485,7 +486,8 @@ TEST_F(FragmentedTest, SomePodsAreSpared) {
 TEST_F(FragmentedTest, PodsOfSomeGroupsAreSpared) {
   Claim claim = bound_claim("n1a", "n1", "60/1000", "0");
   claim.pod.name_space = "d";
-  claim.pod_group = "train";
+  claim.group = claim.pod.name_space + "/train";
+  claim.in_pod_group = true;
   ledger.apply_pod(claim);
   EXPECT_EQ(run_by_card(pod, both), "n1: d/n1a") << "the lowest priority";
   EXPECT_EQ(run_by_card(pod, both, {{}, {{"d/train", true}}}), "n2: d/n2a");
