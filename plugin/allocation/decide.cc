@@ -56,10 +56,13 @@ const CardGrant* grant_on(const Record& record, const CardUuid& card) {
 
 // The share of a card that the records of one pod hold, as containers in spec order.
 Share hold_of(std::vector<const Record*> records, const CardFacts& card) {
+  MGPU_DEBUG_CHECK(!records.empty() && records.size() <= kGpuContainersPerPodMax,
+                   "the containers are as many as a set of them can have");
   std::ranges::sort(records, {}, [](const Record* one) { return one->owner->position; });
   std::vector<ContainerRequest> containers;
   for (const Record* record : records) {
     ContainerRequest container;
+    MGPU_DEBUG_CHECK(grant_on(*record, card.uuid) != nullptr, "each container is on the card");
     container.kind = record->owner->kind;
     container.per_card = grant_on(*record, card.uuid)->share;
     containers.push_back(container);
@@ -77,6 +80,7 @@ struct Held {
 Held held_by_others(const NodeState& node, const CardFacts& card, const PodUid& pod) {
   std::map<PodUid, std::vector<const Record*>> by_pod;
   for (const Record& record : node.bound) {
+    MGPU_DEBUG_CHECK(record.bound(), "a record that holds a share has an owner");
     if (record.owner->uid == pod || grant_on(record, card.uuid) == nullptr) continue;
     auto& records = by_pod[record.owner->uid];
     if (records.size() < kGpuContainersPerPodMax) records.push_back(&record);
@@ -171,6 +175,8 @@ Decided<PodCards> read_cards(const Identity& identity, const Record& record, con
                     who, contract.index_prefix));
   }
   auto placement = read_placement(pod, *request, contract);
+  MGPU_DEBUG_CHECK(!placement || placement->cards_of.size() == request->containers.size(),
+                   "a placement has the cards of each container");
   if (placement) return PodCards{*std::move(request), *std::move(placement), *container};
   return refuse(Reason::kBadCards,
                 fmt::format("{}: {}{}", who, placement.error().message, kScheduleAgain));
@@ -199,6 +205,8 @@ Decided<CardGrant> grant(const PodCards& cards, CardIndex index, const kube::Pod
       on_card |= ContainerSet{1} << i;
     }
   }
+  MGPU_DEBUG_CHECK(((on_card >> cards.container) & 1U) != 0,
+                   "the container that starts is on the card");
   const Share hold = hold_on(card->capacity(), cards.request.containers, on_card);
   if (auto ok = check_room(node, *card, pod.ref(), pod.uid(), hold); !ok) return ok.error();
   // What the container may use, and has devices for.
@@ -274,6 +282,8 @@ Decided<Record> decide(const Identity& identity, const Record& record, const kub
   bound.owner = Owner{pod.ref(), pod.uid(), container.name, container.kind,
                       static_cast<std::int32_t>(cards->container)};
   MGPU_DEBUG_CHECK(is_sound(bound, node), "a container gets cards for its devices, and no more");
+  MGPU_DEBUG_CHECK(std::cmp_equal(bound.cards.size(), container.cards),
+                   "a container gets as many cards as it requests");
   const bool same_cards =
       std::ranges::equal(record.cards, bound.cards, {}, &CardGrant::uuid, &CardGrant::uuid);
   if (!record.bound() || same_cards) return bound;

@@ -36,6 +36,7 @@ Result<DeviceSet> DeviceSet::of(std::span<const std::string> ids) {
   const auto repeated = std::ranges::unique(set.ids_);
   set.ids_.erase(repeated.begin(), repeated.end());
   MGPU_CHECK(!set.ids_.empty() && set.ids_.size() <= ids.size(), "each id once, and none lost");
+  MGPU_DEBUG_CHECK(std::ranges::is_sorted(set.ids_), "equal sets have their ids in one order");
   return set;
 }
 
@@ -48,12 +49,14 @@ std::string core_device_id(std::int64_t n) {
 }
 
 std::string memory_device_id(std::int64_t n) {
+  MGPU_DEBUG_CHECK(n >= 0, "devices are counted from 0");
   std::string id;
   auto rest = static_cast<std::size_t>(n);
   do {
     id.insert(id.begin(), kDigits[rest % kDigits.size()]);
     rest /= kDigits.size();
   } while (rest > 0);
+  MGPU_DEBUG_CHECK(id.size() <= kDeviceIdBytesMax, "kubelet accepts the id of every device");
   return id;
 }
 

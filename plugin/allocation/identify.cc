@@ -4,6 +4,7 @@
 
 #include <algorithm>
 
+#include "common/base/check.h"
 #include "common/base/text.h"
 
 namespace mgpu::plugin {
@@ -28,6 +29,8 @@ std::optional<PodRef> listed_pod(const Evidence& evidence) {
 }
 
 Result<Identities> identify_by_checkpoint(const Evidence& evidence) {
+  MGPU_DEBUG_CHECK(evidence.checkpointed && !evidence.checkpointed->empty(),
+                   "the checkpoint has entries with these devices");
   const auto& entries = *evidence.checkpointed;
   const auto pod = listed_pod(evidence);
   Identities found;

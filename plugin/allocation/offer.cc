@@ -88,6 +88,7 @@ std::int64_t ids_to_choose_from(const std::vector<CardFacts>& cards,
   const std::int64_t most = std::ssize(cards) * kCardCoreMax;
   for (; n < all.value(); ++n) found += in_use.count(core_device_id(n));
   for (; n < most && found < in_use.size(); ++n) found += in_use.count(core_device_id(n));
+  MGPU_DEBUG_CHECK(found <= in_use.size(), "no id in use is counted twice");
   return n;
 }
 
