@@ -105,6 +105,7 @@ std::vector<Record> Records::select(const std::function<bool(const Record&)>& co
   std::vector<Record> found;
   const MutexLock lock(mutex_);
   for (const auto& [id, record] : records_) {
+    MGPU_DEBUG_CHECK(record.id == id, "a record is kept under its own id");
     if (condition(record)) found.push_back(record);
   }
   return found;
