@@ -2,6 +2,7 @@
 #include <nlohmann/json.hpp>
 #include <utility>
 
+#include "common/base/check.h"
 #include "common/base/files.h"
 #include "common/base/mutex.h"
 #include "plugin/injection/injector.h"
@@ -94,6 +95,7 @@ class CdiInjector final : public Injector {
     for (const auto& [id, edits] : edits_) {
       spec["devices"].push_back({{"name", id.str()}, {"containerEdits", edits_json(edits)}});
     }
+    MGPU_DEBUG_CHECK(spec["devices"].size() == edits_.size(), "a device for each container");
     Json shared = edits_json(shared_);
     if (!shared.empty()) spec["containerEdits"] = std::move(shared);
     return spec.dump(1, ' ', false, Json::error_handler_t::replace) + "\n";
