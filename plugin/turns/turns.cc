@@ -3,6 +3,8 @@
 #include <algorithm>
 #include <limits>
 
+#include "common/base/check.h"
+
 namespace mgpu::plugin {
 namespace {
 
@@ -16,17 +18,21 @@ double count(Nanoseconds time) {
 // Falls at once and rises in steps: to lend the card for too short a time costs more than to keep
 // it.
 void learn_gap(Nanoseconds& gap, Nanoseconds seen) {
+  MGPU_DEBUG_CHECK(seen >= Nanoseconds{}, "no gap ends before it begins");
   seen = std::min(seen, Nanoseconds(milliseconds(100)));
   gap = gap == Nanoseconds{} || seen < gap ? seen : (gap + seen) / 2;
 }
 
 void learn_drain(Nanoseconds& drain, Nanoseconds seen) {
+  MGPU_DEBUG_CHECK(seen >= Nanoseconds{}, "no work ends before its turn does");
   drain = drain == Nanoseconds{} ? seen : (3 * drain + seen) / 4;
 }
 
 }  // namespace
 
 void CardTurns::add(Id id, double share) {
+  MGPU_DEBUG_CHECK(share > 0 && share <= 1, "a share is a part of the card, or all of it");
+  MGPU_DEBUG_CHECK(!containers_.contains(id), "a container is added once");
   const double saved = share * count(options_.saved) / 2;
   containers_.emplace(id, Container{.share = share, .virtual_time = virtual_now_, .saved = saved});
 }
@@ -64,6 +70,7 @@ bool CardTurns::had_card(Id id, const Container& container) const {
 double CardTurns::without_change(double used) {
   const double free = std::min(used / 10, change_left_);
   change_left_ -= free;
+  MGPU_DEBUG_CHECK(change_left_ >= 0, "no more is taken off than the change of turns");
   return used - free;
 }
 
@@ -145,6 +152,7 @@ Nanoseconds CardTurns::quantum_of(const Container& holder) const {
 }
 
 void CardTurns::consider_revoking(Nanoseconds now, const std::pair<const Id, Container>* waiter) {
+  MGPU_DEBUG_CHECK(held_ && !revoked_, "a turn is revoked once");
   const Container& holder = containers_.at(holder_);
   const bool used_up = options_.rule == TurnRule::kFixed && holder.saved <= 0;
   bool idle = false;
@@ -165,6 +173,7 @@ void CardTurns::consider_revoking(Nanoseconds now, const std::pair<const Id, Con
 
 // Ends the turn if the holder has finished, or does not within a long time.
 void CardTurns::end_turn(Nanoseconds now) {
+  MGPU_DEBUG_CHECK(held_ && revoked_, "a turn ends after it was revoked");
   Container& holder = containers_.at(holder_);
   // Reports from before the revocation say nothing about its end.
   if (now <= revoked_at_) return;
@@ -178,6 +187,7 @@ void CardTurns::end_turn(Nanoseconds now) {
 }
 
 void CardTurns::grant(Nanoseconds now, Id id) {
+  MGPU_DEBUG_CHECK(!held_, "one container at a time has the card");
   if (holder_ != id) change_left_ = count(options_.change);
   grace_ = options_.grace;
   held_ = true;
@@ -188,6 +198,8 @@ void CardTurns::grant(Nanoseconds now, Id id) {
 }
 
 CardTurns::Look CardTurns::look(Nanoseconds now, const std::map<Id, CardActivity>& activity) {
+  MGPU_DEBUG_CHECK(!looked_ || now >= last_, "the time of a look does not go back");
+  MGPU_DEBUG_CHECK(!held_ || containers_.contains(holder_), "the holder is one of the containers");
   apply(now, activity);
   account(now);
   for (auto& [id, container] : containers_) {
@@ -203,6 +215,10 @@ CardTurns::Look CardTurns::look(Nanoseconds now, const std::map<Id, CardActivity
   }
   Look answer;
   for (const auto& [id, container] : containers_) answer.turns.emplace(id, turn_of(now, id));
+  MGPU_DEBUG_CHECK(
+      std::ranges::count_if(answer.turns,
+                            [](const auto& item) { return item.second != Turn::kWait; }) <= 1,
+      "at most one container may have work on the card");
   answer.next = until_next();
   return answer;
 }
