@@ -8,6 +8,7 @@
 #include <span>
 #include <utility>
 
+#include "common/base/check.h"
 #include "common/base/rfc3339.h"
 #include "common/base/text.h"
 #include "common/contract/limits.h"
@@ -48,6 +49,7 @@ void update_facts(KnownCards& known, CardIndex index, const FoundCard& card,
   const auto [at, is_new] = known.try_emplace(index);
   CardFacts& facts = at->second;
   if (is_new) facts = {index, card.uuid, "unknown", card.memory, card.health, now};
+  MGPU_DEBUG_CHECK(facts.uuid == card.uuid, "an index belongs to one card");
   if (!card.model.empty()) facts.model = card.model;
   if (!card.memory.zero()) facts.memory = card.memory;
   facts.core = card.core;

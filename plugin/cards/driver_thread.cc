@@ -3,6 +3,7 @@
 #include <utility>
 #include <vector>
 
+#include "common/base/check.h"
 #include "plugin/cards/limits.h"
 
 namespace mgpu::plugin {
@@ -37,6 +38,7 @@ void DriverThread::run(State& state) {
     lock.unlock();
     state.work();
     lock.lock();
+    MGPU_DEBUG_CHECK(state.work != nullptr, "no other work begins before this has ended");
     state.work = nullptr;
     state.changed.notify_all();
   }

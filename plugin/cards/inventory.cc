@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <utility>
 
+#include "common/base/check.h"
 #include "common/base/log.h"
 #include "common/base/text.h"
 
@@ -18,6 +19,7 @@ Inventory::~Inventory() {
 }
 
 void Inventory::start() {
+  MGPU_DEBUG_CHECK(!thread_.joinable(), "the inventory is started once");
   thread_ = std::thread([this] { run(); });
 }
 
@@ -105,6 +107,8 @@ std::vector<FoundCard> Inventory::offered_cards(const FoundCards& found) const {
       card.memory = std::max(card.memory, std::min(held.memory, before.memory));
     if (card.core < before.core) card.core = std::max(card.core, std::min(held.core, before.core));
   }
+  MGPU_DEBUG_CHECK(std::ranges::equal(offered, found.cards, {}, &FoundCard::uuid, &FoundCard::uuid),
+                   "all cards that are found are offered, healthy or not");
   return offered;
 }
 
@@ -144,6 +148,8 @@ void Inventory::read() {
     CardLinks links = links_of(indexed.cards, *found);
     now = {true, indexed.problems.empty() ? "" : indexed.problems.front(), std::move(indexed.cards),
            std::move(links), std::move(*found)};
+    MGPU_DEBUG_CHECK(now.links.empty() || now.links.cards() == now.cards.size(),
+                     "links are those of the cards");
   } else {
     now.problem = found.error().message;
   }

@@ -7,6 +7,7 @@
 #include <cmath>
 #include <utility>
 
+#include "common/base/check.h"
 #include "common/base/text.h"
 #include "common/contract/limits.h"
 #include "plugin/cards/limits.h"
@@ -168,6 +169,7 @@ void apply_profile(const Profile& profile, MiB reserve, std::vector<FoundCard>& 
     const bool shared_out = card.memory > kNoMemoryOfItsOwn;
     const bool whole = shared_out && card.memory <= reserve;
     if (shared_out && !whole) card.memory = card.memory.minus_saturating(reserve);
+    MGPU_DEBUG_CHECK(!shared_out || !card.memory.zero(), "a reserve leaves some of the memory");
     const bool named = card.index && profile.reserved_cards.contains(*card.index);
     if (card.health == kHealthy && (named || whole)) card.health = reserved;
   }

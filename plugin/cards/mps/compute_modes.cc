@@ -14,6 +14,7 @@
 #include <system_error>
 #include <utility>
 
+#include "common/base/check.h"
 #include "common/base/files.h"
 #include "common/base/text.h"
 #include "plugin/cards/card_source.h"
@@ -98,6 +99,7 @@ class CardMode {
   }
 
   Result<void> set(unsigned mode) const {
+    MGPU_DEBUG_CHECK(lock_.is_open(), "a mode is set under the lock of its card");
     if (abandoned_) return too_late();
     const int code = nvml_->functions().set_compute_mode(device_, mode);
     if (code == nvml::kNoPermission || code == nvml::kNotSupported) {

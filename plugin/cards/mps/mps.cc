@@ -5,6 +5,7 @@
 #include <algorithm>
 #include <utility>
 
+#include "common/base/check.h"
 #include "common/base/files.h"
 #include "common/base/text.h"
 
@@ -77,6 +78,7 @@ Result<void> Mps::ready(const CardUuid& card) const {
 }
 
 Result<void> Mps::prepare(const Record& record) const {
+  MGPU_DEBUG_CHECK(is_part_of_one_card(record), "MPS limits parts of one card");
   if (auto runs = ready(record.cards.front().uuid); !runs) return runs;
   const MutexLock lock(shares_);
   return make_mps_share(options_, record);
@@ -145,6 +147,7 @@ void Mps::run() {
       time_to_next_step = std::min(time_to_next_step, daemon.time_to_next_step());
     }
     std::erase_if(daemons_, [&](const auto& entry) { return !states.contains(entry.first); });
+    MGPU_DEBUG_CHECK(states.size() == daemons_.size(), "each daemon has a state");
     lock.lock();
     states_ = std::move(states);
     idle_ = daemons_.empty() && cards_.empty();

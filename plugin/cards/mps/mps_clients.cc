@@ -4,6 +4,7 @@
 
 #include <algorithm>
 
+#include "common/base/check.h"
 #include "common/base/log.h"
 #include "plugin/cards/limits.h"
 #include "plugin/cards/mps/mps_daemon.h"
@@ -43,6 +44,7 @@ void MpsClients::end_clients(const CardUuid& card) {
     const auto [client, pod] = *next;
     left.erase(next);
     ++tries.of_client[client];
+    MGPU_DEBUG_CHECK(tries.of_client[client] <= kMpsEndTries, "a client is tried a few times only");
     ++tries.of_pod[pod];
     end_client(card, client, pod, deadline);
   }

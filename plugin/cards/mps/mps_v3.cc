@@ -11,6 +11,7 @@
 #include <sstream>
 #include <utility>
 
+#include "common/base/check.h"
 #include "common/base/files.h"
 #include "common/base/process.h"
 #include "common/base/text.h"
@@ -164,6 +165,8 @@ Result<std::string> mps_v2_response(const MpsV3& daemon, const std::string& text
 }
 
 Result<void> make_mps_namespace(const MpsV3& daemon, const std::string& name, const Share& share) {
+  MGPU_DEBUG_CHECK(name.find_first_not_of("0123456789abcdefghijklmnopqrstuvwxyz_") == name.npos,
+                   "a namespace has a name that the daemon accepts");
   const std::string percentage = std::to_string(share.core.value());
   const V3Commands commands(daemon);
   // A container that starts again has the name of its last start. The limits of a namespace with

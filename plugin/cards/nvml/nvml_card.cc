@@ -8,6 +8,7 @@
 #include <map>
 #include <vector>
 
+#include "common/base/check.h"
 #include "common/base/text.h"
 #include "common/contract/limits.h"
 #include "plugin/monitor/limits.h"
@@ -71,6 +72,8 @@ std::optional<std::vector<ProcessInfoV1>> processes_of(const ProcessList& list, 
     return list.get(device, &number, bytes.data());
   });
   if (!listed) return std::nullopt;
+  MGPU_DEBUG_CHECK(list.entry_bytes <= kEntryBytesMax && count * kEntryBytesMax <= bytes.size(),
+                   "all entries are within the buffer");
   std::vector<ProcessInfoV1> entries(count);  // the beginning of an entry of every version
   for (unsigned i = 0; i < count; ++i) {
     std::memcpy(&entries[i], bytes.data() + i * list.entry_bytes, sizeof entries[i]);
@@ -125,6 +128,7 @@ bool add_samples(const Functions& f, Device device, std::uint64_t& seen_us, ByPi
     code = f.process_utilization(device, samples.data(), &number, seen_us);
     return code;
   });
+  MGPU_DEBUG_CHECK(!listed || count <= samples.size(), "all samples are within the buffer");
   samples.resize(listed ? count : 0);
   // A percentage over 100 means that the driver has none. After a time in the future no other
   // sample would be new.

@@ -7,6 +7,7 @@
 #include <cstddef>
 #include <utility>
 
+#include "common/base/check.h"
 #include "common/base/files.h"
 #include "common/contract/limits.h"
 #include "plugin/cards/driver/driver_files.h"
@@ -110,6 +111,9 @@ class Reader {
   }
 
   Link nvlink(std::size_t a, std::size_t b) {
+    MGPU_DEBUG_CHECK(
+        nvlinks_[a].to.size() == cards_.size() && nvlinks_[b].to.size() == cards_.size(),
+        "the NVLinks of both cards were read");
     const int there = nvlinks_[a].to[b];
     const int back = nvlinks_[b].to[a];
     if (there != back) {

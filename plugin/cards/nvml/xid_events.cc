@@ -2,12 +2,14 @@
 
 #include <utility>
 
+#include "common/base/check.h"
 #include "common/base/log.h"
 #include "plugin/cards/limits.h"
 
 namespace mgpu::plugin::nvml {
 
 void XidEvents::open(const Library& library) {
+  MGPU_DEBUG_CHECK(set_ == nullptr, "a set of events is opened once");
   const Functions& f = library.functions();
   reads_while_closed_ = 0;
   if (!f.has_events() || f.event_set_create(&set_) != kOk) set_ = nullptr;
