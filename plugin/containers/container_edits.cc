@@ -2,6 +2,7 @@
 
 #include <utility>
 
+#include "common/base/check.h"
 #include "common/base/text.h"
 #include "plugin/hook/limit_protocol.h"
 
@@ -66,6 +67,7 @@ Result<Edits> edits_of(const Record& record, const Inventory& inventory,
     add_hook(*limits.driver_hook, limits.driver_hook->socket, record.id.str(), edits);
   }
   if (limits.mps != nullptr) add_mps(limits, record, edits);
+  MGPU_DEBUG_CHECK(edits.devices.size() >= record.cards.size(), "each card has a device node");
   return edits;
 }
 

@@ -17,6 +17,7 @@
 #include <system_error>
 #include <utility>
 
+#include "common/base/check.h"
 #include "common/base/log.h"
 #include "common/base/text.h"
 #include "plugin/hook/limit_protocol.h"
@@ -43,7 +44,10 @@ std::string reply_of(const Result<void>& outcome) {
   if (outcome) return std::string(kLimitsSet);
   std::string sentence = outcome.error().message;
   std::ranges::replace(sentence, '\n', ' ');
-  return std::string(cut_text(sentence, kLimitReplyBytesMax - 1)) + "\n";
+  std::string reply = std::string(cut_text(sentence, kLimitReplyBytesMax - 1)) + "\n";
+  MGPU_DEBUG_CHECK(reply.size() <= kLimitReplyBytesMax && reply.find('\n') == reply.size() - 1,
+                   "a reply is one line that the hook reads");
+  return reply;
 }
 
 }  // namespace
@@ -132,6 +136,7 @@ void LimitServer::accept_all() {
     if (!connection.is_open()) return;
     if (!of_own_user(connection.number())) continue;
     clients_.push_back({std::move(connection), "", Clock::now() + request_timeout_});
+    MGPU_DEBUG_CHECK(clients_.size() <= kLimitClientsMax, "others wait in the backlog");
   }
 }
 

@@ -7,6 +7,7 @@
 #include <system_error>
 #include <utility>
 
+#include "common/base/check.h"
 #include "common/base/files.h"
 #include "common/base/log.h"
 #include "common/base/text.h"
@@ -38,6 +39,7 @@ Result<std::string> cgroup_v2_path(std::string_view text) {
     return error("the limits of the driver need cgroup v2 alone, and the node has cgroup v1");
   }
   const std::string path(text.substr(kV2.size() - 1));
+  MGPU_DEBUG_CHECK(path.starts_with('/'), "the path of a cgroup begins at the root");
   if (has_parent_parts(path)) {
     return error("the plugin does not run in the cgroup namespace of the node");
   }
@@ -52,6 +54,7 @@ Result<void> LimitSetter::set(const AllocationId& id, std::int64_t pid) {
   if (!record) {
     return error(fmt::format("allocation {} is not that of a started container", id.str()));
   }
+  MGPU_DEBUG_CHECK(record->bound() && record->id == id, "the limits are those of the container");
   const auto limits = limits_of(*record);
   if (limits.empty()) return {};
   const auto cgroup = cgroup_of(pid, record->owner->uid);

@@ -6,6 +6,7 @@
 #include <memory>
 #include <utility>
 
+#include "common/base/check.h"
 #include "common/base/log.h"
 #include "common/base/mutex.h"
 #include "common/kube/limits.h"
@@ -152,6 +153,7 @@ void Pods::forget_deletions() {
   for (auto at = deletions_.begin(); at != deletions_.end();) {
     at = pods_.contains(at->first) ? std::next(at) : deletions_.erase(at);
   }
+  MGPU_DEBUG_CHECK(deletions_.size() <= pods_.size(), "deletions are those of known pods");
 }
 
 void Pods::remove(const PodUid& uid) {

@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <utility>
 
+#include "common/base/check.h"
 #include "common/base/log.h"
 #include "plugin/containers/limits.h"
 #include "plugin/kubelet/checkpoint.h"
@@ -163,6 +164,7 @@ void PreStartHandler::between_containers(const std::function<void()>& change) {
 Decided<std::vector<Record>> PreStartHandler::reserve(const Observed& observed,
                                                       const std::vector<Identity>& identities,
                                                       const std::vector<Decided<kube::Pod>>& pods) {
+  MGPU_DEBUG_CHECK(pods.size() == identities.size(), "each container was asked for its pod");
   std::vector<Record> records;
   const MutexLock lock(reserving_);
   for (std::size_t i = 0; i < identities.size(); ++i) {
@@ -173,6 +175,8 @@ Decided<std::vector<Record>> PreStartHandler::reserve(const Observed& observed,
       refusal.uid = pods[i] ? pods[i]->uid() : identities[i].uid;
       return refusal;
     }
+    MGPU_DEBUG_CHECK(record->bound() && record->id == identities[i].allocation,
+                     "a share is given to the container that starts");
     if (auto kept = dependencies_.records.keep(*record); !kept)
       return not_ready(kept.error().message);
     records.push_back(*std::move(record));

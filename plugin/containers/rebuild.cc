@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <utility>
 
+#include "common/base/check.h"
 #include "plugin/allocation/decide.h"
 
 namespace mgpu::plugin {
@@ -39,6 +40,8 @@ std::optional<Rebuilt> rebuild(const CheckpointEntry& entry, const std::optional
   for (CardFacts& card : cards) card.health = kHealthy;
   const NodeState node = {NodeName(pod->node_name), std::move(cards), {}};
   const auto decided = decide(identity, record, *pod, node, contract);
+  MGPU_DEBUG_CHECK(!decided || (decided->bound() && decided->devices == entry.devices),
+                   "a container that runs keeps its devices");
   if (decided) return Rebuilt{*decided, ""};
   return Rebuilt{record, decided.error().message};
 }

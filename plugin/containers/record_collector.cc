@@ -2,6 +2,7 @@
 
 #include <utility>
 
+#include "common/base/check.h"
 #include "common/base/log.h"
 #include "plugin/containers/record_liveness.h"
 #include "plugin/kubelet/checkpoint.h"
@@ -66,6 +67,8 @@ std::size_t RecordCollector::collect_unstarted() {
       unknown_to_kubelet_.insert(record.id);
     }
   }
+  MGPU_DEBUG_CHECK(removed + unknown_to_kubelet_.size() == records.size(),
+                   "each record is removed now, or may be the next time");
   return removed;
 }
 

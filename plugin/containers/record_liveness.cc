@@ -3,6 +3,8 @@
 #include <algorithm>
 #include <memory>
 
+#include "common/base/check.h"
+
 namespace mgpu::plugin {
 
 bool RecordLiveness::ended(const Record& record) const {
@@ -14,6 +16,7 @@ bool RecordLiveness::ended(const Record& record) const {
 }
 
 bool RecordLiveness::listed_at_kubelet(const Record& record) const {
+  MGPU_DEBUG_CHECK(at_kubelet && record.bound(), "kubelet has answered for a pod");
   const auto listed = at_kubelet->find(record.owner->pod);
   if (listed == at_kubelet->end()) return false;
   if (!replaced_at_api_server(record.owner->pod, record.owner->uid)) return true;

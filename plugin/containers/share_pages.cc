@@ -15,6 +15,7 @@
 #include <system_error>
 #include <utility>
 
+#include "common/base/check.h"
 #include "common/base/files.h"
 #include "common/base/log.h"
 #include "plugin/share/look.h"
@@ -60,6 +61,7 @@ bool is_shared(const std::string& folder) {
 
 // As large as its files, which are whole pages of memory.
 std::string mount_options(const Record& record, bool turns) {
+  MGPU_DEBUG_CHECK(!record.cards.empty(), "a file system without a size has no limit");
   const auto page = static_cast<std::size_t>(::sysconf(_SC_PAGESIZE));
   const auto rounded = [page](std::size_t size) { return (size + page - 1) / page * page; };
   std::size_t of_card = rounded(sizeof(share::LimitsPage)) + rounded(sizeof(share::UsagePage));

@@ -14,6 +14,7 @@
 #include <set>
 #include <utility>
 
+#include "common/base/check.h"
 #include "common/base/files.h"
 #include "plugin/share/slot_locks.h"
 
@@ -247,6 +248,11 @@ Nanoseconds TurnControl::look(Card& card, Nanoseconds now) const {
   std::map<CardTurns::Id, CardActivity> activity;
   for (auto& [id, member] : card.members) activity.emplace(id, member->read(now));
   const CardTurns::Look look = card.turns.look(now, activity);
+  MGPU_DEBUG_CHECK(std::ranges::equal(
+                       look.turns, activity, {}, [](const auto& item) { return item.first; },
+                       [](const auto& item) { return item.first; }),
+                   "each container of the card has a turn, and nobody else");
+  MGPU_DEBUG_CHECK(look.next > Nanoseconds{}, "the next look is later than this one");
   // No container begins before the pages of the others require them to wait.
   for (const bool waits : {true, false}) {
     for (const auto& [id, turn] : look.turns) {
