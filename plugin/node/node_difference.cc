@@ -5,6 +5,7 @@
 #include <algorithm>
 #include <array>
 
+#include "common/base/check.h"
 #include "common/base/text.h"
 #include "common/contract/cpu_taint.h"
 #include "common/contract/limits.h"
@@ -61,6 +62,7 @@ void compare_capacity(const NodeReport& report, const kube::Node& node, const Co
 
 // Without healthy cards or a readable amount of CPU, the cards need none.
 bool cards_of_node_need_cpu(const NodeReport& report, const kube::Node& node) {
+  MGPU_DEBUG_CHECK(report.use.has_value(), "the taint depends on what pods request");
   const auto cpu = node.allocatable.find("cpu");
   if (cpu == node.allocatable.end()) return false;
   const auto allocatable = parse_scaled_quantity("cpu", cpu->second, 3);
@@ -87,6 +89,8 @@ void compare_taint(const NodeReport& report, const kube::Node& node, const Contr
   } else {
     difference.taints->push_back(wanted);
   }
+  MGPU_DEBUG_CHECK(std::ranges::any_of(*difference.taints, is_ours) != has,
+                   "the change of the taints adds or removes that of mgpu");
 }
 
 }  // namespace

@@ -5,6 +5,7 @@
 #include <algorithm>
 #include <utility>
 
+#include "common/base/check.h"
 #include "common/base/utc_text.h"
 #include "common/kube/limits.h"
 #include "common/kube/objects/object_json.h"
@@ -27,6 +28,7 @@ Duration NodePublisher::Backoff::next(Instant now, double random) {
   base_ = std::clamp(2 * base_, Duration(kube::kBackoffFirst), Duration(kube::kBackoffMax));
   const double part = 0.5 + random / 2;
   const Duration wait(static_cast<Duration::rep>(static_cast<double>(base_.count()) * part));
+  MGPU_DEBUG_CHECK(wait >= Duration(0) && wait <= base_, "a delay is at most the longest one");
   last_ = now + wait;
   return wait;
 }
@@ -137,6 +139,8 @@ void NodePublisher::on_node_deleted() {
 
 void NodePublisher::compare() {
   if (phase_ != Phase::kIdle || !report_ || !node_) return;
+  MGPU_DEBUG_CHECK(generation_ > 0 && generation_ <= published_, "a report has a number");
+  MGPU_DEBUG_CHECK(writes_ >= 0 && writes_ <= kWritesPerReport, "a report has a few writes only");
   NodeDifference found = difference(*report_, *node_, contract_, now_());
   // A taint on and off again makes kube-scheduler try pods again. The agent reports every few
   // seconds.
@@ -172,10 +176,12 @@ kube::Request NodePublisher::next_write(const NodeDifference& difference) const 
   if (difference.cards)
     return kube::annotate_node(node_name_, contract_.node_cards, *difference.cards);
   if (difference.changes_status()) return kube::change_node_status(node_name_, difference.status);
+  MGPU_DEBUG_CHECK(difference.only_taints() && node_, "there is a change to write");
   return kube::set_node_taints(*node_, *difference.taints);
 }
 
 void NodePublisher::write(const NodeDifference& difference) {
+  MGPU_DEBUG_CHECK(phase_ == Phase::kIdle, "one write at a time");
   phase_ = Phase::kWriting;
   written_ = generation_;
   writes_taint_ = difference.only_taints();
@@ -188,6 +194,7 @@ void NodePublisher::write(const NodeDifference& difference) {
 }
 
 void NodePublisher::on_write_response(const kube::Response& response) {
+  MGPU_DEBUG_CHECK(phase_ == Phase::kWriting, "a response belongs to the write in progress");
   const std::string subject = fmt::format("publish the cards of node {}: ", node_name_.str());
   if (!response.ok() && writes_taint_) {
     // It is only a preference, and must not delay the cards. It is tried again after the interval.
@@ -220,8 +227,10 @@ void NodePublisher::fail(const std::string& problem, Duration retry_after) {
 }
 
 void NodePublisher::wait(Duration delay) {
+  MGPU_DEBUG_CHECK(phase_ != Phase::kWaiting, "one wait at a time");
   phase_ = Phase::kWaiting;
   executor().after(delay, callbacks_.wrap([this] {
+    MGPU_DEBUG_CHECK(phase_ == Phase::kWaiting, "nothing is written during a wait");
     phase_ = Phase::kIdle;
     compare();
   }));

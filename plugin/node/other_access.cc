@@ -5,6 +5,7 @@
 
 #include <algorithm>
 
+#include "common/base/check.h"
 #include "common/contract/quantity.h"
 
 namespace mgpu::plugin {
@@ -124,6 +125,12 @@ AccessReport access_report(const AccessFacts& facts) {
   add_runtime(facts, report);
   add_device_plugin(facts, report);
   add_dynamic_resources(facts, report);
+  MGPU_DEBUG_CHECK(std::ranges::all_of(report.found,
+                                       [](const OtherAccess& access) {
+                                         const auto& all = other_access_reasons();
+                                         return std::ranges::find(all, access.reason) != all.end();
+                                       }),
+                   "the metrics have each reason");
   return report;
 }
 
