@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <utility>
 
+#include "common/base/check.h"
 #include "plugin/monitor/sampler.h"
 
 namespace mgpu::plugin {
@@ -33,6 +34,7 @@ MpsClientTerminator::Due ClientTerminator::due() {
   Due due;
   if (margin_ == Duration(0) || stopped_) return due;
   const std::set<PodUid> pods = due_pods(due);
+  MGPU_DEBUG_CHECK(!due.next || *due.next > Duration(0), "the next pods are not due yet");
   if (pods.empty()) return due;
   for (const Record& record : dependencies_.bound()) {
     if (!record.bound() || !is_part_of_one_card(record)) continue;
@@ -41,6 +43,9 @@ MpsClientTerminator::Due ClientTerminator::due() {
     due_[card].insert(record.owner->uid);
     due.cards.insert(card);
   }
+  MGPU_DEBUG_CHECK(
+      std::ranges::equal(due_, due.cards, {}, [](const auto& card) { return card.first; }),
+      "each card that is due has pods that are");
   // Processes that have started since the last read are not known yet.
   const bool is_new = std::ranges::any_of(due_, [&before](const auto& card) {
     const auto old = before.find(card.first);

@@ -6,6 +6,7 @@
 #include <optional>
 #include <utility>
 
+#include "common/base/check.h"
 #include "common/base/files.h"
 #include "common/base/log.h"
 #include "plugin/monitor/cgroup.h"
@@ -40,6 +41,7 @@ DriftFacts DriftDetector::facts(std::vector<ProcessSample> processes) {
                    .cards = dependencies_.inventory.state().cards};
   // While the driver hangs, its list is old, and another process may have the id of one that ended.
   const std::uint64_t reads = dependencies_.inventory.reads();
+  MGPU_DEBUG_CHECK(reads >= reads_, "reads of the cards are only counted up");
   if (std::exchange(reads_, reads) != reads) facts.processes = std::move(processes);
   facts.own = {.pid = ::getpid(), .pod = own_pod_, .name_space = {}};
   if (const auto own = own_pod_.empty() ? std::nullopt : dependencies_.pods.find(own_pod_)) {

@@ -6,6 +6,7 @@
 #include <optional>
 #include <utility>
 
+#include "common/base/check.h"
 #include "common/base/log.h"
 
 namespace mgpu::plugin {
@@ -72,6 +73,7 @@ void Isolation::choose() {
 }
 
 void Isolation::settle(IsolationMode mode, const std::string& reason) {
+  MGPU_DEBUG_CHECK(mode != IsolationMode::kAuto, "what is chosen is never auto");
   const ComputeMode compute = compute_with(mode, compute_);
   log_info("isolation of shares", {{"isolation", std::string(to_string(mode))},
                                    {"compute", std::string(to_string(compute))},

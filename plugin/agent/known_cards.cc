@@ -5,6 +5,7 @@
 #include <utility>
 #include <vector>
 
+#include "common/base/check.h"
 #include "common/base/files.h"
 #include "common/base/log.h"
 #include "common/contract/limits.h"
@@ -46,7 +47,10 @@ Result<KnownCards> load_card_indices(const std::string& path) {
 
 Result<void> save_card_indices(const std::string& path, const KnownCards& known) {
   std::vector<CardFacts> cards;
-  for (const auto& [index, card] : known) cards.push_back(card);
+  for (const auto& [index, card] : known) {
+    MGPU_DEBUG_CHECK(card.index == index, "a card is saved with the index that it has");
+    cards.push_back(card);
+  }
   std::string text;
   std::span<const CardFacts> left = cards;
   do {

@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <utility>
 
+#include "common/base/check.h"
 #include "common/base/log.h"
 #include "plugin/allocation/offer.h"
 
@@ -85,6 +86,8 @@ void KubeletDevices::stop(bool leaves) {
 void KubeletDevices::offer(const std::vector<CardFacts>& cards) {
   const Share held = held_on_unhealthy_cards(cards);
   const MutexLock lock(mutex_);
+  MGPU_DEBUG_CHECK(!memory_ || (core_ && options_.memory),
+                   "devices of mgpu-memory are offered beside those of mgpu-core");
   if (core_) core_->set_devices(offered_core_ids(cards, records_.all(), held));
   if (!memory_) return;
   if (auto fits = check_memory_list(offered(cards, held).memory.value()); !fits) {

@@ -2,6 +2,7 @@
 
 #include <utility>
 
+#include "common/base/check.h"
 #include "common/base/log.h"
 #include "plugin/agent/node_programs.h"
 
@@ -35,6 +36,7 @@ void MpsLimits::set_cards(const std::vector<CardUuid>& cards) {
 
 const Mps* MpsLimits::daemons() const {
   const MutexLock lock(mutex_);
+  MGPU_DEBUG_CHECK(!used_ || mps_ != nullptr, "MPS that is used was made");
   return used_ ? mps_.get() : nullptr;
 }
 

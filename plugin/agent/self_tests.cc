@@ -5,6 +5,7 @@
 #include <algorithm>
 #include <utility>
 
+#include "common/base/check.h"
 #include "common/base/files.h"
 #include "common/base/log.h"
 #include "plugin/containers/limits.h"
@@ -62,6 +63,7 @@ void SelfTests::test(const CardUuid& uuid, const std::string& identity, const Ru
   if (!cancelled_) log_result(uuid, result);
   const MutexLock lock(mutex_);
   Card& card = cards_[uuid];
+  MGPU_DEBUG_CHECK(card.running, "a card is kept while its test runs");
   card.running = false;
   card.ended = std::chrono::steady_clock::now();
   card.identity = identity;
