@@ -125,8 +125,9 @@ kube::Consumer<kube::Pod> Pods::consumer() {
 
 void Pods::add(kube::Pod pod, Origin origin) {
   note_deletion(pod, origin);
-  // The name may have belonged to another pod.
+  // The name may have belonged to another pod, and a broken API server may name a pod anew.
   if (const auto at = uids_.find(pod.ref()); at != uids_.end()) remove(PodUid(at->second));
+  remove(pod.uid());
   uids_[pod.ref()] = pod.uid();
   pods_[pod.uid()] = std::move(pod);
 }

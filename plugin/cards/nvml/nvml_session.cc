@@ -122,6 +122,7 @@ void Session::close() {
   }
   library_.reset();
   linked_.clear();
+  links_ = {};
 }
 
 void Session::release() {

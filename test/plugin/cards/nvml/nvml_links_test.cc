@@ -114,6 +114,17 @@ TEST_F(NvmlLinks, AreReadAgainWithOtherCardsAndAfterAWhile) {
   EXPECT_EQ(links(), "1p-");
 }
 
+// NVML is opened again after the fall from three cards to none.
+TEST_F(NvmlLinks, EndWithTheCards) {
+  set_links({"X NV1 PIX", "NV1 X SYS", "PIX SYS X"});
+  EXPECT_EQ(links(), "1p-");
+  source_->release();
+  set_links({});
+  const FoundCards found = read();
+  EXPECT_EQ(found.cards.size(), 0U);
+  EXPECT_EQ(found.links.text(), "");
+}
+
 TEST_F(NvmlLinks, OfAnOldDriverAreNotKnown) {
   source_ = nvml_source(node_.options("fake_nvml_old.so"));
   set_links({"X NV2", "NV2 X"});
