@@ -33,12 +33,16 @@ Entry& ClaimTable::add(Claim claim, Phase phase, Instant touched) {
   by_uid_.insert(&entry);
   by_pod_.insert(&entry);
   if (phase == Phase::kAssumed) assumed_.emplace(id, &entry);
+  MGPU_DEBUG_CHECK(entries_.rbegin()->first == id, "the newest claim has the greatest id");
   check_sizes();
   return entry;
 }
 
 void ClaimTable::erase(Entry& entry) {
   const ClaimId id = entry.id;
+  MGPU_DEBUG_CHECK(entry.record == nullptr, "a claim is erased after it is removed from its node");
+  MGPU_DEBUG_CHECK(assumed_.contains(id) == (entry.view.phase == Phase::kAssumed),
+                   "the assumed claims are those in this phase");
   erase_from(by_uid_, entry);
   erase_from(by_pod_, entry);
   assumed_.erase(id);

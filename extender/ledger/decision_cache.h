@@ -13,6 +13,7 @@
 #include <utility>
 #include <vector>
 
+#include "common/base/check.h"
 #include "extender/ledger/limits.h"
 #include "extender/ledger/node_record.h"
 #include "extender/placement/context.h"
@@ -87,6 +88,8 @@ class DecisionCache {
                                                Entry{std::make_shared<const RequestKey>(key), {}}));
     }
     std::rotate(entries_.begin(), at, at + 1);
+    MGPU_DEBUG_CHECK(entries_.size() <= kRequestKeysMax && *entries_.front()->key == key,
+                     "the request used last is the first of those that are cached");
     return entries_.front()->cache;
   }
   // Null if there is none.

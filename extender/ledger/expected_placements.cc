@@ -13,6 +13,7 @@ void ExpectedPlacements::add(const PodUid& uid, NodeRecord& node, std::vector<Ca
   if (by_end_.size() >= kExpectedPlacementsMax) erase(by_end_.begin());
   add_expected(node, holds);
   by_uid_[uid] = by_end_.emplace(until, Expected{uid, &node, std::move(holds)});
+  MGPU_DEBUG_CHECK(node.expectations <= size(), "what a node counts is in the table");
   MGPU_CHECK(by_uid_.size() == by_end_.size() && size() <= kExpectedPlacementsMax,
              "one expected placement for each pod, within the limit");
 }
@@ -33,6 +34,7 @@ void ExpectedPlacements::end_on(NodeRecord& node) {
 }
 
 ExpectedPlacements::ByEnd::iterator ExpectedPlacements::erase(ByEnd::iterator at) {
+  MGPU_DEBUG_CHECK(by_uid_.at(at->second.uid) == at, "an expected placement is found by its pod");
   remove_expected(*at->second.node, at->second.holds);
   by_uid_.erase(at->second.uid);
   return by_end_.erase(at);

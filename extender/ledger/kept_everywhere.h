@@ -51,6 +51,10 @@ class KeptEverywhere {
     bool begun = false;  // it is part of begun_sum_
   };
 
+  // Whether the sums equal those of kept_. For checks.
+  bool is_consistent() const;
+  void check() const;
+
   std::unordered_map<PodUid, Kept> kept_;
   std::map<std::string, Group> groups_;
   Share sum_;  // without groups

@@ -4,6 +4,7 @@
 #include <optional>
 #include <utility>
 
+#include "common/base/check.h"
 #include "extender/ledger/limits.h"
 
 namespace mgpu::extender {
@@ -57,7 +58,9 @@ NodeRecord& LedgerState::record_of(const NodeName& node) {
 }
 
 void LedgerState::erase_if_empty(NodeRecord& record) {
+  MGPU_DEBUG_CHECK(index.record(record.slot) == &record, "a record is found by its slot");
   if (!record.empty()) return;
+  MGPU_DEBUG_CHECK(record.expectations == 0, "no expected placement outlives its record");
   index.erase(record.node.name.str());
   nodes.erase(nodes.find(record.node.name.str()));
 }
@@ -130,6 +133,7 @@ Entry& LedgerState::confirm(Claim claim) {
     if (certain || !may_be_binding(*entry, claim)) release(*entry);
   Entry& now = insert(std::move(claim), Phase::kBound, Instant{});
   now.reported = reported;
+  MGPU_DEBUG_CHECK(bound_entry(claims.of(now.view.claim.uid)) == &now, "a pod has one bound claim");
   // Nothing becomes free where the same hold takes the place of another.
   if (alone && held == now.view.holds) releases = releases_before;
   return now;

@@ -10,6 +10,7 @@
 #include <string_view>
 #include <vector>
 
+#include "common/base/check.h"
 #include "extender/ledger/text_hash.h"
 
 namespace mgpu::extender {
@@ -23,6 +24,7 @@ class NodeIndex {
  public:
   // The record keeps its address until erase(). REQUIRES: the name is not in the index.
   NodeSlot insert(const std::string& name, NodeRecord& record) {
+    MGPU_DEBUG_CHECK(!slots_.contains(name), "a node is in the index once");
     if (free_.empty()) {
       free_.push_back(static_cast<NodeSlot>(records_.size()));
       versions_.push_back(1);
@@ -30,13 +32,18 @@ class NodeIndex {
     }
     const NodeSlot slot = free_.back();
     free_.pop_back();
+    MGPU_DEBUG_CHECK(records_[slot] == nullptr, "a free slot has no record");
     records_[slot] = &record;
     slots_.emplace(name, slot);
+    MGPU_DEBUG_CHECK(
+        slots_.size() + free_.size() == records_.size() && versions_.size() == records_.size(),
+        "each slot has a name or is free");
     return slot;
   }
   // REQUIRES: the name is in the index.
   void erase(const std::string& name) {
     const auto found = slots_.find(name);
+    MGPU_DEBUG_CHECK(found != slots_.end(), "a node that is erased is in the index");
     changed(found->second);
     records_[found->second] = nullptr;
     free_.push_back(found->second);

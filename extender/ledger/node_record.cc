@@ -180,6 +180,7 @@ void set_facts(NodeRecord& record, NodeFacts facts) {
 }
 
 void set_absent(NodeRecord& record) {
+  MGPU_DEBUG_CHECK(record.expectations == 0, "cards removed under expected placements");
   record.changed();
   record.present = false;
   record.problem.clear();

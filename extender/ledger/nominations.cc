@@ -6,11 +6,15 @@
 #include <optional>
 #include <utility>
 
+#include "common/base/check.h"
 #include "extender/ledger/limits.h"
 #include "extender/ledger/node_record.h"
 
 namespace mgpu::extender {
 namespace {
+
+// As in offer_table.cc.
+constexpr std::size_t kOffersCheckedMax = 64;
 
 // Visits what is counted on the node and is not free to the pod.
 void each_kept(const OfferTable& table, const DecidedPod& pod, std::string_view node,
@@ -222,6 +226,13 @@ void Nominations::end_assumed(const PodUid& uid, const NodeName& node,
 
 void Nominations::expire(Instant now) {
   everywhere_.expire(now);
+  MGPU_DEBUG_CHECK(now >= first_end_ || table_.all().size() > kOffersCheckedMax ||
+                       std::ranges::none_of(table_.all(),
+                                            [now](const auto& one) {
+                                              return std::min(one.second.until,
+                                                              one.second.counted_until) <= now;
+                                            }),
+                   "nothing ends before the first end that was noted");
   if (now < first_end_ && !table_.has_turns()) return;
   first_end_ = Instant::max();
   for (auto at = table_.all().begin(); at != table_.all().end();) {
@@ -255,6 +266,7 @@ void Nominations::give_turn(const Turn& turn, Instant now) {
   put(turn.pod, {turn.cards}, {}, until, until);
   table_.all().at(uid).is_turn = true;
   table_.all().at(uid).latest = latest;
+  MGPU_DEBUG_CHECK(table_.is_counted_on(uid, node), "a turn counts on its node");
 }
 
 void Nominations::end_on(const NodeName& node, const Node* now) {

@@ -8,6 +8,13 @@
 #include "extender/ledger/limits.h"
 
 namespace mgpu::extender {
+namespace {
+
+// With more offers than that, counting all of them after each change would take most of a test's
+// time.
+constexpr std::size_t kOffersCheckedMax = 64;
+
+}  // namespace
 
 const NominatedPlacement& Offer::on(std::string_view node) const {
   const auto found = std::ranges::find_if(
@@ -21,11 +28,42 @@ const Offer* OfferTable::find(const PodUid& uid) const {
   return at == offers_.end() ? nullptr : &at->second;
 }
 
+bool OfferTable::is_consistent() const {
+  std::size_t waiting = 0;
+  std::size_t counted = 0;
+  for (const auto& [uid, offer] : offers_) {
+    if (offer.next) ++waiting;
+    if (offer.counted_on.empty()) {
+      if (offer.counted_until != Instant::max()) return false;
+      continue;
+    }
+    ++counted;
+    const auto& pods = pods_counted_on(offer.counted_on);
+    if (std::ranges::count(pods, uid) != 1) return false;
+  }
+  std::size_t by_node = 0;
+  for (const auto& [node, pods] : counted_) {
+    if (pods.empty()) return false;
+    by_node += pods.size();
+  }
+  std::size_t by_namespace = 0;
+  for (const auto& [name_space, offers] : of_namespace_) by_namespace += offers;
+  return waiting == waiting_ && counted == pods_counted_ && by_node == pods_counted_ &&
+         by_namespace == offers_.size();
+}
+
+void OfferTable::check() const {
+  MGPU_DEBUG_CHECK(offers_.size() > kOffersCheckedMax || is_consistent(),
+                   "what is counted of the offers equals the offers");
+}
+
 OfferTable::At OfferTable::add(const PodUid& uid, Offer offer) {
   make_room(offer.name_space);
   ++of_namespace_[offer.name_space];
   const auto [at, is_new] = offers_.emplace(uid, std::move(offer));
   MGPU_CHECK(is_new, "a pod has one offer");
+  MGPU_DEBUG_CHECK(offers_.size() <= kNominationsMax, "the offers are bounded");
+  check();
   return at;
 }
 
@@ -45,15 +83,19 @@ OfferTable::At OfferTable::erase(At at) {
   stop_counting(at);
   const auto of_namespace = of_namespace_.find(at->second.name_space);
   if (--of_namespace->second == 0) of_namespace_.erase(of_namespace);
-  return offers_.erase(at);
+  const At next = offers_.erase(at);
+  check();
+  return next;
 }
 
 void OfferTable::count_on(At at, const NodeName& node) {
+  MGPU_DEBUG_CHECK(at->second.counted_on.empty(), "an offer counts on one node");
   const auto& offered = at->second.placements;
   if (std::ranges::find(offered, node, &NominatedPlacement::node) == offered.end()) return;
   at->second.counted_on = node.str();
   counted_[node.str()].push_back(at->first);
   ++pods_counted_;
+  check();
 }
 
 void OfferTable::stop_counting(At at) {
@@ -69,6 +111,7 @@ void OfferTable::stop_counting(At at) {
   add_turn(offer.next);
   set_next(offer, {});
   if (std::exchange(offer.awaited, false)) ++releases_;
+  check();
 }
 
 const std::vector<PodUid>& OfferTable::pods_counted_on(std::string_view node) const {
@@ -88,6 +131,7 @@ bool OfferTable::is_counted_on(const PodUid& uid, std::string_view node) const {
 }
 
 void OfferTable::set_next(Offer& offer, std::optional<Turn> next) {
+  MGPU_DEBUG_CHECK(!offer.next || waiting_ > 0, "an offer with a pod that waits was counted");
   if (offer.next) --waiting_;
   if (next) ++waiting_;
   offer.next = std::move(next);

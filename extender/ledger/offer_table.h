@@ -93,6 +93,9 @@ class OfferTable {
 
  private:
   void make_room(const std::string& name_space);
+  // Whether the counts equal those of offers_. For checks.
+  bool is_consistent() const;
+  void check() const;
 
   Offers offers_;
   std::map<std::string, std::size_t> of_namespace_;  // how many offers

@@ -2,6 +2,7 @@
 
 #include <algorithm>
 
+#include "common/base/check.h"
 #include "extender/ledger/limits.h"
 
 namespace mgpu::extender {
@@ -36,6 +37,8 @@ void SearchAllowances::charge(const std::string& name_space, std::uint32_t spent
         accounts_, {}, [&](const auto& account) { return left(account.second, now); }));
   }
   accounts_[name_space] = {before - std::min<std::uint64_t>(before, spent), now};
+  MGPU_DEBUG_CHECK(before <= kSearchStepsSaved && accounts_.size() <= kSearchAccountsMax,
+                   "what namespaces keep of their steps is bounded");
 }
 
 }  // namespace mgpu::extender

@@ -28,6 +28,7 @@
 #include <utility>
 #include <vector>
 
+#include "common/base/check.h"
 #include "extender/ledger/decision_cache.h"
 #include "extender/ledger/limits.h"
 #include "extender/ledger/node_index.h"
@@ -89,6 +90,9 @@ class SteppedDecisions {
   // Returns the steps taken. REQUIRES: store() has been called since search(), with the same lock.
   std::uint64_t read(Cells<Decision>* cells, const NodeIndex& index,
                      const Nominations& nominations) {
+    MGPU_DEBUG_CHECK(copied_ == 0 && equal_.empty(), "decisions are stored before others are read");
+    MGPU_DEBUG_CHECK(cells == nullptr || cells->size() >= index.size(),
+                     "there is a cell for each slot");
     std::uint64_t steps = 0;
     NextSlots slots;
     std::size_t used = slots.size();
@@ -118,7 +122,10 @@ class SteppedDecisions {
   }
 
   // In the order of the names. REQUIRES: done().
-  std::vector<Decision> take() { return std::move(decisions_); }
+  std::vector<Decision> take() {
+    MGPU_DEBUG_CHECK(done(), "decisions are taken once all are made");
+    return std::move(decisions_);
+  }
 
  private:
   // The node of a decision.
