@@ -58,6 +58,7 @@ Result<CardLinks> CardLinks::parse(std::string_view text, std::size_t cards) {
 std::string CardLinks::text() const {
   std::string text;
   for (const Link link : links_) text += kSymbols[static_cast<std::size_t>(link)];
+  MGPU_DEBUG_CHECK(parse(text, cards_).value() == *this, "the text of links is read back the same");
   return text;
 }
 

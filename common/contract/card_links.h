@@ -7,6 +7,7 @@
 #include <string_view>
 #include <vector>
 
+#include "common/base/check.h"
 #include "common/base/result.h"
 #include "common/contract/limits.h"
 
@@ -24,6 +25,7 @@ inline constexpr int kNvlinksMax = 35;
 
 // `count` NVLinks, of which at most kNvlinksMax count. REQUIRES: count > 0.
 constexpr Link nvlinks(int count) {
+  MGPU_DEBUG_CHECK(count > 0, "a link of no NVLinks");
   const int counted = count < kNvlinksMax ? count : kNvlinksMax;
   return static_cast<Link>(static_cast<int>(Link::kNvlink) + counted - 1);
 }
@@ -51,8 +53,14 @@ class CardLinks {
   std::size_t cards() const { return cards_; }
   bool empty() const { return cards_ == 0; }
   // REQUIRES: a != b, both less than cards().
-  Link between(std::size_t a, std::size_t b) const { return links_[position(a, b)]; }
-  void set(std::size_t a, std::size_t b, Link link) { links_[position(a, b)] = link; }
+  Link between(std::size_t a, std::size_t b) const {
+    MGPU_DEBUG_CHECK(a != b && a < cards_ && b < cards_, "a link is between two of the cards");
+    return links_[position(a, b)];
+  }
+  void set(std::size_t a, std::size_t b, Link link) {
+    MGPU_DEBUG_CHECK(a != b && a < cards_ && b < cards_, "a link is between two of the cards");
+    links_[position(a, b)] = link;
+  }
   // Whether all pairs of cards have the same link, so that no choice of cards is better.
   bool uniform() const;
   bool operator==(const CardLinks&) const = default;

@@ -40,6 +40,11 @@ std::optional<std::int32_t> read_number(std::string_view text, std::int32_t most
   return plain && *value <= most ? value : std::nullopt;
 }
 
+bool are_read_back(std::span<const CardIndex> cards, std::string_view text) {
+  const auto read = parse_card_indices(text);
+  return read && std::ranges::equal(*read, cards);
+}
+
 Error bad_list(std::string_view what, std::string_view text, std::string_view why) {
   return error(fmt::format("{} {} {}", what, in_quotes(text), why));
 }
@@ -95,6 +100,8 @@ std::string format_card_indices(std::span<const CardIndex> cards) {
     last = card.value();
     text += std::to_string(last);
   }
+  MGPU_DEBUG_CHECK(cards.size() > kCardsPerNodeMax || are_read_back(cards, text),
+                   "an index list is read back the same");
   return text;
 }
 
@@ -187,6 +194,8 @@ std::map<std::string, std::string> placement_annotations(
                "a container name is too long for an annotation key");
     annotations.emplace(contract.index_key(container), format_card_indices(cards));
   }
+  MGPU_DEBUG_CHECK(annotations.size() == cards_by_container.size() + 1,
+                   "each container has an annotation of its own");
   return annotations;
 }
 

@@ -10,6 +10,7 @@
 #include <string_view>
 #include <utility>
 
+#include "common/base/check.h"
 #include "common/base/text.h"
 #include "common/contract/limits.h"
 #include "common/contract/pod_requests.h"
@@ -146,6 +147,10 @@ Result<std::optional<ContainerRequest>> read_container(const kube::Container& co
   if (!cards) return cards.error();
   const auto share = share_per_card(amounts, *cards, min_memory);
   if (!share) return share.error();
+  MGPU_DEBUG_CHECK(1 <= *cards && *cards <= kCardsMax, "a container has one card or more");
+  MGPU_DEBUG_CHECK(!share->core.zero() && share->core <= kWholeCard &&
+                       (share->core == kWholeCard || !share->memory.zero()),
+                   "a share without memory is a whole card");
   return ContainerRequest{.name = container.name,
                           .kind = kind,
                           .cards = static_cast<std::int32_t>(*cards),
@@ -348,6 +353,8 @@ Result<Placement> read_placement(const kube::Pod& pod, const GpuRequest& request
 
 Share hold_on(const Share& capacity, std::span<const ContainerRequest> containers,
               ContainerSet on) {
+  MGPU_DEBUG_CHECK(static_cast<std::size_t>(std::bit_width(on)) <= containers.size(),
+                   "a set of containers is of those of the request");
   PodRequests<Share> requests;
   for (; on != 0; on &= on - 1) {
     const ContainerRequest& container = containers[static_cast<std::size_t>(std::countr_zero(on))];

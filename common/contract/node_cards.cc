@@ -3,6 +3,7 @@
 
 #include <algorithm>
 #include <cstdint>
+#include <functional>
 #include <nlohmann/json.hpp>
 #include <set>
 #include <string>
@@ -45,6 +46,7 @@ class MemberReader {
 
   // REQUIRES: least >= 0.
   std::int64_t integer(const char* name, std::int64_t least, std::int64_t most) {
+    MGPU_DEBUG_CHECK(0 <= least && least <= most, "a number has a range from 0 on");
     const json& value = member(object_, name);
     // A number over 2^63 - 1 becomes a negative one.
     const auto number = value.is_number_integer() ? value.get<std::int64_t>() : -1;
@@ -118,6 +120,9 @@ Result<std::vector<CardFacts>> read_cards(const json& list) {
     cards.push_back(std::move(card));
   }
   std::ranges::sort(cards, {}, &CardFacts::index);
+  MGPU_DEBUG_CHECK(std::ranges::adjacent_find(cards, std::ranges::greater_equal(),
+                                              &CardFacts::index) == cards.end(),
+                   "the cards of a node are ascending by index, each once");
   return cards;
 }
 

@@ -10,6 +10,7 @@
 #include <cstdlib>
 #include <limits>
 
+#include "common/base/check.h"
 #include "common/base/text.h"
 #include "common/base/units.h"
 
@@ -52,6 +53,7 @@ struct Rounded {
 
 // integer * 10^exponent, rounded up. REQUIRES: integer >= 0.
 Rounded rounded_up(const cpp_int& integer, int exponent) {
+  MGPU_DEBUG_CHECK(integer >= 0, "an amount below zero is rounded up");
   if (exponent == 0) return {integer, true};
   const cpp_int power = power_of_ten(std::abs(exponent));
   if (exponent > 0) return {integer * power, true};
@@ -88,6 +90,7 @@ std::optional<int> read_exponent(std::string_view text) {
 
 // REQUIRES: text.size() <= kQuantityBytesMax.
 std::optional<Number> read_number(std::string_view text) {
+  MGPU_DEBUG_CHECK(text.size() <= kQuantityBytesMax, "a quantity is too long to be read");
   const bool negative = take_sign(text);
   std::string digits(take_digits(text));
   int exponent = 0;
@@ -167,6 +170,7 @@ std::string decimal_text(const cpp_int& billionths, Form form) {
 
 // REQUIRES: value > 0.
 std::string binary_text(cpp_int value) {
+  MGPU_DEBUG_CHECK(value > 0, "a binary text of no amount");
   const int twos = static_cast<int>(lsb(value));
   const int bits = std::min(twos - twos % 10, kExbi);
   value >>= bits;
