@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <tuple>
 
+#include "common/base/check.h"
 #include "common/http/address.h"
 #include "common/http/limits.h"
 
@@ -24,6 +25,7 @@ std::optional<std::size_t> first_to_close(const std::vector<OpenConnection>& ope
     if (!considered || !can_be_closed(open[i])) continue;
     if (!first || order(i) < order(*first)) first = i;
   }
+  MGPU_DEBUG_CHECK(!first || can_be_closed(open[*first]), "a connection in use is not closed");
   return first;
 }
 

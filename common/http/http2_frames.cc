@@ -203,9 +203,20 @@ Http2Frames::Http2Frames(Http2Limits limits, Http2Events events)
 
 Http2Frames::~Http2Frames() = default;
 
+bool Http2Frames::is_consistent() const {
+  std::size_t receiving = 0;
+  std::size_t unsent = 0;
+  for (const auto& [id, stream] : streams_) {
+    if (stream->stage == Stream::Stage::kReceiving) receiving += stream->fields.request.body.size();
+    unsent += stream->body.size() - stream->sent;
+  }
+  return receiving == receiving_ && unsent == unsent_;
+}
+
 bool Http2Frames::receive(std::string_view bytes) {
   const auto* data = reinterpret_cast<const std::uint8_t*>(bytes.data());
   const ssize_t used = nghttp2_session_mem_recv(session_.get(), data, bytes.size());
+  MGPU_DEBUG_CHECK(is_consistent(), "the bytes of a connection are those of its streams");
   const bool flooded =
       nghttp2_session_get_outbound_queue_size(session_.get()) > kHttp2UnreadFramesMax;
   if (used < 0 || flooded) events_.on_refused(flooded ? "slow_client" : "malformed");
@@ -221,6 +232,7 @@ std::string Http2Frames::output() {
     out += text_of(frame, static_cast<std::size_t>(length));
   }
   MGPU_CHECK(length >= 0, "nghttp2 has memory for a frame");
+  MGPU_DEBUG_CHECK(is_consistent(), "the bytes of a connection are those of its streams");
   return out;
 }
 
@@ -318,6 +330,7 @@ void Http2Frames::add_part(Http2StreamId id, std::string part) {
   Stream& stream = *streams_.at(id);
   stream.stage = Stream::Stage::kSending;
   stream.since = now_;
+  MGPU_DEBUG_CHECK(stream.sent == stream.body.size(), "a part follows once the last one is sent");
   stream.more_parts = !part.empty();
   stream.body = std::move(part);
   stream.sent = 0;

@@ -106,6 +106,8 @@ class Http2Frames {
   // The number of bytes, or an error code of nghttp2 that defers.
   ssize_t read_body(Stream& stream, std::uint8_t* into, std::size_t length, std::uint32_t* flags);
   void note_reset();
+  // Whether the counts of bytes are those of the streams. For checks.
+  bool is_consistent() const;
 
   const Http2Limits limits_;
   const Http2Events events_;

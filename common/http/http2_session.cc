@@ -7,6 +7,7 @@
 #include <exception>
 #include <utility>
 
+#include "common/base/check.h"
 #include "common/http/limits.h"
 
 // A false positive of GCC 12 in inlined coroutines.
@@ -120,6 +121,7 @@ bool Http2Session::take_input(std::string_view bytes) {
 }
 
 void Http2Session::handle(Http2StreamId stream, Request request) {
+  MGPU_DEBUG_CHECK(!open_.contains(stream), "a stream has one request");
   const Open& open = open_[stream];
   note_use();  // before the handler can respond
   asio::post(setup_.handlers,

@@ -192,6 +192,8 @@ Admission Server::State::admission_of(const std::string& address) {
       admit(address, open,
             {.total = options.connections_max, .per_address = options.connections_per_address_max});
   if (!admission.closes) return admission;
+  MGPU_DEBUG_CHECK(alive.size() == open.size() && *admission.closes < alive.size(),
+                   "the connection that is closed is one that is open");
   const auto& closed = alive[*admission.closes];
   closed->record().set_closing(true);
   asio::post(closed->connection().executor(), [closed] { closed->close_for_another(); });
@@ -207,6 +209,7 @@ void Server::State::begin_session(tcp::socket socket, std::string address, Worke
   asio::co_spawn(session->connection().executor(), session->run(),
                  [this, session, &worker](std::exception_ptr failed) {
                    if (failed) report("a connection was closed by an exception");
+                   MGPU_DEBUG_CHECK(worker.sessions > 0, "a session that has begun ends once");
                    --worker.sessions;
                    const MutexLock ending(mutex);
                    sessions.erase(session.get());
