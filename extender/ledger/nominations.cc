@@ -13,9 +13,6 @@
 namespace mgpu::extender {
 namespace {
 
-// As in offer_table.cc.
-constexpr std::size_t kOffersCheckedMax = 64;
-
 // Visits what is counted on the node and is not free to the pod.
 void each_kept(const OfferTable& table, const DecidedPod& pod, std::string_view node,
                const std::function<void(const Offer&, const NominatedPlacement&)>& visit) {

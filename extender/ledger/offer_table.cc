@@ -8,13 +8,6 @@
 #include "extender/ledger/limits.h"
 
 namespace mgpu::extender {
-namespace {
-
-// With more offers than that, counting all of them after each change would take most of a test's
-// time.
-constexpr std::size_t kOffersCheckedMax = 64;
-
-}  // namespace
 
 const NominatedPlacement& Offer::on(std::string_view node) const {
   const auto found = std::ranges::find_if(

@@ -46,6 +46,10 @@ struct Offer {
   const NominatedPlacement& on(std::string_view node) const;
 };
 
+// In sanitized builds, sums over more offers than that are not checked after each change, which
+// would take most of the time of a test.
+inline constexpr std::size_t kOffersCheckedMax = 64;
+
 class OfferTable {
  public:
   using Offers = std::unordered_map<PodUid, Offer>;
